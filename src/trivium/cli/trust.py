@@ -102,7 +102,7 @@ def trust() -> None:
 )
 @shared.answer
 @option("--chart", type=click.Path(path_type=Path), metavar="FILE", help="Draw the curves (.png or .svg).")
-@option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write one self-contained HTML page.")
+@shared.html
 def curve(items: str | None, **given: Any) -> int:
     """Report how wrong the predictions of ITEMS are, from the most confident to all of them.
 
@@ -286,6 +286,7 @@ def calibrate(items: str | None, **given: Any) -> int:
     help="Test to use if groups have several items.",
 )
 @shared.answer
+@shared.html
 def certify(items: str | None, **given: Any) -> int:
     """Find the lowest confidence from which on the predictions of ITEMS need no human review.
 
@@ -307,6 +308,10 @@ def certify(items: str | None, **given: Any) -> int:
         calibrator=load_calibrator(given["calibration"]),
     )
     _print_answer(answer, CertificateText, given)
+    if given["html"] is not None:
+        from trivium.reports.trust.page import certificate_page
+
+        shared.write_file(given["html"], certificate_page(answer))
     return 0
 
 
@@ -322,10 +327,12 @@ def certify(items: str | None, **given: Any) -> int:
 @shared.resamples
 @shared.seed
 @shared.answer
+@shared.html
 def agree(items: str | None, **given: Any) -> int:
     """Measure how far the predictions of ITEMS agree with human labels.
 
-    For a run, the unlabelled scores also enter an estimate of the mean that people would give to all.
+    For a run, the unlabelled scores also enter an estimate of the mean that people would give to all. The
+    --html page also says from which confidence on a judge may decide (the default of trivium trust certify).
     """
     from trivium.reports.trust.tables import AgreementTable
     from trivium.runs.artifacts.judge import agreement_answer
@@ -339,7 +346,24 @@ def agree(items: str | None, **given: Any) -> int:
         seed=given["seed"],
     )
     _print_answer(answer, AgreementTable, given)
+    if given["html"] is not None:
+        from trivium.reports.trust.page import agreement_page
+
+        shared.write_file(given["html"], agreement_page(answer, _certificate(table)))
     return 0
+
+
+def _certificate(table: "ItemTable") -> "dict[str, Any] | str | None":
+    """The default certificate of a judge's items, or why there is none; None if no judge predicted them."""
+    from trivium.errors import TrustError
+    from trivium.runs.artifacts.judge import certificate
+
+    if table.sides[0] != "judge":
+        return None
+    try:
+        return certificate(table, None)
+    except TrustError as error:
+        return str(error)
 
 
 @click.command("import")

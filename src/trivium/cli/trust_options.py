@@ -90,6 +90,11 @@ output = option(
 )
 
 
+html = option(
+    "--html", type=click.Path(path_type=Path), metavar="FILE", help="Write one self-contained HTML page."
+)
+
+
 unit = option(
     "--unit",
     type=Choice(["group", "item"]),

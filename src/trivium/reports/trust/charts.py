@@ -24,6 +24,7 @@ MOST_VARIANTS = 16
 INK, FAINT = "#374151", "#9ca3af"
 SIDES = ("#1f5f8b", "#b5651d")
 BEST, HULL = "#2e7d4f", "#8b5fa8"
+PAPER, HALO, GRID = "white", "#fefefe", "#e5e7eb"
 
 Rows = list[dict[str, Any]]
 
@@ -40,7 +41,7 @@ def draw_curves(artifact: Mapping[str, Any], suffix: str) -> bytes:
         MissingExtra: If ``trivium[report]`` is not installed.
     """
     check_format(suffix)
-    specification = describe_curves(artifact)
+    (specification,) = describe_curves(artifact)
     import vl_convert
 
     if suffix.lower() == ".svg":
@@ -56,12 +57,15 @@ def check_format(suffix: str) -> None:
         raise InputError("", f'cannot draw "{suffix}": expected a file that ends in .png or .svg')
 
 
-def describe_curves(artifact: Mapping[str, Any], variants: Sequence[str] | None = None) -> dict[str, Any]:
-    """The picture as a Vega-Lite specification, one row per confidence.
+def describe_curves(
+    artifact: Mapping[str, Any], variants: Sequence[str] | None = None, *, apart: bool = False
+) -> list[dict[str, Any]]:
+    """The picture as Vega-Lite specifications.
 
     Args:
         artifact: As for :func:`draw_curves`.
         variants: Confidences to draw, at most 16; all by default.
+        apart: Whether each panel is a picture of its own; otherwise one picture has a row per confidence.
     """
     alt = load_altair()
     names = list(variants or artifact["confidence_variants"])[:MOST_VARIANTS]
@@ -73,18 +77,49 @@ def describe_curves(artifact: Mapping[str, Any], variants: Sequence[str] | None 
         labels = _side_names(artifact) if paired else ["measured"]
         panels = [_risk(alt, _title(artifact, name), entries, labels, artifact["loss"])]
         panels += [_reliability(alt, entries[0])] if not paired and entries[0]["reliability"] else []
-        rows.append(alt.hconcat(*panels, spacing=36))
-    chart = (
-        alt.vconcat(*rows, spacing=28)
-        .configure(background="white", font="DejaVu Sans, Arial, sans-serif", padding=14)
+        rows.append(panels)
+    if apart:
+        return [_styled(panel) for row in rows for panel in row]
+    return [_styled(alt.vconcat(*(alt.hconcat(*row, spacing=36) for row in rows), spacing=28))]
+
+
+def _styled(chart: Any) -> dict[str, Any]:
+    styled = (
+        chart.configure(background=PAPER, font="DejaVu Sans, Arial, sans-serif", padding=14)
         .configure_view(stroke=None)
         .configure_axis(
-            labelColor=INK, titleColor=INK, gridColor="#e5e7eb", domainColor=FAINT, titleFontWeight="normal"
+            labelColor=INK,
+            titleColor=INK,
+            gridColor=GRID,
+            domainColor=FAINT,
+            tickColor=FAINT,
+            titleFontWeight="normal",
         )
+        .configure_legend(labelColor=INK)
         .configure_title(color=INK, anchor="start", subtitleColor=INK, fontSize=14, offset=10)
     )
-    specification: dict[str, Any] = chart.to_dict()
+    specification: dict[str, Any] = styled.to_dict()
     return specification
+
+
+_PAGE_COLOURS = {
+    PAPER: "none",
+    INK: "var(--ink)",
+    FAINT: "var(--muted)",
+    GRID: "var(--line)",
+    SIDES[0]: "var(--accent)",
+    SIDES[1]: "var(--human)",
+    BEST: "var(--good)",
+    HULL: "var(--hull)",
+    HALO: "var(--paper)",
+}
+
+
+def in_page_colours(svg: str) -> str:
+    """A drawn picture in the colours of the surrounding page, light or dark."""
+    for drawn, of_page in _PAGE_COLOURS.items():
+        svg = svg.replace(f'"{drawn}"', f'"{of_page}"')
+    return svg
 
 
 def _title(artifact: Mapping[str, Any], confidence: str) -> str:
@@ -219,7 +254,7 @@ def _reliability(alt: Any, entry: Mapping[str, Any]) -> Any:
         these = given.transform_filter(side)
         texts += [
             these.mark_text(fontSize=11, **place, **style).encode(x=x, y=y, text="label:N")
-            for style in ({"color": "white", "stroke": "white", "strokeWidth": 4}, {"color": INK})
+            for style in ({"color": HALO, "stroke": HALO, "strokeWidth": 4}, {"color": INK})
         ]
     ece = bins["ece"]
     return alt.layer(

@@ -1,20 +1,50 @@
-"""Renders ``trivium trust curve`` as one self-contained HTML page with charts and explanations."""
+"""Renders the answers of ``trivium trust`` as self-contained HTML pages that begin with the conclusion."""
 
-import base64
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
-from trivium.display import as_text
-from trivium.reports.charts import load_altair
-from trivium.reports.html.page import asset, environment, policy
-from trivium.reports.trust.charts import MOST_VARIANTS, describe_curves
-from trivium.reports.trust.tables import CurveTable, conclusions, source_line
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-COLUMNS = 100
+from trivium.reports.charts import load_altair
+from trivium.reports.escape import one_line
+from trivium.reports.html.page import asset, environment, policy
+from trivium.reports.trust.charts import MOST_VARIANTS, describe_curves, in_page_colours
+from trivium.reports.trust.tables import (
+    AgreementTable,
+    CertificateText,
+    CurveTable,
+    may_decide_sentence,
+)
+from trivium.reports.wording import counted
+
+Shown = AgreementTable | CertificateText | CurveTable
+
+
+class Blocks(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command prints, sorted by its place on the page.
+
+    Attributes:
+        conclusions: The answer, in sentences.
+        notes: Sentences about the numbers.
+        tables: (head, rows, caption) of each table; a head and a cell are (text, whether it is a number).
+        reservations: Warnings.
+        provenance: How it was computed.
+    """
+
+    conclusions: list[str] = []
+    notes: list[str] = []
+    tables: list[tuple[list[Any], list[Any], str]] = []
+    reservations: list[str] = []
+    provenance: list[str] = []
 
 
 def curve_page(artifact: Mapping[str, Any]) -> str:
-    """The page; it loads nothing, runs no script, and escapes the texts of the items.
+    """The page of risk–coverage curves; it loads nothing, runs no script, and escapes the texts of the items.
 
     Args:
         artifact: Result of ``curve_artifact`` with ``drawn=True``.
@@ -26,26 +56,121 @@ def curve_page(artifact: Mapping[str, Any]) -> str:
     import vl_convert
     from markupsafe import Markup
 
-    from trivium import __version__
-
-    style = asset("style.css")
-
     names = list(artifact["confidence_variants"])
     pictures = []
     for name in names[:MOST_VARIANTS]:
-        svg = vl_convert.vegalite_to_svg(describe_curves(artifact, [name]))
-        pictures.append((name, "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()))
+        for specification in describe_curves(artifact, [name], apart=True):
+            svg = in_page_colours(vl_convert.vegalite_to_svg(specification))
+            pictures.append((name, Markup(svg)))  # noqa: S704 - Vega escapes the names
+    population = artifact["population"]
+    counts = counted(population["items_total"], "labelled item")
+    return _page(
+        "Risk and coverage",
+        CurveTable(artifact),
+        meta=[*_sources(artifact["inputs"]), counts],
+        pictures=pictures,
+        left_out=max(0, len(names) - MOST_VARIANTS),
+    )
+
+
+def agreement_page(answer: Mapping[str, Any], certificate: Mapping[str, Any] | str | None) -> str:
+    """The page of the agreement of a judge with people, and of what follows from it.
+
+    Args:
+        answer: Result of ``agreement_answer``.
+        certificate: Result of ``certificate`` for the same items, or why there is none; None if the
+            predictions are not a judge's.
+
+    Raises:
+        MissingExtra: If ``trivium[report]`` is not installed.
+    """
+    one, other = (one_line(side, at_most=60) for side in answer["sides"])
+    further = [] if certificate is None else [may_decide_sentence(certificate)]
+    notes = []
+    if isinstance(certificate, Mapping) and certificate["reason"]:
+        notes = [f"Why no confidence is enough: {certificate['reason']}."]
+    title = f"{one[:1].upper()}{one[1:]} against {other}"
+    meta = [*_sources(answer["inputs"]), counted(answer["n"], "labelled item")]
+    return _page(title, AgreementTable(answer), meta=meta, further=further, notes=notes)
+
+
+def certificate_page(answer: Mapping[str, Any]) -> str:
+    """The page of a certificate: from which confidence on verdicts need no person.
+
+    Args:
+        answer: Result of ``certificate``.
+
+    Raises:
+        MissingExtra: If ``trivium[report]`` is not installed.
+    """
+    meta = [*_sources(answer["inputs"]), counted(answer["n"], "labelled verdict")]
+    return _page("Certificate", CertificateText(answer), meta=meta)
+
+
+def _sources(inputs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Judge, dimension, and run or file of each input."""
+    lines = []
+    for source in inputs:
+        where = f"run {source['run_id']}" if source.get("run_id") else PurePath(source["path"]).name
+        parts = [source.get("judge"), source["mode"], where]
+        lines.append(" · ".join(one_line(str(part), at_most=120) for part in parts if part))
+    return lines
+
+
+def _page(
+    title: str,
+    shown: Shown,
+    *,
+    meta: Sequence[str],
+    further: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    pictures: Sequence[tuple[str, Any]] = (),
+    left_out: int = 0,
+) -> str:
+    from markupsafe import Markup
+
+    from trivium import __version__
+
+    blocks, style = _blocks(shown), asset("style.css")
     return (
         environment()
-        .get_template("risk_coverage.html")
+        .get_template("trust.html")
         .render(
             policy=policy(style),
             style=Markup(style),  # noqa: S704 - our own file
             version=__version__,
-            sources=[source_line(each) for each in artifact["inputs"]],
+            title=title,
+            meta=meta,
+            blocks=blocks,
+            notes=[*blocks.notes, *notes],
+            conclusions=[*blocks.conclusions, *further],
             pictures=pictures,
-            conclusions=[] if artifact["comparison"]["enabled"] else conclusions(artifact),
-            left_out=max(0, len(names) - MOST_VARIANTS),
-            table=as_text(CurveTable(artifact), width=COLUMNS),
+            left_out=left_out,
         )
     )
+
+
+def _blocks(shown: Shown) -> Blocks:
+    """Sort what is printed in a terminal by the place that it has on the page."""
+    console, blocks = Console(force_jupyter=False), Blocks()
+    places = {
+        "bold": blocks.conclusions,
+        "yellow": blocks.reservations,
+        "dim": blocks.provenance,
+        "": blocks.notes,
+    }
+    for each in shown.__rich_console__(console, console.options):
+        if isinstance(each, Table):
+            blocks.tables.append(_table(each))
+        elif isinstance(each, Text):
+            lines = [line for line in each.plain.splitlines() if line.strip()]
+            places[str(each.style)] += [re.sub(r"^! ", "", line) for line in lines]
+    return blocks
+
+
+def _table(table: Table) -> tuple[list[Any], list[Any], str]:
+    numbers = [column.justify == "right" for column in table.columns]
+    head = [(str(column.header), number) for column, number in zip(table.columns, numbers, strict=True)]
+    rows = zip(*(column.cells for column in table.columns), strict=True)
+    cells = [[(str(cell), number) for cell, number in zip(row, numbers, strict=True)] for row in rows]
+    return head, cells, str(table.caption or "")

@@ -99,6 +99,26 @@ def agreement_sentence(answer: Mapping[str, Any]) -> str:
     return f"{who} in {_percent(exact)} of {counted(answer['n'], 'item')}{apart}: {beyond}."
 
 
+def may_decide_sentence(certificate: Mapping[str, Any] | str) -> str:
+    """From which confidence on the judge may decide without a person, in one sentence.
+
+    Args:
+        certificate: Result of ``trivium.runs.artifacts.judge.certificate``, or why there is none.
+    """
+    if isinstance(certificate, str):
+        return f"When it may decide without a person is unknown: {certificate.rstrip('.')}."
+    guarantee = (
+        f"at most {100 * certificate['epsilon']:g} % wrong, with probability {1 - certificate['delta']:g}"
+    )
+    if certificate["threshold"] is None:
+        return f"No confidence is certified from which it may decide without a person ({guarantee})."
+    name = one_line(certificate["confidence"], at_most=60)
+    return (
+        f"It may decide without a person where {name} ≥ {certificate['threshold']:g}, in "
+        f"{100 * certificate['coverage']:.0f} % of the items ({guarantee}), and not otherwise."
+    )
+
+
 def _named(answer: Mapping[str, Any]) -> str:
     """The name of the judge, where the items say it."""
     named = answer["inputs"][0].get("judge")
@@ -358,7 +378,7 @@ class CurveTable:
             if deltas["in_words"]:
                 verdicts.setdefault(deltas["in_words"], []).append(name)
         for words, names in verdicts.items():
-            yield Text(f"{', '.join(names)}: {words}.")
+            yield Text(f"{', '.join(names)}: {words}.", style="bold")
 
 
 def conclusions(artifact: Mapping[str, Any]) -> list[str]:
