@@ -10,7 +10,7 @@ from rich.text import Text
 from trivium.reports import wording
 from trivium.reports.escape import one_line
 from trivium.reports.wording import NOTHING, counted, dollars, seconds, share
-from trivium.runs.summary import Figure, Summary
+from trivium.runs.summary import Figure
 from trivium.runs.trace_scores.report import AgentRow, Seconds, Tokens, ToolRow, TraceReport, WorstTrace
 
 WIDE = 104
@@ -64,7 +64,7 @@ class TraceScoresTable:
         if wide and report.models:
             yield Text()
             yield _models(report)
-        figures = shown_figures(report.summary)
+        figures = wording.measured_metrics(report.summary)
         if figures:
             yield Text()
             yield _metrics(figures)
@@ -209,27 +209,17 @@ def _models(report: TraceReport) -> RenderableType:
     return _with_rest(table, len(report.models))
 
 
-def shown_figures(summary: Summary) -> dict[str, Figure]:
-    """The metrics that apply to any trace."""
-    return {
-        name: figure
-        for name, figure in summary.metrics.items()
-        if figure.n or figure.raw_mean is not None or figure.missing or figure.status.get("error")
-    }
-
-
 def _metrics(figures: dict[str, Figure]) -> RenderableType:
-    table = _plain("metric (1 is best)", "mean", "interval", "traces", "natural unit", wide=False)
+    table = _plain("metric", "score", "interval", "traces", wide=False)
+    table.add_column(" measured", overflow="fold")
     for name, figure in figures.items():
         reported = wording.is_reported_only(figure)
-        unit = wording.seconds if name == "time" else wording.number
-        raw = "" if figure.raw_mean in {None, figure.mean} else unit(figure.raw_mean)
         table.add_row(
             Text(one_line(name)),
             Text(NOTHING if reported else wording.number(figure.mean), style="bold"),
             wording.interval(figure.ci95),
             f"{figure.status.get('ok', 0) if reported else figure.n:,}",
-            f"{raw}{', not scored' if reported else ''}",
+            Text(f" {wording.measured(figure)}"),
         )
     return table
 

@@ -415,6 +415,8 @@ def why_not_passed(evaluation: Evaluation | EvaluationOutline, settings: Setting
             return _below_threshold(evaluation, condition.metric, condition.at_least)
         if condition.reward is not None:
             return f"reward is under {condition.reward:g}"
+    if rule.metric == "completed" and (score := evaluation.scores.get(rule.metric)) and score.reason:
+        return score.reason  # the error that the trace recorded
     return _below_threshold(evaluation, rule.metric, rule.at_least)
 
 

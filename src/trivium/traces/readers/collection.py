@@ -26,6 +26,8 @@ EXTENSIONS = frozenset(
 """Extensions of the files of a folder that may hold traces; ``.gz`` may follow."""
 
 _TEXT = frozenset({".json", ".jsonl", ".ndjson"})
+_DATABASES = frozenset({".db", ".sqlite", ".sqlite3"})
+"""Any tool's database, such as Trivium's own store: one in a folder that is not read is no error."""
 
 MOST_BYTES_TOGETHER = 128 * 2**20
 """OTLP files of a folder are read together up to this size, because a trace may be split over files."""
@@ -105,7 +107,7 @@ class TraceFiles:
             else:
                 self._without_traces(path)
         except TraceError as error:
-            if not unit.named and _extension(path) not in _TEXT and not format_by_head(path):
+            if not unit.named and (_extension(path) in _DATABASES or not _may_hold_traces(path)):
                 self._without_traces(path)
             else:
                 self._report(error, source)
@@ -200,6 +202,10 @@ def _head_format(path: Path) -> str | None:
         return format_by_head(path)
     except TraceError:  # reported when the file is read
         return None
+
+
+def _may_hold_traces(path: Path) -> bool:
+    return _extension(path) in _TEXT or _head_format(path) is not None
 
 
 def _extension(path: Path) -> str:
