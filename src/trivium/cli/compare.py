@@ -27,6 +27,7 @@ _PATH = click.Path(dir_okay=False)
 @options.option("--seed", type=int, help="Seed of the bootstrap (default: the suite's, 42).")
 @options.option("--force", is_flag=True, help="Compare runs even if their settings differ.")
 @options.option("--graphs", is_flag=True, help="Also compare their traces: graph edges and times.")
+@options.by
 @options.store
 @options.as_json
 @options.quiet
@@ -63,7 +64,7 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
     comparison = compare_runs(
         _previous_run(newer) if base is None else Run.load(base, store=store),
         newer,
-        **{name: given[name] for name in ("margin", "level", "resamples", "seed", "force", "graphs")},
+        **{name: given[name] for name in ("margin", "level", "resamples", "seed", "force", "graphs", "by")},
     )
     _present(comparison, as_json=given["as_json"], quiet=given["quiet"], cases=given["cases"])
     links = {name: given[f"{name}_page"] for name in ("base", "head") if given[f"{name}_page"] is not None}

@@ -75,6 +75,12 @@ certificate = option(
     help="A certificate of `trust certify --output`: says which judgements need no human review.",
 )
 resume = option("--resume", metavar="RUN", help="Finish an interrupted run.")
+by = option(
+    "--by",
+    multiple=True,
+    metavar="KEY",
+    help="Break the figures down by tag, complexity, group or a metadata key; repeatable.",
+)
 inconclusive = option(
     "--inconclusive",
     type=Choice(["pass", "fail"]),

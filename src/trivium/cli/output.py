@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from trivium.suites.settings import Settings
 if TYPE_CHECKING:
     from trivium.reports.view import EvaluationView
     from trivium.runs.disagreements import Disagreements
+    from trivium.runs.slices import Slices
 
 
 DONE, GATE_FAILED, WITH_ERRORS, INCONCLUSIVE = 0, 1, 3, 4
@@ -62,6 +63,7 @@ def present(
     cases_shown: int = MOST_CASES,
     disagreements: "Disagreements | None" = None,
     only_disagreements: bool = False,
+    slices: "Sequence[Slices]" = (),
 ) -> None:
     """Print a run and write the requested reports.
 
@@ -76,20 +78,22 @@ def present(
         details: Whether the table shows every reservation and the whole provenance.
         cases_shown: Largest number of attempts in full in the page.
         disagreements: Where its judges disagree; None shows the disagreements of a panel on the page.
+        slices: Its figures by the values of some keys.
         only_disagreements: Whether table, JSON and Markdown show the disagreements instead of the run.
     """
     instead = disagreements if only_disagreements else None
     if as_json:
-        print_json(instead or summary)
+        print_json(instead or _with_slices(summary, slices))
     elif not quiet:
-        _show(run, summary, instead, details=details)
+        _show(run, summary, instead, details=details, slices=slices)
     if quiet:
         _print_missing(summary)
     if html is not None:
-        write_report(Path(html), lambda path: _html(run, summary, path, cases_shown, disagreements))
+        write_report(Path(html), lambda path: _html(run, summary, path, cases_shown, disagreements, slices))
     if markdown is not None:
         write_report(
-            Path(markdown), lambda path: path.write_text(_markdown(summary, instead), encoding="utf-8")
+            Path(markdown),
+            lambda path: path.write_text(_markdown(summary, instead, slices), encoding="utf-8"),
         )
     if junit is not None:
         write_report(Path(junit), lambda path: _junit(run, summary, path))
@@ -103,7 +107,20 @@ def _print_missing(summary: Summary) -> None:
         click.echo(what_is_missing(summary), err=True)
 
 
-def _show(run: Run, summary: Summary, instead: "Disagreements | None", *, details: bool) -> None:
+def _with_slices(summary: Summary, slices: "Sequence[Slices]") -> dict[str, Any]:
+    """The summary as a JSON object, with its slices by key."""
+    document: dict[str, Any] = msgspec.to_builtins(summary)
+    return document | ({"slices": {one.by: one.slices for one in slices}} if slices else {})
+
+
+def _show(
+    run: Run,
+    summary: Summary,
+    instead: "Disagreements | None",
+    *,
+    details: bool,
+    slices: "Sequence[Slices]",
+) -> None:
     if instead is not None:
         from trivium.reports.disagreements import DisagreementTable
 
@@ -112,6 +129,11 @@ def _show(run: Run, summary: Summary, instead: "Disagreements | None", *, detail
         from trivium.reports.terminal import SummaryTable
 
         show(SummaryTable(summary, details=details, provenance=run.provenance))
+        if slices:
+            from trivium.reports.slices import run_rows, terminal_table
+
+            for one in slices:
+                show(terminal_table(run_rows(one)))
 
 
 def write_report(path: Path, write: Callable[[Path], object]) -> None:
@@ -154,7 +176,12 @@ def run_page(run: Run, path: Path) -> None:
 
 
 def _html(
-    run: Run, summary: Summary, path: Path, cases_shown: int, disagreements: "Disagreements | None"
+    run: Run,
+    summary: Summary,
+    path: Path,
+    cases_shown: int,
+    disagreements: "Disagreements | None",
+    slices: "Sequence[Slices]" = (),
 ) -> None:
     from trivium.reports.html.page import write_html
 
@@ -169,17 +196,22 @@ def _html(
         provenance=run.provenance,
         disagreements=disagreements,
         group=msgspec.convert(run.record.settings, Settings).group,
+        slices=slices,
     )
 
 
-def _markdown(summary: Summary, instead: "Disagreements | None") -> str:
+def _markdown(summary: Summary, instead: "Disagreements | None", slices: "Sequence[Slices]") -> str:
     if instead is not None:
         from trivium.reports.disagreements import render_markdown as render_disagreements
 
         return render_disagreements(instead)
     from trivium.reports.markdown import render_markdown
 
-    return render_markdown(summary)
+    if not slices:
+        return render_markdown(summary)
+    from trivium.reports.slices import markdown_table, run_rows
+
+    return "\n\n".join([render_markdown(summary), *(markdown_table(run_rows(one)) for one in slices)]) + "\n"
 
 
 def _junit(run: Run, summary: Summary, path: Path) -> None:

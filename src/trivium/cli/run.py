@@ -28,6 +28,7 @@ def _evaluation_options(command: F) -> F:
         options.quiet,
         options.details,
         options.inconclusive,
+        options.by,
         options.reports,
     )
     for add in reversed(shared):
@@ -204,5 +205,6 @@ def evaluate_and_present(suite: "Suite", given: Mapping[str, Any], **source: Any
         markdown=given["markdown"],
         junit=given["junit"],
         details=given["details"],
+        slices=[run.slices(key) for key in given["by"]],
     )
     return exit_code(summary, inconclusive=given["inconclusive"])

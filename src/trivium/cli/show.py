@@ -28,6 +28,7 @@ from trivium.metrics.registry import CASE_FIGURES, OFF_BY_DEFAULT, PLANNING, met
     help="Human labels to compare judges with.",
 )
 @options.option("--against", metavar="RUN", help="Another run whose judges are compared with this one's.")
+@options.by
 @options.store
 @options.as_json
 @options.quiet
@@ -40,6 +41,7 @@ def show(
     disagreements: bool,
     labels: Path | None,
     against: str | None,
+    by: tuple[str, ...],
     store: str,
     as_json: bool,
     quiet: bool,
@@ -78,6 +80,7 @@ def show(
         details=details,
         cases_shown=cases,
         disagreements=found,
+        slices=[shown.slices(key) for key in by],
         only_disagreements=disagreements,
     )
     return exit_code(summary, inconclusive=inconclusive)

@@ -25,6 +25,10 @@ def render_markdown(comparison: Comparison, *, cases: int = CASES_SHOWN) -> str:
     head = "| | metric | base | head | delta | interval | p (Holm) | wins / losses / ties | needs |"
     blocks.append("\n".join([head, "|:-:|:--|--:|--:|--:|:--|--:|--:|--:|", *rows]))
     blocks.append("  \n".join(prose(line) for line in phrases.outlook(comparison)))
+    if comparison.slices:
+        from trivium.reports.slices import compared_rows, markdown_table
+
+        blocks += [markdown_table(compared_rows(comparison, by)) for by in comparison.slices]
     if comparison.graphs is not None:
         blocks += _graphs(comparison.graphs)
     if comparison.warnings:

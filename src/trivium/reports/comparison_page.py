@@ -15,6 +15,7 @@ from trivium.reports.escape import one_line
 from trivium.reports.html.page import asset, environment, policy, write_atomically
 from trivium.reports.moved_cases.page import cases_html, checked_link
 from trivium.reports.moved_cases.shown import what_moved
+from trivium.reports.slices import compared_rows
 from trivium.reports.wording import seconds
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
 from trivium.runs.comparing.graph_edges import GraphComparison
@@ -86,6 +87,7 @@ def _page(comparison: Comparison, links: Mapping[str, str]) -> str:
         cases=Markup(_CASES_MARK),  # noqa: S704 - our own
         links=links,
         note=phrases.note(comparison),
+        slices=[compared_rows(comparison, by) for by in comparison.slices],
         figures=[(one_line(name), figure) for name, figure in comparison.metrics.items()],
         unpaired=[("base", comparison.only_base), ("head", comparison.only_head)],
         forest=Markup(forest(comparison)),  # noqa: S704 - names are escaped, the rest is numbers

@@ -261,6 +261,10 @@ class ComparisonTable:
         yield _figures(comparison, wide=options.max_width >= WIDE)
         yield Text()
         yield from (Text(line) for line in outlook(comparison))
+        if comparison.slices:
+            from trivium.reports.slices import compared_rows, terminal_table
+
+            yield from (terminal_table(compared_rows(comparison, by)) for by in comparison.slices)
         if comparison.graphs is not None:
             yield from graphs_section(comparison.graphs)
         if comparison.warnings:

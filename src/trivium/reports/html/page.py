@@ -6,7 +6,7 @@ import heapq
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -19,8 +19,10 @@ from trivium.reports.html.fragments import breakable
 from trivium.reports.html.overview import Distributions
 from trivium.reports.html.packing import Index, Packer, copied
 from trivium.reports.html.process import RunTimes
+from trivium.reports.slices import SliceRows, run_rows
 from trivium.reports.view import EvaluationView, worst_first
 from trivium.runs.disagreements import Disagreements
+from trivium.runs.slices import Slices
 from trivium.runs.summary import Summary
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ def write_html(
     provenance: Mapping[str, Any] | None = None,
     disagreements: Disagreements | None = None,
     group: str | None = None,
+    slices: Sequence[Slices] = (),
 ) -> None:
     """Write the report of a run.
 
@@ -50,6 +53,7 @@ def write_html(
         provenance: Origin of the run: nested names and values.
         disagreements: Disagreements of its judges; attempts with one have their judgements in any case.
         group: The case field that defines the cluster, as in the suite's settings.
+        slices: Its figures by the values of some keys.
 
     Raises:
         MissingExtra: If ``trivium[report]`` is not installed.
@@ -74,6 +78,7 @@ def write_html(
             provenance or {},
             disagreements,
             times.context(summary.metadata.get("level", 0.95)),
+            slices=[run_rows(one) for one in slices],
             attempts={"total": total, "full": len(places), "in_the_open": min(IN_THE_OPEN, len(places))},
         )
         before, between, after = re.split(f"{_ATTEMPTS_MARK}|{_PARTS_MARK}", page)
@@ -187,6 +192,7 @@ def _render_page(
     disagreements: Disagreements | None,
     times_context: dict[str, Any] | None,
     *,
+    slices: Sequence[SliceRows],
     attempts: Mapping[str, int],
 ) -> str:
     from markupsafe import Markup
@@ -200,6 +206,7 @@ def _render_page(
         overview_context(summary, distributions.by_name, provenance),
         disagreements=None if disagreements is None else section_context(disagreements),
         times=times_context,
+        slices=slices,
         style=Markup(style),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own file
         policy=policy(style, script),

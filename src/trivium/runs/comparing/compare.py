@@ -106,7 +106,7 @@ def compare(
             head,
             key,
             lambda only: Pairing(left, right, clusters=clusters, absent=absent_attempts, only=only),
-            decided_by,
+            sorted(decided_by, key=lambda name: name != "pass_rate"),
             right.tiers,
             options,
             same_method=not force,

@@ -158,6 +158,11 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     missing: dict[str, dict[str, int]] = {}
     slices: dict[str, tuple[ComparedSlice, ...]] = {}
 
+    @property
+    def slices_of(self) -> str:
+        """The metric that orders the slices: the pass rate if it decides, else the first deciding metric."""
+        return "pass_rate" if "pass_rate" in self.decided_by else self.decided_by[0]
+
     def require_no_regression(self, *, inconclusive: Literal["pass", "fail"] = "fail") -> None:
         """Raise unless head is shown to be no worse than base by more than the margin.
 
