@@ -2,13 +2,14 @@ import pytest
 
 from tests.reports import comparison_samples as samples
 from trivium.reports import comparison_text as phrases
+from trivium.reports import wording
 
 
 @pytest.mark.parametrize(
     ("value", "text"), [(0.1, "+0.100"), (-0.0524, "−0.052"), (0.0, "0.000"), (-0.0001, "0.000"), (None, "–")]
 )
 def test_a_difference_has_its_sign_unless_it_rounds_to_nothing(value, text):
-    assert phrases.signed(value) == text
+    assert wording.signed(value) == text
 
 
 @pytest.mark.parametrize(

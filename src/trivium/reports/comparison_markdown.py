@@ -3,7 +3,7 @@
 from trivium.reports import comparison_text as phrases
 from trivium.reports.markdown import ANSWER_MARKS, code, prose
 from trivium.reports.moved_cases.markdown import CASES_SHOWN, COMMENT_CHARS, moved_cases_markdown
-from trivium.reports.wording import number, seconds
+from trivium.reports.wording import number, seconds, signed, signed_interval
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
 from trivium.runs.comparing.graph_edges import EdgeChange, GraphComparison, PaceChange
 
@@ -48,7 +48,7 @@ def _row(name: str, figure: MetricDelta, comparison: Comparison) -> str:
         code(name),
         number(figure.base),
         number(figure.head),
-        f"**{phrases.signed(figure.delta)}**",
+        f"**{signed(figure.delta)}**",
         prose(phrases.interval_of(figure, comparison)),
         prose(phrases.probability(figure.p_holm)),
         phrases.wins_losses_ties(figure),
@@ -78,8 +78,8 @@ def _edge(change: EdgeChange) -> str:
         code(phrases.edge_text(change)),
         number(change.base),
         number(change.head),
-        f"**{phrases.signed(change.delta)}**",
-        prose(phrases.signed_interval(change.ci95)),
+        f"**{signed(change.delta)}**",
+        prose(signed_interval(change.ci95)),
         prose(phrases.probability(change.p_holm)),
     )
     return f"| {' | '.join(cells)} |"

@@ -16,7 +16,7 @@ from trivium.reports.html.page import asset, environment, policy, write_atomical
 from trivium.reports.moved_cases.page import cases_html, checked_link
 from trivium.reports.moved_cases.shown import what_moved
 from trivium.reports.slices import compared_rows
-from trivium.reports.wording import seconds
+from trivium.reports.wording import seconds, signed, signed_interval
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
 from trivium.runs.comparing.graph_edges import GraphComparison
 
@@ -61,8 +61,8 @@ _CASES_MARK = "<!-- cases -->"
 def _page(comparison: Comparison, links: Mapping[str, str]) -> str:
     templates = environment().overlay()
     templates.filters = templates.filters | {
-        "signed": phrases.signed,
-        "signed_interval": phrases.signed_interval,
+        "signed": signed,
+        "signed_interval": signed_interval,
         "interval_of": phrases.interval_of,
         "probability": phrases.probability,
         "wins_losses_ties": phrases.wins_losses_ties,
@@ -191,7 +191,7 @@ def _row(name: str, figure: MetricDelta, y: float, x: Callable[[float], float], 
         ]
     if figure.delta is not None:
         drawn.append(element("circle", cx=x(figure.delta), cy=y, r=5, fill=colour))
-    label = f"{phrases.signed(figure.delta)} {phrases.signed_interval(figure.ci95)}"
+    label = f"{signed(figure.delta)} {signed_interval(figure.ci95)}"
     # The mark is a text of its own: a font that lacks it would switch the font of its neighbours too.
     drawn.append(_label(phrases.MARKS[figure.answer], NAMES + PLOT + 14, y + 4, figure.answer, "start"))
     drawn.append(_label(label, NAMES + PLOT + 30, y + 4, "ink", "start"))
@@ -241,7 +241,7 @@ def _label(label: str, x: float, y: float, colour: str, anchor: str, weight: str
 def _description(comparison: Comparison) -> str:
     """The plot in words, for screen readers."""
     rows = [
-        f"{name} {phrases.signed(figure.delta)} {phrases.signed_interval(figure.ci95)} {figure.answer}"
+        f"{name} {signed(figure.delta)} {signed_interval(figure.ci95)} {figure.answer}"
         for name, figure in comparison.metrics.items()
     ]
     return f"Differences, head minus base: {'; '.join(rows)}"

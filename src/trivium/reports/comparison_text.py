@@ -9,26 +9,22 @@ from rich.text import Text
 from trivium.reports.escape import one_line
 from trivium.reports.moved_cases.terminal import CASES_SHOWN, moved_cases_section
 from trivium.reports.terminal import marked_paragraph
-from trivium.reports.wording import NOTHING, counted, intervals_label, number, seconds, share
+from trivium.reports.wording import (
+    NOTHING,
+    counted,
+    intervals_label,
+    number,
+    seconds,
+    share,
+    signed,
+    signed_interval,
+)
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
 from trivium.runs.comparing.graph_edges import EdgeChange, GraphComparison, PaceChange
 from trivium.runs.summary import further_cases_needed
 from trivium.trust.sample_size import MOST_NEEDED
 
 MARKS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
-
-
-def signed(value: float | None) -> str:
-    """A difference with its sign and three decimals; without a sign if it rounds to 0."""
-    if value is None:
-        return NOTHING
-    text = f"{value:+.3f}".replace("-", "−")
-    return text[1:] if text[1:] == "0.000" else text
-
-
-def signed_interval(interval: tuple[float, float] | None) -> str:
-    """``[−0.068, +0.045]``, or a dash."""
-    return NOTHING if interval is None else f"[{signed(interval[0])}, {signed(interval[1])}]"
 
 
 def interval_of(figure: MetricDelta, comparison: Comparison) -> str:

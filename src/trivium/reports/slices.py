@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from trivium.reports import comparison_text, wording
+from trivium.reports import wording
 from trivium.reports.escape import one_line
 from trivium.reports.markdown import prose
 from trivium.runs.comparing.comparison import ComparedSlice, Comparison
@@ -91,8 +91,8 @@ def _compared_cells(one: ComparedSlice, name: str, change: str) -> Iterator[str]
         return
     yield wording.number(delta.base)
     yield wording.number(delta.head)
-    yield comparison_text.signed(delta.delta)
-    yield comparison_text.signed_interval(delta.ci95)
+    yield wording.signed(delta.delta)
+    yield wording.signed_interval(delta.ci95)
     yield change
 
 

@@ -39,6 +39,19 @@ def interval(bounds: tuple[float, float] | None, *, digits: int = 3) -> str:
     return NOTHING if bounds is None else f"[{', '.join(number(end, digits=digits) for end in bounds)}]"
 
 
+def signed(value: float | None) -> str:
+    """A difference with its sign and three decimals; without a sign if it rounds to 0."""
+    if value is None:
+        return NOTHING
+    text = f"{value:+.3f}".replace("-", "−")
+    return text[1:] if text[1:] == "0.000" else text
+
+
+def signed_interval(interval: tuple[float, float] | None) -> str:
+    """``[−0.068, +0.045]``, or a dash."""
+    return NOTHING if interval is None else f"[{signed(interval[0])}, {signed(interval[1])}]"
+
+
 def share(value: float) -> str:
     """A share in per cent; values below 1 are never rounded to 100 %, values above 0 never to 0 %."""
     if 0 < value <= 0.005:
