@@ -246,6 +246,17 @@ def test_with_a_provider_a_language_model_judges_in_place_of_the_stand_in(
     assert {question.model for question in server.requests} == {"gpt-4o-mini"}
 
 
+def test_a_judge_that_cannot_be_asked_ends_with_3_and_the_line_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run_command(["demo", "--judge", "openai:gpt-4o-mini"]) == 3
+
+    captured = capsys.readouterr()
+    assert "judge     judged none of the 40 answers that people labelled" in captured.out
+    assert "82 % [67, 90]" in captured.out
+    assert "OPENAI_API_KEY is not set" in captured.err
+
+
 def test_without_the_extra_for_pages_the_answer_says_what_to_install(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

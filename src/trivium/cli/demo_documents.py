@@ -235,6 +235,8 @@ def _overall(comparison: "Comparison") -> str:
 
 def _judge_against_people(result: Result) -> str:
     exact, found = result.agreement["exact"], result.certificate
+    if exact["value"] is None:
+        return f"judged none of the {found['n_items']} answers that people labelled; trivium show says why"
     said = (
         f"agrees with people in {_percent(exact['value'])}{_interval(exact['ci95'])} of "
         f"{result.agreement['n']} answers; "
