@@ -40,8 +40,8 @@ def test_a_figure_says_answer_delta_interval_p_record_and_what_it_needs():
 
 
 def test_means_are_shown_where_there_is_room():
-    assert "0.600" not in shown(samples.comparison())
-    assert "0.600" in shown(samples.comparison(), width=104)
+    assert "0.410" not in shown(samples.comparison())
+    assert "0.410" in shown(samples.comparison(), width=104)
 
 
 def test_the_answer_comes_first_then_what_changed_the_figures_and_the_reservations():

@@ -67,10 +67,18 @@ def answer_sentence(comparison: Comparison) -> str:
     word = _WORDS.get(comparison.answer, "Better" if better else "No worse")
     if figure.delta is None:
         return f"{word}: no pair has {one_line(name)} on both sides."
-    interval = "" if figure.ci95 is None else f" {signed_interval(figure.ci95)}"
-    change = f"{number(figure.base)} → {number(figure.head)}, {signed(figure.delta)}{interval}"
     settled_by = further_cases_needed(figure) if comparison.answer == "inconclusive" else None
-    return f"{word}: {one_line(name)} {change}{f'; {settled_by}' if settled_by else ''}."
+    sentence = f"{word}: {one_line(name)} {_change(figure)}{f'; {settled_by}' if settled_by else ''}."
+    rate = comparison.metrics.get("pass_rate")
+    if rate is None or rate is figure:
+        return sentence
+    return f"{sentence} pass_rate {_change(rate)}: {rate.answer}."
+
+
+def _change(figure: MetricDelta) -> str:
+    """``0.800 → 0.767, −0.033 [−0.123, +0.037]``."""
+    interval = "" if figure.ci95 is None else f" {signed_interval(figure.ci95)}"
+    return f"{number(figure.base)} → {number(figure.head)}, {signed(figure.delta)}{interval}"
 
 
 def answer_text(comparison: Comparison) -> str:

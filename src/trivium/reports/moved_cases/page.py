@@ -17,8 +17,10 @@ from trivium.reports.moved_cases.shown import (
 )
 from trivium.runs.comparing.moved_cases import MovedCases
 
+CASES_AT_FIRST = 10
+"""Cases in the open, so that the figures are not far below."""
 CASES_AT_ONCE = 50
-"""Cases on a folded page."""
+"""Cases on each folded page after them."""
 OPEN_CASES = 1
 """Cases that are unfolded at first."""
 TEXT_CHARS = 6_000
@@ -54,8 +56,8 @@ def cases_html(moved: MovedCases, links: Mapping[str, str]) -> Iterator[bytes]:
     templates.filters = templates.filters | {"call_text": call_text}
     template = templates.get_template("moved_case.html")
     cases, total = iter(moved), len(moved)
-    for start in range(0, total, CASES_AT_ONCE):
-        end = min(start + CASES_AT_ONCE, total)
+    for start in (0, *range(CASES_AT_FIRST, total, CASES_AT_ONCE)) if total else ():
+        end = min(start + CASES_AT_ONCE if start else CASES_AT_FIRST, total)
         if start:
             title = f"Cases {start + 1:,} to {end:,} of {total:,}"
             yield f'<details class="cases"><summary>{title}</summary>'.encode()
@@ -70,14 +72,16 @@ def cases_html(moved: MovedCases, links: Mapping[str, str]) -> Iterator[bytes]:
                 open=place < OPEN_CASES,
                 pages=pages,
                 gist=_gist(case.input),
-                verdicts=verdicts_text(case),
-                facts=" · ".join(_facts(case)),
+                change=_change(case),
+                facts=" · ".join(filter(None, (verdicts_text(case), values_text(case), case.repeats))),
             ).encode()
         yield b"</div></details>" if start else b"</div>"
 
 
-def _facts(case: ShownCase) -> Iterator[str]:
-    yield from filter(None, (values_text(case), case.repeats))
+def _change(case: ShownCase) -> str:
+    """The verdicts if they differ, else the values."""
+    before, after = case.verdicts
+    return verdicts_text(case) if before != after else values_text(case) or before
 
 
 def _gist(text: ShownText) -> str:

@@ -286,13 +286,14 @@ def what_moved(moved: MovedCases) -> str:
     if not len(moved):
         return f"No case moved: {_names(moved.by)} of all {counted(moved.compared, 'case')} stayed the same"
     parts = [
-        f"{_by(name)}: {better:,} better, {worse:,} worse" for name, (better, worse) in moved.counts().items()
+        f"by {_by(name)}: {better:,} better, {worse:,} worse"
+        for name, (better, worse) in moved.counts().items()
     ]
     return f"{len(moved):,} of {counted(moved.compared, 'case')} moved · {' · '.join(parts)}"
 
 
 def _by(name: str) -> str:
-    return "pass or fail" if name == "pass_rate" else f"only {one_line(name)}"
+    return "pass or fail" if name == "pass_rate" else f"{one_line(name)} alone"
 
 
 def _names(names: Iterable[str]) -> str:

@@ -49,15 +49,21 @@ def word_diff(base: str, head: str, *, max_steps: int = MAX_STEPS) -> list[Piece
 
     Returns:
         Non-empty pieces. Those that are not ``inserted`` join to base, those that are not ``deleted`` to
-        head. A deletion comes before the insertion that replaces it.
+        head. A deletion comes before the insertion that replaces it. Texts that share only punctuation are
+        wholly different.
     """
+    if base == head:
+        return [Piece("same", base)] if base else []
     left, right = _TOKENS.findall(base), _TOKENS.findall(head)
     edits: list[_Edit] = []
     for kind, words in sequence_diff(left, right, max_steps=max_steps):
         if kind == "same" or not edits:
             edits.append(_Edit())
         edits[-1].add(kind, "".join(words))
-    return [piece for edit in _without_scraps(edits) for piece in edit.pieces()]
+    kept = _without_scraps(edits)
+    if not any(map(str.isalnum, "".join(edit.same for edit in kept))):
+        return [Piece(kind, text) for kind, text in (("deleted", base), ("inserted", head)) if text]
+    return [piece for edit in kept for piece in edit.pieces()]
 
 
 def sequence_diff(
@@ -154,6 +160,11 @@ class _Edit:
 
     def add(self, kind: Kind, text: str) -> None:
         self._texts[kind] += text
+
+    @property
+    def same(self) -> str:
+        """The equal words."""
+        return self._texts["same"]
 
     @property
     def common(self) -> int:

@@ -1,0 +1,142 @@
+"""What every report shows of a moved case."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.reports import moved_case_samples as samples
+from trivium.reports.moved_cases.shown import (
+    REFERENCES_SHOWN,
+    call_text,
+    plain_text,
+    shortened,
+    shown_case,
+    values_text,
+    verdicts_text,
+    what_moved,
+)
+from trivium.reports.moved_cases.word_diff import Piece
+from trivium.runs.comparing.moved_cases import MovedCases
+from trivium.traces.trace import Span, Trace
+
+
+def shown(base, head, *, chars=1_000, calls=100, **fields):
+    return shown_case(samples.moved_case("q1", base, head, **fields), chars=chars, calls=calls)
+
+
+def joined(text):
+    return "".join("…" if piece is None else piece.text for piece in text.pieces)
+
+
+def marked(text):
+    return [piece.text for piece in text.pieces if piece is not None and piece.kind != "same"]
+
+
+def test_each_output_has_its_own_words_marked():
+    case = shown(samples.scored("It is Lima."), samples.scored("It is Cusco.", passed=False))
+    assert [joined(text) for text in case.outputs] == ["It is Lima.", "It is Cusco."]
+    assert [marked(text) for text in case.outputs] == [["Lima"], ["Cusco"]]
+    assert verdicts_text(case) == "passed → not passed"
+
+
+def test_equal_outputs_are_said_to_be_equal():
+    case = shown(samples.scored("Lima"), samples.scored("Lima", passed=False))
+    assert (case.same, case.note) == (True, "The outputs are the same.")
+
+
+def test_long_outputs_have_no_marks_and_say_so():
+    case = shown(samples.scored("a " * 11_000), samples.scored("a b " * 6_000))
+    assert "too long" in case.note
+    assert [marked(text) for text in case.outputs] == [[], []]
+
+
+def test_outputs_that_are_no_text_are_shown_as_json():
+    case = shown(samples.scored({"city": "Lima"}), samples.scored({"city": "Cusco"}))
+    assert [marked(text) for text in case.outputs] == [["Lima"], ["Cusco"]]
+    assert joined(case.outputs[0]) == '{\n  "city": "Lima"\n}'
+
+
+def test_a_failed_attempt_gives_its_error():
+    case = shown(samples.scored(None, error="TimeoutError"), samples.scored("Lima"), better=True)
+    assert case.problems == ("TimeoutError", None)
+    assert verdicts_text(case) == "error → passed"
+
+
+def test_only_what_judges_said_differently_is_shown():
+    same, other = samples.scored("a", reason="Fine."), samples.scored("b", reason="Vague.")
+    assert shown(same, same).reasons == ()
+    assert shown(same, other).reasons == (("clarity", "1.000: Fine.", "1.000: Vague."),)
+    assert shown(samples.scored("a"), other).reasons == (("clarity", "not judged", "1.000: Vague."),)
+
+
+def test_tool_calls_are_aligned_where_they_differ():
+    base = samples.scored("a", trace=samples.calls("search x", "read y"))
+    head = samples.scored("a", trace=samples.calls("search x", "search x"))
+    assert [(call.kind, call.name) for call in shown(base, head).calls] == [
+        ("same", "search"),
+        ("deleted", "read"),
+        ("inserted", "search"),
+    ]
+    assert shown(base, base).calls is None
+    assert shown(base, samples.scored("a")).calls is None
+
+
+def test_a_call_that_failed_is_another_call():
+    def trace(ok):
+        return Trace(spans=(Span(id="1", kind="tool", name="read", input="a", ok=ok),))
+
+    base, head = samples.scored("a", trace=trace(ok=True)), samples.scored("a", trace=trace(ok=False))
+    assert [call_text(call) for call in shown(base, head).calls] == ['read("a")', 'read("a") failed']
+
+
+def test_calls_and_references_that_are_not_shown_are_counted():
+    base, head = (samples.scored("a", trace=samples.calls(*[name] * 9)) for name in ("read", "search"))
+    case = shown(base, head, calls=5, case={"references": tuple("abcdef")})
+    assert (len(case.calls), case.calls_left_out) == (5, 13)
+    assert (len(case.references), case.references_left_out) == (REFERENCES_SHOWN, 3)
+
+
+def test_with_repeats_the_pass_rate_is_shown_and_which_attempt_it_is():
+    one, several = (shown(samples.scored("a"), samples.scored("b"), repeats=n) for n in (1, 4))
+    assert (one.repeats, values_text(one)) == ("", "")
+    assert several.repeats == "attempt #0, which changed most of 4"
+    assert values_text(several) == "pass_rate 1.000 → 0.000"
+
+
+def test_equal_text_far_from_a_difference_is_left_out_first():
+    text = [Piece("same", "x" * 500), Piece("deleted", "OLD"), Piece("same", "y" * 500)]
+    short = shortened(text, 200)
+    assert joined(short) == "…" + "x" * 80 + "OLD" + "y" * 80
+    assert short.left_out == 2 * 420
+
+
+pieces = st.lists(
+    st.builds(Piece, st.sampled_from(["same", "deleted"]), st.text(min_size=1, max_size=300)), max_size=8
+)
+
+
+@given(pieces, st.integers(1, 400))
+def test_a_shortened_text_has_at_most_so_many_characters_and_counts_the_others(text, at_most):
+    total = sum(len(piece.text) for piece in text)
+    short = shortened(text, at_most)
+    kept = sum(len(piece.text) for piece in short.pieces if piece is not None)
+    assert kept <= at_most
+    assert kept + short.left_out == total
+
+
+def test_a_plain_text_is_cut_and_its_controls_are_visible():
+    text = plain_text("\u202eab\x1b" + "c" * 100, 12)
+    assert joined(text) == "[U+202E]ab␛c"
+    assert text.left_out > 90
+
+
+@pytest.mark.parametrize(
+    ("moved", "expected"),
+    [
+        (MovedCases(), ""),
+        (MovedCases(by=("pass_rate", "composite"), compared=1), "No case moved"),
+        (samples.calm(), "2 of 60 cases moved · by pass or fail: 1 better, 1 worse"),
+    ],
+)
+def test_it_is_said_how_many_cases_moved(moved, expected):
+    assert what_moved(moved).startswith(expected)
