@@ -193,3 +193,51 @@ def test_graphs_are_compared_where_that_is_asked_for(outcome):
     for text in (table, Path("page.html").read_text(), Path("note.md").read_text()):
         assert "nobody calls new" in text
         assert "6 edges: 3 appeared, 3 vanished" in text
+
+
+def test_so_many_moved_cases_are_shown_with_their_outputs(run, outcome):
+    runs = run(15), run(*[15] * 26, 5, 6, 7, 8)
+    text = outcome("compare", *runs)[1]
+    assert "4 of 30 cases moved" in text
+    assert text.count("↓ c") == 3
+    assert "head      word0 word1 word2 word3 word4" in text
+    assert outcome("compare", *runs, "--cases", "1")[1].count("↓ c") == 1
+    assert "↓ c" not in outcome("compare", *runs, "--cases", "0")[1]
+    assert outcome("compare", *runs, "--cases", "-1")[0] == 2
+
+
+def test_json_has_the_values_of_all_moved_cases_and_the_texts_of_the_first(run, outcome):
+    runs = run(15), run(*[15] * 26, 5, 6, 7, 8)
+    moved = json.loads(outcome("compare", *runs, "--json", "--cases", "2")[1])["moved_cases"]
+    assert (moved["compared"], moved["better"], moved["worse"]) == (30, 0, 4)
+    assert [change["case"] for change in moved["changes"]] == ["c26", "c27", "c28", "c29"]
+    first, *_, last = moved["changes"]
+    assert first["head"]["output"] == "word0 word1 word2 word3 word4"
+    assert first["base"]["output"].endswith("word13 word14")
+    assert first["values"]["pass_rate"] in ([0.0, 0.0], [1.0, 0.0])
+    assert "head" not in last
+    assert last["values"].keys() == first["values"].keys()
+
+
+def test_pages_of_both_runs_are_linked_by_relative_paths_or_addresses(run, outcome):
+    runs = run(15), run(5, 15)
+    outcome(
+        "compare",
+        *runs,
+        "--html",
+        "out/c.html",
+        "--base-page",
+        "pages/a.html",
+        "--head-page",
+        "https://x.y/b",
+    )
+    text = Path("out/c.html").read_text("utf-8")
+    assert 'href="../pages/a.html"' in text
+    assert 'href="https://x.y/b#attempt-' in text
+
+
+def test_a_comment_has_so_many_cases(run, outcome):
+    runs = run(15), run(5)
+    for given, expected in (((), 5), (("--cases", "7"), 7)):
+        outcome("compare", *runs, "--quiet", "--markdown", "c.md", *given)
+        assert Path("c.md").read_text("utf-8").count("<details>") == expected

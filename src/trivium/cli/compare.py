@@ -18,7 +18,16 @@ _EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
 _PATH = click.Path(dir_okay=False)
 
 
-@click.command()
+EXAMPLES = """\b
+Examples:
+  trivium compare                                    the two newest runs of the suite
+  trivium compare 20261121-09 20261121-10 --cases 10
+  trivium compare --html comparison.html --base-page before.html --head-page after.html
+  trivium compare --markdown comment.md --inconclusive pass --margin 0.05
+"""
+
+
+@click.command(epilog=EXAMPLES)
 @click.argument("base", required=False)
 @click.argument("head", required=False)
 @options.option("--margin", type=float, help="The loss that does not matter (default: the suite's, 0.02).")

@@ -103,7 +103,7 @@ def pandas_frame(store: Store, run: RunRecord, what: str, labels: str | Path | N
 
 
 def frame_of_rows(rows: Sequence[Row], library: Literal["polars", "pandas"]) -> Any:
-    """Return flat rows as a frame.
+    """Return flat rows with the same keys as a frame.
 
     Raises:
         MissingExtra: If the library is not installed.
@@ -112,4 +112,5 @@ def frame_of_rows(rows: Sequence[Row], library: Literal["polars", "pandas"]) -> 
         frames = import_module(library)
     except ImportError as error:
         raise MissingExtra(library, f"A frame of {library}") from error
-    return frames.DataFrame(rows)
+    # By column, so that the type of each is inferred from all of its values.
+    return frames.DataFrame({name: [row[name] for row in rows] for name in (rows[0] if rows else ())})

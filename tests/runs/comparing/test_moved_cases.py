@@ -97,3 +97,20 @@ def test_a_comparison_read_from_json_knows_the_changes_but_not_the_texts(store):
     assert again.moved_cases == comparison.moved_cases
     with pytest.raises(StoreError, match="the texts of these cases are unknown"):
         list(again.moved_cases)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_have_a_row_a_case_with_texts_and_values(store, library):
+    pytest.importorskip(library)
+    moved = compared(store, [0.4, 0.9, 0.6], [0.6, 0.1, 0.6]).moved_cases
+    frame = getattr(moved, f"to_{library}")()
+    columns = {name: list(frame[name]) for name in frame.columns}
+    assert columns["case"] == ["q1", "q0"]
+    assert columns["better"] == [False, True]
+    assert columns["head_output"] == ["0.1", "0.6"]
+    assert columns["reference"] == ["r", "r"]
+    assert columns["base_passed"] == [True, False]
+    assert columns["head_composite"] == [0.1, 0.6]
+    assert columns["head_why"][0] == "told 0.100 is under 0.5"
+    empty = compared(store, [0.4], [0.4]).moved_cases
+    assert len(getattr(empty, f"to_{library}")()) == 0

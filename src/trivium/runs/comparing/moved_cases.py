@@ -1,7 +1,7 @@
 """The cases that two runs scored differently; their texts are read from the stores on demand."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import overload
+from typing import Any, overload
 
 import msgspec
 
@@ -133,6 +133,26 @@ def value_of(evaluation: Evaluation, name: str) -> float | None:
     return None if score is None else score.value
 
 
+def _row(moved: MovedCase, by: Sequence[str]) -> dict[str, Any]:
+    """The case as a row of a frame; the first reference stands for all."""
+    change, case = moved.change, moved.case
+    row: dict[str, Any] = {
+        "case": change.case,
+        "by": change.by,
+        "better": change.better,
+        "repeat": moved.head.attempt.repeat,
+        "input": case.input if isinstance(case.input, str) else msgspec.json.encode(case.input).decode(),
+        "reference": case.references[0] if case.references else None,
+    }
+    for side, scored in (("base", moved.base), ("head", moved.head)):
+        row[f"{side}_output"] = None if scored.attempt.output is None else scored.attempt.text
+        row[f"{side}_passed"] = scored.evaluation.passed
+        row[f"{side}_why"] = scored.why
+    for name in by:
+        row[f"base_{name}"], row[f"head_{name}"] = change.values.get(name, (None, None))
+    return row
+
+
 class MovedCases(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The cases that moved, most changed first; a sequence of :class:`MovedCase`.
 
@@ -183,6 +203,26 @@ class MovedCases(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if reader is None:
             raise StoreError("the texts of these cases are unknown: compare() did not make this comparison")
         return reader.read(changes)
+
+    def to_polars(self) -> Any:
+        """Return one row per case as a ``polars.DataFrame``, with texts, verdicts and values of both runs.
+
+        Raises:
+            MissingExtra: If Polars is not installed.
+        """
+        from trivium.runs.dataframes import frame_of_rows
+
+        return frame_of_rows([_row(moved, self.by) for moved in self], "polars")
+
+    def to_pandas(self) -> Any:
+        """Return the same as a ``pandas.DataFrame``.
+
+        Raises:
+            MissingExtra: If pandas is not installed.
+        """
+        from trivium.runs.dataframes import frame_of_rows
+
+        return frame_of_rows([_row(moved, self.by) for moved in self], "pandas")
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """By metric: the cases that got better and worse by it, each case counted once."""
