@@ -65,6 +65,8 @@ def cases_html(moved: MovedCases, links: Mapping[str, str]) -> Iterator[bytes]:
         for place, each in enumerate(islice(cases, end - start), start):
             case = shown_case(each, chars=TEXT_CHARS, calls=CALLS_SHOWN)
             at = anchor(*case.attempt)
+            change = _change(case)
+            others = (verdicts_text(case), values_text(case), case.repeats)
             pages = {name: f"{links[name]}#{at}" if name in links else "" for name in ("base", "head")}
             yield template.render(
                 case=case,
@@ -72,8 +74,8 @@ def cases_html(moved: MovedCases, links: Mapping[str, str]) -> Iterator[bytes]:
                 open=place < OPEN_CASES,
                 pages=pages,
                 gist=_gist(case.input),
-                change=_change(case),
-                facts=" · ".join(filter(None, (verdicts_text(case), values_text(case), case.repeats))),
+                change=change,
+                facts=" · ".join(fact for fact in others if fact and fact != change),
             ).encode()
         yield b"</div></details>" if start else b"</div>"
 
