@@ -132,3 +132,14 @@ def test_runs_beyond_the_limit_are_counted(capsys):
     assert "… and older ones (--limit, now 1)" in capsys.readouterr().out
     assert run_command(["list", "--limit", "2"]) == 0
     assert "older" not in capsys.readouterr().out
+
+
+def test_details_show_the_reservations_in_full_and_the_provenance(capsys):
+    assert run_command(["show"]) == 4
+    short = capsys.readouterr().out
+    assert run_command(["show", "--details"]) == 4
+    full = capsys.readouterr().out
+    assert "provenance" in full
+    assert "provenance" not in short
+    assert run_command(["score", "s.json", "--outputs", "o.jsonl", "--details"]) == 4
+    assert "provenance" in capsys.readouterr().out

@@ -109,3 +109,33 @@ def test_the_file_is_what_is_rendered(tmp_path):
     views = samples.views(4)
     write_junit(tmp_path / "junit.xml", samples.summary(views), views)
     assert (tmp_path / "junit.xml").read_text("utf-8") == render_junit(samples.summary(views), views)
+
+
+def test_the_output_of_a_test_has_input_expected_and_actual_text():
+    view = samples.view(0)
+    case = msgspec.structs.replace(
+        view.case, input="What?", references=("<b>one</b>", "\x1b[31mtwo", "3", "4")
+    )
+    shown = msgspec.structs.replace(
+        view, case=case, attempt=msgspec.structs.replace(view.attempt, output="z" * 10_000), passed=False
+    )
+    text = parsed(samples.summary([shown]), [shown]).find(".//testcase/system-out").text
+    order = [
+        "input: What?",
+        "expected: <b>one</b>",
+        "expected: \N{SYMBOL FOR ESCAPE}[31mtwo",
+        "and 1 more",
+        "output: zzz",
+    ]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+    assert len(text) < 6_000
+
+
+def test_an_expected_output_goes_before_references():
+    view = samples.view(0)
+    case = msgspec.structs.replace(view.case, expect=msgspec.structs.replace(view.case.expect, output="only"))
+    shown = msgspec.structs.replace(view, case=case)
+    text = parsed(samples.summary([shown]), [shown]).find(".//testcase/system-out").text
+    assert text.count("expected: ") == 1
+    assert "expected: only" in text

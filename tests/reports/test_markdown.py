@@ -10,6 +10,7 @@ from markdown_it import MarkdownIt
 from tests.reports import samples
 from tests.reports.hostile_samples import hostile_summary
 from trivium.reports.markdown import code, prose, render_markdown
+from trivium.runs.summary import AgentTotals
 
 texts = st.text(max_size=80) | st.text("`|\\<>&@#*_[]()!~: \n$wx.h/", max_size=40)
 OURS = {"details", "/details", "summary", "/summary", "sub", "/sub", "code", "/code"}
@@ -107,22 +108,53 @@ def test_a_hostile_summary_adds_no_markup():
     assert harmless(render_markdown(hostile_summary()))
 
 
-def test_warnings_stand_before_the_figures():
+def test_the_answer_comes_first_and_failures_and_reservations_are_folded():
     text = render_markdown(samples.summary())
-    assert text.index("similarity is a fallback") < text.index("Pass rate")
+    order = [
+        "❌ fail",
+        "**Pass rate",
+        "<details><summary>15 did not pass",
+        "| metric |",
+        "⚠️ 2 reservations",
+        "<sub>",
+    ]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+    assert text.index("similarity is a fallback") > text.index("⚠️ 2 reservations</summary>")
+
+
+def test_the_agents_own_latency_tokens_and_cost_are_there():
+    totals = AgentTotals(
+        attempts=4, timed=4, latency_p50=1.25, latency_p95=3.0, input_tokens=1200, output_tokens=80,
+        with_tokens=3, cost_usd=0.5, with_cost=4,
+    )  # fmt: skip
+    assert (
+        "**Agent** latency p50 1.2 s, p95 3.0 s · 1,200 input tokens, 80 output tokens (3 of 4 attempts) · "
+    ) in render_markdown(samples.summary(agent=totals))
+
+
+def test_only_metrics_of_which_there_is_anything_have_a_row():
+    none = msgspec.structs.replace(
+        samples.summary().metrics["cosine"], mean=None, ci95=None, n=0, coverage=0.0, status={"skipped": 24}
+    )
+    text = render_markdown(samples.summary(metrics={"chrf": none}))
+    assert "chrf" not in text
+    assert "1 more metric had nothing to measure here" in text
 
 
 def test_failures_that_are_not_listed_are_counted():
     failures = samples.summary().failures * 3
     text = render_markdown(samples.summary(failures=failures, failures_left_out=100))
     assert "145 did not pass; the worst 20:" in text
-    assert text.count("\n- ") == 20
+    assert text.partition("</details>")[0].count("\n- ") == 20
 
 
 def test_a_comment_stays_far_under_what_a_forge_takes():
     failure = samples.summary().failures[0]
     long = msgspec.structs.replace(failure, why="w" * 1_000_000, case="c" * 1_000_000)
-    assert len(render_markdown(samples.summary(failures=(long,) * 100, warnings=("w" * 10**6,)))) < 30_000
+    metrics = {f"m{number}": samples.summary().metrics["cosine"] for number in range(1000)}
+    summary = samples.summary(failures=(long,) * 100, warnings=("w" * 10**6,) * 50, metrics=metrics)
+    assert len(render_markdown(summary)) < 65_536
 
 
 def test_a_summary_of_nothing_has_no_empty_tables():

@@ -358,3 +358,32 @@ def test_a_recommendation_says_on_which_side_of_which_threshold_it_is(store):
     text = " ".join(summary_of(store, [0.44, 0.46] * 15).__str__().split())
     assert "weak reject · 0.050 above the 0.40 threshold ·" in text
     assert "chance that other cases would change this" in text
+
+
+def test_unit_and_direction_of_a_metric_reach_the_summary_and_stay_with_the_run(tmp_path, monkeypatch):
+    (tmp_path / "counting.py").write_text(
+        "from trivium import TextMetric, metric\n"
+        "@metric('letters')\n"
+        "class Letters(TextMetric):\n"
+        "    unit = 'letters'\n"
+        "    better = 'lower'\n"
+        "    def score(self, metric_input):\n"
+        "        return self.ok(0.5, raw=len(metric_input.attempt.text))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    url = str(tmp_path / "store.db")
+    cases = [{"id": "a", "input": "abc", "references": ["x"]}]
+    tv.evaluate(cases, agent=str.upper, metrics=["counting:Letters", "jaccard", "time"], store=url)
+    summary = tv.Run.load(store=url).summary()
+    shown = {name: (figure.unit, figure.better) for name, figure in summary.metrics.items()}
+    assert shown["letters"] == ("letters", "lower")
+    assert shown["time"] == ("s", "lower")
+    assert shown["jaccard"] == (None, "higher")
+    assert summary.metrics["letters"].raw_mean == 3
+
+
+def test_a_summary_says_where_its_run_comes_from(store):
+    summary = tv.evaluate(told_suite(2), agent=Says({"q0": "1", "q1": "0"}), store=store).summary()
+    assert summary.metadata["trivium"] == tv.__version__
+    assert "Says" in summary.metadata["agent"]
+    assert summary.agent.attempts == summary.agent.timed == 2

@@ -13,7 +13,10 @@ from trivium.reports import wording
 from trivium.reports.escape import visible
 from trivium.reports.view import EvaluationView
 from trivium.runs.summary import GateAnswer, Summary
+from trivium.suites.case import Case
 
+EXPECTED_SHOWN = 3
+"""Most references of a case that are written."""
 TEXT_CHARS = 4_000
 """Longest reason, input or output in characters; longer ones are cut."""
 SPOOL_BYTES = 4_000_000
@@ -39,8 +42,8 @@ def junit_parts(summary: Summary, evaluations: Iterable[EvaluationView]) -> Iter
     """The run as JUnit XML, part by part, in bounded memory.
 
     A failed attempt is an ``error``, one that did not pass a ``failure``, one without a verdict ``skipped``.
-    Its scores, input and output are in ``system-out``. Gates form a suite of their own, in which an
-    inconclusive gate is ``skipped`` with its reason. Missing attempts are one ``error``.
+    Its scores, input, expected outputs and output are in ``system-out``. Gates form a suite of their own, in
+    which an inconclusive gate is ``skipped`` with its reason. Missing attempts are one ``error``.
     """
     counts: Counter[str] = Counter()
     total = 0.0
@@ -133,8 +136,17 @@ def _attempt(view: EvaluationView, *, suite: str) -> str:
     return (
         f'<testcase classname="{_xml(suite)}" name="{_xml(name)}" time="{view.attempt.seconds or 0.0:.3f}">'
         f"{inner}<system-out>{lines}&#10;input: {_xml(_text(view.case.input))}&#10;&#10;"
-        f"output: {_xml(_text(view.attempt.output))}</system-out></testcase>\n"
+        f"{_expected(view.case)}output: {_xml(_text(view.attempt.output))}</system-out></testcase>\n"
     )
+
+
+def _expected(case: Case) -> str:
+    """What the case expects: ``expect.output``, or its first references; empty if it states neither."""
+    texts = case.references if case.expect.output is None else (case.expect.output,)
+    shown = [_xml(_text(text)) for text in texts[:EXPECTED_SHOWN]]
+    more = len(texts) - len(shown)
+    shown += [f"… and {wording.counted(more, 'more reference')}"] if more else []
+    return "".join(f"expected: {each}&#10;&#10;" for each in shown)
 
 
 def _figure(score: Score) -> str:

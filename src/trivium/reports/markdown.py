@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from trivium.reports import wording
 from trivium.reports.escape import one_line
 from trivium.reports.wording import dollars, requests, spent_sentence
-from trivium.runs.summary import HumanFigure, JudgeCosts, Summary
+from trivium.runs.summary import Figure, HumanFigure, JudgeCosts, Summary
 
 FAILURES_SHOWN = 20
+METRICS_SHOWN = 100
+RESERVATIONS_SHOWN = 12
 ANSWER_MARKS = {"pass": "✅", "fail": "❌", "inconclusive": "❔"}
 
 _PUNCTUATION = re.compile(r"([\\`*_\[\]{}|~!$])")
@@ -18,19 +20,25 @@ _NOT_WORD = re.compile(r"[^0-9A-Za-z ]")
 
 
 def render_markdown(summary: Summary) -> str:
-    """The summary as GitHub-flavoured Markdown; untrusted text is escaped."""
+    """The summary as GitHub-flavoured Markdown; untrusted text is escaped.
+
+    The answer comes first, then the attempts that did not pass (folded) and the numbers. Reservations are
+    folded, too.
+    """
     blocks = [f"### Trivium · {code(summary.suite)}"]
-    if summary.warnings:
-        blocks += ["\n".join(f"> ⚠️ {prose(line)}  " for line in summary.warnings)]
-    blocks += [_verdicts(summary)]
     blocks += [_gates(summary)] if summary.gates else []
-    blocks += [_metrics(summary)] if summary.metrics else []
+    blocks += [_answer(summary)]
+    blocks += [_failures(summary)] if summary.failures else []
+    shown = wording.measured_metrics(summary)
+    blocks += [_metrics(summary, shown)] if shown else []
+    blocks += [rest] if (rest := wording.counted_without(summary)) else []
     blocks += [_beside_people(summary.human_ceiling)] if summary.human_ceiling else []
+    blocks += [f"**Agent** {prose(wording.agent_line(summary.agent))}"] if summary.agent is not None else []
     blocks += [_spent(summary.spent)] if summary.spent is not None else []
     blocks += [_acceptance(summary)] if summary.acceptance else []
-    blocks += [_failures(summary)] if summary.failures else []
-    note = wording.interval_note(summary)
-    blocks += [f"<sub>{f'{prose(note)} · ' if note else ''}run {code(summary.run)}</sub>"]
+    blocks += [_reservations(summary)] if summary.warnings else []
+    origin = " · ".join(part for part in (wording.provenance_line(summary), f"run {summary.run}") if part)
+    blocks += [f"<sub>{prose(origin)}</sub>"]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -56,18 +64,18 @@ def escaped(text: str) -> str:
     return _AUTOLINKS.sub("\\1\u200b", _PUNCTUATION.sub(r"\\\1", text))
 
 
-def _verdicts(summary: Summary) -> str:
+def _answer(summary: Summary) -> str:
     rate, figure = summary.pass_rate, summary.composite
-    lines = [prose(wording.headline(summary))]
-    lines.append(
-        f"**Pass rate {wording.number(rate.value)}** {prose(wording.interval(rate.ci95))} "
-        f"({prose(wording.passed_of(summary))})"
-    )
+    value = f"**Pass rate {wording.number(rate.value)}** {prose(wording.interval(rate.ci95))}"
+    lines = [f"{value} ({prose(wording.passed_of(summary))})"]
     if figure is not None:
+        ends = wording.shown_interval(figure)
+        between = f"{prose(wording.interval(ends))} " if ends is not None else ""
         lines.append(
-            f"**Composite {wording.number(figure.mean)}** {prose(wording.interval(figure.ci95))} "
+            f"**Composite {wording.number(figure.mean)}** {between}"
             f"({prose(wording.composite_sentence(figure))})"
         )
+    lines.append(prose(wording.headline(summary)))
     lines += [
         f"{code(name)} {wording.number(mean)} (judged)"
         for name, mean in wording.further_dimensions(summary).items()
@@ -84,20 +92,26 @@ def _gates(summary: Summary) -> str:
     return "\n".join(["| gate | limit | value |", "|:--|:--|:--|", *rows])
 
 
-def _metrics(summary: Summary) -> str:
+def _metrics(summary: Summary, shown: Mapping[str, Figure]) -> str:
     rows = []
-    for name, figure in summary.metrics.items():
-        if wording.is_reported_only(figure):
-            raw = f"raw {wording.number(figure.raw_mean)}, not scored"
-            counts = f" {wording.NOTHING} | {wording.NOTHING} | {raw} |"
-        else:
-            counts = f" {figure.n:,} | {wording.share(figure.coverage)} | {prose(wording.lacking(figure))} |"
-        rows.append(
-            f"| {code(name)} | {wording.number(figure.mean)} | {prose(wording.interval(figure.ci95))} |"
-            f"{counts}"
-        )
-    head = "| metric | mean | interval | n | coverage | status |"
-    return "\n".join([head, "|:--|--:|:--|--:|--:|:--|", *rows])
+    for name, figure in shown.items():
+        ends = wording.interval(wording.shown_interval(figure))
+        cells = [prose(ends), wording.values_of(figure), prose(wording.measured(figure))]
+        cells = [code(name), wording.number(figure.mean), *cells, prose(wording.lacking(figure))]
+        rows.append(f"| {' | '.join(cells)} |")
+    head = f"| metric | score | {wording.interval_heading(summary)} | n | measured | status |"
+    more = f"\n\n… and {len(rows) - METRICS_SHOWN:,} more" if len(rows) > METRICS_SHOWN else ""
+    return "\n".join([head, "|:--|--:|:--|--:|:--|:--|", *rows[:METRICS_SHOWN]]) + more
+
+
+def _reservations(summary: Summary) -> str:
+    title = wording.counted(len(summary.warnings), "reservation")
+    lines = [f"- {prose(line)}" for line in summary.warnings[:RESERVATIONS_SHOWN]]
+    if (more := len(summary.warnings) - RESERVATIONS_SHOWN) > 0:
+        lines.append(f"- … and {more:,} more")
+    if note := wording.interval_note(summary):
+        lines.append(f"- {prose(note)}")
+    return "\n".join([f"<details><summary>⚠️ {title}</summary>", "", *lines, "", "</details>"])
 
 
 def _beside_people(ceiling: Mapping[str, HumanFigure]) -> str:

@@ -24,7 +24,7 @@ from trivium.reports.trust.tables import MEASURES, NAMES, WHEN
 from trivium.reports.wording import counted, interval, number, share, spent_sentence
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
 from trivium.runs.run import Run
-from trivium.runs.summary import Summary
+from trivium.runs.summary import Figure, Summary
 from trivium.trust.calibration.calibrator import Calibrator
 from trivium.trust.certification import Certificate
 from trivium.trust.rater_agreement import Agreement
@@ -172,16 +172,14 @@ def _qualities(calibrator: Calibrator) -> list[dict[str, float]]:
 
 
 FAILURES_SHOWN = 8
+RESERVATIONS_SHOWN = 4
 
 
 def run_fragment(run: Run) -> str:
     """The run: its agent, its state, and its stored summary, or a summary of the attempts so far."""
     record = run.record
-    agent = text(str(record.provenance.get("agent", "")))
     summary = msgspec.convert(record.summary, Summary) if record.summary is not None else run.summary()
-    return box(
-        *_summary_parts(summary), line(f"{record.state} · {agent}" if agent else record.state, quiet=True)
-    )
+    return box(*_summary_parts(summary), line(record.state, quiet=True))
 
 
 def summary_fragment(summary: Summary) -> str:
@@ -192,46 +190,54 @@ def summary_fragment(summary: Summary) -> str:
 def _summary_parts(summary: Summary) -> Iterator[str]:
     yield heading(summary.suite, summary.run)
     yield line(wording.headline(summary))
-    yield warnings(summary.warnings)
-    yield table(["", "mean", "0 … 1", "interval", "n", "coverage", "status"], _summary_rows(summary))
-    if summary.composite is not None:
-        yield line(f"composite: {wording.composite_sentence(summary.composite)}")
     yield from (verdict(gate.answer, f"{gate.gate}: {wording.gate_sentence(gate)}") for gate in summary.gates)
+    rate = summary.pass_rate
+    value = f"pass rate {wording.number(rate.value)} {wording.interval(rate.ci95)}"
+    yield line(f"{value}: {wording.passed_of(summary)}")
+    if (composite := summary.composite) is not None:
+        yield line(f"composite {wording.number(composite.mean)}: {wording.composite_sentence(composite)}")
+    if summary.failures:
+        yield from _failure_parts(summary)
+    if shown := wording.measured_metrics(summary):
+        heads = ["metric", "score", "0 … 1", wording.interval_heading(summary), "n", "measured", "status"]
+        yield table(heads, [_summary_row(name, figure) for name, figure in shown.items()])
+    if rest := wording.counted_without(summary):
+        yield line(rest, quiet=True)
+    if summary.agent is not None:
+        yield line(f"agent: {wording.agent_line(summary.agent)}")
+    if summary.spent is not None:
+        yield line(f"judges: {spent_sentence(summary.spent)}")
     if summary.acceptance:
         yield line(wording.accepted_of(summary))
-    if summary.spent is not None:
-        yield line(spent_sentence(summary.spent))
-    if summary.failures:
-        total = len(summary.failures) + summary.failures_left_out
-        yield line(f"did not pass ({min(FAILURES_SHOWN, total):,} of {total:,}, worst first)")
-        shown = [
-            (text(wording.attempt_name(each.case, each.repeat), at_most=60), text(each.why, at_most=160))
-            for each in summary.failures[:FAILURES_SHOWN]
-        ]
-        yield table(["attempt", "why"], shown, left=2)
-    if note := wording.interval_note(summary):
-        yield line(note, quiet=True)
+    yield _reservations(summary)
+    if origin := wording.provenance_line(summary):
+        yield line(origin, quiet=True)
 
 
-def _summary_rows(summary: Summary) -> Iterator[list[str]]:
-    rate = summary.pass_rate
-    yield _summary_row("pass rate", rate.value, rate.ci95, rate.n, rate.coverage, wording.passed_of(summary))
-    if (composite := summary.composite) is not None:
-        yield _summary_row(
-            "composite",
-            composite.mean,
-            composite.ci95,
-            composite.n,
-            composite.coverage,
-            wording.not_ok(composite.status),
-        )
-    for name, figure in summary.metrics.items():
-        yield _summary_row(name, figure.mean, figure.ci95, figure.n, figure.coverage, wording.lacking(figure))
+def _failure_parts(summary: Summary) -> Iterator[str]:
+    total = len(summary.failures) + summary.failures_left_out
+    yield line(f"did not pass ({min(FAILURES_SHOWN, total):,} of {total:,}, worst first)")
+    shown = [
+        (text(wording.attempt_name(each.case, each.repeat), at_most=60), text(each.why, at_most=160))
+        for each in summary.failures[:FAILURES_SHOWN]
+    ]
+    yield table(["attempt", "why"], shown, left=2)
 
 
-def _summary_row(
-    name: str, mean: float | None, ends: tuple[float, float] | None, n: int, coverage: float, status: str
-) -> list[str]:
-    drawn = interval_bar(mean, ends)
-    numbers = (wording.interval(ends), f"{n:,}", wording.share(coverage), status)
-    return [text(name), wording.number(mean), drawn, *map(text, numbers)]
+def _reservations(summary: Summary) -> str:
+    """The first reservations, and the others with the methods of the intervals in a fold."""
+    note = wording.interval_note(summary)
+    rest = [*summary.warnings[RESERVATIONS_SHOWN:], *summary.notes, *([note] if note else [])]
+    folded = element("details", element("summary", "more"), *map(line, rest)) if rest else ""
+    return warnings(summary.warnings[:RESERVATIONS_SHOWN]) + folded
+
+
+def _summary_row(name: str, figure: Figure) -> list[str]:
+    ends = wording.shown_interval(figure)
+    cells = (
+        wording.interval(ends),
+        wording.values_of(figure),
+        wording.measured(figure),
+        wording.lacking(figure),
+    )
+    return [text(name), wording.number(figure.mean), interval_bar(figure.mean, ends), *map(text, cells)]
