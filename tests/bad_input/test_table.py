@@ -69,18 +69,83 @@ WRONG = {
         "score good.jsonl --outputs cases.jsonl",
         ("good.jsonl: line 1: is an output, expected a case: are SUITE and --outputs swapped?",),
     ),
-    "columns of another tool": Row(
-        {"s.csv": "question,answer\nq,a\n"},
+    "two columns that could be the input": Row(
+        {"s.csv": "question,prompt,answer\nq,p,a\n"},
         "score s.csv --outputs good.jsonl",
-        (
-            's.csv: unknown column "question". Did you mean "input"?',
-            's.csv: unknown column "answer". Did you mean "references"?',
-        ),
+        ('s.csv: "question" and "prompt" could each be the input: rename the right one to input',),
     ),
-    "a key of another tool": Row(
-        {"s.jsonl": '{"id": "1", "input": "q", "expected": "a"}'},
+    "a column that could be the reference or the output": Row(
+        {"s.csv": "question,output\nq,a\n"},
+        "score s.csv --outputs good.jsonl",
+        ('s.csv: "output" could be the reference or what the agent answered: rename',),
+    ),
+    "a typo beside columns of another tool": Row(
+        {"s.csv": "question,answer,grup\nq,a,g\n"},
+        "score s.csv --outputs good.jsonl",
+        ('s.csv: unknown column "grup". Did you mean "group"?',),
+    ),
+    "keys of another tool, none the input": Row(
+        {"s.jsonl": '{"id": "1", "expected": "a"}'},
         "score s.jsonl --outputs good.jsonl",
-        ('s.jsonl: line 1: unknown key "expected". Did you mean "references"?',),
+        ("s.jsonl: no column has a usual name of the input; rename it to input. There are: id, expected",),
+    ),
+    "an Excel workbook": Row(
+        {"s.xlsx": b"PK\x03\x04\x14\x00rest"},
+        "score s.xlsx --outputs good.jsonl",
+        ("s.xlsx: is a workbook, which Trivium does not read: save the sheet as CSV (UTF-8)",),
+    ),
+    "outputs in an Excel workbook": Row(
+        {"o.xlsx": b"PK\x03\x04\x14\x00rest"},
+        "score cases.jsonl --outputs o.xlsx",
+        ("o.xlsx: is a workbook, which Trivium does not read: save the sheet as CSV (UTF-8)",),
+    ),
+    "outputs in an Excel workbook renamed": Row(
+        {"o.csv": b"PK\x03\x04\x14\x00rest"},
+        "score cases.jsonl --outputs o.csv",
+        ("o.csv: is a ZIP archive, such as an Excel workbook; expected text: save it as CSV",),
+    ),
+    "outputs in Latin-1": Row(
+        {"o.csv": "case,output\n1,caf\xe9\n".encode("latin-1")},
+        "score cases.jsonl --outputs o.csv",
+        ("o.csv: line 2: byte 0xe9 at offset 17 is not valid UTF-8: save the file as UTF-8",),
+    ),
+    "outputs between semicolons": Row(
+        {"o.csv": "case;output\n1;x\n"},
+        "score cases.jsonl --outputs o.csv",
+        ("o.csv: uses ';' as separator, expected ','",),
+    ),
+    "a typo in a column of outputs": Row(
+        {"o.csv": "case,ouput\n1,x\n"},
+        "score cases.jsonl --outputs o.csv",
+        ('o.csv: unknown column "ouput". Did you mean "output"?',),
+    ),
+    "outputs of which case": Row(
+        {"o.csv": "answer\nx\n"},
+        "score cases.jsonl --outputs o.csv",
+        ("o.csv: no column names the case: add one called case. There are: answer",),
+    ),
+    "outputs without one": Row(
+        {"o.csv": "id,expected\n1,x\n"},
+        "score cases.jsonl --outputs o.csv",
+        ("o.csv: no column is the output: rename it to output. There are: id, expected",),
+    ),
+    "two columns that could be the output": Row(
+        {"o.csv": "id,response,prediction\n1,x,y\n"},
+        "score cases.jsonl --outputs o.csv",
+        ('o.csv: "response" and "prediction" could each be the output: rename the right one to output',),
+    ),
+    "an output for an input that no case has": Row(
+        {"o.csv": "question,answer\nwho,x\n"},
+        "score cases.jsonl --outputs o.csv",
+        ('o.csv: line 2: no case has this input: the text "who"',),
+    ),
+    "a row of outputs that is wrong": Row(
+        {"o.csv": "case,output,seconds\n1,x,soon\n2,y,1\n1,z,2\n"},
+        "score cases.jsonl --outputs o.csv",
+        (
+            'o.csv: line 2: seconds: found the text "soon", expected a number of at least 0',
+            'o.csv: line 3: the suite has no case "2".',
+        ),
     ),
     "broken Parquet": Row(
         {"s.parquet": "PAR1"}, "score s.parquet --outputs good.jsonl", ("s.parquet: is no Parquet file",)
@@ -256,7 +321,7 @@ WRONG = {
     ),
     # the line itself
     "a command of another tool": Row(
-        {}, "eval", ('there is no command "eval". Commands: run, score, show,',)
+        {}, "eval", ('there is no command "eval". Commands: init, run, score,',)
     ),
     "unknown command": Row({}, "scroe", ('there is no command "scroe". Did you mean "score"?',)),
     "unknown option": Row({}, "show --jsn", ("No such option '--jsn'", "'--json'")),

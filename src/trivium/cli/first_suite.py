@@ -1,6 +1,8 @@
 """Composes the files of a first suite, and writes all of them or none."""
 
+import csv
 import inspect
+import io
 import os
 import shlex
 from collections.abc import Mapping, Sequence
@@ -162,9 +164,12 @@ def agent_text() -> bytes:
 
 
 def example_outputs(cases: Sequence[Any]) -> bytes:
-    """Recorded outputs of the example agent, one JSON object per line."""
-    lines = [{"case": case.id, "output": example_agent.answer(_as_text(case.input))} for case in cases]
-    return msgspec.json.Encoder().encode_lines(lines)
+    """Recorded outputs of the example agent, as CSV."""
+    file = io.StringIO(newline="")
+    table = csv.writer(file)
+    table.writerow(["case", "output"])
+    table.writerows([case.id, example_agent.answer(_as_text(case.input))] for case in cases)
+    return file.getvalue().encode()
 
 
 def example_traces(cases: Sequence[Any]) -> bytes:

@@ -239,7 +239,7 @@ def _attempts(plan: Plan, cases: Any, files: dict[str, bytes]) -> list[str]:
     example = plan.agent is None and not plan.recorded
     match plan.source:
         case "outputs" | "traces":
-            name = "outputs.jsonl"
+            name = "outputs.csv" if plan.source == "outputs" else "outputs.jsonl"
             if example:
                 write = (
                     first_suite.example_outputs if plan.source == "outputs" else first_suite.example_traces

@@ -22,8 +22,8 @@ from trivium.metrics.scoring import score
 from trivium.reports.wording import counted
 from trivium.runs.run import Run
 from trivium.store.export.otlp import traces_of_run
+from trivium.suites.columns import texts_of
 from trivium.suites.settings import Settings
-from trivium.suites.sources.datasets import references_of
 from trivium.traces.opentelemetry.semconv import NANOSECONDS
 from trivium.traces.readers import read_trace
 from trivium.traces.trace import Span, Trace
@@ -90,7 +90,7 @@ def trivium_metric(metric: str, *, track: bool = False, **settings: Any) -> Any:
             result = score(
                 metric,
                 output=output,
-                references=references_of(expected_output if reference is None else reference),
+                references=texts_of(expected_output if reference is None else reference),
                 input=input,
                 source="\n\n".join(context) if isinstance(context, list) else context,
                 trace=trace if trace is None or isinstance(trace, Trace) else read_trace(trace),

@@ -7,8 +7,8 @@ from typing import Any
 from trivium.errors import MissingExtra
 from trivium.metrics.registry import metric_class
 from trivium.metrics.scoring import score
+from trivium.suites.columns import texts_of
 from trivium.suites.settings import Settings
-from trivium.suites.sources.datasets import references_of
 
 __all__ = ["TriviumMetric"]
 
@@ -46,7 +46,7 @@ class TriviumMetric(Evaluator[Any, Any, Any]):  # type: ignore[misc]  # its pack
             score,
             self.metric,
             output=_plain(ctx.output),
-            references=references_of(ctx.expected_output),
+            references=texts_of(ctx.expected_output),
             seconds=ctx.duration,
             id=ctx.name or "1",
             input=_plain(ctx.inputs),

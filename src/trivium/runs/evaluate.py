@@ -294,10 +294,13 @@ class _RunStart:
             settings=msgspec.to_builtins(self._settings),
             provenance=provenance(metrics=self._metrics, seed=self._settings.seed, source=source)
             | judge_provenance(self._metrics, self._settings)
-            | ({"notes": notes} if (notes := [*self._suite.notes, *self._success_note()]) else {}),
+            | ({"notes": notes} if (notes := self._notes()) else {}),
             due=due,
             attempts_from=None if self._source is None else self._source.attempts_from or self._source.number,
         )
+
+    def _notes(self) -> list[str]:
+        return [*self._suite.notes, *getattr(self._recorded, "notes", ()), *self._success_note()]
 
     def _success_note(self) -> Iterator[str]:
         """A note that success was inferred from the references, if the suite does not define it."""

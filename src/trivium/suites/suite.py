@@ -164,10 +164,11 @@ class Suite:
         from trivium.suites.settings_loader import merge_settings, read_config
         from trivium.suites.sources.in_memory import suite_keys
 
-        keys = suite_keys(source)
+        keys, notes = suite_keys(source)
         if config is not None:
             keys = merge_settings(keys, read_config(overrides.pop("config")))
-        return cls.from_dict(merge_settings(keys, overrides))
+        suite = cls.from_dict(merge_settings(keys, overrides))
+        return replace(suite, notes=(*notes, *suite.notes)) if notes else suite
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], *, folder: Path = Path(), source: str = "suite") -> Self:

@@ -59,7 +59,8 @@ def open_recorded(source: str, suite: Suite, *, leave_one_out: bool = False) -> 
     The whole source is validated before this returns.
 
     Args:
-        source: A .jsonl file, a file or folder of traces, or a prefixed source such as ``tau-bench:FILE``.
+        source: A .jsonl, .csv, .parquet or .json file, a file or folder of traces, or a prefixed source such
+            as ``tau-bench:FILE``.
         suite: The suite with the cases.
         leave_one_out: Score human outputs, each with the other outputs of its case as references.
 
@@ -79,8 +80,14 @@ def open_recorded(source: str, suite: Suite, *, leave_one_out: bool = False) -> 
         raise OutputsError(source, f'holds no outputs: "{prefix}:" is a suite only')
     if prefix is None:
         from trivium.agents.recorded.outputs import OutputsFile
+        from trivium.agents.recorded.tables import rows_of_file
 
-        return OutputsFile(path, suite)
+        rows = rows_of_file(Path(path), suite)
+        if rows is None:
+            return OutputsFile(path, suite)
+        from trivium.agents.recorded.in_memory import OutputsInMemory
+
+        return OutputsInMemory(rows, suite, source=path)
     module, _, function = SOURCES[prefix].partition(":")
     recorded: Recorded = getattr(import_module(module), function)(Path(path), suite)
     return recorded

@@ -16,9 +16,16 @@ import msgspec
 from trivium.errors import Problem, SuiteError
 from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
 from trivium.suites.case import Case, CaseTuple
-from trivium.suites.files.documents import MalformedDocument, check_is_file, decode, parse_json
+from trivium.suites.columns import Columns, case_columns, rows_as_cases
+from trivium.suites.files.documents import (
+    MalformedDocument,
+    check_is_file,
+    decode,
+    parse_json,
+    read_text,
+)
 from trivium.suites.sanitize import sanitise
-from trivium.suites.validation import convert
+from trivium.suites.validation import convert, describe
 
 if TYPE_CHECKING:
     import numpy as np
@@ -246,3 +253,44 @@ def _case_of(line: bytes, number: int, start: int) -> tuple[Case | None, list[Pr
             Problem(f"line {number}", "is an output, expected a case: are SUITE and --outputs swapped?")
         ]
     return convert(sanitise(raw)[0], Case, f"line {number}:")
+
+
+def foreign_rows(path: Path) -> tuple[list[tuple[str, Any]], Columns | None]:
+    """Read a file whose keys are those of another tool as placed raw cases, in memory.
+
+    Returns:
+        Nothing and None if the keys of the first line are Trivium's own, or none of them means a field.
+    """
+    columns = _columns_of_first(path)
+    if columns is None or not (columns.renamed or columns.asks):
+        return [], None
+    rows, places = [], []
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            raw = parse_json(line)
+        except MalformedDocument as malformed:
+            raise SuiteError(str(path), Problem(f"line {number}", malformed.problem.what)) from malformed
+        if not isinstance(raw, dict):
+            raise SuiteError(str(path), Problem(f"line {number}", f"found {describe(raw)}, expected a case"))
+        rows.append(raw)
+        places.append(f"line {number}:")
+    made, found = rows_as_cases(rows)
+    return list(zip(places, made, strict=True)), found
+
+
+def _columns_of_first(path: Path) -> Columns | None:
+    """Map the keys of the first line that is not blank; None if it is no JSON object."""
+    check_is_file(path)
+    try:
+        with path.open("rb") as file:
+            line = next(
+                (line for line in iter(lambda: file.readline(LONGEST_LINE), b"") if line.strip()), b""
+            )
+        raw = parse_json(decode(line))
+    except (OSError, MalformedDocument):
+        return None  # reading the file describes what is wrong
+    if not isinstance(raw, dict) or ({"case", "output"} <= raw.keys() and "input" not in raw):
+        return None
+    return case_columns([str(key) for key in raw])

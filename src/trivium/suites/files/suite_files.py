@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trivium.errors import MissingExtra, Problem, SuiteError, raise_problems
-from trivium.suites.case import NOTHING_EXPECTED, Case, Cases
+from trivium.suites.case import NOTHING_EXPECTED, Case, Cases, CaseTuple
+from trivium.suites.columns import EXCEL, EXCEL_REFUSED, rows_as_cases
 from trivium.suites.files.documents import check_is_file, dump_toml, read_document
 from trivium.suites.files.tables import read_rows
 from trivium.suites.selection import cases_of
@@ -186,27 +187,47 @@ def _read_origin(origins: Mapping[str, Any], folder: Path, problems: list[Proble
             return read_source(key, folder / raw, name=raw)
         problems.append(Problem(key, f"found {describe(raw)}, expected a path"))
     elif isinstance(raw, str):
-        return SourceCases("", read_cases(folder / raw), {})
+        cases, notes = read_cases(folder / raw)
+        return SourceCases("", cases, {}, notes)
     elif isinstance(raw, list | tuple):
-        cases, wrong = cases_of((f"cases[{index}]", one) for index, one in enumerate(raw))
+        cases, notes, wrong = _cases_of_list(raw, "cases")
         problems += wrong
-        return SourceCases("", cases, {})
+        return SourceCases("", cases, {}, notes)
     else:
         problems.append(Problem("cases", f"found {describe(raw)}, expected a list of cases or a file"))
     return None
 
 
-def read_cases(path: Path) -> Cases:
-    """Read a file that holds only cases."""
+def _cases_of_list(raw: Sequence[Any], where: str) -> tuple[Cases, tuple[str, ...], list[Problem]]:
+    """Convert a list to cases; return a note on what was mapped, and every mistake."""
+    rows, columns = rows_as_cases(raw)
+    if columns is not None and columns.problems:
+        return CaseTuple(), (), [Problem(where, each.what) for each in columns.problems]
+    cases, problems = cases_of((f"{where}[{index}]", one) for index, one in enumerate(rows))
+    return cases, () if columns is None else (columns.note(),), problems
+
+
+def read_cases(path: Path) -> tuple[Cases, tuple[str, ...]]:
+    """Read a file that holds only cases; also returns a note on what was mapped, if anything was."""
     suffix = path.suffix.lower()
     if suffix == ".jsonl":
-        from trivium.suites.files.jsonl import CaseFile
+        from trivium.suites.files.jsonl import CaseFile, foreign_rows
 
-        return CaseFile(path)
-    if suffix in TABLES:
-        cases, problems = cases_of(read_rows(path))
+        rows, columns = foreign_rows(path)
+        if columns is None:
+            return CaseFile(path), ()
+        raise_problems(columns.problems, str(path))
+        cases, problems = cases_of(rows)
         raise_problems(problems, str(path))
-        return cases
+        return cases, (columns.note(),)
+    if suffix in TABLES:
+        placed, note = read_rows(path)
+        cases, problems = cases_of(placed)
+        raise_problems(problems, str(path))
+        return cases, note
+    if suffix in EXCEL:
+        check_is_file(path)
+        raise SuiteError(str(path), EXCEL_REFUSED)
     if suffix not in DOCUMENTS:
         expected = ", ".join((".jsonl", *TABLES, *DOCUMENTS))
         raise SuiteError(str(path), f'cannot tell the format from "{path.suffix}": expected {expected}')
@@ -215,9 +236,9 @@ def read_cases(path: Path) -> Cases:
         raw = raw["cases"]
     if not isinstance(raw, list):
         raise SuiteError(str(path), f"found {describe(raw)}, expected a list of cases")
-    cases, problems = cases_of((f"[{index}]", one) for index, one in enumerate(raw))
+    found, notes, problems = _cases_of_list(raw, "")
     raise_problems(problems, str(path))
-    return cases
+    return found, notes
 
 
 def save_parts(suite: SuiteParts, path: Path) -> None:

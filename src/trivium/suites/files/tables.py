@@ -9,6 +9,7 @@ import csv
 import io
 import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import msgspec
 
 from trivium.errors import MissingExtra, Problem, SuiteError
 from trivium.suites.case import Case
+from trivium.suites.columns import Columns, case_columns
 from trivium.suites.files.documents import (
     LARGEST_DOCUMENT,
     InputErrorType,
@@ -35,27 +37,63 @@ Row = list[tuple[str, Any]]
 """Column names and cells, without empty cells."""
 
 
-def read_rows(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield place and raw case of every row of a .csv or .parquet file.
+def read_rows(path: Path) -> tuple[Iterator[tuple[str, Any]], tuple[str, ...]]:
+    """Return place and raw case of every row of a .csv or .parquet file, and a note on what was mapped.
+
+    Rows without a column ``id`` are numbered from 0.
 
     Raises:
         SuiteError: If the file is not such a table, or a column or cell is invalid.
     """
-    rows = _csv_rows if path.suffix.lower() == ".csv" else _parquet_rows
-    for where, row in rows(path):
+    names, rows = table_rows(path)
+    columns = case_columns(names)
+    _check_columns(names, path, columns)
+    notes = (columns.note(),) if columns is not None and columns.renamed else ()
+    return _raw_cases(rows, columns, path, numbered="id" not in (columns.fields if columns else names)), notes
+
+
+def _raw_cases(
+    rows: Iterator[tuple[str, Row]], columns: Columns | None, path: Path, *, numbered: bool
+) -> Iterator[tuple[str, Any]]:
+    for number, (where, row) in enumerate(rows):
         try:
-            yield f"{where}:", _raw_case(row)
+            raw = _raw_case(row if columns is None else _renamed(row, columns))
         except MalformedDocument as malformed:
             raise SuiteError(str(path), Problem(where, malformed.problem.what)) from malformed
+        yield f"{where}:", {"id": str(number), **raw} if numbered else raw
 
 
-def _csv_rows(path: Path) -> Iterator[tuple[str, Row]]:
+def _renamed(row: Row, columns: Columns) -> Row:
+    """Give cells the names of fields, or of metadata, and drop columns that are not read."""
+    names = columns.renamed | {name: f"metadata.{name}" for name in columns.metadata}
+    return [(names.get(name, name), cell) for name, cell in row if name not in columns.left_out]
+
+
+def table_rows(
+    path: Path, *, error: InputErrorType = SuiteError
+) -> tuple[list[str], Iterator[tuple[str, Row]]]:
+    """Return the columns of a .csv or .parquet file, and its rows, each with its place.
+
+    Raises:
+        InputError: As ``error``, if the file is not such a table; also while the rows are read.
+    """
+    read = _csv_rows if path.suffix.lower() == ".csv" else _parquet_rows
+    names: list[str] = []
+    rows = read(path, names, error)
+    first = next(rows, None)
+    return names, rows if first is None else chain([first], rows)
+
+
+def _csv_rows(path: Path, names: list[str], error: InputErrorType) -> Iterator[tuple[str, Row]]:
+    """Yield place and cells of each row, after filling in the column names."""
     csv.field_size_limit(LARGEST_DOCUMENT)  # the default is too small for the source of a case
-    lines = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
+    lines = csv.reader(io.StringIO(read_text(path, error=error), newline=""), strict=True)
     start = 1
     try:
         header = header_of(lines)
-        _check_columns(header, path)
+        names += header
+        if other := other_separator(header):
+            raise error(str(path), other)
         start = lines.line_num + 1
         for cells in lines:
             where = f"line {start}"
@@ -64,24 +102,22 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, Row]]:
                 continue
             if len(cells) != len(header):
                 found = f"has {len(cells)} cells, expected {len(header)} as in the first line"
-                raise SuiteError(str(path), Problem(where, found))
+                raise error(str(path), Problem(where, found))
             yield where, [(name, cell) for name, cell in zip(header, cells, strict=True) if cell]
     except csv.Error as wrong:
-        raise SuiteError(str(path), Problem(f"line {start}", f"broken CSV: {wrong}")) from wrong
+        raise error(str(path), Problem(f"line {start}", f"broken CSV: {wrong}")) from wrong
 
 
-def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
-    check_is_file(path)
-    rows = parquet_rows(
-        path, error=SuiteError, check=lambda names: _check_columns(names, path), largest=LARGEST_TABLE
-    )
+def _parquet_rows(path: Path, names: list[str], error: InputErrorType) -> Iterator[tuple[str, Row]]:
+    check_is_file(path, error=error)
+    rows = parquet_rows(path, error=error, check=names.extend, largest=LARGEST_TABLE)
     for number, row in enumerate(rows, start=1):
         where = f"row {number}"
         try:
             cells = [(name, _without_absent(cell)) for name, cell in row.items() if not _is_absent(cell)]
             yield where, cells
         except MalformedDocument as malformed:
-            raise SuiteError(str(path), Problem(where, malformed.problem.what)) from malformed
+            raise error(str(path), Problem(where, malformed.problem.what)) from malformed
 
 
 def _is_absent(value: Any) -> bool:
@@ -109,18 +145,17 @@ def other_separator(names: Sequence[str]) -> str:
     return f"uses {found[0]} as separator, expected ','" if found else ""
 
 
-def _check_columns(names: Sequence[str], path: Path) -> None:
-    if other := other_separator(names):
-        raise SuiteError(str(path), other)
+def _check_columns(names: Sequence[str], path: Path, columns: Columns | None) -> None:
     problems = []
     for index, name in enumerate(names):
         field, dot, _ = name.partition(".")
         if name in names[:index]:
             problems.append(Problem("", f'duplicate column "{name}"'))
-        elif field not in Case.__struct_fields__ or (
-            dot and not name.endswith(".json") and field not in {"metadata", "expect"}
-        ):
+        elif dot and field in Case.__struct_fields__ and (
+            not name.endswith(".json") and field not in {"metadata", "expect"}
+        ):  # fmt: skip
             problems.append(Problem("", unknown_key(name, COLUMNS).replace("key", "column", 1)))
+    problems += columns.problems if columns is not None else ()
     if problems:
         raise SuiteError(str(path), problems)
 

@@ -12,19 +12,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-import msgspec
-
 from trivium.errors import MissingExtra, Problem, SuiteError, raise_problems, suggest
 from trivium.suites.case import COLUMN_ALIASES, Cases
+from trivium.suites.columns import json_value, texts_of
 from trivium.suites.files.documents import read_document
 from trivium.suites.selection import cases_of
 from trivium.suites.sources import SourceCases
 
 NEVER_GUESSED = frozenset({"group", "tags", "complexity"})
 """Fields whose column must have exactly the field's name."""
-
-_TEXTS = "text"
-"""Key of the answer texts in data sets like SQuAD."""
 
 
 def columns_of(known: Sequence[str], given: Mapping[str, str], *, source: str) -> dict[str, str]:
@@ -84,41 +80,12 @@ def _case(number: int, row: Mapping[str, Any], columns: Mapping[str, str], taken
     for field, column in columns.items():
         value = row.get(column)
         if field == "references":
-            value = references_of(value)
+            value = texts_of(value)
         if value is not None:
-            case[field] = _plain(value)
-    metadata = {str(key): _plain(value) for key, value in row.items() if key not in taken}
+            case[field] = json_value(value)
+    metadata = {str(key): json_value(value) for key, value in row.items() if key not in taken}
     present = {key: value for key, value in metadata.items() if value is not None}
     return case | ({"metadata": present} if present else {}) | ({} if "input" in case else {"input": None})
-
-
-def references_of(value: Any) -> list[str]:
-    """Return the references in a value: a text, several texts, SQuAD's mapping, or else its JSON."""
-    if value is None or isinstance(value, str):
-        return [value] if value else []
-    if isinstance(value, Mapping) and isinstance(value.get(_TEXTS), list | tuple):
-        value = value[_TEXTS]
-    items = value if isinstance(value, list | tuple) else [value]
-    texts = [item if isinstance(item, str) else _json(item) for item in items]
-    return list(dict.fromkeys(text for text in texts if text))
-
-
-def _json(value: Any) -> str | None:
-    plain = _plain(value)
-    return None if plain is None else msgspec.json.encode(plain, order="deterministic").decode()
-
-
-def _plain(value: Any) -> Any:
-    """Convert a value to JSON values; None for pictures, sounds, bytes and other objects."""
-    if isinstance(value, str | bool | int | float):
-        return value
-    if isinstance(value, bytes | bytearray | memoryview):
-        return None
-    dumped = value.model_dump(mode="json") if hasattr(value, "model_dump") else value
-    try:
-        return msgspec.to_builtins(dumped, str_keys=True)
-    except (TypeError, ValueError, RecursionError):
-        return None
 
 
 def read_dataset(dataset: Any, *, columns: Mapping[str, str], name: str | None) -> SourceCases:

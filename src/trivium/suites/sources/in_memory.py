@@ -1,39 +1,52 @@
 """Reads suites and outputs from Python objects: lists of cases, mappings, data frames and data sets."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from trivium.errors import SuiteError
+from trivium.errors import SuiteError, raise_problems
 from trivium.suites.case import Case, Cases
-from trivium.suites.sources.datasets import cases_from_rows, columns_of, is_dataset, of_object
+from trivium.suites.columns import rows_as_cases
+from trivium.suites.sources.datasets import is_dataset, of_object
 from trivium.suites.validation import describe
 
 _MISSING_CELLS = frozenset({"NAType", "NaTType"})
 """The types of pandas.NA and pandas.NaT."""
 
 
-def suite_keys(source: Any) -> dict[str, Any]:
+def suite_keys(source: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Convert an object in memory to the keys of a suite file.
 
     Args:
         source: A mapping with the keys of a suite file; an iterable of Cases, or of mappings with the keys of
             a case; a data frame, an Arrow table or a data set with one case per row.
 
+    Returns:
+        The keys, and a note on what was mapped, if anything was.
+
     Raises:
         SuiteError: If the object is none of these, or its columns do not fit the fields of a case.
     """
     if is_dataset(source):
         found = of_object(source)
-        return {"name": found.name, **found.settings, "cases": _listed(found.cases)}
+        return {"name": found.name, **found.settings, "cases": _listed(found.cases)}, ()
     rows = rows_of_table(source)
     if rows is None and isinstance(getattr(source, "column_names", None), list):
         rows = list(source)  # a data set of Hugging Face
     if rows is not None:
-        return {"cases": _cases_of_rows(rows)}
+        cases, notes = _raw_cases(rows, lenient=True)
+        return {"cases": cases}, notes
     if isinstance(source, Mapping):
-        return dict(source) | _cases_of(source.get("cases"))
+        keys = dict(source)
+        if (rows := rows_of_table(keys.get("cases"))) is not None:
+            keys["cases"], notes = _raw_cases(rows, lenient=True)
+        elif isinstance(keys.get("cases"), list | tuple):
+            keys["cases"], notes = _raw_cases(keys["cases"], lenient=False)
+        else:
+            notes = ()
+        return keys, notes
     if isinstance(source, Iterable) and not isinstance(source, str | bytes | bytearray):
-        return {"cases": _numbered(list(source))}
+        cases, notes = _raw_cases(list(source), lenient=False)
+        return {"cases": cases}, notes
     raise SuiteError(
         "suite",
         f"found {describe(source)}, expected a suite, a file, a list of cases, a mapping or a data frame",
@@ -64,14 +77,6 @@ def rows_of_table(table: Any) -> list[Any] | None:
     return [_without_missing(row) if isinstance(row, Mapping) else row for row in rows]
 
 
-def _cases_of(cases: Any) -> dict[str, Any]:
-    """Convert the key ``cases`` of a mapping if its cases are in memory; other values are not changed."""
-    rows = rows_of_table(cases)
-    if rows is not None:
-        return {"cases": _cases_of_rows(rows)}
-    return {"cases": _numbered(list(cases))} if isinstance(cases, list | tuple) else {}
-
-
 def _without_missing(row: Mapping[Any, Any]) -> dict[str, Any]:
     return {str(name): _plain(cell) for name, cell in row.items() if not _is_missing(cell)}
 
@@ -86,14 +91,13 @@ def _plain(cell: Any) -> Any:
     return cell.tolist() if hasattr(cell, "tolist") else cell
 
 
-def _cases_of_rows(rows: list[Any]) -> list[Any]:
-    """Convert rows to cases: unchanged if the columns are fields of a case, else by common column names."""
-    if not all(isinstance(row, Mapping) for row in rows):
-        return rows  # the conversion to cases reports the mistakes
-    columns = list(dict.fromkeys(str(name) for row in rows for name in row))
-    if "input" in columns and set(columns) <= set(Case.__struct_fields__):
-        return _numbered(rows)
-    return _listed(cases_from_rows(rows, columns_of(columns, {}, source="suite"), source="suite"))
+def _raw_cases(rows: Sequence[Any], *, lenient: bool) -> tuple[list[Any], tuple[str, ...]]:
+    """Return the rows as numbered raw cases, their keys mapped; and a note, if any was."""
+    made, columns = rows_as_cases(rows, lenient=lenient)
+    if columns is None:
+        return _numbered(made), ()
+    raise_problems(columns.problems, "suite")
+    return _numbered(made), (columns.note(),) if columns.renamed else ()
 
 
 def _listed(cases: Cases) -> list[Case]:

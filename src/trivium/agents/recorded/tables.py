@@ -1,0 +1,231 @@
+"""Reads recorded outputs with the columns of a spreadsheet or the keys of another tool.
+
+CSV, Parquet and JSON files, JSON lines, lists and data frames go through the same mapping of names
+(:mod:`trivium.suites.columns`). An output without the id of its case belongs to the case with the same input.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from trivium.errors import OutputsError, Problem
+from trivium.suites.columns import EXCEL, EXCEL_REFUSED, Columns, input_column, json_value, output_columns
+from trivium.suites.files.documents import (
+    MalformedDocument,
+    check_is_file,
+    decode,
+    parse_json,
+    read_document,
+    read_text,
+)
+from trivium.suites.files.tables import other_separator, table_rows
+from trivium.suites.suite import Suite
+from trivium.suites.validation import describe
+
+TABLES = frozenset({".csv", ".parquet"})
+
+_JSON_COLUMNS = frozenset({"trace", "usage", "metadata", "flags"})
+_NUMBERS = frozenset({"repeat", "seconds", "reward"})
+_REQUIRED = ("output", "trace", "reward", "error")
+"""An output has at least one of these."""
+
+_HEAD = 1 << 24
+"""Bytes of the first line that are looked at."""
+
+
+class Rows(NamedTuple):
+    """Raw outputs.
+
+    Attributes:
+        rows: Mappings with the keys of a line in a file of outputs.
+        places: Place of each in its file, such as ``line 3``.
+        notes: What was mapped.
+    """
+
+    rows: list[Any]
+    places: list[str]
+    notes: tuple[str, ...] = ()
+
+
+def rows_of_file(path: Path, suite: Suite) -> Rows | None:
+    """Read a table, or a file with the keys of another tool; None for lines with Trivium's own keys.
+
+    Args:
+        path: A .csv, .parquet, .json or .jsonl file.
+        suite: The suite with the cases.
+
+    Raises:
+        OutputsError: If the file is not what its name says, or a name could mean two things.
+    """
+    suffix = path.suffix.lower()
+    if suffix in EXCEL:
+        check_is_file(path, error=OutputsError)
+        raise OutputsError(str(path), EXCEL_REFUSED)
+    if suffix in TABLES:
+        return _rows_of_table(path, suite)
+    if suffix == ".json":
+        if not read_text(path, error=OutputsError).lstrip().startswith("["):
+            return None  # lines of JSON
+        listed = read_document(path, error=OutputsError)
+        return mapped(listed, [f"[{index}]" for index in range(len(listed))], suite, source=str(path))
+    return _rows_of_lines(path, suite)
+
+
+def _rows_of_table(path: Path, suite: Suite) -> Rows:
+    names, placed = table_rows(path, error=OutputsError)
+    if other := other_separator(names):
+        raise OutputsError(str(path), other)
+    twice = [name for index, name in enumerate(names) if name in names[:index]]
+    if twice:
+        raise OutputsError(str(path), [Problem("", f'duplicate column "{name}"') for name in twice])
+    rows, places = [], []
+    for where, cells in placed:
+        try:
+            rows.append(_raw(cells))
+        except MalformedDocument as malformed:
+            raise OutputsError(str(path), Problem(where, malformed.problem.what)) from malformed
+        places.append(where)
+    return mapped(rows, places, suite, source=str(path), names=names)
+
+
+def _raw(cells: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an output of the cells of a row: numbers and JSON where a field has them."""
+    raw: dict[str, Any] = {}
+    for name, cell in cells:
+        field, dot, rest = name.partition(".")
+        if dot and field in {"usage", "metadata"} and rest != "json":
+            below = raw.setdefault(field, {})
+            if isinstance(below, dict):
+                below[rest] = _number(cell) if field == "usage" else cell
+        elif not isinstance(cell, str):
+            raw[name] = cell
+        elif field in _JSON_COLUMNS or name == "output.json":
+            try:
+                raw[field] = parse_json(cell)
+            except MalformedDocument as malformed:
+                raise MalformedDocument("", f"{name}: {malformed.problem.what}") from malformed
+        else:
+            raw[name] = _number(cell) if name in _NUMBERS else cell
+    return raw
+
+
+def _number(cell: Any) -> Any:
+    """A number that a cell holds; other texts are left for the message about them."""
+    if not isinstance(cell, str):
+        return cell
+    try:
+        return int(cell) if cell.strip().lstrip("+-").isdecimal() else float(cell)
+    except ValueError:
+        return cell
+
+
+def _rows_of_lines(path: Path, suite: Suite) -> Rows | None:
+    check_is_file(path, error=OutputsError)
+    try:
+        with path.open("rb") as file:
+            head = next((line for line in iter(lambda: file.readline(_HEAD), b"") if line.strip()), b"")
+        first = parse_json(decode(head))
+    except (OSError, MalformedDocument):
+        return None  # reading the file describes what is wrong
+    if not isinstance(first, dict):
+        return None
+    columns = output_columns([str(key) for key in first])
+    if columns is None or not (columns.renamed or columns.asks):
+        return None
+    rows, places = [], []
+    for number, line in enumerate(read_text(path, error=OutputsError).split("\n"), start=1):
+        if line.strip():
+            try:
+                rows.append(parse_json(line))
+            except MalformedDocument as malformed:
+                raise OutputsError(
+                    str(path), Problem(f"line {number}", malformed.problem.what)
+                ) from malformed
+            places.append(f"line {number}")
+    return mapped(rows, places, suite, source=str(path))
+
+
+def mapped(
+    rows: Sequence[Any], places: list[str], suite: Suite, *, source: str, names: Sequence[str] | None = None
+) -> Rows:
+    """Rename the keys of raw outputs; Trivium's own keys, and rows that are no mappings, stay as they are.
+
+    Args:
+        rows: Raw outputs.
+        places: Place of each, for messages.
+        suite: The suite with the cases.
+        source: The file, for messages.
+        names: The columns of a table; by default the keys of the rows.
+
+    Raises:
+        OutputsError: If a name could mean two things, or nothing names the case or the output.
+    """
+    made = list(rows)
+    if not made or not all(isinstance(row, Mapping) for row in made):
+        return Rows(made, places)
+    if names is None:
+        names = list(dict.fromkeys(str(name) for row in made for name in row))
+    columns = output_columns(names)
+    if columns is None:
+        return Rows(made, places)
+    if not (columns.renamed or columns.left_out or columns.asks):
+        if source.lower().endswith(tuple(TABLES)):
+            raise OutputsError(source, list(columns.problems))
+        return Rows(made, places)  # the conversion names each wrong key where it is
+    problems = list(columns.problems)
+    question = input_column(names) if "case" not in columns.fields else None
+    if "case" not in columns.fields and question is None:
+        problems.append(
+            Problem("", f"no column names the case: add one called case. There are: {_and(names)}")
+        )
+    if not problems and not any(field in columns.fields for field in _REQUIRED):
+        problems.append(
+            Problem("", f"no column is the output: rename it to output. There are: {_and(names)}")
+        )
+    if problems:
+        raise OutputsError(source, problems)
+    made = [_renamed(row, columns) for row in made]
+    note = columns.note() if columns.renamed else ""
+    if question is not None:
+        _join_by_input(made, [row.get(question) for row in rows], places, suite, source)
+        note = "; ".join(filter(None, (note, f"cases found by their {question}")))
+    return Rows(made, places, (f"outputs: {note}",) if note else ())
+
+
+def _and(names: Sequence[str]) -> str:
+    return ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+
+
+def _renamed(row: Mapping[Any, Any], columns: Columns) -> dict[str, Any]:
+    made = {
+        columns.renamed.get(name, name): value
+        for name, value in row.items()
+        if name not in columns.left_out and name not in columns.metadata
+    }
+    extra = {name: json_value(row[name]) for name in columns.metadata if row.get(name) is not None}
+    if extra:
+        given = made.get("metadata")
+        made["metadata"] = extra | dict(given) if isinstance(given, Mapping) else extra
+    return made
+
+
+def _join_by_input(
+    rows: list[Any], inputs: Sequence[Any], places: Sequence[str], suite: Suite, source: str
+) -> None:
+    """Give every output the id of the case that has its input."""
+    ids: dict[Any, list[str]] = {}
+    for case in suite:
+        if isinstance(case.input, str):
+            ids.setdefault(case.input.strip(), []).append(case.id)
+    problems = []
+    for row, given, place in zip(rows, inputs, places, strict=True):
+        found = ids.get(given.strip(), []) if isinstance(given, str) else []
+        if len(found) == 1:
+            row["case"] = found[0]
+        elif found:
+            what = f"{len(found)} cases have this input ({_and(found)}): add a column case"
+            problems.append(Problem(place, what))
+        else:
+            problems.append(Problem(place, f"no case has this input: {describe(given)}"))
+    if problems:
+        raise OutputsError(source, problems[:20], left_out=max(0, len(problems) - 20))

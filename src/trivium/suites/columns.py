@@ -1,0 +1,278 @@
+"""Maps the columns and keys of other tools to the fields of a case and of a recorded output.
+
+A table or a list whose names are all Trivium's own is left as it is. In any other, a common name such as
+``question`` or ``ground_truth`` stands for a field, further names go to ``metadata``, and a note says so. A
+name that could be two things is a mistake that asks which one is meant.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from trivium.errors import Problem, suggest
+from trivium.suites.case import COLUMN_ALIASES, Case
+
+OUTPUT_ALIASES = {
+    "case": ("case", "case_id", "id", "_id", "idx", "question_id", "task_id"),
+    "output": (
+        "output", "outputs", "response", "prediction", "predictions", "predicted", "completion", "generation",
+        "generated_answer", "actual_output", "model_output", "answer",
+    ),
+}  # fmt: skip
+"""Column names that other tools use for the fields of a recorded output."""
+
+OUTPUT_FIELDS = (
+    "case",
+    "repeat",
+    "output",
+    "seconds",
+    "trace",
+    "usage",
+    "reward",
+    "error",
+    "metadata",
+    "flags",
+)
+
+EITHER = frozenset({"answer", "output"})
+"""Names of the reference in some tools, and of the agent's output in others."""
+
+_NO_ID = frozenset({"name"})
+"""Aliases of ``id`` in data sets that are often not unique in a table."""
+
+EXCEL = frozenset({".xlsx", ".xls", ".xlsm", ".ods"})
+
+EXCEL_REFUSED = (
+    "is a workbook, which Trivium does not read: save the sheet as CSV (UTF-8), or in Python pass "
+    "pandas.read_excel(…)"
+)
+
+
+class Columns(NamedTuple):
+    """How the columns of a table are read.
+
+    Attributes:
+        fields: Column of each field.
+        metadata: Columns that become metadata.
+        left_out: Columns that are not read.
+        problems: Names that are unknown or ambiguous.
+        asks: Whether a name is ambiguous.
+    """
+
+    fields: dict[str, str]
+    metadata: tuple[str, ...]
+    left_out: tuple[str, ...]
+    problems: tuple[Problem, ...] = ()
+    asks: bool = False
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """Field of each column that has another name."""
+        return {column: field for field, column in self.fields.items() if column != field}
+
+    def note(self) -> str:
+        """What was mapped, in one line."""
+        words = [f"read {', '.join(f'{name} as {field}' for name, field in self.renamed.items())}"]
+        if self.metadata:
+            words.append(f"kept as metadata: {_listed(self.metadata)}")
+        if self.left_out:
+            words.append(f"not read: {_listed(self.left_out)}")
+        return "; ".join(words)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+    return ", ".join(names[:6]) + more
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace(" ", "_").replace("-", "_")
+
+
+def case_columns(names: Sequence[str], *, lenient: bool = False) -> Columns | None:
+    """Map the columns of a table of cases; None if all are Trivium's own.
+
+    Args:
+        names: The columns.
+        lenient: Whether a name without a meaning is metadata, even if no other name is mapped.
+    """
+    unknown = [name for name in names if name.partition(".")[0] not in Case.__struct_fields__]
+    if not unknown:
+        return None
+    fields = {name: name for name in names if name in Case.__struct_fields__}
+    problems: list[Problem] = []
+    outputs = _matching(unknown, OUTPUT_ALIASES["output"])
+    for field in ("id", "input", "references", "source"):
+        if field in fields:
+            continue
+        found = [name for name in _matching(unknown, COLUMN_ALIASES[field]) if name not in fields.values()]
+        if field == "id":
+            found = [name for name in found if _plain(name) not in _NO_ID][:1]
+        if field == "references":
+            clear = [name for name in found if _plain(name) not in EITHER]
+            found = clear or [name for name in found if _plain(name) == "answer"] or found
+            if found and not clear and _plain(found[0]) == "output":
+                problems.append(_either(found[0]))
+                outputs.remove(found[0])
+                unknown.remove(found[0])
+                found = []
+        if len(found) > 1:
+            problems.append(_several(found, field))
+        if found:
+            fields[field] = found[0]
+    mapped = any(name != field for field, name in fields.items())
+    if (mapped or lenient) and "input" not in fields and not problems:
+        what = f"no column has a usual name of the input; rename it to input. There are: {_listed(names)}"
+        problems.append(Problem("", what))
+    left_out = tuple(name for name in outputs if mapped and name not in fields.values())
+    rest = [name for name in unknown if name not in {*fields.values(), *left_out}]
+    return _finished(fields, rest, left_out, problems, Case.__struct_fields__, lenient=lenient or mapped)
+
+
+def output_columns(names: Sequence[str]) -> Columns | None:
+    """Map the columns of a table of recorded outputs; None if all are Trivium's own.
+
+    Columns of a case are not read, so that one table may hold cases and outputs.
+    """
+    unknown = [name for name in names if name.partition(".")[0] not in OUTPUT_FIELDS]
+    if not unknown:
+        return None
+    fields = {name: name for name in names if name in OUTPUT_FIELDS}
+    problems: list[Problem] = []
+    for field in ("case", "output"):
+        if field in fields:
+            continue
+        found = _matching(unknown, OUTPUT_ALIASES[field])
+        if field == "case":
+            found = found[:1]
+        elif clear := [name for name in found if _plain(name) not in EITHER]:
+            found = clear
+        if len(found) > 1:
+            problems.append(_several(found, field))
+        if found:
+            fields[field] = found[0]
+    of_cases = {name for field in ("id", "input", "references", "source", "tags", "group", "complexity")
+                for name in _matching(unknown, (*COLUMN_ALIASES[field], field))}  # fmt: skip
+    mapped = any(name != field for field, name in fields.items()) or ("output" in fields and bool(of_cases))
+    left_out = tuple(name for name in unknown if mapped and name in of_cases and name not in fields.values())
+    rest = [name for name in unknown if name not in {*fields.values(), *left_out}]
+    return _finished(fields, rest, left_out, problems, OUTPUT_FIELDS, lenient=mapped)
+
+
+def input_column(names: Sequence[str]) -> str | None:
+    """The column of a table of outputs that repeats the input of the case, or None."""
+    return next(iter(_matching(names, COLUMN_ALIASES["input"])), None)
+
+
+def _matching(names: Sequence[str], aliases: Sequence[str]) -> list[str]:
+    """Return the names that are aliases, most likely first."""
+    by_name: dict[str, str] = {}
+    for name in names:
+        by_name.setdefault(_plain(name), name)
+    return [by_name[alias] for alias in aliases if alias in by_name]
+
+
+def _several(found: Sequence[str], field: str) -> Problem:
+    names = " and ".join(f'"{name}"' for name in found)
+    return Problem("", f"{names} could each be the {field}: rename the right one to {field}")
+
+
+def _either(name: str) -> Problem:
+    what = (
+        f'"{name}" could be the reference or what the agent answered: rename a reference to references; '
+        "recorded outputs go in a file for --outputs"
+    )
+    return Problem("", what)
+
+
+def _finished(
+    fields: dict[str, str],
+    rest: Sequence[str],
+    left_out: tuple[str, ...],
+    problems: list[Problem],
+    known: Sequence[str],
+    *,
+    lenient: bool,
+) -> Columns:
+    """Decide about names without a meaning: metadata, or a mistake if they resemble a field."""
+    from trivium.suites.validation import unknown_key
+
+    metadata: list[str] = []
+    asks = bool(problems)
+    for name in rest:
+        if not lenient or suggest(name, known) or name == "json":
+            problems.append(Problem("", unknown_key(name, list(known)).replace("key", "column", 1)))
+        else:
+            metadata.append(name)
+    return Columns(fields, tuple(metadata), left_out, tuple(problems), asks)
+
+
+def rows_as_cases(rows: Sequence[Any], *, lenient: bool = False) -> tuple[list[Any], Columns | None]:
+    """Rename the keys of raw cases; rows that are all Trivium's own, or no mappings, are left as they are.
+
+    Args:
+        rows: Raw cases.
+        lenient: See :func:`case_columns`.
+
+    Returns:
+        The raw cases, numbered from 0 if keys were mapped and none is the id; and the mapping, or None. If it
+        has problems, the rows are unchanged.
+    """
+    made = list(rows)
+    if not made or not all(isinstance(row, Mapping) for row in made):
+        return made, None
+    names = list(dict.fromkeys(str(name) for row in made for name in row))
+    columns = case_columns(names, lenient=lenient)
+    if columns is None or not (columns.renamed or lenient or columns.asks):
+        return made, None  # the conversion to cases names each wrong key where it is
+    if columns.problems:
+        return made, columns
+    return [_case(row, columns, number) for number, row in enumerate(made)], columns
+
+
+def _case(row: Mapping[Any, Any], columns: Columns, number: int) -> dict[str, Any]:
+    case: dict[str, Any] = {} if "id" in columns.fields else {"id": str(number)}
+    for field, column in columns.fields.items():
+        if row.get(column) is not None:
+            case[field] = texts_of(row[column]) if field == "references" else json_value(row[column])
+    if "input" not in case:
+        case["input"] = None
+    extra = {name: json_value(row[name]) for name in columns.metadata if row.get(name) is not None}
+    if extra:
+        given = case.get("metadata")
+        case["metadata"] = extra | given if isinstance(given, dict) else extra
+    return case
+
+
+_TEXTS = "text"
+"""Key of the answer texts in data sets like SQuAD."""
+
+
+def texts_of(value: Any) -> list[str]:
+    """Return the references in a value: a text, several texts, SQuAD's mapping, or else its JSON."""
+    if value is None or isinstance(value, str):
+        return [value] if value else []
+    if isinstance(value, Mapping) and isinstance(value.get(_TEXTS), list | tuple):
+        value = value[_TEXTS]
+    items = value if isinstance(value, list | tuple) else [value]
+    texts = [item if isinstance(item, str) else _json(item) for item in items]
+    return list(dict.fromkeys(text for text in texts if text))
+
+
+def _json(value: Any) -> str | None:
+    plain = json_value(value)
+    return None if plain is None else msgspec.json.encode(plain, order="deterministic").decode()
+
+
+def json_value(value: Any) -> Any:
+    """Convert a value to JSON values; None for pictures, sounds, bytes and other objects."""
+    if isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return None
+    dumped = value.model_dump(mode="json") if hasattr(value, "model_dump") else value
+    try:
+        return msgspec.to_builtins(dumped, str_keys=True)
+    except (TypeError, ValueError, RecursionError):
+        return None
