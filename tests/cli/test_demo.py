@@ -185,6 +185,19 @@ def test_the_stand_in_goes_the_way_of_every_judge(documents: Answer) -> None:
     assert spent.from_cache > 0  # version A gave some of these answers too, the same way
 
 
+def test_the_certificate_holds_on_the_answers_that_nobody_labelled(documents: Answer) -> None:
+    """There the suite's own rule says what is right; accepted is what the certificate accepts."""
+    store = f"sqlite:///{documents.folder}/.trivium/store.db"
+    labelled = (example_folder("document_qa") / "labels.csv").read_text(encoding="utf-8")
+    rest = [each.scores for each in Run.load(store=store).evaluations() if f"{each.case}," not in labelled]
+    accepted = [each for each in rest if each["correct"].detail["signals"]["verbalized_confidence"] == 5]
+    wrong = sum(each["correct"].value != each["success"].value for each in accepted)
+
+    assert len(rest) == 20
+    assert len(accepted) >= 5
+    assert wrong <= 0.2 * len(accepted)
+
+
 STAND_IN = "python:document_qa.judge:stand_in"
 
 

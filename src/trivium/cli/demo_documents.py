@@ -83,9 +83,10 @@ def run_documents(
     from trivium.runs.comparing.compare import compare
     from trivium.runs.evaluate import evaluate
 
+    judge = judge or STAND_IN
     with _importable(folder.parent):
         suite = _suite(folder, encoder)
-        if judge is not None:
+        if judge != STAND_IN:
             suite = suite.with_settings(judge={"models": [judge], "budget_tokens": budget_tokens})
         a, b = (
             evaluate(
@@ -98,14 +99,14 @@ def run_documents(
         )
         comparison = compare(a, b, graphs=True)
     items = b.items(dimension=DIMENSION, labels=folder / "labels.csv")
-    if judge is None:  # the stand-in's mistakes are drawn question by question
+    if judge == STAND_IN:  # its mistakes are drawn question by question
         items = items.one_by_one()
     sure = "verbalized"
     return Result(
         a=a,
         b=b,
         comparison=comparison,
-        judge=judge or STAND_IN,
+        judge=judge,
         agreement=agreement_answer(items),
         certificate=certificate(items, sure, epsilon=EPSILON, delta=DELTA),
         curve=curve_artifact([items], CurveOptions(confidence=sure, drawn=True)),
