@@ -24,6 +24,7 @@ from benchmarks.sizes import sized
 from trivium.agents.attempt import Attempt
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import score_attempts
+from trivium.runs.trace_scores.score import score_traces
 from trivium.suites.case import Case, Expect, ExpectedTool
 from trivium.suites.settings import Settings
 from trivium.traces.readers import read_trace_file
@@ -196,6 +197,9 @@ def many(folder: Path) -> None:
         f"{TRACES:,} traces of {SMALL} spans, one file each: {TRACES / taken:,.0f} per CPU second, read and"
         f" scored (target: {TRACES_TARGET:,})"
     )
+    store = f"sqlite:///{folder / 'store.db'}"
+    reported = cpu(lambda: score_traces(paths, store=store))
+    print(f"  the same with score_traces, reported and stored: {TRACES / reported:,.0f} per CPU second")
 
 
 def main() -> None:
