@@ -5,6 +5,7 @@ Of each trace only numbers are kept: 8 bytes for the duration of each of its spa
 
 import heapq
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
@@ -87,9 +88,9 @@ class TraceTotals:
 
     def __init__(self) -> None:
         self.whole = _Tally()
-        self._agents: dict[str | None, _Tally] = {}
-        self._tools: dict[str, _Tally] = {}
-        self._models: dict[str, _Tally] = {}
+        self._agents: defaultdict[str | None, _Tally] = defaultdict(_Tally)
+        self._tools: defaultdict[str, _Tally] = defaultdict(_Tally)
+        self._models: defaultdict[str, _Tally] = defaultdict(_Tally)
         self._prices = Prices((), {})
         self._worst: list[tuple[Any, int, WorstTrace]] = []
 
@@ -111,42 +112,40 @@ class TraceTotals:
         self._add_spans(trace.spans, seen)
         self._add_calls(seen)
         cost = self._add_usage(trace)
-        for table, names in ((self._agents, seen.agents), (self._tools, seen.tools)):
-            for name in names:
-                table[name].traces += 1  # type: ignore[index]
+        for agent in seen.agents:
+            self._agents[agent].traces += 1
+        for tool in seen.tools:
+            self._tools[tool].traces += 1
         self._rank(seen, case=case, file=file, ended=ended, cost=cost)
         return cost
-
-    def _agent(self, name: str | None) -> _Tally:
-        return self._agents.setdefault(name, _Tally())
 
     def _add_spans(self, spans: Iterable[Span], seen: "_Seen") -> None:
         for span in spans:
             name = agent_of(span)
             if span.kind == "agent":
-                self._agent(name).add_span(span)
+                self._agents[name].add_span(span)
                 seen.agents.add(name)
             elif span.kind == "llm":
-                self._models.setdefault(span.name, _Tally()).add_span(span)
-                self._agent(name).requests += 1
+                self._models[span.name].add_span(span)
+                self._agents[name].requests += 1
                 self.whole.requests += 1
                 seen.agents.add(name)
 
     def _add_calls(self, seen: "_Seen") -> None:
         retries = {one.call for one in seen.repeated if one.retry}
         for position, call in enumerate(seen.calls):
-            tool = self._tools.setdefault(call.name, _Tally())
+            tool = self._tools[call.name]
             tool.add_span(call)
             seen.tools.add(call.name)
             owner = agent_of(call)
             seen.agents.add(owner)
-            for tally in (tool, self._agent(owner), self.whole):
+            for tally in (tool, self._agents[owner], self.whole):
                 tally.calls += 1
                 tally.failed_calls += call.ok is False
                 tally.retries += position in retries
                 tally.looped += position in seen.looped
         for loop in seen.loops:
-            self._agent(loop.agent).loops += 1
+            self._agents[loop.agent].loops += 1
             self.whole.loops += 1
 
     def _add_usage(self, trace: Trace) -> float | None:
@@ -159,7 +158,7 @@ class TraceTotals:
             cost = usage.cost_usd if usage.cost_usd is not None else self._listed(model, usage)
             if stated is None:
                 self.whole.add_usage(usage, cost)
-            self._agent(agent_of(span)).add_usage(usage, cost)
+            self._agents[agent_of(span)].add_usage(usage, cost)
             if model is not None:
                 self._models[model].add_usage(usage, cost)
             if stated is None and cost is not None:
