@@ -114,3 +114,11 @@ def test_frames_have_a_row_a_case_with_texts_and_values(store, library):
     assert columns["head_why"][0] == "told 0.100 is under 0.5"
     empty = compared(store, [0.4], [0.4]).moved_cases
     assert len(getattr(empty, f"to_{library}")()) == 0
+
+
+def test_runs_that_share_no_repeat_of_a_case_show_the_first_of_each(store):
+    base, head = run_of(store, [0.9]), run_of(store, [0.1])
+    (moved,) = tv.compare(base, head).moved_cases
+    sides = {0: (moved.case, moved.base)}, {2: (moved.case, moved.head), 1: (moved.case, moved.base)}
+    shown = module._moved_case(moved.change, *sides)
+    assert (shown.base, shown.head, shown.repeats) == (moved.base, moved.base, 0)

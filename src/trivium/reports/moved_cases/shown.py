@@ -196,7 +196,7 @@ def _problem(side: ScoredAttempt) -> str | None:
 
 
 def _repeats(moved: MovedCase) -> str:
-    if moved.repeats == 1:
+    if moved.repeats <= 1:
         return ""
     return f"attempt #{moved.head.attempt.repeat}, which changed most of {moved.repeats:,}"
 

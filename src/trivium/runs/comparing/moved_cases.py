@@ -57,7 +57,7 @@ class MovedCase(msgspec.Struct, frozen=True, kw_only=True):
         case: The case, as head has it.
         base: The attempt in base, of the repeat that changed most.
         head: The attempt in head, of the same repeat.
-        repeats: Number of repeats that both runs have.
+        repeats: Number of repeats that both runs have; if 0, each attempt is the first of its run.
     """
 
     change: CaseChange
@@ -105,6 +105,9 @@ def _attempts(run: Run, positions: Sequence[int]) -> dict[str, _Attempts]:
 
 def _moved_case(change: CaseChange, base: _Attempts, head: _Attempts) -> MovedCase:
     repeats = sorted(base.keys() & head.keys())
+    if not repeats:  # only a score of the case as a whole is in both
+        ours, theirs = base[min(base)], head[min(head)]
+        return MovedCase(change=change, case=theirs[0], base=ours[1], head=theirs[1], repeats=0)
     chosen = min(repeats, key=lambda repeat: (_unchanged(change, base[repeat][1], head[repeat][1]), repeat))
     return MovedCase(
         change=change,
