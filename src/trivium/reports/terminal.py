@@ -182,7 +182,7 @@ def _provenance(
         yield Text("\nprovenance", style="bold")
         yield Padding(_named(wording.provenance_rows(provenance), style="dim"), (0, 0, 0, 2))
     elif line := wording.provenance_line(summary):
-        more = " · --details for all of it" if not details else ""
+        more = " · more: trivium show --details" if not details else ""
         yield Text(f"\n{line}{more}", style="dim")
 
 

@@ -93,7 +93,7 @@ def load(wanted: str | None = None, *, layer: int | None = None, tell: bool = Tr
                 log.info("semantic: encoder %s", describe(found))
             except EncoderUnavailable as error:
                 if tell:
-                    log.warning("semantic: no encoder: %s", error)
+                    log.info("semantic: no encoder: %s", error)  # the run's reservations say so, too
                 found = error
             _loaded[name, layer] = found
     if isinstance(found, EncoderUnavailable):
