@@ -119,6 +119,21 @@ WRONG = {
         "score cases.jsonl --outputs o.csv",
         ('o.csv: unknown column "ouput". Did you mean "output"?',),
     ),
+    "a list of outputs in JSONL": Row(
+        {"o.jsonl": '[\n{"case": "1", "output": "x"}\n]'},
+        "score cases.jsonl --outputs o.jsonl",
+        ("o.jsonl: line 1: found a list, expected one output a line; a JSON list goes into a .json file",),
+    ),
+    "a list of cases over several lines in JSONL": Row(
+        {"s.jsonl": '[\n{"id": "1", "input": "q"}\n]'},
+        "score s.jsonl --outputs good.jsonl",
+        ("s.jsonl: line 1: found a list, expected one case a line; a JSON list goes into a .json file",),
+    ),
+    "cases where outputs should be": Row(
+        {},
+        "score cases.jsonl --outputs cases.jsonl",
+        ("cases.jsonl: no column is the output", "Are these cases? Then they are the SUITE, not --outputs"),
+    ),
     "outputs of which case": Row(
         {"o.csv": "answer\nx\n"},
         "score cases.jsonl --outputs o.csv",
@@ -320,9 +335,9 @@ WRONG = {
         {}, "--log-file /proc/x.log list", ("/proc/x.log: the log cannot be written",)
     ),
     # the line itself
-    "a command of another tool": Row(
-        {}, "eval", ('there is no command "eval". Commands: init, run, score,',)
-    ),
+    "a command of another tool": Row({}, "eval", ('there is no command "eval". Did you mean "run"?',)),
+    "a command of nobody": Row({}, "xyz", ('there is no command "xyz". Commands: init, run, score,',)),
+    "nothing to score": Row({}, "score cases.jsonl", ("say what to score: --outputs FILE (SUITE again, if",)),
     "unknown command": Row({}, "scroe", ('there is no command "scroe". Did you mean "score"?',)),
     "unknown option": Row({}, "show --jsn", ("No such option '--jsn'", "'--json'")),
     "unknown word for an option": Row(

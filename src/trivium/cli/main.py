@@ -32,6 +32,17 @@ COMMANDS = {
 }
 """For each command its location (``package.module:name``) and a one-line description."""
 
+OTHER_WORDS = {
+    "eval": "run",
+    "evaluate": "run",
+    "test": "run",
+    "new": "init",
+    "view": "show",
+    "ls": "list",
+    "diff": "compare",
+}
+"""Commands of other tools, and what does that here."""
+
 PURPOSE = "Evaluate LLM agents and say how far each number can be trusted."
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -159,7 +170,9 @@ class LazyCommands(click.Group):
         from trivium.errors import suggest
 
         if args and args[0] not in self.table and not args[0].startswith("-"):
-            hint = suggest(args[0], self.table) or f" Commands: {', '.join(self.table)}"
+            other = OTHER_WORDS.get(args[0])
+            hint = f' Did you mean "{other}"?' if other in self.table else suggest(args[0], self.table)
+            hint = hint or f" Commands: {', '.join(self.table)}"
             raise click.UsageError(f'there is no command "{args[0]}".{hint}', ctx)
         return super().resolve_command(ctx, args)
 

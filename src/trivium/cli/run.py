@@ -86,7 +86,9 @@ def score(suite: str, **given: Any) -> int:
     if outputs is None and given["attempts_of"] is None:
         _check_no_traces(suite)
         if ":" not in suite:
-            raise click.UsageError("say what to score: --outputs FILE, or --attempts-of RUN")
+            raise click.UsageError(
+                "say what to score: --outputs FILE (SUITE again, if it holds them), or --attempts-of RUN"
+            )
         outputs = suite
     if outputs is not None and given["attempts_of"] is not None:
         raise click.UsageError("--outputs and --attempts-of exclude each other")

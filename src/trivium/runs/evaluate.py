@@ -39,7 +39,7 @@ from trivium.store.connection import DEFAULT_URL
 from trivium.store.records import RunKind, RunRecord, StoredAttempt
 from trivium.store.store import Store
 from trivium.suites.case import Case
-from trivium.suites.settings import Settings
+from trivium.suites.settings import Gate, JudgeSettings, PassRule, Settings, SuccessRule
 from trivium.suites.settings_loader import renamed
 from trivium.suites.suite import Suite, SuiteSource
 
@@ -62,6 +62,15 @@ def evaluate(
     outputs: Outputs | None = None,
     attempts_of: str | None = None,
     metrics: Sequence[str] | None = None,
+    success: SuccessRule | Mapping[str, Any] | None = None,
+    passed: PassRule | Mapping[str, Any] | None = None,
+    judge: JudgeSettings | Mapping[str, Any] | None = None,
+    gates: Mapping[str, Gate | Mapping[str, Any]] | None = None,
+    similarity: Mapping[str, float] | None = None,
+    encoder: str | None = None,
+    group: str | None = None,
+    repeats: int | None = None,
+    seed: int | None = None,
     leave_one_out: bool = False,
     store: str | Store = DEFAULT_URL,
     resume: str | None = None,
@@ -81,6 +90,16 @@ def evaluate(
             mappings, or a data frame, with the keys of a file of outputs (``case``, ``output``, …).
         attempts_of: Id of a stored run whose attempts are scored again; no agent is called.
         metrics: Metrics that replace the suite's.
+        success: When an attempt counts as a success, such as ``{"contains": "any"}``. This and the settings
+            below replace the suite's; :meth:`Suite.with_settings` changes all others.
+        passed: When an attempt passes, such as ``{"metric": "jaccard", "at_least": 0.5}``.
+        judge: The judge's models, rubrics and limits; a mapping changes only the keys that it has.
+        gates: Thresholds for the means of metrics, by metric or ``pass_rate``.
+        similarity: Weights of the parts of ``similarity``.
+        encoder: Name or folder of the encoder for ``semantic``.
+        group: Field or metadata key of a case that names its cluster.
+        repeats: Number of attempts at each case.
+        seed: Seed of all randomness.
         leave_one_out: With ``outputs="peerread:…"``: score each human review against the others.
         store: The store, or its URL.
         resume: Id of an interrupted run to finish; stored attempts and evaluations are not made again.
@@ -94,9 +113,9 @@ def evaluate(
         StoreError: If the store fails; everything stored before stays.
 
     Examples:
-        >>> questions = [{"input": "2 + 2?", "references": ["4"]}, {"input": "3 + 4?", "references": ["7"]}]
-        >>> run = evaluate(questions, agent=lambda question: "4", metrics=["jaccard"])
-        >>> run.summary().metrics["jaccard"].mean
+        >>> questions = [{"question": "2 + 2?", "answer": "4"}, {"question": "3 + 4?", "answer": "7"}]
+        >>> run = evaluate(questions, agent=lambda question: "4", success={"exact": True})
+        >>> run.summary().metrics["success"].mean
         0.5
     """
     return run_in_trivium_thread(
@@ -106,6 +125,15 @@ def evaluate(
             outputs=outputs,
             attempts_of=attempts_of,
             metrics=metrics,
+            success=success,
+            passed=passed,
+            judge=judge,
+            gates=gates,
+            similarity=similarity,
+            encoder=encoder,
+            group=group,
+            repeats=repeats,
+            seed=seed,
             leave_one_out=leave_one_out,
             store=store,
             resume=resume,
@@ -121,6 +149,15 @@ async def evaluate_async(
     outputs: Outputs | None = None,
     attempts_of: str | None = None,
     metrics: Sequence[str] | None = None,
+    success: SuccessRule | Mapping[str, Any] | None = None,
+    passed: PassRule | Mapping[str, Any] | None = None,
+    judge: JudgeSettings | Mapping[str, Any] | None = None,
+    gates: Mapping[str, Gate | Mapping[str, Any]] | None = None,
+    similarity: Mapping[str, float] | None = None,
+    encoder: str | None = None,
+    group: str | None = None,
+    repeats: int | None = None,
+    seed: int | None = None,
     leave_one_out: bool = False,
     store: str | Store = DEFAULT_URL,
     resume: str | None = None,
@@ -135,6 +172,16 @@ async def evaluate_async(
             mappings or a data frame.
         attempts_of: Id of a stored run whose attempts are scored again; no agent is called.
         metrics: Metrics that replace the suite's.
+        success: When an attempt counts as a success, such as ``{"contains": "any"}``. This and the settings
+            below replace the suite's; :meth:`Suite.with_settings` changes all others.
+        passed: When an attempt passes, such as ``{"metric": "jaccard", "at_least": 0.5}``.
+        judge: The judge's models, rubrics and limits; a mapping changes only the keys that it has.
+        gates: Thresholds for the means of metrics, by metric or ``pass_rate``.
+        similarity: Weights of the parts of ``similarity``.
+        encoder: Name or folder of the encoder for ``semantic``.
+        group: Field or metadata key of a case that names its cluster.
+        repeats: Number of attempts at each case.
+        seed: Seed of all randomness.
         leave_one_out: With ``outputs="peerread:…"``: score each human review against the others.
         store: The store, or its URL.
         resume: Id of an interrupted run to finish; stored attempts and evaluations are not made again.
@@ -149,7 +196,13 @@ async def evaluate_async(
     """
     if sum(option is not None for option in (agent, outputs, attempts_of)) != 1:
         raise InputError("", "give exactly one of agent, outputs, attempts_of")
+    given = {
+        "success": success, "passed": passed, "judge": judge, "gates": gates, "similarity": similarity,
+        "encoder": encoder, "group": group, "repeats": repeats, "seed": seed,
+    }  # fmt: skip
     loaded = suite if isinstance(suite, Suite) else Suite.load(suite)
+    if changes := {name: value for name, value in given.items() if value is not None}:
+        loaded = loaded.with_settings(**changes)
     settings = loaded.settings
     if metrics is not None:
         settings = msgspec.structs.replace(settings, metrics=tuple(metrics))

@@ -124,6 +124,9 @@ def _rows_of_lines(path: Path, suite: Suite) -> Rows | None:
     try:
         with path.open("rb") as file:
             head = next((line for line in iter(lambda: file.readline(_HEAD), b"") if line.strip()), b"")
+        if head.lstrip().startswith(b"["):
+            what = "found a list, expected one output a line; a JSON list goes into a .json file"
+            raise OutputsError(str(path), Problem("line 1", what))
         first = parse_json(decode(head))
     except (OSError, MalformedDocument):
         return None  # reading the file describes what is wrong

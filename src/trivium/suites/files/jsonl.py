@@ -37,6 +37,8 @@ MOST_PROBLEMS = 20
 LONGEST_LINE = 256 * 1024**2
 """Longest line in bytes; a line is read into memory as a whole."""
 
+A_LIST = "found a list, expected one case a line; a JSON list goes into a .json file"
+
 CASES_CACHED = 64
 """Number of decoded cases that are cached."""
 
@@ -243,11 +245,7 @@ def _case_of(line: bytes, number: int, start: int) -> tuple[Case | None, list[Pr
         what = f"{malformed.problem.what} ({column})" if column else malformed.problem.what
         return None, [Problem(f"line {number}", what)]
     if isinstance(raw, list):
-        return None, [
-            Problem(
-                f"line {number}", "found a list, expected one case a line; a JSON list goes into a .json file"
-            )
-        ]
+        return None, [Problem(f"line {number}", A_LIST)]
     if isinstance(raw, dict) and {"case", "output"} <= raw.keys() and "input" not in raw:
         return None, [
             Problem(f"line {number}", "is an output, expected a case: are SUITE and --outputs swapped?")
@@ -288,6 +286,8 @@ def _columns_of_first(path: Path) -> Columns | None:
             line = next(
                 (line for line in iter(lambda: file.readline(LONGEST_LINE), b"") if line.strip()), b""
             )
+        if line.lstrip().startswith(b"["):
+            raise SuiteError(str(path), Problem("line 1", A_LIST))
         raw = parse_json(decode(line))
     except (OSError, MalformedDocument):
         return None  # reading the file describes what is wrong
