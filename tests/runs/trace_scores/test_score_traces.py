@@ -221,3 +221,23 @@ def test_secrets_in_traces_are_stored_masked(tmp_path):
     leaky["spans"][0]["input"] = f"my key is {secret}"
     report = tv.score_traces(write(tmp_path / "t.jsonl", leaky))
     assert secret not in str(next(tv.Run.load(report.run).cases()).input)
+
+
+def test_a_metric_of_ones_own_counts_unless_it_names_what_it_needs_of_a_case(tmp_path, monkeypatch):
+    (tmp_path / "polite.py").write_text(
+        "from trivium import TraceMetric, metric\n"
+        "@metric('calls_made')\n"
+        "class CallsMade(TraceMetric):\n"
+        "    def measure(self, trace, case):\n"
+        "        return self.ok(1 / (1 + len(trace.tool_calls)))\n"
+        "@metric('as_asked')\n"
+        "class AsAsked(CallsMade):\n"
+        "    @property\n"
+        "    def case_fields(self):\n"
+        "        return ('expect.aspects',)\n"
+    )
+    path = write(tmp_path / "t.jsonl", *support())
+    report = tv.score_traces(path, metrics=["polite:CallsMade"])
+    assert report.summary.metrics["calls_made"].mean == pytest.approx((1 / 3 + 1 / 3 + 1 / 6 + 1) / 4)
+    with pytest.raises(InputError, match="needs expect.aspects"):
+        tv.score_traces(path, metrics=["polite:AsAsked"])
