@@ -139,3 +139,12 @@ def test_an_expected_output_goes_before_references():
     text = parsed(samples.summary([shown]), [shown]).find(".//testcase/system-out").text
     assert text.count("expected: ") == 1
     assert "expected: only" in text
+
+
+def test_a_metric_that_does_not_apply_has_no_line():
+    view = samples.view(4)
+    skipped = {name for name, score in view.scores.items() if score.value is None}
+    text = parsed(samples.summary([view]), [view]).find(".//testcase/system-out").text
+    assert skipped
+    assert not skipped & {line.partition(": ")[0] for line in text.splitlines()}
+    assert "time: " in text

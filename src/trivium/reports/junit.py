@@ -115,7 +115,10 @@ def _properties(summary: Summary) -> str:
     named = {"run": summary.run, "pass_rate": wording.number(summary.pass_rate.value)}
     if summary.spent is not None:
         named["judges"] = ", ".join(summary.spent.models)
-    named |= {f"mean.{name}": wording.number(figure.mean) for name, figure in summary.metrics.items()}
+    named |= {
+        f"mean.{name}": wording.number(figure.mean)
+        for name, figure in wording.measured_metrics(summary).items()
+    }
     named |= {f"warning.{place}": text for place, text in enumerate(summary.warnings, 1)}
     rows = "".join(f'<property name="{_xml(name)}" value="{_xml(text)}"/>\n' for name, text in named.items())
     return f"<properties>\n{rows}</properties>\n"
@@ -130,7 +133,7 @@ def _attempt(view: EvaluationView, *, suite: str) -> str:
         "undecided": f'<skipped message="{reason}"/>',
         "passed": "",
     }[view.verdict]
-    figures = {score_name: _figure(score) for score_name, score in view.scores.items()}
+    figures = {key: _figure(score) for key, score in view.scores.items() if score.value is not None}
     figures["composite"] = wording.number(view.composite.value)
     lines = "".join(f"{_xml(key)}: {value}&#10;" for key, value in figures.items())
     return (
