@@ -169,6 +169,14 @@ class Tab:
         self.run(f"document.querySelector({json.dumps(selector)}).focus()")
         self._call("Input.insertText", text=text)
 
+    def print(self) -> bytes:
+        """The page on paper, as PDF; what the page does before and after printing is done."""
+        return base64.b64decode(self._call("Page.printToPDF", printBackground=True)["data"])
+
+    def as_printed(self) -> None:
+        """Look at it as it is printed."""
+        self._call("Emulation.setEmulatedMedia", media="print")
+
     def picture(self, *, whole: bool = True) -> bytes:
         """The page as PNG."""
         return base64.b64decode(self._call("Page.captureScreenshot", captureBeyondViewport=whole)["data"])

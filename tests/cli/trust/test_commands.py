@@ -4,6 +4,7 @@ import csv
 import json
 import random
 import re
+from html import unescape
 from pathlib import Path
 
 import click
@@ -202,6 +203,20 @@ def test_pictures_and_a_page_are_written(capsys):
     assert (code, err) == (0, "wrote c.svg\nwrote p.html\n")
     assert run_trust(capsys, "curve", name, "--chart", "c.png")[0] == 0
     assert Path("c.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_agree_and_certify_write_pages_that_begin_with_their_conclusion(capsys):
+    name = items(60)
+    for command in ("agree", "certify"):
+        code, out, err = run_trust(capsys, command, name, "--html", f"{command}.html")
+        assert (code, err) == (0, f"wrote {command}.html\n")
+        page = Path(f"{command}.html").read_text(encoding="utf-8")
+        conclusion = page.split('aria-label="Conclusion"')[1].split("</section>")[0]
+        said = " ".join(out.split())
+        first = unescape(re.findall(r"<bdi>(.+?)</bdi>", conclusion)[0])
+        assert said.startswith(first)
+        assert page.index("Conclusion") < page.index("<h2>")
+    assert "decide without a person" in Path("agree.html").read_text(encoding="utf-8")
 
 
 def test_duplicate_items_are_reported_and_each_is_counted(capsys):

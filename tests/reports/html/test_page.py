@@ -17,6 +17,7 @@ from trivium.reports.html.case import case_context
 from trivium.reports.html.overview import overview_context
 from trivium.reports.html.page import IN_THE_OPEN, environment, write_html
 from trivium.reports.view import worst_first
+from trivium.runs.summary import AgentTotals
 
 ATTRIBUTES = (
     "aria-hidden aria-label aria-live aria-roledescription autocomplete charset class content cx cy d "
@@ -136,7 +137,7 @@ def test_the_order_is_answer_cases_numbers_reservations_provenance(calm):
         )
     ]
     assert places == sorted(places)
-    assert text.index("similarity is a fallback") > text.index("Raw mean")
+    assert text.index("similarity is a fallback") > text.index("Coverage")
 
 
 def test_reservations_beyond_the_most_serious_are_folded(tmp_path):
@@ -151,7 +152,7 @@ def test_reservations_beyond_the_most_serious_are_folded(tmp_path):
 def test_every_metric_shows_mean_interval_coverage_and_statuses(calm):
     text = re.sub(r"\s+", " ", Page(calm).text)
     assert re.search(r"similarity text 0\.389 \[0\.323, 0\.454\] 17 71 % 17 fallback 7 skipped", text)
-    assert re.search(r"complexity trace – – – ?– ?reported, not scored 2\.310", text)
+    assert re.search(r"complexity trace – – – ?– ?reported, not scored", text)
 
 
 def test_every_metric_with_values_has_its_distribution(calm):
@@ -169,6 +170,33 @@ def test_a_distribution_can_be_read_out(calm):
     assert 24 in {sum(map(int, each)) for each in counts}
 
 
+def test_a_metric_shows_its_unit_and_direction_and_one_without_anything_only_its_name(tmp_path):
+    summary = samples.summary()
+    slow = msgspec.structs.replace(summary.metrics["time"], unit="s", raw_mean=4.2, better="lower")
+    nothing = msgspec.structs.replace(
+        summary.metrics["cosine"], mean=None, ci95=None, n=0, missing=0, status={"skipped": 24}
+    )
+    summary = msgspec.structs.replace(
+        summary, metrics=summary.metrics | {"time": slow, "cosine": nothing}, left_out=("bleu",)
+    )
+    scores = written(tmp_path / "r.html", summary).split('<section id="scores">')[1].split("</section>")[0]
+    assert "4.2 s, lower is better" in scores
+    assert "2 more metrics had nothing to measure here" in scores
+    table, _, folded = scores.partition("<details")
+    assert "cosine" not in table
+    assert "cosine, bleu" in folded
+
+
+def test_the_agents_latency_tokens_and_cost_are_part_of_the_answer(tmp_path):
+    totals = AgentTotals(
+        attempts=24, timed=24, latency_p50=1.2, latency_p95=3.4, input_tokens=9000, with_tokens=24
+    )
+    summary = msgspec.structs.replace(samples.summary(), agent=totals)
+    page = Page(written(tmp_path / "r.html", summary)).text
+    assert page.index("latency p50 1.2 s, p95 3.4 s") < page.index("Cases, the worst first")
+    assert "9,000 input tokens" in page
+
+
 def test_no_picture_is_drawn_of_a_single_attempt(tmp_path):
     page = Page(written(tmp_path / "r.html", views=[samples.view(0)]))
     assert "Distributions" not in page.text
@@ -182,7 +210,9 @@ def test_a_part_of_the_composite_without_a_score_has_no_empty_row(tmp_path):
 
 
 def test_provenance_is_folded(calm):
-    assert re.search(r'<section id="provenance">\s*<h2>Provenance</h2>\s*<details><summary>', calm)
+    assert re.search(
+        r'<section id="provenance">\s*<h2>Provenance</h2>\s*(?:<p.*?</p>\s*)?<details><summary>', calm
+    )
 
 
 def test_provenance_has_dotted_names(calm):

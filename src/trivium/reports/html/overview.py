@@ -69,7 +69,7 @@ def overview_context(
     provenance: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Values for the page's template, except the attempts."""
-    rows = [_row(name, figure) for name, figure in summary.metrics.items()]
+    rows = [_row(name, figure) for name, figure in wording.measured_metrics(summary).items()]
     return {
         "summary": summary,
         "headline": wording.headline(summary),
@@ -78,7 +78,11 @@ def overview_context(
         "composite": None if summary.composite is None else _composite(summary.composite),
         "dimensions": wording.further_dimensions(summary),
         "rows": rows,
-        "has_raw": any(figure.raw_mean not in {None, figure.mean} for figure in summary.metrics.values()),
+        "has_measured": any(row["measured"] for row in rows),
+        "unmeasured": wording.counted_without(summary),
+        "unmeasured_names": [one_line(name) for name in wording.without_anything(summary)],
+        "agent": None if summary.agent is None else wording.agent_sentences(summary.agent),
+        "made_by": wording.provenance_line(summary),
         "has_bounds": any(row["bounds"] for row in rows),
         "beside_people": [
             {
@@ -94,7 +98,7 @@ def overview_context(
         "parts": _parts(summary),
         "recommendations": _recommendations(summary),
         "reservations": list(summary.warnings[:RESERVATIONS_SHOWN]),
-        "more_reservations": list(summary.warnings[RESERVATIONS_SHOWN:]),
+        "more_reservations": [*summary.warnings[RESERVATIONS_SHOWN:], *summary.notes],
         "gates": [(gate, wording.gate_sentence(gate)) for gate in summary.gates],
         "accepted_of": wording.accepted_of(summary),
         "acceptance": [wording.acceptance_sentence(*each) for each in summary.acceptance.items()],
@@ -117,15 +121,12 @@ def _composite(figure: CompositeFigure) -> dict[str, Any]:
 
 
 def _row(name: str, figure: Figure) -> dict[str, Any]:
-    raw = ""
-    if figure.raw_mean is not None and figure.raw_mean != figure.mean:
-        raw = wording.seconds(figure.raw_mean) if name == "time" else wording.number(figure.raw_mean)
     reported_only = wording.is_reported_only(figure)
     return {
         "name": one_line(name),
         "figure": figure,
         "range": _range(figure.mean, figure.ci95),
-        "raw": raw,
+        "measured": wording.measured(figure),
         "statuses": [(status, count) for status, count in figure.status.items() if count],
         "reported_only": reported_only,
         "fallbacks": wording.stood_in(figure),

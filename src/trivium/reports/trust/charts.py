@@ -3,6 +3,7 @@
 Axes and lines carry labels in plain words, for readers who have never seen such a chart.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
@@ -102,6 +103,9 @@ def _styled(chart: Any) -> dict[str, Any]:
     return specification
 
 
+_ROLES = re.compile(r' (?:role|aria-[a-z]+)="[^"]*"')
+"""What Vega says to screen readers about each part; a page has a sentence for the whole picture."""
+
 _PAGE_COLOURS = {
     PAPER: "none",
     INK: "var(--ink)",
@@ -116,10 +120,10 @@ _PAGE_COLOURS = {
 
 
 def in_page_colours(svg: str) -> str:
-    """A drawn picture in the colours of the surrounding page, light or dark."""
+    """A drawn picture in the colours of the surrounding page, which also says what it shows."""
     for drawn, of_page in _PAGE_COLOURS.items():
         svg = svg.replace(f'"{drawn}"', f'"{of_page}"')
-    return svg
+    return _ROLES.sub("", svg)
 
 
 def _title(artifact: Mapping[str, Any], confidence: str) -> str:
