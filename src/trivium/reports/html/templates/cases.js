@@ -51,17 +51,17 @@
     for (const number of part.dataset.numbers.split(" ")) partOf.set(Number(number), part);
   }
   const kept = new Map();
-  async function elementsOf(part) {
-    let found = kept.get(part);
-    if (!found) {
-      const parsed = new DOMParser().parseFromString(await unpack(part), "text/html");
-      found = new Map();
-      const numbers = part.dataset.numbers.split(" ");
-      Array.from(parsed.body.children).forEach((one, place) => found.set(Number(numbers[place]), one));
-      kept.set(part, found);
+  async function unpackElements(part) {
+    const parsed = new DOMParser().parseFromString(await unpack(part), "text/html");
+    const elements = Array.from(parsed.body.children);
+    return new Map(part.dataset.numbers.split(" ").map((number, place) => [Number(number), elements[place]]));
+  }
+  function elementsOf(part) {
+    if (!kept.has(part)) {
+      kept.set(part, unpackElements(part)); // the promise, so that nobody unpacks it a second time meanwhile
       if (kept.size > PARTS_KEPT) kept.delete(kept.keys().next().value);
     }
-    return found;
+    return kept.get(part);
   }
   const elementOf = async (number) => there.get(number) || (await elementsOf(partOf.get(number))).get(number);
 
@@ -154,7 +154,7 @@
     const place = fitting.indexOf(number);
     first = place - (place % rows);
     await show();
-    const one = await elementOf(number);
+    const one = document.getElementById(anchors[number]).closest("details.attempt");
     one.open = true;
     one.scrollIntoView();
   }
