@@ -133,7 +133,7 @@ class TestExitCodes:
     [
         (["rum"], 'there is no command "rum". Did you mean "run"?'),
         (["run", "suite.json"], "Missing option '--agent'"),
-        (["score", "suite.json"], "say what to score: --outputs FILE, or --attempts-of RUN"),
+        (["score", "suite.json"], "say what to score: --outputs FILE (SUITE again, if it holds them), or"),
         (["score", "suite.json", "--outputs", "a", "--attempts-of", "b"], "exclude each other"),
         (["show"], "there is no store yet"),
         (["run", "suite.json", "--agent", "agent:sam"], '"same"'),

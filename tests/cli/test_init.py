@@ -106,7 +106,9 @@ def test_traces_give_one_case_each(capsys: pytest.CaptureFixture[str]) -> None:
     Path("t.jsonl").write_text("".join(json.dumps(trace) + "\n" for trace in traces))
     assert run_command(["init", "qa", "--yes", "--traces", "t.jsonl"]) == 0
     assert [(case.id, case.input) for case in Suite.load("qa/suite.yaml")] == [("x", "q"), ("y", "q")]
-    assert run_printed(capsys.readouterr().out) == 0
+    out = capsys.readouterr().out
+    assert printed_commands(out)[0] == ["trivium", "traces", "score", "t.jsonl"]
+    assert run_printed(out) == 0
 
 
 def test_a_judge_says_what_it_still_needs(capsys: pytest.CaptureFixture[str]) -> None:

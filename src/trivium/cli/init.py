@@ -248,7 +248,10 @@ def _attempts(plan: Plan, cases: Any, files: dict[str, bytes]) -> list[str]:
             outputs = plan.recorded[0] if plan.source == "outputs" and plan.recorded else str(folder / name)
             if not Path(outputs).is_file() and not example and plan.source == "outputs":
                 raise InputError("", Problem(outputs, "there is no such file"))
-            return [first_suite.command("trivium", "score", suite, "--outputs", outputs)]
+            score = first_suite.command("trivium", "score", suite, "--outputs", outputs)
+            if plan.source == "traces" and plan.recorded:
+                return [first_suite.command("trivium", "traces", "score", *plan.recorded), score]
+            return [score]
         case "http":
             start = []
             if example:
