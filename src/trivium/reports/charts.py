@@ -11,10 +11,8 @@ from functools import cache
 from typing import Any
 
 from trivium.errors import MissingExtra
-from trivium.reports.escape import one_line
 
 WIDTH, HEIGHT = 216, 70
-PART_WIDTH, PART_ROW = 420, 26
 HEADROOM = 1.12
 
 _INK, _LINE, _BAR, _MEAN = "#010101", "#020202", "#030303", "#040404"
@@ -27,8 +25,6 @@ _COLOURS = {
 _TICKS = [0, 0.25, 0.5, 0.75, 1]
 
 Interval = tuple[float, float]
-Part = tuple[str, float | None, Interval | None]
-"""Name, mean in [0, 1], interval of the mean."""
 
 
 def load_altair() -> Any:
@@ -67,21 +63,6 @@ def histogram(counts: Sequence[int], *, mean: float | None, interval: Interval |
     )
 
 
-def parts(rows: Sequence[Part]) -> str:
-    """The parts of a composite: a bar per mean, with its interval."""
-    table = [
-        {
-            "part": one_line(name, at_most=30),
-            "mean": mean,
-            "low": None if interval is None else interval[0],
-            "high": None if interval is None else interval[1],
-            "label": "no score" if mean is None else f"{mean:.3f}",
-        }
-        for name, mean, interval in rows
-    ]
-    return _svg(_parts(tuple(str(row["part"]) for row in table)), parts=table)
-
-
 @cache
 def _histogram() -> dict[str, Any]:
     alt = load_altair()
@@ -104,28 +85,6 @@ def _histogram() -> dict[str, Any]:
     )
     chart = alt.layer(line, bins, label, interval, mean)
     return _styled(chart, width=WIDTH, height=HEIGHT, left=26)
-
-
-@cache
-def _parts(names: tuple[str, ...]) -> dict[str, Any]:
-    alt = load_altair()
-    y = alt.Y("part:N", sort=names, axis=alt.Axis(title=None, domain=False, ticks=False, labelLimit=220))
-    scale = alt.Scale(domain=[0, 1], nice=False)
-    axis = alt.Axis(values=_TICKS, format=".2~f", title=None, grid=True)
-    given = _given("parts")
-    bars = given.mark_bar(color=_BAR, height=12).encode(x=alt.X("mean:Q", scale=scale, axis=axis), y=y)
-    whiskers = (
-        given.transform_filter("datum.low !== null")
-        .mark_rule(color=_MEAN, strokeWidth=2)
-        .encode(x=alt.X("low:Q", scale=scale), x2="high:Q", y=y)
-    )
-    labels = given.mark_text(align="left", color=_INK).encode(
-        x=alt.value(PART_WIDTH + 10), y=y, text="label:N"
-    )
-    # The reader's font may be wider than the renderer's.
-    left = 8 + max(len(name) for name in names)
-    chart = alt.layer(bars, whiskers, labels)
-    return _styled(chart, width=PART_WIDTH, height=PART_ROW * len(names), left=left)
 
 
 def _given(name: str) -> Any:
