@@ -19,7 +19,12 @@ JUDGE_TOKEN_BUDGET = 500_000
 """Budget of the judge; six reviews take about 40,000 tokens, 120 answers about 200,000."""
 
 
-@click.command()
+@click.command(
+    epilog=options.examples(
+        "trivium demo",
+        "trivium demo papers",
+    )
+)
 @click.argument("example", type=options.Choice(["documents", "papers"]), default="documents")
 @options.option(
     "--output",

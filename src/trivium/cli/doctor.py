@@ -49,7 +49,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     to_do: str | None = None
 
 
-@click.command()
+@click.command(
+    epilog=options.examples(
+        "trivium doctor",
+    )
+)
 @options.encoder
 @options.option(
     "--empty-cache",

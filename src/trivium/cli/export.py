@@ -82,7 +82,12 @@ def send_traces(traces: Iterable[Any], url: str) -> None:
     click.echo(f"sent {counted(sent, 'span')} to {mask(url)}", err=True)
 
 
-@click.command()
+@click.command(
+    epilog=options.examples(
+        "trivium export --format csv --output scores.csv",
+        "trivium export --what review --certificate certificate.json --output queue.jsonl",
+    )
+)
 @click.argument("run", required=False)
 @options.option(
     "--what",

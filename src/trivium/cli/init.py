@@ -59,7 +59,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     model: str
 
 
-@click.command()
+@click.command(
+    epilog=options.examples(
+        "trivium init",
+        "trivium init --yes",
+        "trivium init qa --cases questions.csv --agent app.py:answer --yes",
+        "trivium init --outputs outputs.csv --cases questions.csv --success exact --yes",
+    )
+)
 @click.argument("folder", default=".", type=click.Path(file_okay=False, path_type=Path))
 @options.option("--cases", metavar="FILE", help="Cases: .jsonl, .csv, .json, .yaml, .parquet, or hf:NAME.")
 @options.option(
@@ -79,13 +86,7 @@ def init(folder: Path, force: bool, **given: Any) -> None:
 
     Asks what the cases are, what answers them and when an answer is right. Writes suite.yaml, its schema for
     editors, and examples of what you do not have yet: cases, an agent, recorded outputs.
-
-    \b
-    trivium init
-    trivium init --yes
-    trivium init qa --cases questions.csv --agent app.py:answer --yes
-    trivium init --outputs outputs.csv --cases questions.csv --success exact --yes
-    """  # noqa: D301 - Click's mark for lines that stay as they are
+    """
     _check(given)
     if not given["yes"]:
         if not sys.stdin.isatty():

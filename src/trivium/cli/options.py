@@ -20,6 +20,11 @@ def option(*names: str, **settings: Any) -> Callable[[F], F]:
     return click.option(*names, envvar=variable, **settings)
 
 
+def examples(*commands: str) -> str:
+    """Return the end of a help text that shows these commands, a line each (use as ``epilog``)."""
+    return "\n".join(("\b", "Examples:", *(f"  {command}" for command in commands)))
+
+
 class Choice(click.Choice[str]):
     """A choice among words; the error for another word suggests the nearest one.
 

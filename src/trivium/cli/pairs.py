@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 _PATH = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command()
+@click.command(
+    epilog=options.examples(
+        "trivium pairs 20261121-09 20261121-10 --models openai:gpt-4o-mini",
+    )
+)
 @click.argument("base")
 @click.argument("head")
 @options.option("--models", metavar="A,B,…", help="Judge models, instead of those of head's suite.")

@@ -36,7 +36,12 @@ def _evaluation_options(command: F) -> F:
     return command
 
 
-@click.command()
+@click.command(
+    epilog=options.examples(
+        "trivium run suite.yaml --agent app.py:answer",
+        "trivium run suite.yaml --agent http://localhost:8000/answer --repeats 3 --html report.html",
+    )
+)
 @click.argument("suite", shell_complete=options.file_names)
 @options.option("--agent", required=True, metavar="PKG.MOD:NAME|URL|cmd:…", help="The agent to call.")
 @options.option("--repeats", type=click.IntRange(min=1), help="Attempts per case (default: the suite's).")
@@ -63,7 +68,12 @@ def run(suite: str, **given: Any) -> int:
     return evaluate_and_present(loaded, given, agent=given["agent"])
 
 
-@click.command()
+@click.command(
+    epilog=options.examples(
+        "trivium score suite.yaml --outputs outputs.jsonl",
+        "trivium score suite.yaml --outputs outputs.csv --html report.html",
+    )
+)
 @click.argument("suite", shell_complete=options.file_names)
 @options.option(
     "--outputs",

@@ -7,7 +7,11 @@ from trivium.cli import options
 from trivium.cli.options import Choice
 
 
-@click.command()
+@click.command(
+    epilog=options.examples(
+        "trivium schema suite --output suite.schema.json",
+    )
+)
 @click.argument(
     "what",
     type=options.Choice(["suite", "rubric", "case", "output", "item", "label", "judgement"]),
@@ -51,13 +55,15 @@ def schema(what: str, output: str | None) -> None:
         raise InputError(output, f"cannot be written: {error.strerror}") from error
 
 
-@click.command()
+@click.command(
+    epilog=options.examples(
+        "trivium completion bash >> ~/.bashrc",
+        "trivium completion zsh > ~/.zfunc/_trivium",
+    )
+)
 @click.argument("shell", type=Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the lines that complete trivium's commands and options in SHELL.
-
-    For bash: trivium completion bash >> ~/.bashrc
-    """
+    """Print the lines that complete trivium's commands and options in SHELL."""
     from trivium.cli.main import trivium
 
     cls = get_completion_class(shell)

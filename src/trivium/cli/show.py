@@ -9,7 +9,13 @@ from trivium.cli.output import print_json
 from trivium.metrics.registry import CASE_FIGURES, OFF_BY_DEFAULT, PLANNING, metric_class, usable_metrics
 
 
-@click.command()
+@click.command(
+    epilog=options.examples(
+        "trivium show",
+        "trivium show --html report.html --markdown report.md",
+        "trivium show metrics",
+    )
+)
 @click.argument("run", required=False)
 @options.option(
     "--cases",
@@ -86,7 +92,12 @@ def show(
     return exit_code(summary, inconclusive=inconclusive)
 
 
-@click.command(name="list")
+@click.command(
+    name="list",
+    epilog=options.examples(
+        "trivium list --limit 5",
+    ),
+)
 @options.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Runs shown.")
 @options.store
 @options.as_json

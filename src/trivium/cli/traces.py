@@ -26,7 +26,12 @@ def traces() -> None:
     """
 
 
-@click.command("import")
+@click.command(
+    "import",
+    epilog=options.examples(
+        "trivium traces import claude-code.jsonl --output traces.jsonl",
+    ),
+)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @options.option("--format", "format_", metavar="NAME", help="Format of the files, if it cannot be detected.")
 @options.option(
@@ -50,7 +55,11 @@ def import_(files: tuple[Path, ...], format_: str | None, output: str | None) ->
     click.echo(f"read as {detected}: {len(traces):,}{problems}", err=True)
 
 
-@click.command()
+@click.command(
+    epilog=options.examples(
+        "trivium traces show trace.json",
+    )
+)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @options.option("--format", "format_", metavar="NAME", help="Format of the files, if it cannot be detected.")
 @options.as_json
@@ -78,7 +87,11 @@ def show(files: tuple[Path, ...], format_: str | None, as_json: bool) -> None:
         print_(ProcessTable(totals, traces=len(traces)))
 
 
-@click.command()
+@click.command(
+    epilog=options.examples(
+        "trivium traces export trace.json --format otlp --output spans.json",
+    )
+)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @options.option(
     "--format",

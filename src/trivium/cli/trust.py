@@ -38,7 +38,12 @@ def trust() -> None:
     """
 
 
-@click.command()
+@click.command(
+    epilog=options.examples(
+        "trivium trust curve items.jsonl --html curve.html",
+        "trivium trust curve --dimension correctness --labels labels.csv",
+    )
+)
 @click.argument("items", required=False)
 @option(
     "--input",
@@ -200,7 +205,11 @@ def _print_answer(answer: Any, table: Callable[[Any], Any], given: dict[str, Any
     show(table(answer))
 
 
-@click.command()
+@click.command(
+    epilog=options.examples(
+        "trivium trust calibrate items.jsonl --output calibrator.json",
+    )
+)
 @shared.one_source
 @option(
     "--method",
@@ -248,7 +257,11 @@ def calibrate(items: str | None, **given: Any) -> int:
     return 0
 
 
-@click.command()
+@click.command(
+    epilog=options.examples(
+        "trivium trust certify --dimension correctness --labels labels.csv --epsilon 0.2",
+    )
+)
 @shared.one_source
 @option(
     "--confidence",
@@ -315,7 +328,11 @@ def certify(items: str | None, **given: Any) -> int:
     return 0
 
 
-@click.command()
+@click.command(
+    epilog=options.examples(
+        "trivium trust agree --dimension correctness --labels labels.csv",
+    )
+)
 @shared.one_source
 @option(
     "--step",
@@ -366,7 +383,12 @@ def _certificate(table: "ItemTable") -> "dict[str, Any] | str | None":
         return str(error)
 
 
-@click.command("import")
+@click.command(
+    "import",
+    epilog=options.examples(
+        "trivium trust import 20261121-09 judgements.csv",
+    ),
+)
 @click.argument("run")
 @click.argument("judgements", type=click.Path(path_type=Path))
 @options.certificate
