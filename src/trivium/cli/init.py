@@ -172,9 +172,8 @@ def _ask_for_source(given: dict[str, Any]) -> None:
 def _choice(question: str, choices: dict[str, str], default: str) -> str:
     click.echo(question)
     for word, words in choices.items():
-        click.echo(f"  {word:<11}{words}")
-    chosen: str = click.prompt("", prompt_suffix="> ", type=Choice(list(choices)), default=default,
-                               show_choices=False)  # fmt: skip
+        click.echo(f"  {word:<12}{words}")
+    chosen: str = click.prompt("Choose", type=Choice(list(choices)), default=default, show_choices=False)
     return chosen
 
 
