@@ -182,9 +182,11 @@ def mapped(
             Problem("", f"no column names the case: add one called case. There are: {_and(names)}")
         )
     if not problems and not any(field in columns.fields for field in _REQUIRED):
-        problems.append(
-            Problem("", f"no column is the output: rename it to output. There are: {_and(names)}")
+        hint = (
+            "" if input_column(names) is None else ". Are these cases? Then they are the SUITE, not --outputs"
         )
+        what = f"no column is the output: rename it to output. There are: {_and(names)}{hint}"
+        problems.append(Problem("", what))
     if problems:
         raise OutputsError(source, problems)
     made = [_renamed(row, columns) for row in made]
