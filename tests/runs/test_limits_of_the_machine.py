@@ -103,7 +103,8 @@ def test_a_store_that_is_deleted_meanwhile_is_reported_as_lost(tmp_path):
     )
     assert lost.returncode == 2
     assert (
-        "s.db: the file was deleted or replaced while it was written: what was in it is lost" in lost.stderr
+        "s.db: the file was deleted or replaced while it was being written: what was in it is lost"
+        in lost.stderr
     )
     assert "kept" not in lost.stderr
     assert "--resume" not in lost.stderr

@@ -5,7 +5,7 @@ import gc
 import io
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -222,8 +222,13 @@ def trivium(log_level: str, log_file: str | None) -> None:
 
 def run_command(arguments: list[str]) -> int:
     """Run a command line, print errors without a traceback, and return the exit code."""
+    return print_errors(lambda: trivium.main(arguments, prog_name="trivium", standalone_mode=False))
+
+
+def print_errors(command: Callable[[], Any]) -> int:
+    """Call a command, print its errors without a traceback, and return the exit code."""
     try:
-        outcome: Any = trivium.main(arguments, prog_name="trivium", standalone_mode=False)
+        outcome = command()
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return 0

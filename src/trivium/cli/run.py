@@ -12,6 +12,7 @@ from trivium.cli.options import F, split_names
 from trivium.errors import EncoderUnavailable, InputError, Problem, StoreLost, TriviumError
 
 if TYPE_CHECKING:
+    from trivium.runs.run import Run
     from trivium.suites.suite import Suite
 
 
@@ -48,14 +49,30 @@ def _evaluation_options(command: F) -> F:
 @options.option("--at-once", type=click.IntRange(min=1), help="Attempts in flight (default: the suite's).")
 @options.option("--tag", metavar="TAG", help="Use only the cases with this tag.")
 @options.option("--sample", type=click.IntRange(min=1), help="Use a sample of N cases (by the suite's seed).")
+@options.option("--watch", is_flag=True, help="Run again when a file changes that the run reads.")
 @_evaluation_options
 def run(suite: str, **given: Any) -> int:
     """Call an agent on every case of SUITE, score its outputs and traces, store and print the results.
 
     SUITE is a suite file, a file of cases, or a source such as peerread:FOLDER. Every attempt is stored as
     soon as it returns; --resume continues an interrupted run.
+
+    With --watch, the suite, the agent's code and every other file below the current folder that the run
+    reads are watched: a change starts the next run, which is compared with the one before.
     """
-    loaded = load_suite(
+    if given["watch"]:
+        for name in ("as_json", "resume"):
+            if given[name]:
+                raise click.UsageError(f"--watch and --{name.removeprefix('as_')} exclude each other")
+        from trivium.cli.watch import watch
+
+        return watch(suite, given)
+    return evaluate_and_present(load_for_run(suite, given), given, agent=given["agent"])
+
+
+def load_for_run(suite: str, given: Mapping[str, Any]) -> "Suite":
+    """Load the suite of ``trivium run`` and apply its options."""
+    return load_suite(
         suite,
         config=given["config"],
         encoder=given["encoder"],
@@ -65,7 +82,6 @@ def run(suite: str, **given: Any) -> int:
         tag=given["tag"],
         sample=given["sample"],
     )
-    return evaluate_and_present(loaded, given, agent=given["agent"])
 
 
 @click.command(
@@ -175,15 +191,12 @@ def _check_encoder(name: str) -> None:
 
 def evaluate_and_present(suite: "Suite", given: Mapping[str, Any], **source: Any) -> int:
     """Evaluate, print, write reports, and return the exit code."""
-    from trivium.cli.output import (
-        ProgressBar,
-        command_line,
-        exit_code,
-        present,
-        print_resume_hint,
-        reserved_stdout,
-        stored_summary,
-    )
+    return present_run(evaluate_suite(suite, given, **source), given)
+
+
+def evaluate_suite(suite: "Suite", given: Mapping[str, Any], **source: Any) -> "Run":
+    """Evaluate with a progress bar; if interrupted, print how to resume."""
+    from trivium.cli.output import ProgressBar, command_line, print_resume_hint, reserved_stdout
     from trivium.runs.evaluate import evaluate
 
     bar = ProgressBar(quiet=given["quiet"] or given["as_json"])
@@ -191,7 +204,7 @@ def evaluate_and_present(suite: "Suite", given: Mapping[str, Any], **source: Any
     previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with reserved_stdout():
-            run = evaluate(
+            return evaluate(
                 suite,
                 metrics=split_names(given["metrics"]),
                 store=given["store"],
@@ -207,6 +220,12 @@ def evaluate_and_present(suite: "Suite", given: Mapping[str, Any], **source: Any
         raise
     finally:
         signal.signal(signal.SIGTERM, previous_handler)
+
+
+def present_run(run: "Run", given: Mapping[str, Any]) -> int:
+    """Print a run, write its reports, and return the exit code."""
+    from trivium.cli.output import exit_code, present, stored_summary
+
     summary = stored_summary(run)
     present(
         run,

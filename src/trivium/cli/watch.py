@@ -1,0 +1,202 @@
+"""``trivium run --watch``: runs again whenever the suite, the agent or a file that it reads changes.
+
+Every run is a process of its own, so that changed code is imported afresh. It reports which files below the
+current folder it read; a change of one of them starts the next run. Where only files of the suite changed,
+the stored attempts are scored again and no agent is called; judges answer what they judged before from the
+cache.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Iterable, Mapping
+from multiprocessing import get_context
+from multiprocessing.queues import SimpleQueue
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+if TYPE_CHECKING:
+    from trivium.suites.suite import Suite
+
+POLL_SECONDS = 0.3
+_OWN_FOLDERS = frozenset({".trivium", ".git", "__pycache__", "site-packages"})
+
+Stamp = tuple[int, int]
+"""Time of the last change of a file (ns) and its size."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run reports to the watching process.
+
+    Attributes:
+        code: Its exit code.
+        run: Id of the stored run; None if none was made.
+        suite_files: Files read until the suite was loaded.
+        other_files: Files read afterwards: the agent's modules, prompts and data.
+    """
+
+    code: int
+    run: str | None
+    suite_files: frozenset[str]
+    other_files: frozenset[str]
+
+
+class ReadFiles:
+    """Records the files below the current folder that this process reads and does not write."""
+
+    def __init__(self) -> None:
+        self._home = Path.cwd()
+        self._read: set[str] = set()
+        self._written: set[str] = set()
+        sys.addaudithook(self._record)
+
+    def _record(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and isinstance(arguments[0], str):
+            path, mode, flags = arguments
+            reads = mode == "r" if isinstance(mode, str) else not flags & (os.O_WRONLY | os.O_RDWR)
+            (self._read if reads or mode == "rb" else self._written).add(path)
+
+    def all(self) -> frozenset[str]:
+        """Every such file so far, and the source of every module imported."""
+        modules = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+        written = {self._home / path for path in self._written}
+        paths = {self._home / path for path in [*self._read, *filter(None, modules)]} - written
+        return frozenset(
+            str(path)
+            for path in paths
+            if path.is_relative_to(self._home)
+            and not _OWN_FOLDERS & set(path.relative_to(self._home).parts)
+            and path.is_file()
+        )
+
+
+def watch(suite: str, given: Mapping[str, Any]) -> int:
+    """Run, wait for a change of a file that the run read, run again and compare, until interrupted.
+
+    Args:
+        suite: The suite, as in ``trivium run``.
+        given: The options of ``trivium run``.
+
+    Returns:
+        The exit code of the last run.
+    """
+    suite_files: frozenset[str] = frozenset()
+    other_files: frozenset[str] = frozenset()
+    previous: str | None = None
+    changed: frozenset[str] = frozenset()
+    code = 0
+    try:
+        while True:
+            before = stamps(suite_files | other_files)
+            again = previous if changed and changed <= suite_files - other_files else None
+            report = _run_in_process(suite, dict(given), again)
+            code = report.code
+            if report.run is not None and previous is not None:
+                _compare(previous, report.run, given)
+            previous = report.run or previous
+            # A run that failed early read fewer files: what earlier runs read stays watched.
+            suite_files |= report.suite_files
+            other_files |= report.other_files
+            files = suite_files | other_files
+            if not files:
+                return code
+            click.echo(f"Watching {len(files):,} files. Ctrl-C ends.", err=True)
+            changed = wait_for_change(files, stamps(files) | before)
+            names = sorted(os.path.relpath(path) for path in changed)
+            click.echo(f"\nChanged: {', '.join(names[:5])}{' …' if len(names) > 5 else ''}", err=True)
+    except KeyboardInterrupt:
+        return code
+
+
+def stamps(files: Iterable[str]) -> dict[str, Stamp | None]:
+    """Return the stamp of each file; None for a missing one."""
+
+    def stamp(path: str) -> Stamp | None:
+        try:
+            status = Path(path).stat()
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_size
+
+    return {path: stamp(path) for path in files}
+
+
+def wait_for_change(
+    files: Iterable[str], known: Mapping[str, Stamp | None], *, stop: threading.Event | None = None
+) -> frozenset[str]:
+    """Wait until a file differs from its known stamp, and no file changes any more.
+
+    Args:
+        files: The files.
+        known: Their stamps before.
+        stop: Ends the waiting when set.
+
+    Returns:
+        The files that changed.
+    """
+    stop = stop or threading.Event()
+    latest = dict(known)
+    while True:
+        now = stamps(files)
+        if now == latest and (changed := frozenset(path for path in now if now[path] != known.get(path))):
+            return changed
+        latest = now
+        if stop.wait(POLL_SECONDS):
+            return frozenset()
+
+
+def _run_in_process(suite: str, given: dict[str, Any], again: str | None) -> Report:
+    """Run in a new process, which prints as ``trivium run`` does."""
+    context = get_context("spawn")
+    reports: SimpleQueue[Report] = context.SimpleQueue()
+    process = context.Process(target=_child, args=(suite, given, again, reports))
+    process.start()
+    process.join()
+    if reports.empty():  # killed
+        return Report(code=process.exitcode or 2, run=None, suite_files=frozenset(), other_files=frozenset())
+    return reports.get()
+
+
+def _child(suite: str, given: dict[str, Any], again: str | None, reports: "SimpleQueue[Report]") -> None:
+    """The body of the process: one run, reported to the watching process."""
+    from trivium.cli.main import print_errors
+    from trivium.cli.run import evaluate_suite, load_for_run, present_run
+
+    files = ReadFiles()
+    suite_files = frozenset({str(Path(suite).absolute())} if Path(suite).is_file() else ())
+    stored = None
+
+    def command() -> int:
+        nonlocal suite_files, stored
+        loaded = load_for_run(suite, given)
+        suite_files |= files.all()
+        if again is not None and _same_attempts(loaded, again, given["store"]):
+            run = evaluate_suite(loaded, given, attempts_of=again)
+        else:
+            run = evaluate_suite(loaded, given, agent=given["agent"])
+        stored = run.id
+        return present_run(run, given)
+
+    code = print_errors(command)
+    reports.put(Report(code=code, run=stored, suite_files=suite_files, other_files=files.all() - suite_files))
+
+
+def _same_attempts(suite: "Suite", run: str, store: str) -> bool:
+    """Whether the attempts of a stored run are those that the suite asks for: same cases and repeats."""
+    from trivium.store.store import Store
+    from trivium.suites.settings import Settings
+
+    with Store(store, read_only=True) as opened:
+        record = opened.run(run)
+    repeats = msgspec.convert(record.settings, Settings).repeats
+    return record.suite == suite.digest and repeats == suite.settings.repeats
+
+
+def _compare(base: str, head: str, given: Mapping[str, Any]) -> None:
+    from trivium.cli.main import run_command
+
+    click.echo()
+    run_command(["compare", base, head, "--store", given["store"]])

@@ -1,0 +1,123 @@
+"""``trivium run --watch``: runs again when a file changes that the run reads."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trivium.cli.main import run_command
+from trivium.cli.watch import stamps, wait_for_change
+
+LIMIT = 120
+"""Seconds after which a silent process is ended, so that a broken test ends."""
+
+
+class Watching:
+    """A ``trivium run --watch`` in a folder, whose lines are read as they are printed."""
+
+    def __init__(self, folder: Path) -> None:
+        words = [
+            sys.executable,
+            "-m",
+            "trivium",
+            "run",
+            "suite.yaml",
+            "--agent",
+            "agent.py:answer",
+            "--watch",
+        ]
+        self.process = subprocess.Popen(
+            ["timeout", "--foreground", str(LIMIT), *words],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )
+
+    def until_waiting(self) -> str:
+        """What it prints until it waits for a change."""
+        lines = []
+        for line in self.process.stdout:
+            lines.append(line)
+            if line.startswith("Watching "):
+                return "".join(lines)
+        pytest.fail("it ended:\n" + "".join(lines))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "suite.yaml").write_text(
+        "cases: cases.jsonl\nmetrics: [jaccard, success]\nsuccess: {metric: jaccard, at_least: 0.9}\n"
+    )
+    rows = [f'{{"id": "q{i}", "input": "q{i}", "references": ["yes"]}}\n' for i in range(4)]
+    (tmp_path / "cases.jsonl").write_text("".join(rows))
+    (tmp_path / "prompt.txt").write_text("no")
+    (tmp_path / "words.py").write_text("def said(text):\n    return text\n")
+    (tmp_path / "agent.py").write_text(
+        "from pathlib import Path\n\nfrom words import said\n\n\n"
+        "def answer(question):\n"
+        "    with open('calls.log', 'a') as log:\n        log.write('x')\n"
+        "    return said(Path('prompt.txt').read_text())\n"
+    )
+    return tmp_path
+
+
+def calls(folder: Path) -> int:
+    return len((folder / "calls.log").read_text())
+
+
+def test_a_prompt_an_imported_module_and_the_suite_start_the_next_run_and_ctrl_c_ends(folder):
+    watching = Watching(folder)
+    try:
+        first = watching.until_waiting()
+        assert "0 of 4 passed" in first
+        assert calls(folder) == 4
+
+        (folder / "prompt.txt").write_text("yes")
+        second = watching.until_waiting()
+        assert "Changed: prompt.txt" in second
+        assert "4 of 4 passed" in second
+        assert "against" in second  # the comparison with the first run
+        assert calls(folder) == 8
+
+        (folder / "suite.yaml").write_text("metrics: [jaccard, success\n")
+        broken = watching.until_waiting()
+        assert "broken YAML" in broken
+
+        (folder / "suite.yaml").write_text(
+            "cases: cases.jsonl\nmetrics: [jaccard, cosine, success]\n"
+            "success: {metric: jaccard, at_least: 0.9}\n"
+        )
+        third = watching.until_waiting()
+        assert "cosine" in third
+        assert calls(folder) == 8  # the stored attempts are scored again
+
+        (folder / "words.py").write_text("def said(text):\n    return text + ' indeed'\n")
+        fourth = watching.until_waiting()
+        assert "Changed: words.py" in fourth
+        assert "0 of 4 passed" in fourth
+        assert calls(folder) == 12
+    finally:
+        watching.process.send_signal(signal.SIGINT)
+        watching.process.communicate(timeout=LIMIT)
+    assert watching.process.returncode == 0
+
+
+def test_a_deleted_and_a_new_file_are_changes(tmp_path):
+    files = [str(tmp_path / "a"), str(tmp_path / "b")]
+    Path(files[0]).write_text("x")
+    known = stamps(files)
+    Path(files[0]).unlink()
+    Path(files[1]).write_text("y")
+    assert wait_for_change(files, known) == set(files)
+
+
+@pytest.mark.parametrize("other", [["--json"], ["--resume", "2026"]])
+def test_options_for_a_single_run_are_refused(other, folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    assert run_command(["run", "suite.yaml", "--agent", "agent.py:answer", "--watch", *other]) == 2
+    assert f"--watch and {other[0]} exclude each other" in capsys.readouterr().err
