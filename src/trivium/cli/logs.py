@@ -1,13 +1,17 @@
-"""Configures the log: text on standard error and, optionally, JSON lines in a file; secrets are masked."""
+"""Writes errors and the log to standard error, and the log as JSON lines to a file; secrets are masked."""
 
 import json
 import logging
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TextIO
+from typing import Any, TextIO
 
-from trivium.errors import InputError
+import click
+
+INTERRUPTED = 130
+WRONG_INPUT = 2
 
 
 def configure_logging(level: str, file: str | None) -> None:
@@ -29,6 +33,8 @@ def configure_logging(level: str, file: str | None) -> None:
         try:
             handler = _LogFileHandler(file, encoding="utf-8")
         except OSError as error:
+            from trivium.errors import InputError
+
             raise InputError(file, f"the log cannot be written here: {error.strerror}") from error
         handler.setFormatter(_JsonFormatter())
         logger.addHandler(handler)
@@ -80,3 +86,33 @@ class _JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["traceback"] = mask(self.formatException(record.exc_info))
         return json.dumps(line, ensure_ascii=False)
+
+
+def print_errors(command: Callable[[], Any]) -> int:
+    """Call a command, print its errors without a traceback, and return the exit code."""
+    try:
+        outcome = command()
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 0
+    except click.ClickException as error:
+        error.show()
+        return WRONG_INPUT
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except SystemExit:
+        # Click exits like this when the reader closed the pipe (`| head`): not an error.
+        return 0
+    except MemoryError:
+        click.echo("Error: this machine does not have enough memory for this command", err=True)
+        return WRONG_INPUT
+    except Exception as error:
+        from trivium.errors import TriviumError
+
+        if not isinstance(error, TriviumError):
+            raise
+        from trivium.reports.escape import visible
+
+        click.echo(f"Error: {visible(str(error))}", err=True)
+        return WRONG_INPUT
+    return outcome if isinstance(outcome, int) else 0

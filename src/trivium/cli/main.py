@@ -5,7 +5,7 @@ import gc
 import io
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -25,10 +25,10 @@ COMMANDS = {
     "trust": ("trivium.cli.trust:trust", "Risk and coverage, calibration, judges against people."),
     "traces": ("trivium.cli.traces:traces", "Read other tools' traces: count them, or convert them."),
     "export": ("trivium.cli.export:export", "Write a run's data as JSONL, CSV or Parquet."),
-    "schema": ("trivium.cli.schema:schema", "Print the JSON Schema of a file format, for editors."),
+    "schema": ("trivium.cli.doctor:schema", "Print the JSON Schema of a file format, for editors."),
     "doctor": ("trivium.cli.doctor:doctor", "Say what is installed, what is not, and how to get it."),
     "demo": ("trivium.cli.demo:demo", "Run an example: two versions of an agent, compared."),
-    "completion": ("trivium.cli.schema:completion", "Print the lines that complete commands in a shell."),
+    "completion": ("trivium.cli.doctor:completion", "Print the lines that complete commands in a shell."),
 }
 """For each command its location (``package.module:name``) and a one-line description."""
 
@@ -50,8 +50,6 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 MAX_COLUMNS = 100
 """Most columns of a help text, however wide the terminal."""
 
-INTERRUPTED = 130
-WRONG_INPUT = 2
 
 _WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF}
 """Error numbers that mean that standard output cannot be written to."""
@@ -222,34 +220,6 @@ def trivium(log_level: str, log_file: str | None) -> None:
 
 def run_command(arguments: list[str]) -> int:
     """Run a command line, print errors without a traceback, and return the exit code."""
+    from trivium.cli.logs import print_errors
+
     return print_errors(lambda: trivium.main(arguments, prog_name="trivium", standalone_mode=False))
-
-
-def print_errors(command: Callable[[], Any]) -> int:
-    """Call a command, print its errors without a traceback, and return the exit code."""
-    try:
-        outcome = command()
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message())
-        return 0
-    except click.ClickException as error:
-        error.show()
-        return WRONG_INPUT
-    except (click.Abort, KeyboardInterrupt):
-        return INTERRUPTED
-    except SystemExit:
-        # Click exits like this when the reader closed the pipe (`| head`): not an error.
-        return 0
-    except MemoryError:
-        click.echo("Error: this machine does not have enough memory for this command", err=True)
-        return WRONG_INPUT
-    except Exception as error:
-        from trivium.errors import TriviumError
-
-        if not isinstance(error, TriviumError):
-            raise
-        from trivium.reports.escape import visible
-
-        click.echo(f"Error: {visible(str(error))}", err=True)
-        return WRONG_INPUT
-    return outcome if isinstance(outcome, int) else 0

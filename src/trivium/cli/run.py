@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -66,8 +67,44 @@ def run(suite: str, **given: Any) -> int:
                 raise click.UsageError(f"--watch and --{name.removeprefix('as_')} exclude each other")
         from trivium.cli.watch import watch
 
-        return watch(suite, given)
+        return watch(partial(_run_once, suite, given), partial(_compare, given["store"]))
     return evaluate_and_present(load_for_run(suite, given), given, agent=given["agent"])
+
+
+def _run_once(
+    suite: str, given: Mapping[str, Any], previous: str | None, loaded: Callable[[], None]
+) -> tuple[int, str | None]:
+    """Run once for --watch: score the attempts of a previous run again if cases and repeats are the same."""
+    from trivium.cli.logs import print_errors
+    from trivium.store.store import Store
+    from trivium.suites.settings import Settings
+
+    stored: list[str] = []
+
+    def command() -> int:
+        current = load_for_run(suite, given)
+        loaded()
+        source = {"agent": given["agent"]}
+        if previous is not None:
+            with Store(given["store"], read_only=True) as opened:
+                record = opened.run(previous)
+            repeats = msgspec.convert(record.settings, Settings).repeats
+            if record.suite == current.digest and repeats == current.settings.repeats:
+                source = {"attempts_of": previous}
+        run = evaluate_suite(current, given, **source)
+        stored.append(run.id)
+        return present_run(run, given)
+
+    code = print_errors(command)
+    return code, stored[0] if stored else None
+
+
+def _compare(store: str, base: str, head: str) -> None:
+    """Print a comparison, as ``trivium compare`` does."""
+    from trivium.cli.compare import compare
+    from trivium.cli.logs import print_errors
+
+    print_errors(lambda: compare.main([base, head, "--store", store], standalone_mode=False))
 
 
 def load_for_run(suite: str, given: Mapping[str, Any]) -> "Suite":

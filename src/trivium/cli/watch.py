@@ -9,17 +9,14 @@ cache.
 import os
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import click
 import msgspec
-
-if TYPE_CHECKING:
-    from trivium.suites.suite import Suite
 
 POLL_SECONDS = 0.3
 _OWN_FOLDERS = frozenset({".trivium", ".git", "__pycache__", "site-packages"})
@@ -73,12 +70,27 @@ class ReadFiles:
         )
 
 
-def watch(suite: str, given: Mapping[str, Any]) -> int:
+class Watched(Protocol):
+    """A run that may be repeated; it is called in a process of its own, so it must be picklable."""
+
+    def __call__(self, previous: str | None, loaded: Callable[[], None]) -> tuple[int, str | None]:
+        """Run once.
+
+        Args:
+            previous: Id of a stored run whose attempts may be scored again, or None.
+            loaded: To be called when the suite is loaded.
+
+        Returns:
+            The exit code, and the id of the stored run if there is one.
+        """
+
+
+def watch(run: Watched, compare: Callable[[str, str], object]) -> int:
     """Run, wait for a change of a file that the run read, run again and compare, until interrupted.
 
     Args:
-        suite: The suite, as in ``trivium run``.
-        given: The options of ``trivium run``.
+        run: One run.
+        compare: Prints the comparison of the run before (its id) with a run.
 
     Returns:
         The exit code of the last run.
@@ -92,10 +104,11 @@ def watch(suite: str, given: Mapping[str, Any]) -> int:
         while True:
             before = stamps(suite_files | other_files)
             again = previous if changed and changed <= suite_files - other_files else None
-            report = _run_in_process(suite, dict(given), again)
+            report = _run_in_process(run, again)
             code = report.code
             if report.run is not None and previous is not None:
-                _compare(previous, report.run, given)
+                click.echo()
+                compare(previous, report.run)
             previous = report.run or previous
             # A run that failed early read fewer files: what earlier runs read stays watched.
             suite_files |= report.suite_files
@@ -148,11 +161,11 @@ def wait_for_change(
             return frozenset()
 
 
-def _run_in_process(suite: str, given: dict[str, Any], again: str | None) -> Report:
-    """Run in a new process, which prints as ``trivium run`` does."""
+def _run_in_process(run: Watched, previous: str | None) -> Report:
+    """Run in a new process, which prints for itself."""
     context = get_context("spawn")
     reports: SimpleQueue[Report] = context.SimpleQueue()
-    process = context.Process(target=_child, args=(suite, given, again, reports))
+    process = context.Process(target=_child, args=(run, previous, reports))
     process.start()
     process.join()
     if reports.empty():  # killed
@@ -160,43 +173,16 @@ def _run_in_process(suite: str, given: dict[str, Any], again: str | None) -> Rep
     return reports.get()
 
 
-def _child(suite: str, given: dict[str, Any], again: str | None, reports: "SimpleQueue[Report]") -> None:
+def _child(run: Watched, previous: str | None, reports: "SimpleQueue[Report]") -> None:
     """The body of the process: one run, reported to the watching process."""
-    from trivium.cli.main import print_errors
-    from trivium.cli.run import evaluate_suite, load_for_run, present_run
-
     files = ReadFiles()
-    suite_files = frozenset({str(Path(suite).absolute())} if Path(suite).is_file() else ())
-    stored = None
+    suite_files: frozenset[str] = frozenset()
 
-    def command() -> int:
-        nonlocal suite_files, stored
-        loaded = load_for_run(suite, given)
-        suite_files |= files.all()
-        if again is not None and _same_attempts(loaded, again, given["store"]):
-            run = evaluate_suite(loaded, given, attempts_of=again)
-        else:
-            run = evaluate_suite(loaded, given, agent=given["agent"])
-        stored = run.id
-        return present_run(run, given)
+    def loaded() -> None:
+        nonlocal suite_files
+        suite_files = files.all()
 
-    code = print_errors(command)
+    code, stored = run(previous, loaded)
+    if not suite_files:
+        loaded()
     reports.put(Report(code=code, run=stored, suite_files=suite_files, other_files=files.all() - suite_files))
-
-
-def _same_attempts(suite: "Suite", run: str, store: str) -> bool:
-    """Whether the attempts of a stored run are those that the suite asks for: same cases and repeats."""
-    from trivium.store.store import Store
-    from trivium.suites.settings import Settings
-
-    with Store(store, read_only=True) as opened:
-        record = opened.run(run)
-    repeats = msgspec.convert(record.settings, Settings).repeats
-    return record.suite == suite.digest and repeats == suite.settings.repeats
-
-
-def _compare(base: str, head: str, given: Mapping[str, Any]) -> None:
-    from trivium.cli.main import run_command
-
-    click.echo()
-    run_command(["compare", base, head, "--store", given["store"]])
