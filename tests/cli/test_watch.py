@@ -11,7 +11,7 @@ import pytest
 from trivium.cli.main import run_command
 from trivium.cli.watch import stamps, wait_for_change
 
-LIMIT = 120
+LIMIT = 280
 """Seconds after which a silent process is ended, so that a broken test ends."""
 
 
