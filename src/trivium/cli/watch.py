@@ -33,12 +33,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         run: Id of the stored run; None if none was made.
         suite_files: Files read until the suite was loaded.
         other_files: Files read afterwards: the agent's modules, prompts and data.
+        stamps: The stamp of each file when it was first read.
     """
 
     code: int
     run: str | None
     suite_files: frozenset[str]
     other_files: frozenset[str]
+    stamps: dict[str, Stamp | None] = {}
 
 
 class ReadFiles:
@@ -46,7 +48,7 @@ class ReadFiles:
 
     def __init__(self) -> None:
         self._home = Path.cwd()
-        self._read: set[str] = set()
+        self._read: dict[str, Stamp | None] = {}
         self._written: set[str] = set()
         sys.addaudithook(self._record)
 
@@ -54,7 +56,15 @@ class ReadFiles:
         if event == "open" and isinstance(arguments[0], str):
             path, mode, flags = arguments
             reads = mode == "r" if isinstance(mode, str) else not flags & (os.O_WRONLY | os.O_RDWR)
-            (self._read if reads or mode == "rb" else self._written).add(path)
+            if not (reads or mode == "rb"):
+                self._written.add(path)
+            elif path not in self._read:
+                self._read[path] = stamp(path)
+
+    @property
+    def stamps(self) -> dict[str, Stamp | None]:
+        """The stamp of each file when it was first read."""
+        return {str(self._home / path): known for path, known in self._read.items()}
 
     def all(self) -> frozenset[str]:
         """Every such file so far, and the source of every module imported."""
@@ -116,8 +126,9 @@ def watch(run: Watched, compare: Callable[[str, str], object]) -> int:
             files = suite_files | other_files
             if not files:
                 return code
+            known = stamps(files) | before | report.stamps
             click.echo(f"Watching {len(files):,} files. Ctrl-C ends.", err=True)
-            changed = wait_for_change(files, stamps(files) | before)
+            changed = wait_for_change(files, known)
             names = sorted(os.path.relpath(path) for path in changed)
             click.echo(f"\nChanged: {', '.join(names[:5])}{' …' if len(names) > 5 else ''}", err=True)
     except KeyboardInterrupt:
@@ -126,15 +137,16 @@ def watch(run: Watched, compare: Callable[[str, str], object]) -> int:
 
 def stamps(files: Iterable[str]) -> dict[str, Stamp | None]:
     """Return the stamp of each file; None for a missing one."""
-
-    def stamp(path: str) -> Stamp | None:
-        try:
-            status = Path(path).stat()
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_size
-
     return {path: stamp(path) for path in files}
+
+
+def stamp(path: str) -> Stamp | None:
+    """Return the stamp of a file; None for a missing one."""
+    try:
+        status = Path(path).stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
 
 
 def wait_for_change(
