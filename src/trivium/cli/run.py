@@ -41,6 +41,7 @@ def _evaluation_options(command: F) -> F:
 @click.command(
     epilog=options.examples(
         "trivium run suite.yaml --agent app.py:answer",
+        "trivium run suite.yaml --agent app.py:answer --watch",
         "trivium run suite.yaml --agent http://localhost:8000/answer --repeats 3 --html report.html",
     )
 )
