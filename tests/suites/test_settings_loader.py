@@ -7,7 +7,7 @@ from hypothesis import given
 from tests.strategies import settings_of_suites
 from trivium.errors import SuiteError
 from trivium.suites.settings import DEFAULT_SIMILARITY, Settings, SuccessRule
-from trivium.suites.settings_loader import read_config, with_changes
+from trivium.suites.settings_loader import parse_settings, read_config, with_changes
 from trivium.suites.suite import Suite
 
 ONE = [{"id": "1", "input": "q"}]
@@ -189,3 +189,11 @@ def test_a_suite_file_names_its_cases_relative_to_its_folder(tmp_path):
     suite = Suite.load(tmp_path / "s.yaml")
     assert (suite.name, suite.description, len(suite)) == ("s", "What it is for.", 1)
     assert Suite.load(tmp_path / "data" / "c.yaml").name == "c"
+
+
+def test_gates_that_are_a_list_are_answered_with_an_example():
+    settings, problems = parse_settings({"gates": [{"pass_rate": {"at_least": 0.5}}], "repeats": 2})
+    assert settings.repeats == 2
+    assert [str(each) for each in problems] == [
+        "gates: found a list of 1, expected a mapping such as {pass_rate: {at_least: 0.8}}"
+    ]

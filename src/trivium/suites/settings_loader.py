@@ -81,6 +81,10 @@ def parse_settings(raw: Any, *, folder: Path = Path()) -> tuple[Settings, list[P
     for key in [key for key in keys if isinstance(key, str) and key not in SETTING_KEYS]:
         problems.append(Problem("", unknown_key(key, [*SETTING_KEYS, *OLD_KEYS])))
         del keys[key]
+    if not isinstance(keys.get("gates", {}), Mapping):
+        found = describe(keys.pop("gates"))
+        expected = "a mapping such as {pass_rate: {at_least: 0.8}}"
+        problems.append(Problem("gates", f"found {found}, expected {expected}"))
     judge = keys.get("judge")
     if isinstance(judge, Mapping) and "rubric" in judge:
         step = judge.get("step")
