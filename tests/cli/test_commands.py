@@ -118,10 +118,15 @@ class TestExitCodes:
         assert "2 of 3 attempts are missing" in out
 
     def test_4_if_a_gate_is_inconclusive_unless_an_option_says_otherwise(self, capsys):
-        suite = write_suite(gates={"cosine": {"at_least": 0.5}})
+        suite = write_suite(gates={"jaccard": {"at_least": 0.9}})
         assert outcome(capsys, "run", suite, "--agent", "agent:same")[0] == 4
         assert outcome(capsys, "show", "--inconclusive", "pass")[0] == 0
         assert outcome(capsys, "show", "--inconclusive", "fail")[0] == 1
+
+    def test_3_if_a_gate_on_something_unmeasured_is_to_count_as_passed(self, capsys):
+        suite = write_suite(gates={"reasoning_quality": {"at_least": 0.5}})
+        assert outcome(capsys, "run", suite, "--agent", "agent:same")[0] == 4
+        assert outcome(capsys, "show", "--inconclusive", "pass")[0] == 3
 
     def test_a_failed_gate_outranks_failed_attempts(self, capsys):
         suite = write_suite(30, gates={"success": {"at_least": 0.9}})
