@@ -39,7 +39,7 @@ def test_a_zip_of_something_else_is_refused(tmp_path):
         Log(pack(tmp_path / "x.eval", {"a.txt": b"hello"}))
     with pytest.raises(TraceError, match="no such file"):
         Log(tmp_path / "missing.eval")
-    with pytest.raises(TraceError, match="no file"):
+    with pytest.raises(TraceError, match="is not a file"):
         Log(tmp_path)
 
 
