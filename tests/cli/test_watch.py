@@ -4,12 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
 from trivium.cli.main import run_command
-from trivium.cli.watch import stamps, wait_for_change
+from trivium.cli.run import _compare, _run_once, run
+from trivium.cli.watch import _child, stamps, wait_for_change
 
 LIMIT = 280
 """Seconds after which a silent process is ended, so that a broken test ends."""
@@ -121,3 +123,50 @@ def test_options_for_a_single_run_are_refused(other, folder, monkeypatch, capsys
     monkeypatch.chdir(folder)
     assert run_command(["run", "suite.yaml", "--agent", "agent.py:answer", "--watch", *other]) == 2
     assert f"--watch and {other[0]} exclude each other" in capsys.readouterr().err
+
+
+def read_and_touch(previous, loaded):
+    """A run that reads a file, which then changes."""
+    text = Path("notes.txt").read_text()
+    loaded()
+    Path("data.txt").read_text()
+    Path("written.txt").write_text(text)
+    status = Path("data.txt").stat()
+    os.utime("data.txt", ns=(status.st_atime_ns, status.st_mtime_ns + 1_000_000_000))
+    return 3, f"after {previous}"
+
+
+@pytest.fixture
+def notes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("notes.txt", "data.txt"):
+        (tmp_path / name).write_text("x")
+    return tmp_path
+
+
+def test_a_run_reports_what_it_read_and_not_what_it_wrote(notes):
+    reports = get_context("spawn").SimpleQueue()
+    _child(read_and_touch, None, reports)
+    report = reports.get()
+    assert (report.code, report.run) == (3, "after None")
+    assert report.suite_files == {str(notes / "notes.txt")}
+    assert report.other_files == {str(notes / "data.txt")}
+
+
+def test_a_run_scores_stored_attempts_again_where_cases_and_repeats_are_the_same(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    words = ["suite.yaml", "--agent", "agent.py:answer"]
+    given = {name: value for name, value in run.make_context("run", words).params.items() if name != "suite"}
+    code, first = _run_once("suite.yaml", given, None, lambda: None)
+    assert (code, calls(folder)) == (0, 4)
+    _, again = _run_once("suite.yaml", given, first, lambda: None)
+    assert again != first
+    assert calls(folder) == 4
+    _compare(given["store"], first, again)
+    assert "against" in capsys.readouterr().out
+    (folder / "cases.jsonl").write_text('{"id": "q9", "input": "q9", "references": ["yes"]}\n')
+    _run_once("suite.yaml", given, first, lambda: None)
+    assert calls(folder) == 5
+    (folder / "suite.yaml").write_text("cases: [")
+    assert _run_once("suite.yaml", given, first, lambda: None) == (2, None)
