@@ -38,7 +38,7 @@ WHYS_SHOWN = 20
 """Most reasons that a summary lists, by frequency."""
 
 ROUNDING = 1e-9
-"""Tolerance: a confidence computed for one judgement or for many at once may differ by rounding."""
+"""Differences up to this are rounding: a confidence computed for one judgement or many may differ by it."""
 
 
 def certificates_in(settings: Settings) -> tuple[JudgeCertificate, ...]:

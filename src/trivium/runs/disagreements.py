@@ -19,7 +19,7 @@ Kind = Literal["judges", "people", "runs"]
 """Judges of one panel, the judge and people's labels, or the judges of two runs."""
 
 ROUNDING = 1e-9
-"""Tolerance: means of the same numbers may differ by rounding."""
+"""Differences up to this are rounding: means of the same numbers may differ by it."""
 
 MAX_LISTED = 200
 """Default number of disagreements that are listed."""

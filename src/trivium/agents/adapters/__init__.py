@@ -1,3 +1,3 @@
-"""Adapters: one module for each kind of agent that Trivium can call."""
+"""Calls agents: one module for each kind that Trivium can call."""
 
 __all__: list[str] = []

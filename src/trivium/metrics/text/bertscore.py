@@ -1,4 +1,4 @@
-"""BERTScore: compares texts by the token vectors of an encoder, in batches."""
+"""Compares texts by the token vectors of an encoder (BERTScore), in batches."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Self

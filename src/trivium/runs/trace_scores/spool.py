@@ -19,7 +19,7 @@ from trivium.suites.files.jsonl import CaseFile
 from trivium.traces.native import native_trace
 from trivium.traces.outcome import input_of, tags_of, thread_of
 from trivium.traces.readers import FORMATS
-from trivium.traces.readers.collection import Found, TraceFiles
+from trivium.traces.readers.collection import LocatedTrace, TraceFiles
 from trivium.traces.trace import Trace
 
 IN_MEMORY = "memory"
@@ -97,8 +97,8 @@ class Spool(ReadyAttempts):
             for case, line in zip(self.cases, file, strict=True):
                 yield case, decode(line)
 
-    def _found(self) -> Iterable[Found]:
-        yield from (Found(native_trace(trace), IN_MEMORY, "native") for trace in self._objects)
+    def _located(self) -> Iterable[LocatedTrace]:
+        yield from (LocatedTrace(native_trace(trace), IN_MEMORY, "native") for trace in self._objects)
         yield from self.files
 
     def _fill(self, folder: Path) -> None:
@@ -108,47 +108,47 @@ class Spool(ReadyAttempts):
             (folder / "cases.jsonl").open("wb", buffering=_AT_ONCE) as cases,
             (folder / "attempts.jsonl").open("wb", buffering=_AT_ONCE) as attempts,
         ):
-            for found in self._found():
-                if self._selection.wants(found.trace):
-                    self._write(found, names, encoder, cases, attempts)
+            for located in self._located():
+                if self._selection.wants(located.trace):
+                    self._write(located, names, encoder, cases, attempts)
         if not self._count:
             raise self._nothing()
 
     def _write(
         self,
-        found: Found,
+        located: LocatedTrace,
         names: set[str],
         encoder: msgspec.json.Encoder,
         cases: IO[bytes],
         attempts: IO[bytes],
     ) -> None:
-        id_ = self._unique(found, names)
-        attempt = attempt_of_trace(found.trace, case=id_, limit=self._limit)
-        trace = attempt.trace or found.trace  # secrets are masked in the attempt's
-        cost = self.totals.add(trace, case=id_, file=found.file)
+        id_ = self._unique(located, names)
+        attempt = attempt_of_trace(located.trace, case=id_, limit=self._limit)
+        trace = attempt.trace or located.trace  # secrets are masked in the attempt's
+        cost = self.totals.add(trace, case=id_, file=located.file)
         if cost is not None:
             usage = msgspec.structs.replace(attempt.usage or Usage(), cost_usd=cost)
             attempt = msgspec.structs.replace(attempt, usage=usage)
-        asked = input_of(trace)
+        question = input_of(trace)
         case = Case(
             id=id_,
-            input="" if asked is None else asked,
+            input="" if question is None else question,
             tags=tags_of(trace),
             group=thread_of(trace),
-            metadata={"file": found.file, "format": found.format},
+            metadata={"file": located.file, "format": located.format},
         )
         for record, file in ((case, cases), (attempt, attempts)):
             file.write(encoder.encode(record))
             file.write(b"\n")
         self._count += 1
 
-    def _unique(self, found: Found, names: set[str]) -> str:
+    def _unique(self, located: LocatedTrace, names: set[str]) -> str:
         """The id of a trace; if it has none or it is taken, one with its file."""
-        own = found.trace.trace_id.strip()
+        own = located.trace.trace_id.strip()
         name = own
         if not own or own in names:
             self.renamed += 1
-            base = f"{own} ({found.file})" if own else Path(found.file).name
+            base = f"{own} ({located.file})" if own else Path(located.file).name
             number, name = 1, base
             while name in names:
                 number += 1

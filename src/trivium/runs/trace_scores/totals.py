@@ -108,43 +108,43 @@ class TraceTotals:
         self.whole.unfinished += ended is None
         if (seconds := wall_seconds(trace)) is not None:
             self.whole.durations.append(seconds)
-        seen = _Seen(trace)
-        self._add_spans(trace.spans, seen)
-        self._add_calls(seen)
+        content = _TraceContent(trace)
+        self._add_spans(trace.spans, content)
+        self._add_calls(content)
         cost = self._add_usage(trace)
-        for agent in seen.agents:
+        for agent in content.agents:
             self._agents[agent].traces += 1
-        for tool in seen.tools:
+        for tool in content.tools:
             self._tools[tool].traces += 1
-        self._rank(seen, case=case, file=file, ended=ended, cost=cost)
+        self._rank(content, case=case, file=file, ended=ended, cost=cost)
         return cost
 
-    def _add_spans(self, spans: Iterable[Span], seen: "_Seen") -> None:
+    def _add_spans(self, spans: Iterable[Span], content: "_TraceContent") -> None:
         for span in spans:
             name = agent_of(span)
             if span.kind == "agent":
                 self._agents[name].add_span(span)
-                seen.agents.add(name)
+                content.agents.add(name)
             elif span.kind == "llm":
                 self._models[span.name].add_span(span)
                 self._agents[name].requests += 1
                 self.whole.requests += 1
-                seen.agents.add(name)
+                content.agents.add(name)
 
-    def _add_calls(self, seen: "_Seen") -> None:
-        retries = {one.call for one in seen.repeated if one.retry}
-        for position, call in enumerate(seen.calls):
+    def _add_calls(self, content: "_TraceContent") -> None:
+        retries = {one.call for one in content.repeated if one.retry}
+        for position, call in enumerate(content.calls):
             tool = self._tools[call.name]
             tool.add_span(call)
-            seen.tools.add(call.name)
+            content.tools.add(call.name)
             owner = agent_of(call)
-            seen.agents.add(owner)
+            content.agents.add(owner)
             for tally in (tool, self._agents[owner], self.whole):
                 tally.calls += 1
                 tally.failed_calls += call.ok is False
                 tally.retries += position in retries
-                tally.looped += position in seen.looped
-        for loop in seen.loops:
+                tally.looped += position in content.looped
+        for loop in content.loops:
             self._agents[loop.agent].loops += 1
             self.whole.loops += 1
 
@@ -174,28 +174,30 @@ class TraceTotals:
             return None
         return price.tokens_cost(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
 
-    def _rank(self, seen: "_Seen", *, case: str, file: str, ended: bool | None, cost: float | None) -> None:
+    def _rank(
+        self, content: "_TraceContent", *, case: str, file: str, ended: bool | None, cost: float | None
+    ) -> None:
         """Keep the trace if it is among the worst in which anything went wrong."""
-        failed_calls = sum(call.ok is False for call in seen.calls)
-        retries = sum(one.retry for one in seen.repeated)
-        wasted = failed_calls + retries + len(seen.looped)
+        failed_calls = sum(call.ok is False for call in content.calls)
+        retries = sum(one.retry for one in content.repeated)
+        wasted = failed_calls + retries + len(content.looped)
         if ended is True and not wasted:
             return
-        seconds = wall_seconds(seen.trace)
+        seconds = wall_seconds(content.trace)
         key = (ended is False, ended is None, wasted, seconds or 0.0)
         order = (key, -self.whole.traces)
         if len(self._worst) >= WORST_KEPT and order < self._worst[0][:2]:
             return
-        failed = next((span for span in outermost_spans(seen.trace) if span.ok is False), None)
+        failed = next((span for span in outermost_spans(content.trace) if span.ok is False), None)
         worst = WorstTrace(
             case=case,
-            trace_id=seen.trace.trace_id,
+            trace_id=content.trace.trace_id,
             file=file,
             completed=ended,
-            error="" if failed is None else recorded_error(seen.trace, failed).removeprefix(": "),
+            error="" if failed is None else recorded_error(content.trace, failed).removeprefix(": "),
             failed_calls=failed_calls,
             retries=retries,
-            looped_calls=len(seen.looped),
+            looped_calls=len(content.looped),
             seconds=seconds,
             cost_usd=cost,
         )
@@ -265,7 +267,7 @@ class TraceTotals:
         return tuple(sorted(rows, key=lambda row: (-row.requests, row.model)))
 
 
-class _Seen:
+class _TraceContent:
     """What one trace holds."""
 
     def __init__(self, trace: Trace) -> None:

@@ -36,7 +36,7 @@ MOST_NAMED = 1_000
 """Most problems, and most files without traces, that are kept; further ones are only counted."""
 
 
-class Found(NamedTuple):
+class LocatedTrace(NamedTuple):
     """A trace, the file (or folder) that holds it, and the format of that."""
 
     trace: Trace
@@ -87,19 +87,19 @@ class TraceFiles:
         if missing:
             raise TraceError("", missing)
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[LocatedTrace]:
         for path in self._paths:
             units = _units_of_folder(path) if path.is_dir() else [_Unit((path,), named=True)]
             for unit in units:
                 yield from self._read(unit)
 
-    def _read(self, unit: _Unit) -> Iterator[Found]:
+    def _read(self, unit: _Unit) -> Iterator[LocatedTrace]:
         path = unit.paths[0]
         source = str(path) if len(unit.paths) == 1 else str(path.parent)
         try:
             for name, trace in self._traces(unit):
                 self.formats[name] += 1
-                yield Found(trace, source, name)
+                yield LocatedTrace(trace, source, name)
             self.files += len(unit.paths)
         except UnknownFormat as error:
             if unit.named:
