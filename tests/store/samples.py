@@ -1,5 +1,7 @@
 """Sample runs for store tests."""
 
+import sqlite3
+
 from trivium.agents.attempt import Attempt
 from trivium.metrics.evaluation import Composite, Evaluation
 from trivium.metrics.metric import Score
@@ -40,3 +42,17 @@ def evaluation(
         passed=passed,
     )
     return StoredEvaluation(position=position, evaluation=made)
+
+
+FIRST_TABLES = ("runs", "cases", "attempts", "evaluations", "case_scores", "alembic_version")
+
+
+def make_first_version(connection: sqlite3.Connection) -> None:
+    """Make a store of the newest schema one of the first, with what it holds."""
+    tables = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    )
+    for (table,) in tables.fetchall():
+        if table not in FIRST_TABLES:
+            connection.execute(f"DROP TABLE {table}")
+    connection.execute("UPDATE alembic_version SET version_num = '0001'")

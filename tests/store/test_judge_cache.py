@@ -6,7 +6,7 @@ import sys
 
 import msgspec
 
-from tests.store.samples import new_run
+from tests.store.samples import make_first_version, new_run
 from trivium.metrics.judge.client.request import Alternative, ModelResponse, Token
 from trivium.store.judge_cache import StoredResponseCache, cache_size, empty_cache
 from trivium.store.store import Store
@@ -140,9 +140,7 @@ def test_a_store_of_the_first_version_is_brought_up_with_what_it_holds(tmp_path)
     with Store(str(file)) as store:
         new_run(store)
     with sqlite3.connect(file) as connection:
-        for table in ("answers", "spending", "advances"):
-            connection.execute(f"DROP TABLE {table}")
-        connection.execute("UPDATE alembic_version SET version_num = '0001'")
+        make_first_version(connection)
     with Store(str(file)) as store:
         run = store.run()
         answers = StoredResponseCache(store, run, shared=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine
 
-from tests.store.samples import attempt, evaluation, new_run
+from tests.store.samples import attempt, evaluation, make_first_version, new_run
 from trivium.cli.main import run_command
 from trivium.errors import StoreError
 from trivium.store.connection import NEWEST, upgrade
@@ -25,9 +25,7 @@ def _older_store(file: Path) -> None:
         store.save(run, attempts=[attempt(0)], evaluations=[evaluation(0)])
         store.finish(run, "done", summary=None)
     with closing(sqlite3.connect(file)) as connection, connection:
-        for table in ("answers", "spending", "advances"):
-            connection.execute(f"DROP TABLE {table}")
-        connection.execute("UPDATE alembic_version SET version_num = '0001'")
+        make_first_version(connection)
 
 
 def _schema(file: Path) -> str:

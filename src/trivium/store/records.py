@@ -19,7 +19,7 @@ from trivium.suites.case import Case
 from trivium.suites.sanitize import sanitise
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace
 
-RunKind = Literal["agent", "recorded", "human"]
+RunKind = Literal["agent", "recorded", "human", "live"]
 RunState = Literal["running", "done", "interrupted"]
 
 
@@ -31,7 +31,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
         id: Id shown to users.
         suite_name: Name of the suite.
         suite: Digest of the suite's cases.
-        kind: Origin of the outputs: ``agent`` (called), ``recorded`` (read from a file) or ``human``.
+        kind: Origin of the outputs: ``agent`` (called), ``recorded`` (read from a file), ``human``, or
+            ``live`` (a monitor's samples of one day).
         state: running, done or interrupted. A killed run stays ``running`` until it is resumed.
         created: Unix time, seconds.
         finished: Unix time, or None.

@@ -4,6 +4,12 @@ Bodies are JSON. A case is stored once per suite digest, an attempt once with th
 that scores another run's attempts again refers to that run in ``attempts_from``. A cached response of a judge
 (``answers``) belongs to the run that paid for it. ``spending`` holds what the judgements cost; ``advances``
 holds the most that the requests sent so far may cost, and is updated before a request is sent.
+
+The tables ``live_…`` hold production traffic. Received spans (``live_spans``) are OTLP protobuf; what the
+spans of a request share is stored once (``live_resources``). A trace (``live_traces``) that an application
+recorded itself holds its body. A trace that is complete and sampled has a job for each monitor
+(``live_jobs``); a scored one is a sample (``live_samples``) whose attempt and evaluation belong to the
+monitor's run of that day, and whose scores are in ``live_scores``. Times are Unix times in seconds.
 """
 
 from sqlalchemy import (
@@ -121,4 +127,185 @@ advances = Table(
     Column("run", _Number, primary_key=True, autoincrement=False),
     Column("usd", Double, nullable=False),
     Column("tokens", BigInteger, nullable=False),
+)
+
+live_resources = Table(
+    "live_resources",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+)
+
+live_spans = Table(
+    "live_spans",
+    metadata,
+    Column("trace", String(64), primary_key=True),
+    Column("span", String(32), primary_key=True),
+    # Of the body: a span that is sent again as it was is the same row.
+    Column("digest", String(32), primary_key=True),
+    Column("resource", String(32), nullable=False),
+    Column("received", Double, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+
+live_traces = Table(
+    "live_traces",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("trace", String(64), nullable=False, unique=True),
+    Column("state", String(12), nullable=False),  # open, complete
+    Column("version", Integer, nullable=False),  # how often it has been completed
+    Column("first", Double, nullable=False),  # when its first span was received
+    Column("last", Double, nullable=False),  # when its last span was received
+    Column("due", Double, nullable=False),  # when it is complete if nothing more comes
+    Column("root", Boolean, nullable=False),  # whether its root has ended
+    Column("spans", Integer, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("service", Text),
+    Column("late", Boolean, nullable=False),  # whether a span came after it was complete
+    Column("body", LargeBinary),  # what the application recorded itself, as JSON
+    Index("ix_live_traces_due", "state", "due"),
+    Index("ix_live_traces_last", "last"),
+)
+
+live_jobs = Table(
+    "live_jobs",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("monitor", Text, nullable=False),
+    Column("trace", String(64), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("probability", Double, nullable=False),
+    Column("rule", Text, nullable=False),
+    Column("state", String(12), nullable=False),  # waiting, scoring, done, dropped, failed
+    Column("created", Double, nullable=False),
+    Column("due", Double, nullable=False),  # when it may be tried (again), or its lease ends
+    Column("owner", Text),
+    Column("tries", Integer, nullable=False),
+    Column("reason", Text),
+    Index("ux_live_jobs", "monitor", "trace", "version", unique=True),
+    Index("ix_live_jobs_due", "state", "due"),
+)
+
+live_samples = Table(
+    "live_samples",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("monitor", Text, nullable=False),
+    Column("trace", String(64), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("run", _Number, nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("time", Double, nullable=False),  # when the interaction began
+    Column("scored", Double, nullable=False),
+    Column("probability", Double, nullable=False),
+    Column("rule", Text, nullable=False),
+    Column("score", Double),  # its composite
+    Column("passed", Boolean),
+    Column("confidence", Double),  # mean confidence of the judge
+    Column("failed", Boolean, nullable=False),
+    Column("seconds", Double),
+    Column("query", Text, nullable=False),  # first 200 characters
+    Column("output", Text, nullable=False),  # first 200 characters
+    Column("session", Text),  # interactions of one session are not independent
+    Column("facets", Text, nullable=False),  # JSON: {"agent": […], "tool": […], "tag": […], …}
+    Index("ux_live_samples", "monitor", "trace", "version", unique=True),
+    Index("ix_live_samples_time", "monitor", "time"),
+    Index("ix_live_samples_run", "run", "position"),
+)
+
+live_scores = Table(
+    "live_scores",
+    metadata,
+    Column("monitor", Text, primary_key=True),
+    Column("trace", String(64), primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("metric", String(200), primary_key=True),
+    Column("fingerprint", String(32), primary_key=True),
+    Column("trial", Integer, primary_key=True, autoincrement=False),
+    Column("status", String(12), nullable=False),
+    Column("value", Double),
+)
+
+live_counts = Table(
+    "live_counts",
+    metadata,
+    Column("monitor", String(200), primary_key=True),  # empty for what belongs to no monitor
+    Column("hour", Integer, primary_key=True, autoincrement=False),  # Unix time divided by 3,600
+    Column("event", String(40), primary_key=True),
+    Column("reason", String(200), primary_key=True),
+    Column("number", BigInteger, nullable=False),
+)
+
+live_marks = Table(
+    "live_marks",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("monitor", Text, nullable=False),
+    Column("time", Double, nullable=False),
+    Column("kind", String(12), nullable=False),  # deployment, reset
+    Column("version", Text),
+    Column("note", Text),
+)
+
+live_states = Table(
+    "live_states",
+    metadata,
+    Column("monitor", String(200), primary_key=True),
+    Column("name", String(200), primary_key=True),
+    Column("touched", Double, nullable=False),
+    Column("body", Text, nullable=False),
+)
+
+live_alerts = Table(
+    "live_alerts",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("monitor", Text, nullable=False),
+    Column("cause", Text, nullable=False),
+    Column("state", String(12), nullable=False),  # firing, resolved
+    Column("status", String(20), nullable=False),
+    Column("opened", Double, nullable=False),
+    Column("changed", Double, nullable=False),
+    Column("resolved", Double),
+    Column("body", Text, nullable=False),
+    Index("ix_live_alerts_state", "monitor", "state"),
+)
+
+live_deliveries = Table(
+    "live_deliveries",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("alert", _Number, nullable=False),
+    Column("channel", Integer, nullable=False),  # its place among the monitor's channels
+    Column("key", String(64), nullable=False, unique=True),  # the same for every try
+    Column("state", String(12), nullable=False),  # waiting, sent, failed
+    Column("tries", Integer, nullable=False),
+    Column("due", Double, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("reason", Text),
+    Index("ix_live_deliveries_due", "state", "due"),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("hash", String(128), nullable=False),
+    Column("scopes", Text, nullable=False),
+    Column("created", Double, nullable=False),
+    Column("expires", Double),
+    Column("revoked", Double),
+    Column("used", Double),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("time", Double, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("body", Text, nullable=False),
 )

@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from trivium.suites.case import Complexity, Texts
 from trivium.suites.certificate import JudgeCertificate
+from trivium.suites.monitor_settings import MonitorSettings
 from trivium.suites.rubrics.rubric import Rubric, Scale, Step
 
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -286,6 +287,7 @@ class Settings(
         composite: Weights and thresholds of the composite.
         limits: Limits on calls of the agent.
         gates: Thresholds for the means of metrics, by metric or ``pass_rate``.
+        monitor: How production traffic is sampled, scored and watched; None for the defaults.
         margin: Largest loss that a comparison tolerates, in [0, 1].
         level: Confidence level of the intervals.
         resamples: Number of bootstrap resamples.
@@ -308,6 +310,7 @@ class Settings(
     composite: CompositeSettings = CompositeSettings()
     limits: Limits = Limits()
     gates: dict[str, Gate] = {}
+    monitor: MonitorSettings | None = None
     margin: Share = 0.02
     level: Annotated[float, Meta(gt=0, lt=1)] = 0.95
     resamples: Annotated[int, Meta(ge=1, le=10_000_000)] = 10_000

@@ -1,0 +1,1 @@
+"""Watches production traffic: samples interactions, scores them, and raises alerts."""

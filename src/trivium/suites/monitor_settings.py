@@ -1,0 +1,186 @@
+"""The settings of a monitor (key ``monitor`` of a suite) and their defaults."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from trivium.suites.case import Texts
+
+Probability = Annotated[float, Meta(gt=0, le=1)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Seconds = Annotated[float, Meta(gt=0)]
+Count = Annotated[int, Meta(ge=1, le=2**53)]
+
+
+class SamplingRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Interactions that are sampled more often. All conditions that are given must hold.
+
+    Attributes:
+        errors: Interactions that failed (true) or did not (false).
+        tag: Interactions with this tag.
+        agent: Interactions in which this agent acted.
+        unsure: Interactions of agents whose latest samples the judge scored with a mean confidence below
+            this, in [0, 1].
+        rate: Their sampling probability; the highest of all rules that hold and ``sample_rate`` counts.
+    """
+
+    errors: bool | None = None
+    tag: str | None = None
+    agent: str | None = None
+    unsure: Share | None = None
+    rate: Probability = 1.0
+
+
+class StatusThresholds(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """Means below which a figure is in status ``warning`` and ``critical``, in [0, 1]."""
+
+    warning: Share = 0.85
+    critical: Share = 0.70
+
+
+class ChangeSettings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """When the mean of a figure counts as worse than before the last deployment.
+
+    Attributes:
+        tolerance: Loss that is tolerated, in [0, 1].
+        false_alarm_days: Mean time between false alarms of one figure, in days, at least.
+        min_samples: Samples before the deployment that a reference needs.
+    """
+
+    tolerance: Share = 0.02
+    false_alarm_days: Annotated[float, Meta(gt=0)] = 90
+    min_samples: Count = 100
+
+
+class ChannelSettings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """Where alerts are sent. Exactly one of ``log``, ``webhook``, ``email`` and ``command`` is given.
+
+    ``${NAME}`` stands for an environment variable in addresses, secrets and headers.
+
+    Attributes:
+        log: Level of the log record: ``warning`` or ``error``.
+        webhook: Address that the alert is posted to as JSON.
+        secret: Key of the webhook's signature (HMAC-SHA256).
+        headers: Headers of the webhook's requests.
+        email: Addresses of the recipients.
+        sender: Address of the sender.
+        smtp: ``host:port`` of the mail server.
+        user: User name at the mail server.
+        password: Password at the mail server.
+        encryption: How the connection to the mail server is encrypted.
+        command: Program and arguments; it gets the alert as JSON on standard input.
+        timeout: Time limit of one delivery, in seconds.
+    """
+
+    log: Literal["warning", "error"] | None = None
+    webhook: str | None = None
+    secret: str | None = None
+    headers: dict[str, str] = {}
+    email: Texts | None = None
+    sender: str | None = None
+    smtp: str = "localhost:25"
+    user: str | None = None
+    password: str | None = None
+    encryption: Literal["starttls", "tls", "none"] = "starttls"
+    command: Texts | None = None
+    timeout: Seconds = 10
+
+
+class AlertSettings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """When alerts are sent, and where.
+
+    Attributes:
+        only_sure: Send an alert on a status only if it is sure.
+        hysteresis: How far above its threshold a figure must be before the alert is resolved, in [0, 1].
+        cool_down: Least time between two messages about the same cause, in seconds.
+        examples: Number of the worst samples that a message names.
+        channels: Where alerts are sent; the log if none is given.
+    """
+
+    only_sure: bool = True
+    hysteresis: Share = 0.02
+    cool_down: Annotated[float, Meta(ge=0)] = 3600
+    examples: Annotated[int, Meta(ge=0, le=20)] = 3
+    channels: tuple[ChannelSettings, ...] = ()
+
+
+class RetentionSettings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """How long a monitor's data are kept. What is oldest is deleted first.
+
+    Attributes:
+        days: Days that samples and their traces are kept.
+        unsampled_days: Days that traces that were not sampled are kept after they are complete.
+        max_gb: Largest size of the traces, in gigabytes.
+    """
+
+    days: Annotated[float, Meta(gt=0)] = 90
+    unsampled_days: Annotated[float, Meta(ge=0)] = 1
+    max_gb: Annotated[float, Meta(gt=0)] = 10
+
+
+class MonitorSettings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """How production traffic is sampled, scored and watched.
+
+    Attributes:
+        sample_rate: Probability that an interaction is sampled, in (0, 1].
+        salt: Text that is hashed with the trace id: monitors with other salts draw other samples.
+        rules: Interactions that are sampled more often.
+        per_hour: Number of samples an hour that is aimed at; above it the probabilities are lowered.
+        services: Names of the services (``service.name``) whose traces are watched; all if empty.
+        quiet: A trace is complete when its root has ended and no span came for this long, in seconds.
+        longest: A trace is complete at this age even if its root has not ended, in seconds.
+        max_spans: A trace is complete when it has this many spans; later ones are refused.
+        backlog: Number of samples that may wait to be scored; above it the oldest is dropped.
+        budget_usd_per_day: What the judges may cost in a day (UTC), in US dollars; None for no limit.
+        window: Length of the window that statuses are computed over, in seconds.
+        window_samples: Number of the latest samples that statuses are computed over, instead of ``window``.
+        by: What figures are computed by: ``agent``, ``tool``, ``tag``, ``model``, ``version``, ``service``.
+        figures: Thresholds of each figure that has a status: ``pass_rate``, ``composite`` or a metric.
+        alpha: Probability that a status is ever wrongly called sure, in (0, 1).
+        change: When a figure counts as worse than before the last deployment.
+        stalled_after: Age of the oldest sample that waits to be scored at which scoring has stalled, in
+            seconds.
+        no_data_after: Time without any interaction after which the status is ``no_data``, in seconds.
+        alerts: When alerts are sent, and where.
+        retention: How long data are kept.
+        events: OTLP/HTTP address that scores are sent to as ``gen_ai.evaluation.result`` events.
+    """
+
+    sample_rate: Probability = 0.01
+    salt: str = ""
+    rules: tuple[SamplingRule, ...] = ()
+    per_hour: Count | None = None
+    services: Texts = ()
+    quiet: Seconds = 30
+    longest: Seconds = 7200
+    max_spans: Count = 10_000
+    backlog: Count = 10_000
+    budget_usd_per_day: Annotated[float, Meta(ge=0)] | None = None
+    window: Seconds = 86_400
+    window_samples: Count | None = None
+    by: tuple[Literal["agent", "tool", "tag", "model", "version", "service"], ...] = (
+        "agent", "tool", "tag", "model", "version",
+    )  # fmt: skip
+    figures: dict[str, StatusThresholds] = msgspec.field(
+        default_factory=lambda: {"pass_rate": StatusThresholds()}
+    )
+    alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.05
+    change: ChangeSettings = ChangeSettings()
+    stalled_after: Seconds = 900
+    no_data_after: Seconds = 86_400
+    alerts: AlertSettings = AlertSettings()
+    retention: RetentionSettings = RetentionSettings()
+    events: str | None = None

@@ -1,0 +1,1 @@
+"""The server: OTLP intake, JSON API, health and metrics."""
