@@ -183,7 +183,7 @@ live_jobs = Table(
     Column("owner", Text),
     Column("tries", Integer, nullable=False),
     Column("reason", Text),
-    Index("ux_live_jobs", "monitor", "trace", "version", unique=True),
+    Index("ux_live_jobs", "trace", "monitor", "version", unique=True),
     Index("ix_live_jobs_due", "state", "due"),
 )
 
@@ -209,7 +209,7 @@ live_samples = Table(
     Column("output", Text, nullable=False),  # first 200 characters
     Column("session", Text),  # interactions of one session are not independent
     Column("facets", Text, nullable=False),  # JSON: {"agent": […], "tool": […], "tag": […], …}
-    Index("ux_live_samples", "monitor", "trace", "version", unique=True),
+    Index("ux_live_samples", "trace", "monitor", "version", unique=True),
     Index("ix_live_samples_time", "monitor", "time"),
     Index("ix_live_samples_run", "run", "position"),
 )

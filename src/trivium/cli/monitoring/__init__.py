@@ -1,0 +1,1 @@
+"""Commands that run and look after a server: serve, monitor, token, backup, restore."""

@@ -1,0 +1,240 @@
+"""Deletes old production data: little by little, so that nobody waits for it."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Select, delete, exists, func, select
+
+from trivium.store import schema
+from trivium.store.connection import explain_errors
+from trivium.store.store import Store
+from trivium.suites.monitor_settings import RetentionSettings
+
+DAY = 86_400.0
+
+TRACES_AT_ONCE = 200
+"""Traces or samples that one transaction deletes: others wait for it."""
+
+PAUSE_SECONDS = 0.01
+"""Time between two transactions, for others to write."""
+
+DAYS_OF_COUNTS = 400.0
+"""Days that hourly counts and the audit log are kept: a year and a month to compare it with."""
+
+_PAGES_AT_ONCE = 64
+"""Pages of 16 KiB that SQLite gives back to the disk in one transaction."""
+
+
+class Pruned(msgspec.Struct, frozen=True, kw_only=True):
+    """What was deleted.
+
+    Attributes:
+        samples: Samples, with their scores.
+        traces: Traces, with their spans.
+        runs: Runs of days of which no sample is left, with their attempts and evaluations.
+        bytes: Size of the deleted traces.
+        file_bytes: Bytes that an SQLite file became smaller by; PostgreSQL uses its free space again.
+    """
+
+    samples: int = 0
+    traces: int = 0
+    runs: int = 0
+    bytes: int = 0
+    file_bytes: int = 0
+
+
+class Retention:
+    """Deletes what is older, or larger, than the settings of the monitors allow.
+
+    A trace that waits to be scored, or is not complete, is never deleted. Traces that several monitors watch
+    are kept as long as any of them wants.
+
+    Args:
+        store: The store.
+        settings: Settings by monitor.
+        pause: Called between two transactions with the seconds to wait.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Mapping[str, RetentionSettings],
+        *,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._store = store
+        self._settings = dict(settings)
+        self._pause = pause
+
+    def prune(self, now: float) -> Pruned:
+        """Delete what may go at a Unix time.
+
+        Raises:
+            StoreError: If the store fails; what was deleted before stays deleted.
+        """
+        every = self._settings.values()
+        samples = sum(
+            self._prune_samples(name, now - each.days * DAY) for name, each in self._settings.items()
+        )
+        runs = sum(
+            self._prune_runs(name, now - (each.days + 1) * DAY) for name, each in self._settings.items()
+        )
+        traces = size = 0
+        if every:
+            unsampled_days = max(each.unsampled_days for each in every)
+            traces, size = self._prune_traces(now - unsampled_days * DAY, sampled=False)
+            limit = max(each.max_gb for each in every) * 1e9
+            more, more_size = self._prune_to_size(limit)
+            traces, size = traces + more, size + more_size
+        self._prune_rest(now)
+        return Pruned(samples=samples, traces=traces, runs=runs, bytes=size, file_bytes=self._shrink())
+
+    def _in_steps(self, step: Callable[[Connection], tuple[int, int]]) -> tuple[int, int]:
+        """Call a step in transactions of its own until it deletes nothing; returns the sums."""
+        number = size = 0
+        while True:
+            with explain_errors(self._store.engine), self._store.engine.begin() as connection:
+                deleted, freed = step(connection)
+            if not deleted:
+                return number, size
+            number, size = number + deleted, size + freed
+            self._pause(PAUSE_SECONDS)
+
+    def _prune_samples(self, monitor: str, before: float) -> int:
+        samples, scores = schema.live_samples, schema.live_scores
+        old = (
+            select(samples.c.number, samples.c.trace, samples.c.version)
+            .where(samples.c.monitor == monitor, samples.c.time < before)
+            .limit(TRACES_AT_ONCE)
+        )
+
+        def step(connection: Connection) -> tuple[int, int]:
+            rows = connection.execute(old).all()
+            if rows:
+                traces = {row.trace for row in rows}
+                kept = select(samples.c.trace, samples.c.version).where(
+                    samples.c.monitor == monitor, samples.c.trace.in_(traces)
+                )
+                gone = {(row.trace, row.version) for row in rows}
+                connection.execute(delete(samples).where(samples.c.number.in_([row.number for row in rows])))
+                left = {tuple(row) for row in connection.execute(kept)}
+                for trace, version in gone - left:
+                    connection.execute(
+                        delete(scores).where(
+                            scores.c.monitor == monitor, scores.c.trace == trace, scores.c.version == version
+                        )
+                    )
+            return len(rows), 0
+
+        return self._in_steps(step)[0]
+
+    def _prune_runs(self, monitor: str, before: float) -> int:
+        """Delete the runs of days of which no sample is left."""
+        runs, samples = schema.runs, schema.live_samples
+        old = (
+            select(runs.c.number)
+            .where(runs.c.kind == "live", runs.c.suite_name == monitor, runs.c.created < before)
+            .where(~exists().where(samples.c.run == runs.c.number))
+            .limit(1)
+        )
+
+        def step(connection: Connection) -> tuple[int, int]:
+            number = connection.execute(old).scalar()
+            if number is None:
+                return 0, 0
+            of_run = (
+                schema.attempts, schema.evaluations, schema.case_scores, schema.spending, schema.advances
+            )  # fmt: skip
+            for table in of_run:
+                connection.execute(delete(table).where(table.c.run == number))
+            connection.execute(delete(runs).where(runs.c.number == number))
+            return 1, 0
+
+        return self._in_steps(step)[0]
+
+    def _prune_traces(self, before: float, *, sampled: bool) -> tuple[int, int]:
+        """Delete complete traces whose last span came before a time.
+
+        Args:
+            before: Unix time.
+            sampled: Also those that have a sample.
+        """
+        traces = schema.live_traces
+        old = self._deletable(sampled=sampled).where(traces.c.last < before).limit(TRACES_AT_ONCE)
+        return self._in_steps(
+            lambda connection: self._delete_traces(connection, connection.execute(old).all())
+        )
+
+    def _prune_to_size(self, limit: float) -> tuple[int, int]:
+        """Delete the oldest complete traces until the others are within a limit in bytes."""
+        traces = schema.live_traces
+        with explain_errors(self._store.engine), self._store.engine.connect() as connection:
+            excess = float(connection.execute(select(func.sum(traces.c.size))).scalar() or 0) - limit
+        oldest = self._deletable(sampled=True).order_by(traces.c.last).limit(TRACES_AT_ONCE)
+
+        def step(connection: Connection) -> tuple[int, int]:
+            nonlocal excess
+            if excess <= 0:
+                return 0, 0
+            chosen, size = [], 0
+            for row in connection.execute(oldest):
+                if size >= excess:
+                    break
+                chosen.append(row)
+                size += row.size
+            deleted = self._delete_traces(connection, chosen)
+            excess -= deleted[1]
+            return deleted
+
+        return self._in_steps(step)
+
+    @staticmethod
+    def _deletable(*, sampled: bool) -> Select[Any]:
+        traces, jobs, samples = schema.live_traces, schema.live_jobs, schema.live_samples
+        waits = exists().where(jobs.c.trace == traces.c.trace, jobs.c.state.in_(("waiting", "scoring")))
+        query = select(traces.c.trace, traces.c.size).where(traces.c.state == "complete", ~waits)
+        return query if sampled else query.where(~exists().where(samples.c.trace == traces.c.trace))
+
+    @staticmethod
+    def _delete_traces(connection: Connection, rows: Sequence[Any]) -> tuple[int, int]:
+        names = [row.trace for row in rows]
+        if names:
+            for table in (schema.live_spans, schema.live_jobs, schema.live_traces):
+                connection.execute(delete(table).where(table.c.trace.in_(names)))
+        return len(names), sum(row.size for row in rows)
+
+    def _prune_rest(self, now: float) -> None:
+        """Delete old hourly counts, resolved alerts with their deliveries, and the audit log."""
+        days = max((each.days for each in self._settings.values()), default=DAYS_OF_COUNTS)
+        alerts, deliveries = schema.live_alerts, schema.live_deliveries
+        before = now - DAYS_OF_COUNTS * DAY
+        resolved = select(alerts.c.number).where(alerts.c.resolved < now - max(days, DAYS_OF_COUNTS) * DAY)
+        with explain_errors(self._store.engine), self._store.engine.begin() as connection:
+            connection.execute(delete(schema.live_counts).where(schema.live_counts.c.hour < before / 3600))
+            connection.execute(delete(schema.audit).where(schema.audit.c.time < before))
+            connection.execute(delete(deliveries).where(deliveries.c.alert.in_(resolved)))
+            connection.execute(delete(alerts).where(alerts.c.number.in_(resolved)))
+
+    def _shrink(self) -> int:
+        """Give the free pages of an SQLite file back to the disk, a few at a time; returns the bytes."""
+        engine = self._store.engine
+        if engine.dialect.name != "sqlite":
+            return 0
+        freed = 0
+        with explain_errors(engine), engine.connect() as connection:
+
+            def pragma(name: str) -> int:
+                return int(connection.exec_driver_sql(f"PRAGMA {name}").scalar() or 0)
+
+            driver: Any = connection.connection.driver_connection
+            size = pragma("page_size")
+            if pragma("auto_vacuum") != 2:  # a store made by an older version
+                return 0
+            while free := pragma("freelist_count"):
+                # Each page is a step of the statement; Python's execute() would take only the first.
+                driver.executescript(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})")
+                freed += (free - pragma("freelist_count")) * size
+                self._pause(PAUSE_SECONDS)
+        return freed
