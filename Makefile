@@ -36,6 +36,10 @@ lint: $(TEST)/.installed
 	$(TEST)/bin/mypy -p examples.paper_review -p examples.document_qa
 	$(TEST)/bin/lint-imports
 
+# Processes that tests start would otherwise compile all that they import, each anew, wherever the caller's environment says
+# that no bytecode is written.
+check: export PYTHONDONTWRITEBYTECODE :=
+check: export PYTHONPYCACHEPREFIX := $(CURDIR)/$(TEST)/bytecode
 check: $(TEST)/.installed
 	rm -f .coverage .coverage.*
 	$(TEST)/bin/python -m pytest -n 2 --dist loadfile --cov --cov-report=

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import select
 import shlex
 import signal
 import socket
@@ -160,7 +161,13 @@ def in_terminal(words: list[str], typed: str, *, interrupt: bool = False) -> tup
         os.close(theirs)
         os.write(ours, typed.encode())
         shown = b""
+        patience = 0.1
         while True:
+            if interrupt and b"File of cases" in shown and not select.select([ours], [], [], patience)[0]:
+                process.send_signal(signal.SIGINT)
+                # Between a question and the reading of its answer, Ctrl-C ends nothing: it is sent again.
+                patience = 10
+                continue
             try:
                 block = os.read(ours, 4096)
             except OSError:  # Linux: the other side is closed
@@ -168,9 +175,6 @@ def in_terminal(words: list[str], typed: str, *, interrupt: bool = False) -> tup
             if not block:
                 break
             shown += block
-            if interrupt and b"File of cases" in shown:
-                process.send_signal(signal.SIGINT)
-                interrupt = False
     os.close(ours)
     return process.returncode, shown.decode()
 

@@ -4,14 +4,14 @@ import os
 import signal
 import subprocess
 import sys
-from multiprocessing import get_context
+from multiprocessing import Pipe
 from pathlib import Path
 
 import pytest
 
 from trivium.cli.main import run_command
 from trivium.cli.run import _compare, _run_once, run
-from trivium.cli.watch import _child, stamps, wait_for_change
+from trivium.cli.watch import _child, _run_in_process, stamps, wait_for_change, watch
 
 LIMIT = 280
 """Seconds after which a silent process is ended, so that a broken test ends."""
@@ -145,12 +145,71 @@ def notes(tmp_path, monkeypatch):
 
 
 def test_a_run_reports_what_it_read_and_not_what_it_wrote(notes):
-    reports = get_context("spawn").SimpleQueue()
-    _child(read_and_touch, None, reports)
-    report = reports.get()
+    reports, sender = Pipe(duplex=False)
+    _child(read_and_touch, None, sender)
+    report = reports.recv()
     assert (report.code, report.run) == (3, "after None")
     assert report.suite_files == {str(notes / "notes.txt")}
     assert report.other_files == {str(notes / "data.txt")}
+
+
+def start_a_program(previous, loaded):
+    """A run that starts a program."""
+    Path("notes.txt").read_text()
+    loaded()
+    subprocess.run(["sh", "program.sh", "--of", "missing.txt", "data.txt", "x" * 5_000], check=True)
+    return 0, None
+
+
+def test_the_files_that_a_command_line_names_are_watched(notes):
+    (notes / "program.sh").write_text("cat notes.txt > written.txt")
+    reports, sender = Pipe(duplex=False)
+    _child(start_a_program, None, sender)
+    assert reports.recv().other_files == {str(notes / "program.sh"), str(notes / "data.txt")}
+
+
+def test_it_runs_again_and_compares_until_it_is_interrupted(notes, capsys):
+    compared = []
+
+    def compare(base, head):
+        compared.append((base, head))
+        if len(compared) == 2:
+            raise KeyboardInterrupt
+
+    assert watch(read_and_touch, compare) == 3
+    assert compared == [("after None", "after None"), ("after None", "after None")]
+    assert capsys.readouterr().err.count("Watching 2 files") == 2
+    assert Path("written.txt").read_text() == "x"
+
+
+def read_many(previous, loaded):
+    """A run that reads more files than a pipe holds the names of."""
+    for number in range(2_000):
+        Path(f"{number}.txt").read_text()
+    loaded()
+    return 0, None
+
+
+def read_nothing(previous, loaded):
+    """A run that reads no file and is not stored."""
+    loaded()
+    return 4, None
+
+
+def test_any_number_of_files_is_watched(notes):
+    for number in range(2_000):
+        Path(f"{number}.txt").touch()
+    assert len(_run_in_process(read_many, None).suite_files) == 2_000
+
+
+def be_killed(previous, loaded):
+    """A run that ends before it reports."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(("run_once", "code"), [(read_nothing, 4), (be_killed, -signal.SIGKILL)])
+def test_nothing_to_watch_ends_it(run_once, code, notes):
+    assert watch(run_once, lambda *_: pytest.fail("there is nothing to compare")) == code
 
 
 def test_a_run_scores_stored_attempts_again_where_cases_and_repeats_are_the_same(folder, monkeypatch, capsys):

@@ -60,7 +60,8 @@ def run(suite: str, **given: Any) -> int:
     soon as it returns; --resume continues an interrupted run.
 
     With --watch, the suite, the agent's code and every other file below the current folder that the run
-    reads are watched: a change starts the next run, which is compared with the one before.
+    reads are watched: a change starts the next run, which is compared with the one before. Of an agent cmd:…
+    the files that the command names are watched.
     """
     if given["watch"]:
         for name in ("as_json", "resume"):

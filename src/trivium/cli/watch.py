@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from multiprocessing import get_context
-from multiprocessing.queues import SimpleQueue
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -40,11 +40,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     run: str | None
     suite_files: frozenset[str]
     other_files: frozenset[str]
-    stamps: dict[str, Stamp | None] = {}
+    stamps: dict[str, Stamp | None]
 
 
 class ReadFiles:
-    """Records the files below the current folder that this process reads and does not write."""
+    """Records the files below the current folder that this process reads and does not write.
+
+    What another program reads cannot be seen: of a program that is started, its own file and those that its
+    command line names are recorded.
+    """
 
     def __init__(self) -> None:
         self._home = Path.cwd()
@@ -60,6 +64,10 @@ class ReadFiles:
                 self._written.add(path)
             elif path not in self._read:
                 self._read[path] = stamp(path)
+        elif event == "subprocess.Popen":
+            words = {word for word in arguments[1] if isinstance(word, str) and "\0" not in word}
+            named = {word: stamp(word) for word in words - self._read.keys()}
+            self._read |= {path: known for path, known in named.items() if known is not None}
 
     @property
     def stamps(self) -> dict[str, Stamp | None]:
@@ -176,16 +184,23 @@ def wait_for_change(
 def _run_in_process(run: Watched, previous: str | None) -> Report:
     """Run in a new process, which prints for itself."""
     context = get_context("spawn")
-    reports: SimpleQueue[Report] = context.SimpleQueue()
-    process = context.Process(target=_child, args=(run, previous, reports))
+    reports, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(run, previous, sender))
     process.start()
+    sender.close()
+    try:
+        report: Report | None = reports.recv()  # before the end of the process: it may wait until it is read
+    except EOFError:  # killed
+        report = None
     process.join()
-    if reports.empty():  # killed
-        return Report(code=process.exitcode or 2, run=None, suite_files=frozenset(), other_files=frozenset())
-    return reports.get()
+    if report is None:
+        nothing: frozenset[str] = frozenset()
+        code = process.exitcode or 2
+        return Report(code=code, run=None, suite_files=nothing, other_files=nothing, stamps={})
+    return report
 
 
-def _child(run: Watched, previous: str | None, reports: "SimpleQueue[Report]") -> None:
+def _child(run: Watched, previous: str | None, reports: Connection) -> None:
     """The body of the process: one run, reported to the watching process."""
     files = ReadFiles()
     suite_files: frozenset[str] = frozenset()
@@ -197,4 +212,13 @@ def _child(run: Watched, previous: str | None, reports: "SimpleQueue[Report]") -
     code, stored = run(previous, loaded)
     if not suite_files:
         loaded()
-    reports.put(Report(code=code, run=stored, suite_files=suite_files, other_files=files.all() - suite_files))
+    everything = files.all()
+    reports.send(
+        Report(
+            code=code,
+            run=stored,
+            suite_files=suite_files,
+            other_files=everything - suite_files,
+            stamps={path: known for path, known in files.stamps.items() if path in everything},
+        )
+    )
