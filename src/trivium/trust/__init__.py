@@ -18,12 +18,16 @@ if TYPE_CHECKING:
     from trivium.trust.calibration.quality import negative_log_likelihood as negative_log_likelihood
     from trivium.trust.calibration.quality import reliability as reliability
     from trivium.trust.certification import certify as certify
+    from trivium.trust.change_detection import ChangeDetector as ChangeDetector
     from trivium.trust.cluster_bootstrap import Estimate as Estimate
     from trivium.trust.cluster_bootstrap import Groups as Groups
     from trivium.trust.cluster_bootstrap import bootstrap as bootstrap
     from trivium.trust.clustered import ClusteredMean as ClusteredMean
     from trivium.trust.confidence.functions import confidence_function as confidence_function
     from trivium.trust.confidence.signals import Signals as Signals
+    from trivium.trust.confidence_sequence import ConfidenceSequence as ConfidenceSequence
+    from trivium.trust.confidence_sequence import LevelSequence as LevelSequence
+    from trivium.trust.confidence_sequence import confidence_sequence as confidence_sequence
     from trivium.trust.distributions import Interval as Interval
     from trivium.trust.intervals import gate_answer as gate_answer
     from trivium.trust.intervals import groups_to_settle as groups_to_settle
@@ -48,6 +52,9 @@ if TYPE_CHECKING:
     from trivium.trust.selective.inference import selective_metrics as selective_metrics
     from trivium.trust.selective.items import Items as Items
     from trivium.trust.selective.items import losses as losses
+    from trivium.trust.weighted_mean import WeightedMean as WeightedMean
+    from trivium.trust.weighted_mean import reference_level as reference_level
+    from trivium.trust.weighted_mean import weighted_mean as weighted_mean
 
 _HOMES = {
     "bias_correction": (
@@ -67,6 +74,7 @@ _HOMES = {
         "reliability",
     ),
     "certification": ("certify",),
+    "change_detection": ("ChangeDetector",),
     "cluster_bootstrap": (
         "Estimate",
         "Groups",
@@ -75,6 +83,11 @@ _HOMES = {
     "clustered": ("ClusteredMean",),
     "confidence.functions": ("confidence_function",),
     "confidence.signals": ("Signals",),
+    "confidence_sequence": (
+        "ConfidenceSequence",
+        "LevelSequence",
+        "confidence_sequence",
+    ),
     "distributions": ("Interval",),
     "intervals": (
         "gate_answer",
@@ -110,6 +123,11 @@ _HOMES = {
     "selective.items": (
         "Items",
         "losses",
+    ),
+    "weighted_mean": (
+        "WeightedMean",
+        "reference_level",
+        "weighted_mean",
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

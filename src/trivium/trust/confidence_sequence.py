@@ -63,6 +63,7 @@ def confidence_sequence(
     alpha: float = 0.05,
     method: Literal["betting", "empirical bernstein"] = "betting",
     grid: int = 1000,
+    planned: int | None = None,
     running_intersection: bool = True,
 ) -> ConfidenceSequence:
     """Compute the intervals of a mean after each of some values.
@@ -79,6 +80,8 @@ def confidence_sequence(
         method: ``betting`` or ``empirical bernstein``.
         grid: Number of steps into which [0, 1] is divided for betting; the ends are multiples of 1 / grid,
             rounded outwards.
+        planned: Stake for the narrowest interval after this many values (n in place of t ln(1 + t)). The
+            sequence is still valid at every look.
         running_intersection: Whether each interval also lies in all earlier ones. It is as valid and
             narrower. If the mean has moved, the lower end may end up above the upper one.
 
@@ -87,8 +90,10 @@ def confidence_sequence(
     """
     x, w = _checked(values, weights)
     _check_options(alpha, grid)
+    if planned is not None and planned < 1:
+        raise TrustError(f"planned must be at least 1; found {planned}")
     if method == "betting":
-        lower, upper = _betting(x, w, alpha, grid)
+        lower, upper = _betting(x, w, alpha, grid, planned)
     elif method == "empirical bernstein":
         if weights is not None and (w != 1).any():
             raise TrustError('the method "empirical bernstein" takes no weights; use "betting"')
@@ -111,13 +116,13 @@ class LevelSequence:
     :class:`~trivium.trust.change_detection.ChangeDetector` gives an alarm.
 
     Attributes:
-        alpha: Probability that any interval misses the mean; for each one-sided answer, that it is ever wrong.
+        alpha: Probability that any interval misses the mean, and that a one-sided answer is ever wrong.
         grid: Number of steps into which [0, 1] is divided.
         n: Number of values so far.
         lower: Lower end: the largest grid point that was ever excluded from below.
         upper: Upper end: the smallest grid point that was ever excluded from above.
-        surely_above: The largest grid point that the mean is surely above (one-sided), or 0.
-        surely_below: The smallest grid point that the mean is surely below (one-sided), or 1.
+        surely_above: The largest grid point that the mean is surely above (one-sided), or None.
+        surely_below: The smallest grid point that the mean is surely below (one-sided), or None.
         moved: Whether every candidate was excluded, so that the mean cannot have been constant; the ends then
             stay as they are.
     """
@@ -135,7 +140,8 @@ class LevelSequence:
         _check_options(alpha, grid)
         self.alpha, self.grid, self.n = alpha, grid, 0
         self.lower, self.upper = 0.0, 1.0
-        self.surely_above, self.surely_below = 0.0, 1.0
+        self.surely_above: float | None = None
+        self.surely_below: float | None = None
         self.moved = False
         self._weight, self._weighted_sum, self._squares = 1.0, FIRST_MEAN, FIRST_VARIANCE
         self._keep(0, np.zeros((2, grid + 1)))
@@ -171,11 +177,11 @@ class LevelSequence:
         Over a whole life of a sequence whose mean is at least ``threshold``, the answer is ever yes with
         probability at most ``alpha``. Once given it stays. Thresholds between grid points are rounded down.
         """
-        return self.surely_below <= threshold
+        return self.surely_below is not None and self.surely_below <= threshold
 
     def sure_above(self, threshold: float) -> bool:
         """Whether "the mean was always at most ``threshold``" is refuted, one-sided at ``alpha``."""
-        return self.surely_above >= threshold
+        return self.surely_above is not None and self.surely_above >= threshold
 
     def to_state(self) -> dict[str, Any]:
         """What :meth:`from_state` needs, as plain values that JSON can hold.
@@ -211,8 +217,9 @@ class LevelSequence:
             if state["version"] != _STATE_VERSION:
                 raise ValueError(f"version {state['version']}")
             sequence = cls(float(state["alpha"]), int(state["grid"]))
-            for name in ("lower", "upper", "surely_above", "surely_below"):
-                setattr(sequence, name, float(state[name]))
+            sequence.lower, sequence.upper = float(state["lower"]), float(state["upper"])
+            for name in ("surely_above", "surely_below"):
+                setattr(sequence, name, None if state[name] is None else float(state[name]))
             sequence.n, sequence.moved = int(state["n"]), bool(state["moved"])
             sequence._weight = float(state["weight"])
             sequence._weighted_sum = float(state["weighted_sum"])
@@ -243,9 +250,10 @@ class LevelSequence:
         above, sure_above = _leading(up >= two_sided), _leading(up >= one_sided)
         below, sure_below = _leading(down[::-1] >= two_sided), _leading(down[::-1] >= one_sided)
         if sure_above:
-            self.surely_above = max(self.surely_above, float(self._points[sure_above - 1]))
+            self.surely_above = max(self.surely_above or 0.0, float(self._points[sure_above - 1]))
         if sure_below:
-            self.surely_below = min(self.surely_below, float(self._points[size - sure_below]))
+            point = float(self._points[size - sure_below])
+            self.surely_below = point if self.surely_below is None else min(self.surely_below, point)
         if above:
             self.lower = float(self._points[above - 1])
         if below:
@@ -286,9 +294,11 @@ def _earlier_variance(x: Floats, w: Floats) -> Floats:
     return np.asarray(squares / np.arange(1, x.size + 1), dtype=np.float64)
 
 
-def _betting(x: Floats, w: Floats, alpha: float, grid: int) -> tuple[Floats, Floats]:
+def _betting(x: Floats, w: Floats, alpha: float, grid: int, planned: int | None) -> tuple[Floats, Floats]:
     """Both ends after each value, without the running intersection; [0, 1] if every mean is excluded."""
     stakes = _stake(np.arange(1.0, x.size + 1), _earlier_variance(x, w), alpha)
+    if planned is not None:
+        stakes = np.sqrt(2 * log(2 / alpha) / (planned * _earlier_variance(x, w)))
     points = np.arange(grid + 1) / grid
     most_up, most_down = _largest_stakes(points)
     rich = -log(alpha / 2)

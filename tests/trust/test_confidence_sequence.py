@@ -1,0 +1,220 @@
+"""Confidence sequences; oracles: the reference implementation, closed forms, simulated lives."""
+
+import json
+from math import ceil, log
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.goldens import golden
+from trivium.trust.confidence_sequence import LevelSequence, confidence_sequence
+
+LINES = golden("confidence_sequences.jsonl")
+DATA = {line["data"]: line["x"] for line in LINES if "x" in line}
+METHODS = {
+    "betting_cs": {"running_intersection": False},
+    "hedged_cs": {},
+    "empirical_bernstein_two_sided": {"method": "empirical bernstein", "running_intersection": False},
+}
+VALUES = st.lists(st.floats(0, 1, allow_subnormal=False), max_size=30)
+WEIGHTS = st.lists(st.floats(0.001, 1), min_size=30, max_size=30)
+
+
+@pytest.mark.parametrize(
+    "line", [line for line in LINES if line["method"] in METHODS], ids=lambda e: f"{e['data']}-{e['method']}"
+)
+def test_the_ends_are_those_of_the_reference_implementation(line):
+    found = confidence_sequence(DATA[line["data"]], **METHODS[line["method"]])
+    for n, (low, high) in line["at"].items():
+        assert found.lower[int(n) - 1] == pytest.approx(low, abs=1e-6)
+        assert found.upper[int(n) - 1] == pytest.approx(high, abs=1e-6)
+
+
+@given(VALUES, WEIGHTS, st.sampled_from([0.01, 0.05, 0.3]), st.sampled_from([10, 100]))
+def test_value_by_value_gives_the_ends_of_the_whole(values, weights, alpha, grid):
+    weights = weights[: len(values)]
+    whole = confidence_sequence(values, weights=weights, alpha=alpha, grid=grid)
+    sequence = LevelSequence(alpha, grid)
+    for place, (value, weight) in enumerate(zip(values, weights, strict=True)):
+        sequence.update(value, weight)
+        if sequence.moved:
+            break
+        assert (sequence.lower, sequence.upper) == pytest.approx(
+            (whole.lower[place], whole.upper[place]), abs=1e-12
+        )
+
+
+@given(VALUES, WEIGHTS, st.integers(0, 30))
+def test_a_restart_from_the_stored_state_changes_nothing(values, weights, at):
+    stays, restarted = LevelSequence(0.2, 50), LevelSequence(0.2, 50)
+    for place, value in enumerate(values):
+        if place == at:
+            restarted = LevelSequence.from_state(json.loads(json.dumps(restarted.to_state())))
+        stays.update(value, weights[place])
+        restarted.update(value, weights[place])
+    assert restarted.to_state() == stays.to_state()
+
+
+@given(VALUES, WEIGHTS)
+def test_swapping_passes_and_failures_mirrors_the_ends(values, weights):
+    weights = weights[: len(values)]
+    found = confidence_sequence(values, weights=weights, grid=64)
+    mirrored = confidence_sequence([1 - value for value in values], weights=weights, grid=64)
+    assert found.lower == pytest.approx(1 - mirrored.upper, abs=1.01 / 64)
+
+
+def test_failures_only_are_sure_after_as_many_as_the_stakes_need():
+    """Half of the capital is staked; against 0.7 each failure multiplies it by 1 + 0.5 / 0.3 · 0.7."""
+    growth = log(1 + 0.5 / 0.3 * 0.7)
+    one_sided, two_sided = ceil(log(20) / growth), ceil(log(40) / growth)
+    assert (one_sided, two_sided) == (4, 5)
+    sequence = LevelSequence()
+    for n in range(1, 6):
+        sequence.update(0.0)
+        assert sequence.sure_below(0.7) == (n >= one_sided)
+        assert (sequence.upper <= 0.7) == (n >= two_sided)
+    assert not sequence.sure_above(0.01)
+
+
+def test_passes_only_are_sure_above():
+    sequence = LevelSequence()
+    for _ in range(200):
+        sequence.update(1.0)
+    assert sequence.sure_above(0.95)
+    assert not sequence.sure_above(0.999)
+    assert not sequence.sure_below(0.9999)
+
+
+def lives(rate, lives=1500, looks=400, seed=7):
+    return (np.random.default_rng(seed).random((lives, looks)) < rate).astype(float)
+
+
+def missed(found, mean):
+    """Whether any interval misses the mean, which is a grid point: excluded points are ends."""
+    return bool((found.lower >= mean).any() or (found.upper <= mean).any())
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.95])
+def test_at_most_one_life_in_twenty_has_an_interval_that_misses(rate):
+    found = [missed(confidence_sequence(life, grid=20), rate) for life in lives(rate)]
+    assert np.mean(found) <= 0.05
+
+
+def test_a_sequence_with_a_plug_in_variance_misses_in_most_lives_of_rare_failures():
+    """The same lives show what betting is for: mean ± 1.96 errors at every look."""
+    wrong = 0
+    for life in lives(0.95):
+        n = np.arange(1, life.size + 1)
+        mean = np.cumsum(life) / n
+        wrong += (np.abs(mean - 0.95) > 1.96 * np.sqrt(mean * (1 - mean) / n))[10:].any()
+    assert wrong / 1500 > 0.5
+
+
+ERRORS, ALWAYS, SELDOM = 0.04, 1.0, 0.01
+
+
+def sampled_traffic(rng, taken):
+    """Outcomes and weights: all of the errors (which fail) are taken, and 1 % of the rest (1 % fail)."""
+    share = ERRORS * ALWAYS / (ERRORS * ALWAYS + (1 - ERRORS) * SELDOM)
+    error = rng.random(taken) < share
+    outcomes = np.where(error, 0.0, rng.random(taken) >= 0.0104166667)
+    return outcomes, np.where(error, SELDOM / ALWAYS, 1.0)
+
+
+def test_errors_that_are_always_sampled_do_not_pull_the_level_down():
+    rng, misses, widths = np.random.default_rng(11), 0, []
+    for _ in range(200):
+        outcomes, weights = sampled_traffic(rng, 1500)
+        found = confidence_sequence(outcomes, weights=weights, grid=20)
+        misses += missed(found, 0.95)
+        widths.append(found.upper[-1] - found.lower[-1])
+    assert misses / 200 <= 0.05
+    assert np.mean(widths) <= 0.2
+    unweighted = confidence_sequence(outcomes, grid=20)
+    assert unweighted.upper[-1] < 0.95
+
+
+def test_sure_is_wrong_in_at_most_one_life_in_twenty():
+    wrong = 0
+    for life in lives(0.75, lives=150, looks=300, seed=3):
+        sequence = LevelSequence(grid=20)
+        for value in life:
+            sequence.update(value)
+        wrong += sequence.sure_below(0.75)
+    assert wrong / 150 <= 0.05
+
+
+def test_planning_the_number_of_values_gives_a_narrower_interval_there():
+    values = lives(0.9, lives=1, looks=300)[0]
+    ends = [confidence_sequence(values, planned=n) for n in (None, 300)]
+    widths = [found.upper[-1] - found.lower[-1] for found in ends]
+    assert widths[1] < 0.9 * widths[0]
+
+
+def test_a_mean_that_moved_is_said_and_survives_a_restart():
+    sequence = LevelSequence(grid=100)
+    for value in [1.0] * 100 + [0.0] * 2000:
+        sequence.update(value)
+    assert sequence.moved
+    assert sequence.n == 2100
+    assert 0.9 < sequence.lower < sequence.upper
+    again = LevelSequence.from_state(json.loads(json.dumps(sequence.to_state())))
+    again.update(0.0)
+    sequence.update(0.0)
+    assert again.to_state() == sequence.to_state()
+
+
+def test_the_state_becomes_small():
+    sequence = LevelSequence()
+    sizes = []
+    for value in lives(0.9, lives=1, looks=1000)[0]:
+        sequence.update(value)
+        sizes.append(len(json.dumps(sequence.to_state())))
+    assert sizes[99] < 6_000
+    assert sizes[999] < 2_500
+
+
+def test_no_values_leave_every_mean_possible():
+    found = confidence_sequence([])
+    assert found.lower.size == found.upper.size == 0
+    sequence = LevelSequence()
+    assert (sequence.lower, sequence.upper, sequence.n) == (0.0, 1.0, 0)
+    assert not sequence.sure_below(1.0)
+    assert not sequence.sure_above(0.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"values": [0.5, 1.2]}, r"values\[1\] must be in \[0, 1\]; found 1.2"),
+        ({"values": [float("nan")]}, r"values\[0\]"),
+        ({"weights": [0.0]}, r"weights\[0\] must be above 0"),
+        ({"weights": [1.0, 1.0]}, "equal length"),
+        ({"alpha": 1.0}, "alpha"),
+        ({"grid": 1}, "grid"),
+        ({"planned": 0}, "planned"),
+        ({"method": "normal"}, "method"),
+        ({"method": "empirical bernstein", "weights": [0.5]}, "takes no weights"),
+    ],
+)
+def test_what_is_out_of_range_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        confidence_sequence(**({"values": [0.5]} | options))
+
+
+@pytest.mark.parametrize("arguments", [(1.1,), (-0.1,), (float("nan"),), (0.5, 0.0), (0.5, 1.5)])
+def test_a_wrong_update_is_refused_and_changes_nothing(arguments):
+    sequence = LevelSequence()
+    with pytest.raises(ValueError, match="found"):
+        sequence.update(*arguments)
+    assert sequence.n == 0
+
+
+@pytest.mark.parametrize(
+    "change", [{"version": 99}, {"n": None}, {"log_capital": "?"}, {"grid": 0}, {"log_capital": "AAAA"}]
+)
+def test_a_state_of_something_else_is_refused(change):
+    with pytest.raises(ValueError, match="not the state of a LevelSequence"):
+        LevelSequence.from_state(LevelSequence().to_state() | change)
