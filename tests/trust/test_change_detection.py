@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from trivium.trust.change_detection import STAKES, ChangeDetector
+from trivium.trust.change_detection import ChangeDetector
+from trivium.trust.gamblers import STAKES
 
 
 def test_equal_values_give_the_evidence_of_a_geometric_series():
@@ -164,7 +165,7 @@ def test_a_wrong_update_is_refused_and_changes_nothing(arguments):
     assert (detector.n, detector.evidence) == (0, 0.0)
 
 
-@pytest.mark.parametrize("change", [{"version": 0}, {"capital": [1.0]}, {"run": None}, {"reference": 3}])
+@pytest.mark.parametrize("change", [{"version": 0}, {"capital": [1.0]}, {"best": None}, {"reference": 3}])
 def test_a_state_of_something_else_is_refused(change):
     with pytest.raises(ValueError, match="not the state of a ChangeDetector"):
         ChangeDetector.from_state(ChangeDetector(0.9, 0.0, 100).to_state() | change)

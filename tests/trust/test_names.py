@@ -3,6 +3,7 @@
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -31,3 +32,8 @@ def test_who_asks_for_nothing_else_gets_ten_thousand_resamples_of_seed_42_at_95_
         name: parameter.default for name, parameter in inspect.signature(resampling).parameters.items()
     }
     assert (defaults["resamples"], defaults["seed"], defaults["level"]) == (10_000, 42, 0.95)
+
+
+def test_no_public_name_is_that_of_a_module_which_would_hide_it():
+    modules = {path.stem for path in Path(trust.__file__).parent.iterdir()}
+    assert not modules & set(trust.__all__)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from trivium.trust.clustered import ClusteredMean as ClusteredMean
     from trivium.trust.confidence.functions import confidence_function as confidence_function
     from trivium.trust.confidence.signals import Signals as Signals
-    from trivium.trust.confidence_sequence import ConfidenceSequence as ConfidenceSequence
-    from trivium.trust.confidence_sequence import LevelSequence as LevelSequence
-    from trivium.trust.confidence_sequence import confidence_sequence as confidence_sequence
+    from trivium.trust.confidence_sequences import ConfidenceSequence as ConfidenceSequence
+    from trivium.trust.confidence_sequences import LevelSequence as LevelSequence
+    from trivium.trust.confidence_sequences import confidence_sequence as confidence_sequence
     from trivium.trust.distributions import Interval as Interval
     from trivium.trust.intervals import gate_answer as gate_answer
     from trivium.trust.intervals import groups_to_settle as groups_to_settle
@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from trivium.trust.selective.inference import selective_metrics as selective_metrics
     from trivium.trust.selective.items import Items as Items
     from trivium.trust.selective.items import losses as losses
-    from trivium.trust.weighted_mean import WeightedMean as WeightedMean
-    from trivium.trust.weighted_mean import reference_level as reference_level
-    from trivium.trust.weighted_mean import weighted_mean as weighted_mean
+    from trivium.trust.weighted_means import WeightedMean as WeightedMean
+    from trivium.trust.weighted_means import reference_level as reference_level
+    from trivium.trust.weighted_means import weighted_mean as weighted_mean
 
 _HOMES = {
     "bias_correction": (
@@ -83,7 +83,7 @@ _HOMES = {
     "clustered": ("ClusteredMean",),
     "confidence.functions": ("confidence_function",),
     "confidence.signals": ("Signals",),
-    "confidence_sequence": (
+    "confidence_sequences": (
         "ConfidenceSequence",
         "LevelSequence",
         "confidence_sequence",
@@ -124,7 +124,7 @@ _HOMES = {
         "Items",
         "losses",
     ),
-    "weighted_mean": (
+    "weighted_means": (
         "WeightedMean",
         "reference_level",
         "weighted_mean",

@@ -11,17 +11,11 @@ comes or how large it is.
 """
 
 from collections.abc import Mapping
-from math import isfinite, log
+from math import isfinite
 from typing import Any
 
 from trivium.errors import TrustError
-
-STAKES = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
-"""Shares of the capital that the gamblers lose with a value of 1 and weight 1. A pass rate that falls by d is
-noticed earliest with a share of about d / limit; so these are for drops from a few hundredths upwards."""
-
-_MOST = 1e300
-"""Capital above this is left out, which only lowers the evidence, so that it stays a finite number."""
+from trivium.trust.gamblers import MOST, Gamblers
 
 _STATE_VERSION = 1
 
@@ -29,7 +23,7 @@ _STATE_VERSION = 1
 class ChangeDetector:
     """Watches values in [0, 1] for a fall of their mean below ``reference`` - ``tolerance``.
 
-    Let L be that limit, w the weight of a value x (see :mod:`trivium.trust.confidence_sequence`) and dt the
+    Let L be that limit, w the weight of a value x (see :mod:`trivium.trust.confidence_sequences`) and dt the
     time since the value before. Each stake f multiplies its evidence by a factor of mean at most 1:
 
         M_f ← (M_f + dt / k) · (1 + f w (L - x) / (1 - L))
@@ -40,7 +34,7 @@ class ChangeDetector:
 
     Values of one session are not independent: give their mean, one bet a cluster. For a figure that should
     not rise give 1 - x. The reference must be known, or a lower confidence bound of the mean before: see
-    :func:`~trivium.trust.weighted_mean.reference_level`.
+    :func:`~trivium.trust.weighted_means.reference_level`.
 
     Attributes:
         reference: The mean that is expected, in [0, 1].
@@ -77,15 +71,12 @@ class ChangeDetector:
             )
         self.reference, self.tolerance, self.limit = float(reference), float(tolerance), limit
         self.mean_time_between_false_alarms = float(mean_time_between_false_alarms)
-        self._per_unit = tuple(stake / (1 - limit) for stake in STAKES)
         self.reset()
 
     def reset(self) -> None:
         """Forget all values, as after a deployment or an alarm that was dealt with."""
         self.n, self.elapsed = 0, 0.0
-        self._capital = [0.0] * len(STAKES)
-        self._run = [0.0] * len(STAKES)  # log of the best product up to now over all starts (CUSUM)
-        self._start = [0.0] * len(STAKES)  # time of the first value of that product
+        self._gamblers = Gamblers(self.limit)
 
     def update(self, value: float, elapsed: float = 1.0, weight: float = 1.0) -> bool:
         """Add a value.
@@ -106,24 +97,17 @@ class ChangeDetector:
             raise TrustError(f"a value must lie in [0, 1]; found {value}")
         if not 0 < weight <= 1:
             raise TrustError(f"a weight must be above 0 and at most 1; found {weight}")
-        if not 0 <= elapsed < _MOST:
+        if not 0 <= elapsed < MOST:
             raise TrustError(f"elapsed must be a time of at least 0; found {elapsed}")
         self.n += 1
         self.elapsed += elapsed
-        share = elapsed / len(STAKES)
-        gain = weight * (self.limit - value)
-        for place, stake in enumerate(self._per_unit):
-            factor = 1 + stake * gain
-            self._capital[place] = min((self._capital[place] + share) * factor, _MOST)
-            if self._run[place] <= 0:
-                self._run[place], self._start[place] = 0.0, self.elapsed
-            self._run[place] += log(factor)
+        self._gamblers.bet(value, weight, brought=elapsed, time=self.elapsed)
         return self.alarm
 
     @property
     def evidence(self) -> float:
         """The evidence for a fall, in the unit of ``elapsed``; at least 0."""
-        return sum(self._capital)
+        return self._gamblers.capital
 
     @property
     def alarm(self) -> bool:
@@ -136,8 +120,7 @@ class ChangeDetector:
 
         ``elapsed`` - ``since`` is how long ago that was at the last value. None if no start gives evidence.
         """
-        best = max(range(len(STAKES)), key=self._run.__getitem__)
-        return self._start[best] if self._run[best] > 0 else None
+        return self._gamblers.since
 
     def to_state(self) -> dict[str, Any]:
         """What :meth:`from_state` needs, as plain values that JSON can hold; about 500 bytes."""
@@ -148,9 +131,7 @@ class ChangeDetector:
             "mean_time_between_false_alarms": self.mean_time_between_false_alarms,
             "n": self.n,
             "elapsed": self.elapsed,
-            "capital": list(self._capital),
-            "run": list(self._run),
-            "start": list(self._start),
+            **self._gamblers.to_state(),
         }
 
     @classmethod
@@ -165,11 +146,7 @@ class ChangeDetector:
                 raise ValueError(f"version {state['version']}")
             detector = cls(state["reference"], state["tolerance"], state["mean_time_between_false_alarms"])
             detector.n, detector.elapsed = int(state["n"]), float(state["elapsed"])
-            for name in ("capital", "run", "start"):
-                numbers = [float(number) for number in state[name]]
-                if len(numbers) != len(STAKES):
-                    raise ValueError(f"{name} has {len(numbers)} entries, not {len(STAKES)}")
-                setattr(detector, f"_{name}", numbers)
+            detector._gamblers = Gamblers.from_state(detector.limit, state)
         except (KeyError, TypeError, ValueError) as error:
             raise TrustError(f"not the state of a ChangeDetector: {error}") from error
         return detector

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.goldens import golden
-from trivium.trust.confidence_sequence import LevelSequence, confidence_sequence
+from trivium.trust.confidence_sequences import ALL_STARTS, LevelSequence, confidence_sequence
 
 LINES = golden("confidence_sequences.jsonl")
 DATA = {line["data"]: line["x"] for line in LINES if "x" in line}
@@ -48,7 +48,7 @@ def test_value_by_value_gives_the_ends_of_the_whole(values, weights, alpha, grid
 
 @given(VALUES, WEIGHTS, st.integers(0, 30))
 def test_a_restart_from_the_stored_state_changes_nothing(values, weights, at):
-    stays, restarted = LevelSequence(0.2, 50), LevelSequence(0.2, 50)
+    stays, restarted = LevelSequence(0.2, 50, [0.4, 0.8]), LevelSequence(0.2, 50, [0.4, 0.8])
     for place, value in enumerate(values):
         if place == at:
             restarted = LevelSequence.from_state(json.loads(json.dumps(restarted.to_state())))
@@ -136,14 +136,48 @@ def test_errors_that_are_always_sampled_do_not_pull_the_level_down():
     assert unweighted.upper[-1] < 0.95
 
 
-def test_sure_is_wrong_in_at_most_one_life_in_twenty():
-    wrong = 0
-    for life in lives(0.75, lives=150, looks=300, seed=3):
-        sequence = LevelSequence(grid=20)
+@pytest.mark.parametrize("thresholds", [(), (0.75,)])
+def test_sure_is_wrong_in_at_most_one_life_in_twenty(thresholds):
+    below, above = 0, 0
+    for life in lives(0.75, lives=120, looks=250, seed=3):
+        sequence = LevelSequence(grid=20, thresholds=thresholds)
         for value in life:
             sequence.update(value)
-        wrong += sequence.sure_below(0.75)
-    assert wrong / 150 <= 0.05
+        below += sequence.sure_below(0.75)
+        above += sequence.sure_above(0.75)
+    assert below / 120 <= 0.05
+    assert above / 120 <= 0.05
+
+
+def looks_until_sure(before, after, **options):
+    sequence = LevelSequence(grid=50, **options)
+    for value in lives(before, lives=1, looks=1000)[0]:
+        sequence.update(value)
+    assert not sequence.sure_below(0.85)
+    for place, value in enumerate(lives(after, lives=1, looks=1500, seed=8)[0]):
+        sequence.update(value)
+        if sequence.sure_below(0.85):
+            return place + 1
+    return None
+
+
+def test_a_late_fall_below_a_named_threshold_is_sure_soon():
+    assert looks_until_sure(0.95, 0.7) is None
+    assert looks_until_sure(0.95, 0.7, thresholds=[0.7, 0.85]) < 300
+
+
+def test_a_late_rise_above_a_named_threshold_is_sure_soon():
+    sequence = LevelSequence(grid=50, thresholds=[0.85])
+    for value in [*lives(0.7, lives=1, looks=500)[0], *[1.0] * 150]:
+        sequence.update(value)
+    assert sequence.sure_above(0.85)
+    assert sequence.sure_below(0.85)
+
+
+def test_those_who_start_late_bring_at_most_the_whole_capital_in_all():
+    first = np.arange(2.0, 1e6)
+    rest = 1 / np.log(1e6 - 1)  # the integral of 1 / (k ln²(k))
+    assert 0.99 < (np.sum(1 / (first * np.log(first) ** 2)) + rest) / ALL_STARTS <= 1
 
 
 def test_planning_the_number_of_values_gives_a_narrower_interval_there():
@@ -202,6 +236,12 @@ def test_no_values_leave_every_mean_possible():
 def test_what_is_out_of_range_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
         confidence_sequence(**({"values": [0.5]} | options))
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1.0, 1.5, float("nan")])
+def test_a_threshold_outside_the_range_is_refused(threshold):
+    with pytest.raises(ValueError, match="threshold"):
+        LevelSequence(thresholds=[threshold])
 
 
 @pytest.mark.parametrize("arguments", [(1.1,), (-0.1,), (float("nan"),), (0.5, 0.0), (0.5, 1.5)])

@@ -19,7 +19,7 @@ are not: give their mean, one bet a cluster.
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isfinite, log, log1p, sqrt
 from typing import Any, Literal, overload
 
@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import TrustError
+from trivium.trust.gamblers import Gamblers
 
 Floats = npt.NDArray[np.float64]
 
@@ -36,6 +37,9 @@ LARGEST_STAKE = 0.5
 
 FIRST_MEAN, FIRST_VARIANCE = 0.5, 0.25
 """What one imagined value of weight 1 contributes to mean and variance before there are any."""
+
+ALL_STARTS = 2.1098
+"""Upper bound of the sum of 1 / (k ln²(k)) over k from 2, by which the starting capital is divided."""
 
 _STATE_VERSION = 1
 
@@ -111,9 +115,11 @@ class LevelSequence:
     An update costs some 20 µs. After the same values it has the same ends as :func:`confidence_sequence`.
 
     The intervals assume one constant mean. The one-sided answers (:meth:`sure_below`, :meth:`sure_above`) do
-    not: they refute that the mean was on the other side of the threshold *all the time*. A sequence whose
-    mean has moved has a long past to overcome, so begin a new one at a deployment and when a
-    :class:`~trivium.trust.change_detection.ChangeDetector` gives an alarm.
+    not: they refute that the mean was on the other side of a threshold *all the time*. Bets from the first
+    value on become sure soon if the mean was on this side from the beginning, but have a long past to
+    overcome if it crossed the threshold late. For the ``thresholds`` named beforehand half of ``alpha`` goes
+    to gamblers who start at each value: those who start at the n-th bring 1 / (c (n + 1) ln²(n + 1)) of the
+    capital, which is 1 in all. So a late crossing takes little longer than an early one.
 
     Attributes:
         alpha: Probability that any interval misses the mean, and that a one-sided answer is ever wrong.
@@ -127,12 +133,14 @@ class LevelSequence:
             stay as they are.
     """
 
-    def __init__(self, alpha: float = 0.05, grid: int = 1000) -> None:
+    def __init__(self, alpha: float = 0.05, grid: int = 1000, thresholds: Iterable[float] = ()) -> None:
         """Begin a sequence without values.
 
         Args:
             alpha: In (0, 1).
             grid: Number of steps, at least 2.
+            thresholds: Those that :meth:`sure_below` and :meth:`sure_above` will be asked about, each in (0,
+                1); they may be asked about others.
 
         Raises:
             TrustError: If an option is out of range.
@@ -145,6 +153,12 @@ class LevelSequence:
         self.moved = False
         self._weight, self._weighted_sum, self._squares = 1.0, FIRST_MEAN, FIRST_VARIANCE
         self._keep(0, np.zeros((2, grid + 1)))
+        self._crossings = {float(threshold): _Crossings(threshold) for threshold in thresholds}
+
+    @property
+    def thresholds(self) -> tuple[float, ...]:
+        """Where late crossings are noticed, too."""
+        return tuple(self._crossings)
 
     def update(self, value: float, weight: float = 1.0) -> None:
         """Add a value.
@@ -167,6 +181,8 @@ class LevelSequence:
             self._log_capital[0] += np.log1p(np.minimum(stake, self._most_up) * gain)
             self._log_capital[1] += np.log1p(np.minimum(stake, self._most_down) * -gain)
             self._exclude()
+        for crossings in self._crossings.values():
+            crossings.update(value, weight, self.n, 2 / self.alpha)
         self._weight += weight
         self._weighted_sum += weight * value
         self._squares += (weight * (value - self._weighted_sum / self._weight)) ** 2
@@ -177,17 +193,23 @@ class LevelSequence:
         Over a whole life of a sequence whose mean is at least ``threshold``, the answer is ever yes with
         probability at most ``alpha``. Once given it stays. Thresholds between grid points are rounded down.
         """
+        threshold = float(threshold)
+        if threshold in self._crossings:
+            return self.upper <= threshold or self._crossings[threshold].fell
         return self.surely_below is not None and self.surely_below <= threshold
 
     def sure_above(self, threshold: float) -> bool:
         """Whether "the mean was always at most ``threshold``" is refuted, one-sided at ``alpha``."""
+        threshold = float(threshold)
+        if threshold in self._crossings:
+            return self.lower >= threshold or self._crossings[threshold].rose
         return self.surely_above is not None and self.surely_above >= threshold
 
     def to_state(self) -> dict[str, Any]:
         """What :meth:`from_state` needs, as plain values that JSON can hold.
 
         The capital is kept only for candidates that are not excluded: some 20 kB at first, 5 kB after a
-        hundred values, less than 2 kB after a thousand.
+        hundred values, less than 2 kB after a thousand; and 1 kB for each threshold.
         """
         return {
             "version": _STATE_VERSION,
@@ -204,6 +226,7 @@ class LevelSequence:
             "squares": self._squares,
             "first": self._first,
             "log_capital": b64encode(self._log_capital.astype("<f8").tobytes()).decode("ascii"),
+            "crossings": [crossings.to_state() for crossings in self._crossings.values()],
         }
 
     @classmethod
@@ -226,6 +249,9 @@ class LevelSequence:
             sequence._squares = float(state["squares"])
             stored = np.frombuffer(b64decode(state["log_capital"], validate=True), dtype="<f8")
             sequence._keep(int(state["first"]), stored.astype(np.float64).reshape(2, -1))
+            for stored_crossings in state["crossings"]:
+                crossings = _Crossings.from_state(stored_crossings)
+                sequence._crossings[crossings.threshold] = crossings
         except (KeyError, TypeError, ValueError) as error:
             raise TrustError(f"not the state of a LevelSequence: {error}") from error
         return sequence
@@ -263,6 +289,42 @@ class LevelSequence:
             self._keep(self._first, np.zeros((2, 0)))
         elif above or below:
             self._keep(self._first + above, self._log_capital[:, above : size - below].copy())
+
+
+class _Crossings:
+    """Whether the mean was surely below, and surely above, a threshold at some time, early or late."""
+
+    def __init__(self, threshold: float) -> None:
+        if not 0 < threshold < 1:
+            raise TrustError(f"a threshold must lie between 0 and 1; found {threshold}")
+        self.threshold = float(threshold)
+        self.fell = self.rose = False
+        self._falls, self._rises = Gamblers(self.threshold), Gamblers(1 - self.threshold)
+
+    def update(self, value: float, weight: float, step: int, enough: float) -> None:
+        """Let the gamblers bet on the ``step``-th value; a capital of ``enough`` makes sure."""
+        brought = 1 / (ALL_STARTS * (step + 1) * log1p(step) ** 2)
+        self._falls.bet(value, weight, brought=brought, time=step)
+        self._rises.bet(1 - value, weight, brought=brought, time=step)
+        self.fell = self.fell or self._falls.capital >= enough
+        self.rose = self.rose or self._rises.capital >= enough
+
+    def to_state(self) -> dict[str, Any]:
+        return {
+            "threshold": self.threshold,
+            "fell": self.fell,
+            "rose": self.rose,
+            "falls": self._falls.to_state(),
+            "rises": self._rises.to_state(),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> "_Crossings":
+        crossings = cls(float(state["threshold"]))
+        crossings.fell, crossings.rose = bool(state["fell"]), bool(state["rose"])
+        crossings._falls = Gamblers.from_state(crossings.threshold, state["falls"])
+        crossings._rises = Gamblers.from_state(1 - crossings.threshold, state["rises"])
+        return crossings
 
 
 @overload

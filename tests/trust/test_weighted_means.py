@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from trivium.trust.weighted_mean import reference_level, weighted_mean
+from trivium.trust.weighted_means import reference_level, weighted_mean
 
 
 @pytest.mark.parametrize(("passed", "n"), [(0, 7), (5, 9), (29, 30), (30, 30), (950, 1000)])
