@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.browser import browser, page
 from tests.encoders import minilm_folder, minilm_onnx_folder, tiny_folder, tiny_onnx_folder
 
-__all__ = ["minilm_folder", "minilm_onnx_folder", "tiny_folder", "tiny_onnx_folder"]
+__all__ = ["browser", "minilm_folder", "minilm_onnx_folder", "page", "tiny_folder", "tiny_onnx_folder"]
 
 # A pytest that a test starts itself does without these plugins too: they call home, and take 20 s to import.
 os.environ.setdefault("PYTEST_ADDOPTS", "-p no:deepeval -p no:opik")
