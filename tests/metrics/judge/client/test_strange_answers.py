@@ -10,6 +10,8 @@ from tests.judge_server import REFUSAL, Answer, JudgeServer, Reaction, at
 from tests.judge_server.fill import fill
 from tests.judge_server.wire import envelope
 from tests.metrics.judge.asked import ATTEMPT, CASE, CLAUDE, MINI, clarity, judged, served
+from trivium.metrics.judge.client.executor import JudgeExecutor
+from trivium.metrics.judge.client.retry import RetryPolicy
 
 NO_ANSWERS = [
     b"null",
@@ -47,8 +49,10 @@ def test_where_nothing_else_comes_the_next_model_judges(monkeypatch, first, body
     def plan(question):
         return strange(body) if question.model in first else Reaction()
 
+    impatient = RetryPolicy(outage=0.5)  # a model that is overloaded is waited for
+    monkeypatch.setitem(JudgeExecutor.__init__.__kwdefaults__, "retry_policy", impatient)
     with served(JudgeServer(plan=plan), monkeypatch):
-        (scores,) = judged(models=[first, second], on_failure="fail")
+        (scores,) = judged(models=[first, second], on_failure="fail", timeout=2)
     assert scores["clarity"].detail["model"] == second
     assert len(scores["clarity"].detail["passed_over"]) == 1
 
