@@ -13,8 +13,17 @@ from hypothesis import HealthCheck, settings
 
 from tests.browser import browser, page
 from tests.encoders import minilm_folder, minilm_onnx_folder, tiny_folder, tiny_onnx_folder
+from tests.store.postgres import postgres_url
 
-__all__ = ["browser", "minilm_folder", "minilm_onnx_folder", "page", "tiny_folder", "tiny_onnx_folder"]
+__all__ = [
+    "browser",
+    "minilm_folder",
+    "minilm_onnx_folder",
+    "page",
+    "postgres_url",
+    "tiny_folder",
+    "tiny_onnx_folder",
+]
 
 # A pytest that a test starts itself does without these plugins too: they call home, and take 20 s to import.
 os.environ.setdefault("PYTEST_ADDOPTS", "-p no:deepeval -p no:opik")

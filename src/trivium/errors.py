@@ -5,6 +5,7 @@
     │   ├── SuiteError           a suite, a case or a setting
     │   ├── OutputsError         a file of recorded outputs
     │   ├── TraceError           a trace that cannot be read at all
+    │   │   └── TooLarge         a request with more bytes than the server accepts
     │   ├── AgentError           an agent that cannot be found or called at all
     │   ├── ItemsError           a file of items, labels or judgements
     │   ├── TrustError           signals, labels or a calibrator that a statistic cannot use
@@ -13,6 +14,7 @@
     ├── EncoderUnavailable       the encoder of the semantic metric cannot be loaded
     ├── StoreError               the store cannot be opened, read or written
     │   └── StoreLost            its file disappeared while it was written
+    ├── Overloaded               the server cannot take more for now
     └── RegressionError          a comparison failed or is inconclusive
 
 A failed attempt is not an exception: it is an Attempt with ``error`` set, and the run continues.
@@ -75,6 +77,10 @@ class TraceError(InputError):
     """A trace cannot be read at all (smaller inconsistencies are repaired and listed instead)."""
 
 
+class TooLarge(TraceError):
+    """A request has more bytes than the server accepts."""
+
+
 class AgentError(InputError):
     """An agent cannot be found, imported or called at all."""
 
@@ -121,6 +127,19 @@ class StoreError(TriviumError):
 
 class StoreLost(StoreError):
     """The file of a store disappeared while it was written, and its data are lost."""
+
+
+class Overloaded(TriviumError):
+    """The server cannot take more for now; the same request may succeed later.
+
+    Args:
+        what: The reason, in one sentence.
+        retry_after: Seconds after which to try again.
+    """
+
+    def __init__(self, what: str, *, retry_after: float) -> None:
+        self.retry_after = retry_after
+        super().__init__(what)
 
 
 MOST_PROBLEMS = 20

@@ -4,10 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.postgres import postgres_url
-
-__all__ = ["postgres_url"]
-
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:

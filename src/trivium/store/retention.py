@@ -194,15 +194,19 @@ class Retention:
     def _deletable(*, sampled: bool) -> Select[Any]:
         traces, jobs, samples = schema.live_traces, schema.live_jobs, schema.live_samples
         waits = exists().where(jobs.c.trace == traces.c.trace, jobs.c.state.in_(("waiting", "scoring")))
-        query = select(traces.c.trace, traces.c.size).where(traces.c.state == "complete", ~waits)
+        query = select(traces.c.number, traces.c.trace, traces.c.size).where(
+            traces.c.state == "complete", ~waits
+        )
         return query if sampled else query.where(~exists().where(samples.c.trace == traces.c.trace))
 
     @staticmethod
     def _delete_traces(connection: Connection, rows: Sequence[Any]) -> tuple[int, int]:
         names = [row.trace for row in rows]
         if names:
-            for table in (schema.live_spans, schema.live_jobs, schema.live_traces):
-                connection.execute(delete(table).where(table.c.trace.in_(names)))
+            numbers = [row.number for row in rows]
+            connection.execute(delete(schema.live_spans).where(schema.live_spans.c.number.in_(numbers)))
+            connection.execute(delete(schema.live_jobs).where(schema.live_jobs.c.trace.in_(names)))
+            connection.execute(delete(schema.live_traces).where(schema.live_traces.c.number.in_(numbers)))
         return len(names), sum(row.size for row in rows)
 
     def _prune_rest(self, now: float) -> None:

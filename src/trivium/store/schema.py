@@ -6,10 +6,11 @@ that scores another run's attempts again refers to that run in ``attempts_from``
 holds the most that the requests sent so far may cost, and is updated before a request is sent.
 
 The tables ``live_…`` hold production traffic. Received spans (``live_spans``) are OTLP protobuf; what the
-spans of a request share is stored once (``live_resources``). A trace (``live_traces``) that an application
-recorded itself holds its body. A trace that is complete and sampled has a job for each monitor
-(``live_jobs``); a scored one is a sample (``live_samples``) whose attempt and evaluation belong to the
-monitor's run of that day, and whose scores are in ``live_scores``. Times are Unix times in seconds.
+spans of a request share, a resource and a scope, is stored once each (``live_resources``). A trace
+(``live_traces``) that an application recorded itself holds its body. A trace that is complete and sampled has
+a job for each monitor (``live_jobs``); a scored one is a sample (``live_samples``) whose attempt and
+evaluation belong to the monitor's run of that day, and whose scores are in ``live_scores``. Times are Unix
+times in seconds.
 """
 
 from sqlalchemy import (
@@ -139,11 +140,12 @@ live_resources = Table(
 live_spans = Table(
     "live_spans",
     metadata,
-    Column("trace", String(64), primary_key=True),
+    # Of its trace. Numbers grow, so that new rows are next to one another on disk, as trace ids are not.
+    Column("number", _Number, primary_key=True, autoincrement=False),
     Column("span", String(32), primary_key=True),
     # Of the body: a span that is sent again as it was is the same row.
     Column("digest", String(32), primary_key=True),
-    Column("resource", String(32), nullable=False),
+    Column("resource", String(32), nullable=False),  # ids of its resource and its scope, 16 digits each
     Column("received", Double, nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
@@ -157,6 +159,7 @@ live_traces = Table(
     Column("version", Integer, nullable=False),  # how often it has been completed
     Column("first", Double, nullable=False),  # when its first span was received
     Column("last", Double, nullable=False),  # when its last span was received
+    Column("opened", Double, nullable=False),  # when it was opened: at first, or when a span came late
     Column("due", Double, nullable=False),  # when it is complete if nothing more comes
     Column("root", Boolean, nullable=False),  # whether its root has ended
     Column("spans", Integer, nullable=False),

@@ -47,7 +47,7 @@ def spans_of_protobuf(content: bytes, *, source: str) -> list[RecordedSpan]:
     spans: list[RecordedSpan] = []
     number = 0
     for where, message in _messages(content, source):
-        _check_size(message, where, source)
+        check_message(message, where, source)
         try:
             data = TracesData.FromString(message)
         except DecodeError as error:
@@ -59,7 +59,7 @@ def spans_of_protobuf(content: bytes, *, source: str) -> list[RecordedSpan]:
         if number > MAX_MESSAGES:
             raise TraceError(source, f"holds more than {MAX_MESSAGES:,} spans, the most that are read")
         spans += [
-            _recorded(span, scope.scope.name)
+            recorded_span(span, scope.scope.name)
             for resource in data.resource_spans
             for scope in resource.scope_spans
             for span in scope.spans
@@ -70,7 +70,8 @@ def spans_of_protobuf(content: bytes, *, source: str) -> list[RecordedSpan]:
     return spans
 
 
-def _check_size(message: bytes, where: str, source: str) -> None:
+def check_message(message: bytes, where: str, source: str) -> None:
+    """Raise TraceError if a message is too large, or would be once decoded."""
     if len(message) > MAX_MESSAGE_BYTES:
         what = f"is of {len(message):,} bytes; at most {MAX_MESSAGE_BYTES:,} are read of one"
         raise TraceError(source, Problem(where or "the message", what))
@@ -133,7 +134,13 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
     return LATEST, at
 
 
-def _recorded(span: Any, scope: str) -> RecordedSpan:
+def recorded_span(span: Any, scope: str) -> RecordedSpan:
+    """What is read of a decoded span.
+
+    Args:
+        span: An ``opentelemetry.proto.trace.v1.trace_pb2.Span``.
+        scope: Name of its instrumentation scope.
+    """
     failed = span.status.code == _FAILED
     return RecordedSpan(
         trace_id=span.trace_id.hex(),
@@ -146,7 +153,8 @@ def _recorded(span: Any, scope: str) -> RecordedSpan:
         failed=failed,
         error=span.status.message if failed else "",
         events=[
-            (event.name, {pair.key: _value(pair.value) for pair in event.attributes}) for event in span.events
+            (event.name, {pair.key: attribute_value(pair.value) for pair in event.attributes})
+            for event in span.events
         ],
         scope=scope,
     )
@@ -156,7 +164,7 @@ def _recognised(pairs: Any) -> dict[str, Any]:
     recognised: dict[str, Any] = {}
     for pair in pairs:
         if pair.key in INTERNAL_NAMES:
-            add_attribute(recognised, INTERNAL_NAMES[pair.key], _value(pair.value))
+            add_attribute(recognised, INTERNAL_NAMES[pair.key], attribute_value(pair.value))
     return recognised
 
 
@@ -164,15 +172,15 @@ def _moment(nanoseconds: int) -> int | None:
     return nanoseconds if 0 < nanoseconds < LATEST else None
 
 
-def _value(value: Any) -> Any:
+def attribute_value(value: Any) -> Any:
     """Decode a tagged value. Protobuf itself rejects nesting deeper than 100 levels."""
     kind = value.WhichOneof("value")
     if kind is None:
         return None
     if kind == "array_value":
-        return [_value(item) for item in value.array_value.values]
+        return [attribute_value(item) for item in value.array_value.values]
     if kind == "kvlist_value":
-        return {pair.key: _value(pair.value) for pair in value.kvlist_value.values}
+        return {pair.key: attribute_value(pair.value) for pair in value.kvlist_value.values}
     if kind == "bytes_value":
         return value.bytes_value.hex()
     return getattr(value, kind)

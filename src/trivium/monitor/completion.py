@@ -1,0 +1,99 @@
+"""Completes traces that are due, and has each monitor say which it samples."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from threading import Event, Thread
+from typing import Self
+
+from trivium.errors import StoreError
+from trivium.store.live_records import Choice, CompleteTrace, Decide, TraceBounds
+from trivium.store.live_traces import LiveTraces
+from trivium.suites.monitor_settings import MonitorSettings
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+"""Time between two looks for traces that are due."""
+
+TRACES_AT_ONCE = 100
+
+
+def bounds_of(settings: Iterable[MonitorSettings]) -> TraceBounds:
+    """When a trace is complete for all monitors: the longest times and the most spans of any."""
+    every = list(settings) or [MonitorSettings()]
+    return TraceBounds(
+        quiet=max(each.quiet for each in every),
+        longest=max(each.longest for each in every),
+        max_spans=max(each.max_spans for each in every),
+    )
+
+
+class Completer:
+    """Completes due traces, in a thread of its own once it is started; a context manager.
+
+    The time at which spans were received decides, never the spans' own times.
+
+    Args:
+        traces: The traces.
+        decide: Says of a complete trace what each monitor that watches it does.
+        clock: Gives the Unix time.
+    """
+
+    def __init__(self, traces: LiveTraces, decide: Decide, *, clock: Callable[[], float] = time.time) -> None:
+        self._traces = traces
+        self._decide = decide
+        self._clock = clock
+        self._stopped = Event()
+        self._thread: Thread | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def complete(self, now: float) -> int:
+        """Complete all traces that are due at a Unix time; returns how many were.
+
+        Raises:
+            StoreError: If the store fails.
+        """
+        number = 0
+        while not self._stopped.is_set():
+            found = self._traces.complete(now, self._choices, limit=TRACES_AT_ONCE)
+            number += found
+            if found < TRACES_AT_ONCE:
+                break
+        return number
+
+    def start(self) -> None:
+        """Look for due traces until :meth:`stop`."""
+        self._thread = Thread(target=self._run, name="trivium-completer", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread after what it is doing; what is due stays due."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(LOOK_SECONDS):
+            try:
+                self.complete(self._clock())
+            except StoreError as error:
+                log.warning("traces could not be completed now: %s", error)
+            except Exception:  # the next look may succeed; without this thread nothing would be scored
+                log.exception("traces could not be completed now")
+
+    def _choices(self, trace: CompleteTrace) -> list[Choice]:
+        """What the monitors do; none if the trace cannot be read, which must not keep others waiting."""
+        try:
+            return list(self._decide(trace))
+        except StoreError:
+            raise
+        except Exception:
+            log.exception("trace %s cannot be read and is not sampled", trace.trace_id)
+            return []

@@ -1,0 +1,181 @@
+"""Decodes export requests of OTLP and splits them into spans.
+
+OpenTelemetry's own package decodes protobuf. JSON is turned into protobuf, so that the store has one form;
+its ids are hexadecimal, where protobuf's own mapping has base64
+(https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding).
+"""
+
+import binascii
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Any, Final, Literal
+
+import msgspec
+
+from trivium.errors import MissingExtra, TooLarge, TraceError
+from trivium.store.live_records import Batch, ReceivedSpan
+from trivium.traces.opentelemetry.deployment import text_of
+from trivium.traces.readers.json_input import check_values, dicts
+from trivium.traces.readers.otlp.protobuf import check_message
+
+Encoding = Literal["protobuf", "json"]
+
+SOURCE: Final = "the request"
+
+BAD_ID: Final = "bad_id"
+SPAN_TOO_LARGE: Final = "span_too_large"
+RESOURCE_TOO_LARGE: Final = "resource_too_large"
+"""Reasons for which a span is refused."""
+
+_TRACE_BYTES, _SPAN_BYTES = 16, 8
+
+
+class IntakeLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What is refused, and how much may wait.
+
+    Attributes:
+        request_bytes: Largest request, decompressed; the Collector's limit is the same.
+        span_bytes: Largest span.
+        resource_bytes: Largest resource, and largest scope.
+        waiting_bytes: Most bytes of requests that wait to be written; more is refused for now.
+        waiting_requests: Most requests that wait to be written.
+        commit_spans: Spans that are written in one transaction, about.
+    """
+
+    request_bytes: int = 20 * 2**20
+    span_bytes: int = 4 * 2**20
+    resource_bytes: int = 64 * 2**10
+    waiting_bytes: int = 64 * 2**20
+    waiting_requests: int = 1_000
+    commit_spans: int = 2_000
+
+
+def batch_of(body: bytes, encoding: Encoding, limits: IntakeLimits) -> Batch:
+    """The spans of a request.
+
+    Args:
+        body: The request's body, decompressed.
+        encoding: How it is encoded.
+        limits: What is refused.
+
+    Raises:
+        TooLarge: If the body exceeds the limit.
+        TraceError: If it cannot be decoded.
+        MissingExtra: If OpenTelemetry's messages are not installed.
+    """
+    if len(body) > limits.request_bytes:
+        what = f"has {len(body):,} bytes; at most {limits.request_bytes:,} are accepted: send smaller batches"
+        raise TooLarge(SOURCE, what)
+    return _split(_from_json(body) if encoding == "json" else _from_protobuf(body), limits)
+
+
+def _message() -> Any:
+    try:
+        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+    except ImportError:
+        raise MissingExtra("serve", "receiving OTLP") from None
+    return ExportTraceServiceRequest
+
+
+def _from_protobuf(body: bytes) -> Any:
+    message = _message()
+    from google.protobuf.message import DecodeError
+
+    check_message(body, "", SOURCE)
+    try:
+        return message.FromString(body)
+    except DecodeError as error:
+        raise TraceError(SOURCE, f"is not readable OTLP protobuf: {error}") from error
+
+
+def _from_json(body: bytes) -> Any:
+    message = _message()
+    from google.protobuf.json_format import ParseDict, ParseError
+
+    check_values(body, source=SOURCE)
+    try:
+        document = msgspec.json.decode(body)
+        if not isinstance(document, dict):
+            raise TraceError(SOURCE, 'is not OTLP JSON: expected an object with "resourceSpans"')
+        for span in _json_spans(document):
+            for each in (span, *dicts(span.get("links"))):
+                _hex_to_base64(each, "traceId", _TRACE_BYTES)
+                _hex_to_base64(each, "spanId", _SPAN_BYTES)
+            _hex_to_base64(span, "parentSpanId", _SPAN_BYTES)
+        return ParseDict(document, message(), ignore_unknown_fields=True)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise TraceError(SOURCE, f"is not JSON: {error}") from error
+    except RecursionError as error:
+        raise TraceError(SOURCE, "is nested too deeply") from error
+    except (ParseError, ValueError, TypeError, AttributeError) as error:  # of ParseDict, for odd values
+        raise TraceError(SOURCE, f"is not OTLP JSON: {error}") from error
+
+
+def _json_spans(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for resource in dicts(document.get("resourceSpans")):
+        for scope in dicts(resource.get("scopeSpans")):
+            yield from dicts(scope.get("spans"))
+
+
+def _hex_to_base64(item: dict[str, Any], key: str, size: int) -> None:
+    """Write an id as the JSON mapping of protobuf has it; one that is not hexadecimal becomes empty."""
+    value = item.get(key)
+    if value is None:
+        return
+    try:
+        decoded = binascii.unhexlify(value) if isinstance(value, str) else b""
+    except ValueError:
+        decoded = b""
+    item[key] = b64encode(decoded if len(decoded) == size else b"").decode()
+
+
+def _split(request: Any, limits: IntakeLimits) -> Batch:
+    spans: list[ReceivedSpan] = []
+    resources: dict[str, bytes] = {}
+    refused: Counter[str] = Counter()
+    add, largest = spans.append, limits.span_bytes
+    for group in request.resource_spans:
+        resource = group.resource.SerializeToString()
+        resource_id = _digest(resource)
+        resources[resource_id] = resource
+        service = _service(group.resource)
+        for scope_spans in group.scope_spans:
+            scope = scope_spans.scope.SerializeToString()
+            if max(len(resource), len(scope)) > limits.resource_bytes:
+                refused[RESOURCE_TOO_LARGE] += len(scope_spans.spans)
+                continue
+            scope_id = _digest(scope)
+            resources[scope_id] = scope
+            shared = resource_id + scope_id
+            for span in scope_spans.spans:
+                trace_id, span_id, parent = span.trace_id, span.span_id, span.parent_span_id
+                if (
+                    len(trace_id) != _TRACE_BYTES
+                    or len(span_id) != _SPAN_BYTES
+                    or not any(trace_id)
+                    or not any(span_id)
+                ):
+                    refused[BAD_ID] += 1
+                    continue
+                body = span.SerializeToString()
+                if len(body) > largest:
+                    refused[SPAN_TOO_LARGE] += 1
+                    continue
+                ended_root = not any(parent) and span.end_time_unix_nano > 0
+                add(
+                    ReceivedSpan(
+                        trace_id.hex(), span_id.hex(), _digest(body), shared, body, ended_root, service
+                    )
+                )
+    return Batch(spans=spans, resources=resources, refused=refused)
+
+
+def _service(resource: Any) -> str:
+    texts = (text_of(each.value.string_value) for each in resource.attributes if each.key == "service.name")
+    return next(texts, "")
+
+
+def _digest(body: bytes) -> str:
+    return blake2b(body, digest_size=8).hexdigest()

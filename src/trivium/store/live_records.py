@@ -1,0 +1,138 @@
+"""Records of production traffic on its way into the store and out of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from trivium.traces.trace import Trace
+
+
+class ReceivedSpan(msgspec.Struct, frozen=True, gc=False):
+    """A span as it was received.
+
+    Attributes:
+        trace: Its trace id, hexadecimal.
+        span: Its id, hexadecimal.
+        digest: Of its body: a span that is sent again as it was has the same.
+        resource: Ids of its resource and its scope in the batch, 16 digits each.
+        body: The span as OTLP protobuf.
+        ended_root: Whether it has no parent and has ended.
+        service: ``service.name`` of its resource, or empty.
+    """
+
+    trace: str
+    span: str
+    digest: str
+    resource: str
+    body: bytes
+    ended_root: bool
+    service: str
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """The spans of one request.
+
+    Attributes:
+        spans: Its spans that can be stored.
+        resources: Resources and scopes of the spans as OTLP protobuf, by id.
+        refused: Number of the other spans, by reason.
+    """
+
+    spans: Sequence[ReceivedSpan]
+    resources: Mapping[str, bytes] = {}
+    refused: Mapping[str, int] = {}
+
+    @property
+    def bytes(self) -> int:
+        """Size of the spans."""
+        return sum(len(span.body) for span in self.spans)
+
+
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
+    """What the store did with the spans of one request.
+
+    Attributes:
+        new: Number of spans that are stored now.
+        again: Number of spans that were stored already.
+        refused: Number of spans that are not stored, by reason.
+    """
+
+    new: int
+    again: int = 0
+    refused: Mapping[str, int] = {}
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a monitor samples a trace.
+
+    Attributes:
+        monitor: Name of the monitor.
+        sampled: Whether it does.
+        probability: The probability with which it does, in (0, 1].
+        rule: The rule that the probability comes from; empty for the sample rate.
+    """
+
+    monitor: str
+    sampled: bool
+    probability: float
+    rule: str = ""
+
+
+class CompleteTrace(msgspec.Struct, frozen=True, kw_only=True):
+    """A trace that is complete.
+
+    Attributes:
+        trace_id: Its id.
+        version: How often it has been completed, with this time.
+        first: Unix time at which its first span was received.
+        last: Unix time at which its last span was received.
+        late: Whether a span came after it had been complete.
+        service: The service of its root, else of its first span.
+        body: What the application recorded itself, if it did.
+        read: Reads its spans.
+    """
+
+    trace_id: str
+    version: int
+    first: float
+    last: float
+    late: bool
+    service: str | None
+    body: bytes | None
+    read: Callable[[], Trace]
+
+
+Decide = Callable[[CompleteTrace], Sequence[Choice]]
+"""Says of a complete trace what each monitor that watches it does; monitors that do not are left out."""
+
+
+class RecordedTrace(msgspec.Struct, frozen=True, kw_only=True):
+    """A complete trace that an application recorded itself.
+
+    Attributes:
+        trace_id: Its id.
+        body: The record, as JSON.
+        service: Its service.
+        choices: What each monitor that watches it does.
+    """
+
+    trace_id: str
+    body: bytes
+    service: str | None = None
+    choices: Sequence[Choice] = ()
+
+
+class TraceBounds(msgspec.Struct, frozen=True, kw_only=True):
+    """When a trace is complete, and how large it may be.
+
+    Attributes:
+        quiet: It is complete when its root has ended and no span came for this long, in seconds.
+        longest: It is complete at this age even if its root has not ended, in seconds.
+        max_spans: It is complete when it has this many spans; later ones are refused.
+        max_bytes: Largest size of its spans; later ones are refused.
+    """
+
+    quiet: float = 30
+    longest: float = 7200
+    max_spans: int = 10_000
+    max_bytes: int = 64 * 2**20

@@ -1,0 +1,209 @@
+"""Reads, locks and writes the rows that received spans change."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, Update, bindparam, select, update
+
+from trivium.store import schema
+from trivium.store.connection import batched, insert_into
+from trivium.store.live_records import Batch, ReceivedSpan, RecordedTrace, TraceBounds
+
+_ROWS_AT_ONCE = 400
+
+_FIXED = ("number", "trace", "version", "first")
+_CHANGED = ("state", "last", "opened", "due", "root", "spans", "size", "service", "late")
+
+
+class TraceRow:
+    """A row of ``live_traces`` that spans are being added to.
+
+    Attributes:
+        known: Span ids and digests of its spans, as far as they are among those received now.
+    """
+
+    number: int
+    trace: str
+    version: int
+    first: float
+    state: str
+    last: float
+    opened: float
+    due: float
+    root: bool
+    spans: int
+    size: int
+    service: str | None
+    late: bool
+
+    def __init__(self, values: RowMapping) -> None:
+        for name in _FIXED + _CHANGED:
+            setattr(self, name, values[name])
+        self.known: set[tuple[str, str]] = set()
+
+    def add(self, span: ReceivedSpan) -> None:
+        """Add a span."""
+        self.known.add((span.span, span.digest))
+        self.spans += 1
+        self.size += len(span.body)
+        if span.service and (span.ended_root or not self.service):
+            self.service = span.service
+        self.root = self.root or span.ended_root
+
+    def touch(self, now: float, bounds: TraceBounds) -> None:
+        """Note that spans came; a trace that was complete is opened again."""
+        if self.state == "complete":
+            self.state, self.opened, self.late = "open", now, True
+        self.last = now
+        self.due = self.opened + bounds.longest
+        if self.root:
+            self.due = min(self.due, now + bounds.quiet)
+        if self.spans >= bounds.max_spans:
+            self.due = now
+
+
+def locked_rows(connection: Connection, traces: Sequence[str], now: float) -> dict[str, TraceRow]:
+    """Lock the rows of traces; rows that are missing are made.
+
+    Args:
+        connection: In a transaction.
+        traces: Trace ids, sorted: all lock in one order, so that none waits for another in a circle.
+        now: Unix time at which they were received.
+    """
+    rows = _locked(connection, traces)
+    missing = [trace for trace in traces if trace not in rows]
+    if missing:
+        statement = insert_into(connection.dialect.name, schema.live_traces).on_conflict_do_nothing()
+        connection.execute(statement, [_new_row(trace, now) for trace in missing])
+        rows |= _locked(connection, missing)
+    return rows
+
+
+def _locked(connection: Connection, traces: Sequence[str]) -> dict[str, TraceRow]:
+    table = schema.live_traces
+    found: dict[str, TraceRow] = {}
+    for chunk in batched(traces, _ROWS_AT_ONCE):
+        query = (
+            select(*(table.c[name] for name in _FIXED + _CHANGED))
+            .where(table.c.trace.in_(chunk))
+            .order_by(table.c.trace)
+            .with_for_update()
+        )
+        found |= {row["trace"]: TraceRow(row) for row in connection.execute(query).mappings()}
+    return found
+
+
+def _new_row(trace: str, now: float) -> dict[str, Any]:
+    return {
+        "trace": trace, "state": "open", "version": 0, "first": now, "last": now, "opened": now, "due": now,
+        "root": False, "spans": 0, "size": 0, "service": None, "late": False, "body": None,
+    }  # fmt: skip
+
+
+def known_keys(
+    connection: Connection,
+    rows: Mapping[str, TraceRow],
+    received: Mapping[str, Iterable[tuple[int, ReceivedSpan]]],
+) -> None:
+    """Fill ``known`` of rows with those of the received spans that are stored."""
+    by_number = {row.number: row for row in rows.values() if row.spans}
+    keys = {
+        (rows[trace].number, span.span)
+        for trace, spans in received.items()
+        if rows[trace].spans
+        for _, span in spans
+    }
+    for chunk in batched(sorted(keys), _ROWS_AT_ONCE):
+        query = _lookup(len(chunk), connection.dialect.name)
+        values = tuple(value for key in chunk for value in key)
+        for number, span, digest in connection.exec_driver_sql(query, values):
+            by_number[number].known.add((span, digest))
+
+
+@cache
+def _lookup(size: int, dialect: str) -> str:
+    """Look the keys of spans up by a join: for ``IN`` with pairs, SQLite reads the whole index."""
+    key = "(CAST(? AS BIGINT), ?)" if dialect == "sqlite" else "(CAST(%s AS BIGINT), %s)"
+    return (
+        f"WITH wanted(number, span) AS (VALUES {', '.join([key] * size)}) "  # noqa: S608 - only placeholders
+        "SELECT live_spans.number, live_spans.span, live_spans.digest "
+        "FROM wanted JOIN live_spans ON live_spans.number = wanted.number AND live_spans.span = wanted.span"
+    )
+
+
+def insert_resources(connection: Connection, batches: Iterable[Batch], used: Iterable[str]) -> None:
+    """Store the resources and scopes of spans, unless they are stored already.
+
+    Args:
+        connection: In a transaction.
+        batches: What holds them.
+        used: The ``resource`` of each stored span.
+    """
+    wanted = {half for pair in used for half in (pair[:16], pair[16:])}
+    bodies = {id_: body for batch in batches for id_, body in batch.resources.items() if id_ in wanted}
+    if bodies:
+        statement = insert_into(connection.dialect.name, schema.live_resources).on_conflict_do_nothing()
+        connection.execute(statement, [{"id": id_, "body": body} for id_, body in sorted(bodies.items())])
+
+
+def update_rows(connection: Connection, rows: Iterable[TraceRow]) -> None:
+    """Store what has changed in rows."""
+    names = ("number", *_CHANGED)
+    values = [{f"new_{name}": getattr(row, name) for name in names} for row in rows]
+    if values:
+        connection.execute(_update(), values)
+
+
+def complete_rows(connection: Connection, numbers: Iterable[int]) -> None:
+    """Mark traces complete."""
+    values = [{"new_number": number} for number in sorted(numbers)]
+    if values:
+        connection.execute(_complete(), values)
+
+
+def record_rows(
+    connection: Connection, rows: Mapping[str, TraceRow], recorded: Mapping[str, RecordedTrace], now: float
+) -> None:
+    """Store what an application recorded itself, as complete traces."""
+    values = [
+        {
+            "new_number": row.number, "new_last": now, "new_body": recorded[trace].body,
+            "new_size": len(recorded[trace].body), "new_service": recorded[trace].service,
+            "new_late": row.version > 0,
+        }
+        for trace, row in rows.items()
+    ]  # fmt: skip
+    if values:
+        connection.execute(_record(), values)
+
+
+def insert_jobs(connection: Connection, jobs: Sequence[Mapping[str, Any]]) -> None:
+    """Store jobs."""
+    if jobs:
+        statement = insert_into(connection.dialect.name, schema.live_jobs).on_conflict_do_nothing()
+        connection.execute(statement, jobs)
+
+
+@cache
+def _update() -> Update:
+    return _changing(*_CHANGED)
+
+
+@cache
+def _complete() -> Update:
+    return _changing().values(state="complete", version=schema.live_traces.c.version + 1)
+
+
+@cache
+def _record() -> Update:
+    return _changing("last", "body", "size", "service", "late").values(
+        state="complete", version=schema.live_traces.c.version + 1, root=True
+    )
+
+
+def _changing(*names: str) -> Update:
+    """A statement that sets columns of the trace with a number to parameters ``new_…``."""
+    table = schema.live_traces
+    statement = update(table).where(table.c.number == bindparam("new_number"))
+    return statement.values({name: bindparam(f"new_{name}") for name in names}) if names else statement

@@ -1,0 +1,305 @@
+"""Stores received spans, marks traces complete, and reads traces again.
+
+**Durability.** What :meth:`LiveTraces.add` and :meth:`LiveTraces.record` return from is on the disk. On
+SQLite they commit with ``synchronous=FULL``, which syncs the write-ahead log at each commit; with ``NORMAL``,
+the setting of all other writes, a power cut may take the last commits back
+(https://www.sqlite.org/pragma.html#pragma_synchronous). On PostgreSQL they commit with
+``synchronous_commit=on``. Either survives a killed process and a power cut, if the disk keeps what it syncs.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, func, select
+
+from trivium.store import schema
+from trivium.store.connection import check_file_exists, explain_errors
+from trivium.store.live_counts import Counts, add_counts
+from trivium.store.live_records import (
+    Accepted,
+    Batch,
+    Choice,
+    CompleteTrace,
+    Decide,
+    ReceivedSpan,
+    RecordedTrace,
+    TraceBounds,
+)
+from trivium.store.live_rows import (
+    TraceRow,
+    complete_rows,
+    insert_jobs,
+    insert_resources,
+    known_keys,
+    locked_rows,
+    record_rows,
+    update_rows,
+)
+from trivium.store.live_spans import assembled
+from trivium.store.records import insert_many
+from trivium.store.store import Store
+from trivium.traces.trace import Trace
+
+TOO_MANY_SPANS = "too_many_spans"
+TRACE_TOO_LARGE = "trace_too_large"
+"""Reasons for which the store refuses a span."""
+
+
+class LiveTraces:
+    """The traces of production traffic.
+
+    Several processes may use one store; on PostgreSQL they complete different traces at the same time.
+
+    Args:
+        store: The store.
+        bounds: When a trace is complete, and how large it may be.
+    """
+
+    def __init__(self, store: Store, bounds: TraceBounds | None = None) -> None:
+        self._store = store
+        self._engine = store.engine
+        self.bounds = bounds or TraceBounds()
+
+    def add(self, batch: Batch, now: float) -> Accepted:
+        """Store the spans of one request (see :meth:`add_all`)."""
+        return self.add_all([batch], now)[0]
+
+    def add_all(
+        self, batches: Sequence[Batch], now: float, *, counts: Counts | None = None
+    ) -> list[Accepted]:
+        """Store the spans of several requests in one transaction, which is on the disk on return.
+
+        Args:
+            batches: The spans of each request.
+            now: Unix time at which they were received; the spans' own times are not used.
+            counts: Further counts to add.
+
+        Returns:
+            What became of each request's spans, in order.
+
+        Raises:
+            StoreError: If they cannot be stored; then none is.
+        """
+        with self._durable() as connection:
+            accepted = self._add(connection, batches, now)
+            add_counts(connection, _counted(accepted) + (counts or Counter()), now)
+        return accepted
+
+    def _add(self, connection: Connection, batches: Sequence[Batch], now: float) -> list[Accepted]:
+        received: dict[str, list[tuple[int, ReceivedSpan]]] = defaultdict(list)
+        for index, batch in enumerate(batches):
+            for span in batch.spans:
+                received[span.trace].append((index, span))
+        rows = locked_rows(connection, sorted(received), now)
+        known_keys(connection, rows, received)
+        new, again = [0] * len(batches), [0] * len(batches)
+        refused = [Counter(batch.refused) for batch in batches]
+        inserted, changed, used = [], [], set()
+        for trace, spans in received.items():
+            row = rows[trace]
+            before = row.spans
+            for index, span in spans:
+                reason = self._refusal(row, span)
+                if (span.span, span.digest) in row.known:
+                    again[index] += 1
+                elif reason is not None:
+                    refused[index][reason] += 1
+                else:
+                    new[index] += 1
+                    row.add(span)
+                    used.add(span.resource)
+                    inserted.append(_span_values(row.number, span, now))
+            if row.spans > before:
+                row.touch(now, self.bounds)
+                changed.append(row)
+        insert_resources(connection, batches, used)
+        insert_many(connection, schema.live_spans, inserted)
+        update_rows(connection, changed)
+        return [Accepted(new=n, again=a, refused=r) for n, a, r in zip(new, again, refused, strict=True)]
+
+    def _refusal(self, row: TraceRow, span: ReceivedSpan) -> str | None:
+        if row.spans >= self.bounds.max_spans:
+            return TOO_MANY_SPANS
+        return TRACE_TOO_LARGE if row.size + len(span.body) > self.bounds.max_bytes else None
+
+    # Completion
+
+    def complete(self, now: float, decide: Decide, *, limit: int = 100) -> int:
+        """Mark traces that are due complete, and store the jobs of those that are sampled with that.
+
+        Args:
+            now: Unix time.
+            decide: Called with each trace. SQLite is not locked meanwhile; if a span comes, the trace is
+                left open.
+            limit: Most traces that are looked at.
+
+        Returns:
+            Number of traces that were due; there may be more if it is ``limit``.
+
+        Raises:
+            StoreError: If the store fails; then no trace is marked.
+        """
+        table = schema.live_traces
+        query = (
+            select(table)
+            .where(table.c.state == "open", table.c.due <= now)
+            .order_by(table.c.due)
+            .limit(limit)
+            .with_for_update(skip_locked=True)
+        )
+        with explain_errors(self._engine), self._engine.connect() as connection:
+            due = connection.execute(query).mappings().all()
+            if not due:
+                return 0
+            decided = [(row, decide(_complete_trace(connection, row))) for row in due]
+            _begin_writing(connection)
+            unchanged = self._unchanged(connection, due)
+            jobs, counts = [], Counts()
+            for row, choices in decided:
+                if row["number"] in unchanged:
+                    jobs += _jobs(row["trace"], row["version"] + 1, choices, now, counts)
+            complete_rows(connection, unchanged)
+            insert_jobs(connection, jobs)
+            add_counts(connection, counts, now)
+            connection.commit()
+        return len(due)
+
+    @staticmethod
+    def _unchanged(connection: Connection, due: Sequence[Any]) -> set[int]:
+        """Numbers of the traces that are as they were read."""
+        table = schema.live_traces
+        query = select(table.c.number, table.c.version, table.c.spans).where(
+            table.c.number.in_([row["number"] for row in due]), table.c.state == "open"
+        )
+        as_read = {(row["number"], row["version"], row["spans"]) for row in due}
+        return {row.number for row in connection.execute(query) if tuple(row) in as_read}
+
+    def record(self, recorded: Sequence[RecordedTrace], now: float, *, counts: Counts | None = None) -> None:
+        """Store complete traces that an application recorded itself, and their jobs, in one transaction.
+
+        A trace that is stored already gets a new version.
+
+        Args:
+            recorded: The traces.
+            now: Unix time.
+            counts: Further counts to add.
+
+        Raises:
+            StoreError: If they cannot be stored; then none is.
+        """
+        latest = {each.trace_id: each for each in recorded}
+        with self._durable() as connection:
+            rows = locked_rows(connection, sorted(latest), now)
+            jobs, counted = [], Counts(counts or {})
+            for trace, each in latest.items():
+                jobs += _jobs(trace, rows[trace].version + 1, each.choices, now, counted)
+            record_rows(connection, rows, latest, now)
+            insert_jobs(connection, jobs)
+            add_counts(connection, counted, now)
+
+    # Reading
+
+    def trace(self, trace_id: str) -> Trace | None:
+        """The trace of the spans received so far; None if the store holds none with this id."""
+        found = self.found(trace_id)
+        return None if found is None else found.read()
+
+    def found(self, trace_id: str) -> CompleteTrace | None:
+        """A trace with when it was received; None if the store holds none with this id."""
+        table = schema.live_traces
+        with explain_errors(self._engine), self._engine.connect() as connection:
+            query = select(table).where(table.c.trace == trace_id)
+            row = connection.execute(query).mappings().one_or_none()
+            if row is None:
+                return None
+            trace = assembled(connection, row["number"], trace_id)
+        return _found(row, row["version"], lambda: trace)
+
+    def open_traces(self) -> tuple[int, float | None]:
+        """Number of traces that are not complete, and the Unix time at which the first of them is due."""
+        table = schema.live_traces
+        query = select(func.count(), func.min(table.c.due)).where(table.c.state == "open")
+        with explain_errors(self._engine), self._engine.connect() as connection:
+            number, due = connection.execute(query).one()
+        return number, due
+
+    @contextmanager
+    def _durable(self) -> Iterator[Connection]:
+        """A transaction that is on the disk when the block has ended."""
+        with explain_errors(self._engine), self._engine.connect() as connection:
+            sqlite = connection.dialect.name == "sqlite"
+            if sqlite:
+                connection.exec_driver_sql("PRAGMA synchronous=FULL")
+            try:
+                _begin_writing(connection)
+                if not sqlite:
+                    connection.exec_driver_sql("SET LOCAL synchronous_commit TO on")
+                yield connection
+                connection.commit()
+            finally:
+                if sqlite:
+                    connection.rollback()  # of what failed: the setting cannot change in a transaction
+                    connection.exec_driver_sql("PRAGMA synchronous=NORMAL")
+        check_file_exists(self._engine)
+
+
+def _begin_writing(connection: Connection) -> None:
+    if connection.dialect.name == "sqlite":
+        # A transaction that begins by reading cannot write once another has written.
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _counted(accepted: Sequence[Accepted]) -> Counts:
+    counts = Counts()
+    for each in accepted:
+        counts["", "received", ""] += each.new
+        counts["", "again", ""] += each.again
+        for reason, number in each.refused.items():
+            counts["", "refused", reason] += number
+    return counts
+
+
+def _span_values(number: int, span: ReceivedSpan, now: float) -> dict[str, Any]:
+    return {
+        "number": number, "span": span.span, "digest": span.digest, "resource": span.resource,
+        "received": now, "body": span.body,
+    }  # fmt: skip
+
+
+def _complete_trace(connection: Connection, row: RowMapping) -> CompleteTrace:
+    return _found(row, row["version"] + 1, lambda: assembled(connection, row["number"], row["trace"]))
+
+
+def _found(row: RowMapping, version: int, read: Any) -> CompleteTrace:
+    return CompleteTrace(
+        trace_id=row["trace"],
+        version=version,
+        first=row["first"],
+        last=row["last"],
+        late=row["late"],
+        service=row["service"],
+        body=row["body"],
+        read=read,
+    )
+
+
+def _jobs(
+    trace: str, version: int, choices: Iterable[Choice], now: float, counts: Counts
+) -> list[dict[str, Any]]:
+    """The rows of the jobs of a trace; counts what each monitor does."""
+    jobs = []
+    for choice in choices:
+        counts[choice.monitor, "complete", ""] += 1
+        if not choice.sampled:
+            counts[choice.monitor, "unsampled", ""] += 1
+            continue
+        counts[choice.monitor, "sampled", choice.rule] += 1
+        job = {
+            "monitor": choice.monitor, "trace": trace, "version": version, "rule": choice.rule,
+            "probability": choice.probability, "state": "waiting", "created": now, "due": now, "owner": None,
+            "tries": 0, "reason": None,
+        }  # fmt: skip
+        jobs.append(job)
+    return jobs

@@ -1,0 +1,354 @@
+"""Tests stored traffic: spans in any order and number, completion, jobs, and what is on the disk."""
+
+import os
+import sqlite3
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from sqlalchemy import func, select
+
+from tests.otlp_requests import BEGAN, SECOND, agent_trace, body, span
+from trivium.errors import StoreError, StoreLost
+from trivium.monitor.otlp import IntakeLimits, batch_of
+from trivium.store import schema, sqlite
+from trivium.store.live_counts import counts_of
+from trivium.store.live_records import Choice, RecordedTrace, TraceBounds
+from trivium.store.live_traces import LiveTraces
+from trivium.store.store import Store
+from trivium.traces.opentelemetry.assemble import traces_of
+from trivium.traces.readers.otlp.protobuf import spans_of_protobuf
+
+NOW = 1_800_000_000.0
+HOUR = 3600.0
+TRACE = bytes(range(16))
+
+
+def batch(spans, **resource):
+    return batch_of(body(spans, **resource), "protobuf", IntakeLimits())
+
+
+def always(_trace):
+    return [Choice(monitor="m", sampled=True, probability=0.25, rule="errors")]
+
+
+def never(_trace):
+    return [Choice(monitor="m", sampled=False, probability=0.25)]
+
+
+def jobs(store):
+    table = schema.live_jobs
+    query = select(table.c.trace, table.c.version, table.c.probability, table.c.rule, table.c.state)
+    with store.engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(query.order_by(table.c.number))]
+
+
+def number_of_spans(store):
+    with store.engine.connect() as connection:
+        return connection.execute(select(func.count()).select_from(schema.live_spans)).scalar()
+
+
+def test_a_trace_is_read_as_a_file_of_its_spans_would_be(any_url):
+    spans = agent_trace(TRACE, tools=5)
+    (expected,) = traces_of(spans_of_protobuf(body(spans, service="shop"), source="f"))
+    with Store(any_url) as store:
+        traces = LiveTraces(store)
+        for index, one in enumerate(reversed(spans)):  # the root comes last
+            assert traces.add(batch([one], service="shop"), NOW + index).new == 1
+        found = traces.trace(TRACE.hex())
+        assert found is not None
+        assert found.spans == expected.spans
+        assert found.metadata == expected.metadata | {"service": "shop", "conversation_id": "chat 7"}
+        assert traces.trace("0" * 32) is None
+
+
+def test_the_service_its_version_and_tags_are_in_the_metadata(any_url):
+    root = span(TRACE, id=b"rootroot", **{"trivium.tags": ["vip", "eu"], "tag.tags": "eu, beta"})
+    child = span(TRACE, parent=b"rootroot")
+    with Store(any_url) as store:
+        traces = LiveTraces(store)
+        traces.add(batch([child], service="tools", version="9"), NOW)
+        traces.add(batch([root], service="shop", version="1.2", environment="prod"), NOW)
+        metadata = traces.trace(TRACE.hex()).metadata
+        assert (metadata["service"], metadata["version"], metadata["environment"]) == ("shop", "1.2", "prod")
+        assert metadata["tags"] == ["vip", "eu", "beta"]
+        assert traces.found(TRACE.hex()).service == "shop"  # the root's, which came later
+
+
+def test_what_is_sent_again_is_stored_once(any_url):
+    first, second = batch(agent_trace(tools=3)), batch(agent_trace(tools=1))
+    with Store(any_url) as store:
+        traces = LiveTraces(store)
+        accepted = traces.add_all([first, second, first], NOW)
+        assert [(each.new, each.again) for each in accepted] == [(4, 0), (2, 0), (0, 4)]
+        assert (traces.add(first, NOW + 1).again, number_of_spans(store)) == (4, 6)
+        assert counts_of(store)["", "received", ""] == 6
+        assert counts_of(store)["", "again", ""] == 8
+
+
+def test_a_span_that_is_sent_longer_is_kept_beside_the_shorter_one_and_read_once(any_url):
+    started = span(TRACE, id=b"spanspan")
+    started.end_time_unix_nano = 0
+    ended = span(TRACE, id=b"spanspan")
+    with Store(any_url) as store:
+        traces = LiveTraces(store)
+        traces.add(batch([started]), NOW)
+        assert traces.add(batch([ended]), NOW + 1).new == 1
+        (only,) = traces.trace(TRACE.hex()).spans
+        assert only.end == 2.0
+
+
+def test_a_trace_is_complete_once_its_root_has_ended_and_nothing_came_for_a_while(any_url):
+    root, *others = agent_trace(TRACE)
+    with Store(any_url) as store:
+        traces = LiveTraces(store, TraceBounds(quiet=30, longest=7200))
+        traces.add(batch(others), NOW)
+        assert traces.open_traces() == (1, NOW + 7200)
+        assert traces.complete(NOW + 3600, always) == 0
+        traces.add(batch([root]), NOW + 3600)
+        assert traces.open_traces() == (1, NOW + 3630)
+        assert traces.complete(NOW + 3629, always) == 0
+        assert traces.complete(NOW + 3630, always) == 1
+        assert jobs(store) == [(TRACE.hex(), 1, 0.25, "errors", "waiting")]
+        assert traces.complete(NOW + 9999, always) == 0
+
+
+def test_a_trace_whose_root_never_comes_is_complete_at_the_longest_time(any_url):
+    with Store(any_url) as store:
+        traces = LiveTraces(store, TraceBounds(quiet=30, longest=600))
+        traces.add(batch([span(TRACE, parent=b"faraway!")]), NOW)
+        traces.add(batch([span(TRACE, parent=b"faraway!")]), NOW + 500)
+        assert traces.complete(NOW + 599, always) == 0
+        assert traces.complete(NOW + 600, always) == 1
+
+
+def test_the_clocks_of_the_senders_do_not_matter(any_url):
+    early = span(TRACE, start=BEGAN - 3600 * SECOND)
+    late = span(b"z" * 16, start=BEGAN + 10**6 * 3600 * SECOND)
+    with Store(any_url) as store:
+        traces = LiveTraces(store, TraceBounds(quiet=30))
+        traces.add(batch([early, late]), NOW)
+        assert traces.complete(NOW + 29, always) == 0
+        assert traces.complete(NOW + 30, always) == 2
+
+
+def test_a_late_span_makes_a_new_version_that_is_scored_once_more(any_url):
+    seen = []
+
+    def decide(trace):
+        seen.append((trace.version, trace.late, len(trace.read().spans)))
+        return always(trace)
+
+    root, *others = agent_trace(TRACE)
+    with Store(any_url) as store:
+        traces = LiveTraces(store, TraceBounds(quiet=30))
+        traces.add(batch([root]), NOW)
+        assert traces.complete(NOW + 30, decide) == 1
+        traces.add(batch(others), NOW + 5 * HOUR)
+        assert traces.complete(NOW + 5 * HOUR + 29, decide) == 0
+        assert traces.complete(NOW + 5 * HOUR + 30, decide) == 1
+        assert seen == [(1, False, 1), (2, True, 3)]
+        assert [job[:2] for job in jobs(store)] == [(TRACE.hex(), 1), (TRACE.hex(), 2)]
+        traces.add(batch([root]), NOW + 6 * HOUR)  # sent again: nothing new
+        assert traces.complete(NOW + 9 * HOUR, decide) == 0
+
+
+def test_a_trace_that_goes_on_without_its_root_is_not_scored_for_each_span(any_url):
+    with Store(any_url) as store:
+        traces = LiveTraces(store, TraceBounds(quiet=30, longest=3600))
+        for minute in range(0, 240, 5):
+            now = NOW + 60 * minute
+            traces.add(batch([span(TRACE, parent=b"faraway!")]), now)
+            traces.complete(now, always)
+        assert len(jobs(store)) == 3
+
+
+def test_a_trace_with_the_most_spans_is_complete_and_further_ones_are_refused(any_url):
+    spans = agent_trace(TRACE, tools=6)
+    with Store(any_url) as store:
+        traces = LiveTraces(store, TraceBounds(max_spans=5))
+        accepted = traces.add(batch(spans[1:]), NOW)
+        assert (accepted.new, accepted.refused) == (5, {"too_many_spans": 1})
+        assert traces.complete(NOW, always) == 1
+        accepted = traces.add(batch(spans), NOW + 1)
+        assert (accepted.new, accepted.again, accepted.refused) == (0, 5, {"too_many_spans": 2})
+        assert traces.complete(NOW + 9999, always) == 0
+        assert counts_of(store)["", "refused", "too_many_spans"] == 3
+
+
+def test_a_trace_has_a_largest_size(any_url):
+    spans = [span(TRACE, text="x" * 1000) for _ in range(5)]
+    with Store(any_url) as store:
+        traces = LiveTraces(store, TraceBounds(max_bytes=3500))
+        accepted = traces.add(batch(spans), NOW)
+        assert (accepted.new, accepted.refused) == (3, {"trace_too_large": 2})
+
+
+def test_what_the_monitors_decide_is_counted(any_url):
+    with Store(any_url) as store:
+        traces = LiveTraces(store)
+        traces.add_all([batch(agent_trace()) for _ in range(3)], NOW)
+        assert traces.complete(NOW + 30, always, limit=1) == 1
+        assert traces.complete(NOW + 30, never) == 2
+        counts = counts_of(store, since=NOW)
+        assert counts["m", "complete", ""] == 3
+        assert counts["m", "unsampled", ""] == 2
+        assert counts["m", "sampled", "errors"] == 1
+        assert counts_of(store, since=NOW + 2 * HOUR) == {}
+
+
+def test_a_span_that_comes_while_a_trace_is_read_keeps_it_open(any_url):
+    spans = agent_trace(TRACE)
+    with Store(any_url) as store:
+        traces = LiveTraces(store, TraceBounds(quiet=30))
+        traces.add(batch(spans[:1]), NOW)
+        coming = Thread(target=lambda: LiveTraces(store).add(batch(spans[1:]), NOW + 30))
+
+        def decide(trace):
+            coming.start()
+            if store.engine.dialect.name == "sqlite":  # on PostgreSQL it waits for the trace's row
+                coming.join()
+            return always(trace)
+
+        assert traces.complete(NOW + 30, decide) == 1
+        coming.join()
+        on_sqlite = store.engine.dialect.name == "sqlite"
+        assert len(jobs(store)) == (0 if on_sqlite else 1)
+        assert traces.complete(NOW + 60, always) == 1
+        assert [job[1] for job in jobs(store)] == ([1] if on_sqlite else [1, 2])
+
+
+def test_two_servers_complete_each_trace_once(any_url):
+    with Store(any_url) as store:
+        LiveTraces(store).add_all([batch(agent_trace()) for _ in range(60)], NOW)
+
+        def serve():
+            with Store(any_url) as own:
+                traces = LiveTraces(own)
+                while traces.open_traces()[0]:
+                    traces.complete(NOW + 30, always, limit=5)
+
+        servers = [Thread(target=serve) for _ in range(3)]
+        for server in servers:
+            server.start()
+        for server in servers:
+            server.join()
+        assert len(jobs(store)) == 60
+        assert counts_of(store)["m", "complete", ""] == 60
+
+
+def test_several_processes_add_to_the_same_traces(any_url):
+    names = [os.urandom(16) for _ in range(20)]
+    with Store(any_url) as store:
+
+        def serve(order):
+            with Store(any_url) as own:
+                traces = LiveTraces(own)
+                for name in order:
+                    traces.add(batch([span(name), span(names[0])]), NOW)
+
+        servers = [
+            Thread(target=serve, args=[order]) for order in (names, names[::-1], names[7:] + names[:7])
+        ]
+        for server in servers:
+            server.start()
+        for server in servers:
+            server.join()
+        assert number_of_spans(store) == 120
+        assert LiveTraces(store).open_traces()[0] == 20
+
+
+def test_what_an_application_records_is_complete_at_once(any_url):
+    with Store(any_url) as store:
+        traces = LiveTraces(store)
+        mine = RecordedTrace(trace_id="t1", body=b'{"a": 1}', service="shop", choices=always(None))
+        traces.record([mine], NOW)
+        found = traces.found("t1")
+        assert (found.body, found.version, found.late, found.service) == (b'{"a": 1}', 1, False, "shop")
+        assert traces.open_traces() == (0, None)
+        assert jobs(store) == [("t1", 1, 0.25, "errors", "waiting")]
+        traces.record([RecordedTrace(trace_id="t1", body=b"{}", choices=never(None))], NOW + 1)
+        assert (traces.found("t1").version, traces.found("t1").late, len(jobs(store))) == (2, True, 1)
+
+
+def test_commits_are_synced_to_the_disk_and_other_writes_are_as_before(url):
+    with Store(url) as store:
+        traces, seen = LiveTraces(store), []
+        with traces._durable() as connection:
+            seen.append(connection.exec_driver_sql("PRAGMA synchronous").scalar())
+        with store.engine.connect() as connection:
+            seen.append(connection.exec_driver_sql("PRAGMA synchronous").scalar())
+        assert seen == [2, 1]  # FULL, NORMAL
+
+
+def test_nothing_is_stored_of_what_fails(any_url):
+    with Store(any_url) as store:
+        traces = LiveTraces(store)
+        good = batch(agent_trace())
+        with store.engine.begin() as connection:
+            connection.exec_driver_sql("ALTER TABLE live_counts RENAME TO elsewhere")
+        with pytest.raises(StoreError):
+            traces.add(good, NOW)
+        with store.engine.begin() as connection:
+            connection.exec_driver_sql("ALTER TABLE elsewhere RENAME TO live_counts")
+        assert (number_of_spans(store), traces.open_traces()) == (0, (0, None))
+        assert traces.add(good, NOW).new == 3
+
+
+def test_a_locked_store_is_a_store_error_and_later_it_goes_on(url, monkeypatch):
+    monkeypatch.setattr(sqlite, "BUSY_MS", 50)
+    with Store(url) as store:
+        traces = LiveTraces(store)
+        other = sqlite3.connect(store.engine.url.database, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="locked"):
+            traces.add(batch(agent_trace()), NOW)
+        other.execute("ROLLBACK")
+        other.close()
+        assert traces.add(batch(agent_trace()), NOW).new == 3
+
+
+def test_a_full_disk_is_a_store_error_and_later_it_goes_on(url):
+    with Store(url) as store:
+        traces = LiveTraces(store)
+        with store.engine.connect() as connection:  # the pool hands the same connection out again
+            pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
+            connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+        large = batch([span(TRACE, text="x" * 100_000) for _ in range(20)])
+        with pytest.raises(StoreError, match="full"):
+            traces.add(large, NOW)
+        assert number_of_spans(store) == 0
+        with store.engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA max_page_count = 1000000")
+        assert traces.add(large, NOW).new == 20
+
+
+def test_a_deleted_file_is_not_acknowledged(url):
+    with Store(url) as store:
+        traces = LiveTraces(store)
+        traces.add(batch(agent_trace()), NOW)
+        Path(store.engine.url.database).unlink()
+        with pytest.raises(StoreLost):
+            traces.add(batch(agent_trace()), NOW)
+
+
+def test_many_open_traces_do_not_slow_the_look_for_due_ones(url):
+    with Store(url) as store:
+        with store.engine.connect() as connection:
+            plan = connection.exec_driver_sql(
+                "EXPLAIN QUERY PLAN SELECT * FROM live_traces "
+                "WHERE state = 'open' AND due <= 5 ORDER BY due LIMIT 9"
+            ).all()
+        assert [row[3] for row in plan] == [
+            "SEARCH live_traces USING INDEX ix_live_traces_due (state=? AND due<?)"
+        ]
+
+
+def test_resources_are_stored_once(any_url):
+    with Store(any_url) as store:
+        traces = LiveTraces(store)
+        for _ in range(3):
+            traces.add(batch(agent_trace(), service="shop"), NOW)
+        with store.engine.connect() as connection:
+            rows = connection.execute(select(func.count()).select_from(schema.live_resources)).scalar()
+        assert rows == 2  # the resource and the scope
