@@ -70,12 +70,18 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         sampled: Whether it does.
         probability: The probability with which it does, in (0, 1].
         rule: The rule that the probability comes from; empty for the sample rate.
+        weight: The smallest probability of the rules divided by this one, in (0, 1]: the weight of the sample
+            in a betting sequence.
+        unscaled: How many interactions such a sample stands for only because the samples of an hour are
+            limited.
     """
 
     monitor: str
     sampled: bool
     probability: float
     rule: str = ""
+    weight: float = 1.0
+    unscaled: int = 1
 
 
 class CompleteTrace(msgspec.Struct, frozen=True, kw_only=True):

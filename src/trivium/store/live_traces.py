@@ -296,10 +296,11 @@ def _jobs(
             counts[choice.monitor, "unsampled", ""] += 1
             continue
         counts[choice.monitor, "sampled", choice.rule] += 1
+        counts[choice.monitor, "unscaled", ""] += choice.unscaled
         job = {
             "monitor": choice.monitor, "trace": trace, "version": version, "rule": choice.rule,
-            "probability": choice.probability, "state": "waiting", "created": now, "due": now, "owner": None,
-            "tries": 0, "reason": None,
+            "probability": choice.probability, "weight": choice.weight, "state": "waiting", "created": now,
+            "due": now, "owner": None, "tries": 0, "reason": None,
         }  # fmt: skip
         jobs.append(job)
     return jobs

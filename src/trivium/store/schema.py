@@ -179,6 +179,7 @@ live_jobs = Table(
     Column("trace", String(64), nullable=False),
     Column("version", Integer, nullable=False),
     Column("probability", Double, nullable=False),
+    Column("weight", Double, nullable=False),  # smallest probability of the rules / probability
     Column("rule", Text, nullable=False),
     Column("state", String(12), nullable=False),  # waiting, scoring, done, dropped, failed
     Column("created", Double, nullable=False),
@@ -202,6 +203,7 @@ live_samples = Table(
     Column("time", Double, nullable=False),  # when the interaction began
     Column("scored", Double, nullable=False),
     Column("probability", Double, nullable=False),
+    Column("weight", Double, nullable=False),  # smallest probability of the rules / probability
     Column("rule", Text, nullable=False),
     Column("score", Double),  # its composite
     Column("passed", Boolean),

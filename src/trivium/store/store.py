@@ -167,9 +167,14 @@ class Store:
         """Return the finished runs of people's outputs on the suite with this digest, newest first."""
         return self._runs(kind="human", suite=suite, state="done")
 
+    def live_runs(self, monitor: str) -> list[RunRecord]:
+        """Return a monitor's runs, one a day, newest first."""
+        return self._runs(kind="live", suite_name=monitor)
+
     def _runs(
         self,
         *,
+        suite_name: str | None = None,
         prefix: str | None = None,
         kind: str | None = None,
         suite: str | None = None,
@@ -179,7 +184,8 @@ class Store:
         query = select(tables.runs).order_by(tables.runs.c.number.desc()).limit(limit)
         if prefix is not None:
             query = query.where(tables.runs.c.id.startswith(prefix, autoescape=True))
-        for column, wanted in (("kind", kind), ("suite", suite), ("state", state)):
+        wanted_values = {"kind": kind, "suite": suite, "state": state, "suite_name": suite_name}
+        for column, wanted in wanted_values.items():
             if wanted is not None:
                 query = query.where(tables.runs.c[column] == wanted)
         with explain_errors(self.engine), self.engine.connect() as connection:

@@ -1,7 +1,8 @@
 """Attaches budget, cache and ledger to the judges of a run, and sums up what they cost."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
+from typing import Any
 
 from trivium.metrics.judge.budget.ledger import Entry, Spending
 from trivium.metrics.metric import Metric
@@ -16,48 +17,60 @@ _ROUNDING_USD = 1e-9
 """A smaller difference between reserved and recorded spending is due to rounding."""
 
 
-@asynccontextmanager
-async def judges_attached(run: RunRecord, store: Store, metrics: Sequence[Metric]) -> AsyncIterator[None]:
-    """Attach a run's budget, cache and ledger to its judges; close them all at the end.
+class AttachedJudges:
+    """The budget, cache and ledger of a run, attached to the judges of its metrics until :meth:`close`.
 
     Args:
         run: The run, owned by this process.
         store: The store that holds the run.
-        metrics: The metrics of the run.
+        metrics: The metrics of the run; nothing is attached if none of them is judged.
 
     Raises:
         StoreError: If responses or spending cannot be written.
     """
-    if not any(metric.tier == "judge" for metric in metrics):
-        yield
-        return
-    from trivium.metrics.judge.budget.budget import run_budget
-    from trivium.metrics.judge.metrics import executor_of
-    from trivium.store.judge_cache import StoredResponseCache
-    from trivium.store.judge_ledger import StoredLedger
 
-    executor = executor_of(metrics)
-    if executor is None:
-        yield
-        return
-    settings = executor.settings
-    cache = StoredResponseCache(store, run, shared=settings.cache, max_mb=settings.cache_mb)
-    ledger = StoredLedger(store, run)
-    budget = run_budget(settings, ledger=ledger)
-    executor.configure(cache=cache, budget=budget)
+    def __init__(self, run: RunRecord, store: Store, metrics: Sequence[Metric]) -> None:
+        self._closing = ExitStack()
+        self._cache: Any = None
+        if not any(metric.tier == "judge" for metric in metrics):
+            return
+        from trivium.metrics.judge.budget.budget import run_budget
+        from trivium.metrics.judge.metrics import executor_of
+        from trivium.store.judge_cache import StoredResponseCache
+        from trivium.store.judge_ledger import StoredLedger
 
-    def close() -> None:
-        # The executor first: the rest of the reserved budget is known only when no request is in flight.
-        executor.close()
-        cache.close()
-        budget.close()
-        ledger.close()
+        executor = executor_of(metrics)
+        if executor is None:
+            return
+        settings = executor.settings
+        self._cache = StoredResponseCache(store, run, shared=settings.cache, max_mb=settings.cache_mb)
+        ledger = StoredLedger(store, run)
+        budget = run_budget(settings, ledger=ledger)
+        executor.configure(cache=self._cache, budget=budget)
+        # The executor is closed first: the rest of the reserved budget is known only when no request is in
+        # flight.
+        for each in (ledger, budget, self._cache, executor):
+            self._closing.callback(each.close)
 
+    def allow_eviction(self) -> None:
+        """Let the cache evict at the end what was used least recently."""
+        if self._cache is not None:
+            self._cache.allow_eviction()
+
+    def close(self) -> None:
+        """Close everything; blocks until it is in the store."""
+        self._closing.close()
+
+
+@asynccontextmanager
+async def judges_attached(run: RunRecord, store: Store, metrics: Sequence[Metric]) -> AsyncIterator[None]:
+    """Attach a run's budget, cache and ledger to its judges, in an event loop (:class:`AttachedJudges`)."""
+    judges = AttachedJudges(run, store, metrics)
     try:
         yield
-        cache.allow_eviction()
+        judges.allow_eviction()
     finally:
-        await in_worker_thread(close)
+        await in_worker_thread(judges.close)
 
 
 def judge_costs_of_run(store: Store, run: RunRecord, settings: Settings) -> JudgeCosts | None:

@@ -1,0 +1,224 @@
+"""One interaction with an agent in production: what was asked, what came back, and what it did."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from trivium.agents.attempt import Attempt
+from trivium.agents.recorded.record import attempt_of
+from trivium.agents.recorded.traces import attempt_of_trace
+from trivium.errors import TraceError
+from trivium.json_values import encode, plain
+from trivium.store.live_records import CompleteTrace
+from trivium.suites.case import Case
+from trivium.traces.native import native_trace
+from trivium.traces.opentelemetry.deployment import CONVERSATION, SERVICE, VERSION
+from trivium.traces.outcome import completed, input_of, output_of, started, tags_of, thread_of, wall_seconds
+from trivium.traces.trace import Trace
+
+FACETS = ("agent", "tool", "tag", "model", "version", "service")
+"""What figures can be computed by."""
+
+MOST_VALUES = 50
+"""Values of one facet that are kept of an interaction; a trace may name thousands of tools."""
+
+LONGEST_VALUE = 200
+"""Characters of a facet's value."""
+
+
+class Recorded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an application recorded itself: the body of a stored trace, as JSON.
+
+    Attributes:
+        time: Unix time at which the interaction began.
+        input: What was asked, any JSON value.
+        output: What came back, any JSON value.
+        error: Why the agent failed; None if it did not.
+        seconds: How long it took.
+        trace: What the agent did.
+        tags: Its tags.
+        version: Version of the application.
+        service: Name of the service.
+        session: The session that it belongs to.
+        metadata: Further data.
+    """
+
+    time: float
+    input: Any = None
+    output: Any = None
+    error: str | None = None
+    seconds: float | None = None
+    trace: Trace | None = None
+    tags: tuple[str, ...] = ()
+    version: str | None = None
+    service: str | None = None
+    session: str | None = None
+    metadata: dict[str, Any] = {}
+
+
+class Interaction(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """An interaction that is complete.
+
+    Attributes:
+        trace_id: Id of its trace.
+        time: Unix time at which it began: when its first span was received, if it comes as spans.
+        input: What was asked, any JSON value.
+        output: What came back, any JSON value.
+        error: Why the agent failed; None if it did not, or if only its trace says so.
+        seconds: How long it took.
+        trace: What the agent did; None if nothing is recorded.
+        tags: Its tags.
+        version: Version of the application.
+        service: Name of the service.
+        session: The session that it belongs to; interactions of one session are not independent.
+        metadata: Further data.
+    """
+
+    trace_id: str
+    time: float
+    input: Any = None
+    output: Any = None
+    error: str | None = None
+    seconds: float | None = None
+    trace: Trace | None = None
+    tags: tuple[str, ...] = ()
+    version: str | None = None
+    service: str | None = None
+    session: str | None = None
+    metadata: dict[str, Any] = {}
+
+    @cached_property
+    def failed(self) -> bool:
+        """Whether it failed: by its error, or because an outermost span of its trace ended with one."""
+        return self.error is not None or (self.trace is not None and completed(self.trace) is False)
+
+    @cached_property
+    def facets(self) -> Mapping[str, tuple[str, ...]]:
+        """Its values of each of ``FACETS``."""
+        spans = self.trace.spans if self.trace is not None else ()
+        return {
+            "agent": _values(self.trace.agents if self.trace is not None else ()),
+            "tool": _values(span.name for span in spans if span.kind == "tool"),
+            "tag": _values(self.tags),
+            "model": _values(span.name for span in spans if span.kind == "llm"),
+            "version": _values([self.version]),
+            "service": _values([self.service]),
+        }
+
+    @property
+    def case(self) -> Case:
+        """The interaction as a case, about which nothing is known but the input."""
+        return Case(
+            id=self.trace_id,
+            input="" if self.input is None else self.input,
+            tags=self.tags,
+            group=self.session,
+            metadata=_without_none({**self.metadata, "version": self.version, "service": self.service}),
+        )
+
+    def attempt(self, *, limit: int) -> Attempt:
+        """The interaction as an attempt.
+
+        Args:
+            limit: Largest output in bytes.
+        """
+        if self.trace is not None and self.error is None and self.output == output_of(self.trace):
+            return attempt_of_trace(self.trace, case=self.trace_id, limit=limit)
+        return attempt_of(
+            case=self.trace_id,
+            repeat=0,
+            output=self.output,
+            limit=limit,
+            seconds=self.seconds,
+            trace=self.trace,
+            error=self.error,
+        )
+
+
+def interaction_of(found: CompleteTrace) -> Interaction:
+    """The interaction of a complete trace: what the application recorded, else what its spans say.
+
+    Raises:
+        TraceError: If what the application recorded cannot be read.
+    """
+    if found.body is not None:
+        return interaction_recorded(found.trace_id, found.body)
+    trace = found.read()
+    metadata = trace.metadata
+    return Interaction(
+        trace_id=found.trace_id,
+        time=found.first,
+        input=input_of(trace),
+        output=output_of(trace),
+        seconds=wall_seconds(trace),
+        trace=trace,
+        tags=tags_of(trace),
+        version=_text(metadata.get(VERSION)),
+        service=_text(metadata.get(SERVICE)) or found.service,
+        session=_text(metadata.get(CONVERSATION)) or thread_of(trace),
+    )
+
+
+def interaction_of_trace(trace: Trace, *, trace_id: str | None = None, now: float = 0.0) -> Interaction:
+    """The interaction of a trace that is not in a store.
+
+    Args:
+        trace: The trace.
+        trace_id: Its id, instead of its own.
+        now: Its Unix time if the trace states none.
+    """
+    began = started(trace)
+    found = CompleteTrace(
+        trace_id=trace_id or trace.trace_id,
+        version=1,
+        first=now if began is None else began,
+        last=now,
+        late=False,
+        service=None,
+        body=None,
+        read=lambda: trace,
+    )
+    return interaction_of(found)
+
+
+def interaction_recorded(trace_id: str, body: bytes) -> Interaction:
+    """The interaction of what an application recorded itself.
+
+    Raises:
+        TraceError: If it cannot be read.
+    """
+    try:
+        recorded = _decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise TraceError(trace_id, f"what was recorded cannot be read: {error}") from error
+    fields = {name: getattr(recorded, name) for name in Recorded.__struct_fields__}
+    if recorded.trace is not None:
+        fields["trace"] = native_trace(recorded.trace)
+    return Interaction(trace_id=trace_id, **fields)
+
+
+def encode_recorded(recorded: Recorded) -> bytes:
+    """What an application recorded, as the store holds it; what JSON lacks becomes text."""
+    fields = {name: getattr(recorded, name) for name in Recorded.__struct_fields__}
+    if recorded.trace is not None:
+        fields["trace"] = msgspec.to_builtins(recorded.trace, enc_hook=plain)
+    return encode(fields)
+
+
+_decoder = msgspec.json.Decoder(Recorded)
+
+
+def _values(values: Any) -> tuple[str, ...]:
+    """The different texts among values, cut and bounded."""
+    texts = dict.fromkeys(str(value)[:LONGEST_VALUE] for value in values if value)
+    return tuple(texts)[:MOST_VALUES]
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _without_none(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,347 @@
+"""Scores samples with the metrics of a suite, each once, into the monitor's run of the day."""
+
+import logging
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from hashlib import blake2b
+from threading import Event, Lock, Thread
+from typing import Any, Self
+
+import msgspec
+
+from trivium.errors import StoreError, TriviumError
+from trivium.metrics.evaluation import evaluation
+from trivium.metrics.metric import Metric, Stopped
+from trivium.metrics.registry import build_metrics, default_metrics
+from trivium.metrics.scoring import Scores, prefetch, score_inputs
+from trivium.monitor.interaction import Interaction, interaction_of
+from trivium.monitor.monitored import Monitored
+from trivium.runs.costs.judges import AttachedJudges
+from trivium.runs.provenance import judge_provenance, provenance
+from trivium.runs.summarize import summarise
+from trivium.store.live_jobs import LEASE_SECONDS, Job, LiveJobs
+from trivium.store.live_samples import Scored, save_scored
+from trivium.store.live_traces import LiveTraces
+from trivium.store.records import RunRecord
+from trivium.store.store import Store
+from trivium.suites.settings import Settings
+
+log = logging.getLogger(__name__)
+
+JOBS_AT_ONCE = 32
+
+LOOK_SECONDS = 1.0
+"""Time between two looks for jobs when none waits."""
+
+PAUSE_SECONDS = 10.0
+"""Time after which the store is tried again."""
+
+DAY = 86_400
+
+
+class Scorer:
+    """Scores the samples of one monitor, in a thread of its own once it is started; a context manager.
+
+    Several scorers, in several processes, may score one monitor on one store. The run of a day is finished
+    when the first sample of the next day is scored.
+
+    Args:
+        store: The store.
+        monitored: The monitor.
+        clock: Gives the Unix time.
+    """
+
+    def __init__(self, store: Store, monitored: Monitored, *, clock: Callable[[], float] = time.time) -> None:
+        self.monitored = monitored
+        self._store = store
+        self._jobs = LiveJobs(store)
+        self._traces = LiveTraces(store)
+        self._clock = clock
+        self._owner = f"{os.getpid()}:{secrets.token_hex(8)}"
+        self._day: _Day | None = None
+        self._stopped = Event()
+        self._thread: Thread | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def score_once(self, now: float) -> int:
+        """Score the jobs that are due, at most ``JOBS_AT_ONCE``.
+
+        Args:
+            now: Unix time.
+
+        Returns:
+            Number of jobs that were taken; there may be more if it is ``JOBS_AT_ONCE``.
+
+        Raises:
+            StoreError: If the store fails.
+        """
+        monitor = self.monitored
+        self._jobs.drop_oldest(monitor.name, backlog=monitor.monitor.backlog, now=now)
+        jobs = self._jobs.lease(monitor.name, owner=self._owner, now=now, limit=JOBS_AT_ONCE)
+        if jobs:
+            with self._renewed(jobs):
+                self._score(jobs, now)
+        return len(jobs)
+
+    def score_all(self, now: float) -> int:
+        """Score all jobs that are due; returns their number."""
+        number = 0
+        while taken := self.score_once(now):
+            number += taken
+        return number
+
+    def score_now(self, interaction: Interaction, job: Job) -> Scored | None:
+        """Score one interaction whose job this process has leased; None if it could not be scored."""
+        scored = self._scored(self._today(self._clock()), [(job, interaction)])
+        return scored[0] if scored else None
+
+    def start(self) -> None:
+        """Score until :meth:`stop`."""
+        self._thread = Thread(target=self._run, name=f"trivium-scorer-{self.monitored.name}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Abandon what is being scored, and end the thread; others, or a restart, score the rest."""
+        self._stopped.set()
+        day = self._day
+        if day is not None:
+            day.abandon()
+        if self._thread is not None:
+            self._thread.join()
+        self.close()
+
+    def close(self) -> None:
+        """Close the judges; what they were paid is in the store."""
+        if self._day is not None:
+            self._day.close()
+            self._day = None
+
+    def _run(self) -> None:
+        wait = 0.0
+        while not self._stopped.wait(wait):
+            try:
+                wait = 0.0 if self.score_once(self._clock()) else LOOK_SECONDS
+            except StoreError as error:
+                log.warning("%s: samples cannot be scored now: %s", self.monitored.name, error)
+                wait = PAUSE_SECONDS
+            except Exception:  # without this thread nothing would be scored
+                log.exception("%s: samples cannot be scored now", self.monitored.name)
+                wait = PAUSE_SECONDS
+
+    @contextmanager
+    def _renewed(self, jobs: Sequence[Job]) -> Iterator[None]:
+        """Keep the leases of jobs while a block runs: judges may take long."""
+        done = Event()
+
+        def renew() -> None:
+            while not done.wait(LEASE_SECONDS / 4):
+                try:
+                    self._jobs.renew(jobs, owner=self._owner, now=self._clock())
+                except StoreError as error:
+                    log.warning("%s: a lease cannot be renewed: %s", self.monitored.name, error)
+
+        thread = Thread(target=renew, name="trivium-leases", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+    def _score(self, jobs: Sequence[Job], now: float) -> None:
+        try:
+            day = self._today(now)
+        except BaseException:
+            self._jobs.give_back(jobs, now=now)
+            raise
+        pairs = []
+        for job in jobs:
+            try:
+                interaction = self._interaction(job, now)
+            except StoreError:
+                self._jobs.give_back(jobs, now=now)
+                raise
+            if interaction is not None:
+                pairs.append((job, interaction))
+        try:
+            scored = self._scored(day, pairs)
+        except Stopped:
+            self._jobs.give_back([job for job, _ in pairs], now=now)
+            return
+        save_scored(self._store, day.run, scored, now)
+
+    def _interaction(self, job: Job, now: float) -> Interaction | None:
+        """The interaction of a job; None if it cannot be scored, or its trace has a newer job."""
+        if any(
+            each.monitor == job.monitor and each.version > job.version
+            for each in self._jobs.of_trace(job.trace)
+        ):
+            self._jobs.supersede(job, now=now)
+            return None
+        try:
+            found = self._traces.found(job.trace)
+            if found is not None:
+                return interaction_of(found)
+            reason = "the store no longer holds its trace"
+        except StoreError:
+            raise
+        except Exception as error:  # what an application recorded may be anything
+            log.warning("trace %s cannot be scored: %s", job.trace, error)
+            reason = f"{type(error).__name__}: {error}"[:500]
+        self._jobs.retry(job, now=now, reason=reason)
+        return None
+
+    def _scored(self, day: "_Day", pairs: Sequence[tuple[Job, Interaction]]) -> list[Scored]:
+        settings = day.settings
+        limit = settings.limits.output_bytes
+        cases = [(interaction.case, interaction.attempt(limit=limit)) for _, interaction in pairs]
+        scores = day.score(cases)
+        return [
+            Scored(
+                job=job,
+                case=case,
+                attempt=attempt,
+                evaluation=evaluation(attempt, each, settings),
+                time=interaction.time,
+                failed=interaction.failed or attempt.failed,
+                confidence=confidence_of(each),
+                session=interaction.session,
+                facets=interaction.facets,
+                fingerprints=day.fingerprints,
+            )
+            for (job, interaction), (case, attempt), each in zip(pairs, cases, scores, strict=True)
+        ]
+
+    def _today(self, now: float) -> "_Day":
+        """The run of the day, in UTC; the day before is finished."""
+        number = int(now // DAY)
+        if self._day is None or self._day.number != number:
+            self.close()
+            self._day = _Day(self._store, self.monitored, number)
+        return self._day
+
+
+class _Day:
+    """The monitor's run of one day, with metrics whose judges spend the day's budget.
+
+    Args:
+        store: The store.
+        monitored: The monitor.
+        number: Days since 1970, in UTC.
+    """
+
+    def __init__(self, store: Store, monitored: Monitored, number: int) -> None:
+        self.number = number
+        self._store = store
+        self._lock = Lock()
+        self.settings = with_day_budget(monitored)
+        self.metrics = build_metrics(default_metrics(self.settings), self.settings)
+        self.fingerprints = fingerprints(self.metrics, self.settings)
+        self.run = live_run(store, monitored.name, number, self.settings, self.metrics)
+        finish_days_before(store, monitored.name, self.run)
+        self._judges = AttachedJudges(self.run, store, self.metrics)
+
+    def score(self, cases: Sequence[Any]) -> list[Scores]:
+        """Score attempts.
+
+        Raises:
+            Stopped: If the scorer is stopped meanwhile.
+        """
+        with self._lock:
+            return score_inputs(self.metrics, prefetch(self.metrics, cases))
+
+    def abandon(self) -> None:
+        """Stop scoring; what judges are being asked is not waited for."""
+        for metric in self.metrics:
+            metric.close()
+
+    def close(self) -> None:
+        """Close the metrics and their judges."""
+        self.abandon()
+        self._judges.allow_eviction()
+        self._judges.close()
+
+
+def with_day_budget(monitored: Monitored) -> Settings:
+    """Settings whose judges may cost ``budget_usd_per_day``, or less if their own budget is less."""
+    settings, budget = monitored.settings, monitored.monitor.budget_usd_per_day
+    if settings.judge is None or budget is None:
+        return settings
+    own = settings.judge.budget_usd
+    judge = msgspec.structs.replace(settings.judge, budget_usd=budget if own is None else min(own, budget))
+    return msgspec.structs.replace(settings, judge=judge)
+
+
+def fingerprints(metrics: Sequence[Metric], settings: Settings) -> dict[str, str]:
+    """Digest of the scorer of each metric: its name and version, and the settings that may change a score."""
+    bare = msgspec.structs.replace(settings, monitor=None, gates={}, metrics=None)
+    common = msgspec.json.encode(bare)
+    return {
+        metric.name: blake2b(
+            f"{metric.name}\0{metric.version}\0".encode() + common, digest_size=8
+        ).hexdigest()
+        for metric in metrics
+    }
+
+
+def live_run(
+    store: Store, monitor: str, day: int, settings: Settings, metrics: Sequence[Metric]
+) -> RunRecord:
+    """The monitor's run of a day; made by whoever needs it first."""
+    digest = blake2b(monitor.encode(errors="replace"), digest_size=4).hexdigest()
+    id_ = f"live-{datetime.fromtimestamp(day * DAY, UTC):%Y%m%d}-{digest}"
+    found = [run for run in store.live_runs(monitor) if run.id == id_]
+    if found:
+        return found[0]
+    try:
+        return store.new_run(
+            id=id_,
+            suite_name=monitor,
+            suite=id_,
+            kind="live",
+            settings=msgspec.to_builtins(settings),
+            provenance=provenance(metrics=list(metrics), seed=settings.seed, source="production traffic")
+            | judge_provenance(metrics, settings)
+            | {"notes": [SAMPLE_NOTE]},
+        )
+    except StoreError:
+        return store.run(id_)  # another process has just made it
+
+
+SAMPLE_NOTE = (
+    "these are samples of production, some taken more often than others; for figures of all traffic: "
+    "trivium monitor status"
+)
+
+
+def finish_days_before(store: Store, monitor: str, today: RunRecord) -> None:
+    """Finish the monitor's runs of earlier days."""
+    for run in store.live_runs(monitor):
+        if run.state == "running" and run.id < today.id:
+            try:
+                summary = msgspec.to_builtins(summarise(store, run))
+            except TriviumError as error:
+                log.warning("run %s cannot be summarised: %s", run.id, error)
+                continue
+            store.finish(run, "done", summary=summary)
+
+
+def confidence_of(scores: Scores) -> float | None:
+    """Mean confidence that judges state, in [0, 1] (1 to 5 in their answers); None without one."""
+    stated = [
+        (signals["verbalized_confidence"] - 1) / 4
+        for score in scores.values()
+        if score.tier == "judge"
+        and isinstance(signals := (score.detail or {}).get("signals"), dict)
+        and isinstance(signals.get("verbalized_confidence"), int | float)
+    ]
+    return sum(stated) / len(stated) if stated else None

@@ -1,0 +1,227 @@
+"""The queue of samples to score: leased to one scorer at a time, retried, bounded."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from sqlalchemy import Connection, Select, Update, func, select, update
+
+from trivium.store import schema
+from trivium.store.connection import explain_errors
+from trivium.store.live_counts import Counts, add_counts
+from trivium.store.store import Store
+
+MOST_TRIES = 5
+"""Times that a job is tried before it counts as failed; a scorer that was killed used one up."""
+
+FIRST_WAIT_SECONDS = 10.0
+"""Wait before the second try; each further one waits three times as long."""
+
+LEASE_SECONDS = 600.0
+"""How long a job belongs to a scorer that does not renew it."""
+
+_DROPPED_AT_ONCE = 1000
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A sample to be scored, or what became of it.
+
+    Attributes:
+        number: Its place in the queue.
+        monitor: Name of the monitor.
+        trace: Id of the trace.
+        version: Version of the trace.
+        probability: The probability with which it was sampled, in (0, 1].
+        weight: Its weight in a betting sequence, in (0, 1].
+        rule: The sampling rule; empty for the sample rate.
+        state: waiting, scoring, done, dropped or failed.
+        created: Unix time at which it was sampled.
+        due: Unix time at which it may be tried, or at which its lease ends.
+        tries: How often it has been tried.
+        reason: Why it failed, waits again, or was dropped.
+    """
+
+    number: int
+    monitor: str
+    trace: str
+    version: int
+    probability: float
+    weight: float
+    rule: str
+    state: str
+    created: float
+    due: float
+    tries: int
+    reason: str | None
+
+
+class Backlog(msgspec.Struct, frozen=True, kw_only=True):
+    """The samples that wait to be scored, or are being scored.
+
+    Attributes:
+        waiting: Their number.
+        oldest: Unix time at which the oldest was sampled; None if none waits.
+    """
+
+    waiting: int
+    oldest: float | None
+
+
+class LiveJobs:
+    """The queue of one store. Several scorers, on several machines, may take jobs from it.
+
+    Args:
+        store: The store.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._engine = store.engine
+
+    def lease(
+        self, monitor: str, *, owner: str, now: float, limit: int, seconds: float = LEASE_SECONDS
+    ) -> list[Job]:
+        """Take the oldest jobs that are due, also those whose lease has ended.
+
+        Jobs that have been tried ``MOST_TRIES`` times fail instead.
+
+        Args:
+            monitor: Name of the monitor.
+            owner: Whose they are for the time being.
+            now: Unix time.
+            limit: Most jobs.
+            seconds: How long they are the owner's.
+        """
+        table = schema.live_jobs
+        query = (
+            _jobs()
+            .where(table.c.monitor == monitor, table.c.state.in_(("waiting", "scoring")), table.c.due <= now)
+            .order_by(table.c.number)
+            .limit(limit)
+            .with_for_update(skip_locked=True)
+        )
+        with explain_errors(self._engine), self._engine.connect() as connection:
+            _begin(connection)
+            due = [_job(row) for row in connection.execute(query).mappings()]
+            worn = [job for job in due if job.tries >= MOST_TRIES]
+            taken = [job for job in due if job.tries < MOST_TRIES]
+            if taken:
+                connection.execute(
+                    _these(taken).values(
+                        state="scoring", owner=owner, due=now + seconds, tries=table.c.tries + 1
+                    )
+                )
+            if worn:
+                lost = func.coalesce(table.c.reason, "its scorers ended while they scored it")
+                connection.execute(_these(worn).values(state="failed", owner=None, reason=lost))
+                add_counts(connection, Counts({(monitor, "failed", "tries"): len(worn)}), now)
+            connection.commit()
+        return [msgspec.structs.replace(job, state="scoring", tries=job.tries + 1) for job in taken]
+
+    def renew(self, jobs: Iterable[Job], *, owner: str, now: float, seconds: float = LEASE_SECONDS) -> None:
+        """Keep jobs that are still being scored."""
+        table = schema.live_jobs
+        numbers = [job.number for job in jobs]
+        with explain_errors(self._engine), self._engine.begin() as connection:
+            connection.execute(
+                update(table)
+                .where(table.c.number.in_(numbers), table.c.owner == owner, table.c.state == "scoring")
+                .values(due=now + seconds)
+            )
+
+    def give_back(self, jobs: Sequence[Job], *, now: float) -> None:
+        """Let others score jobs that were not scored, as if they had not been taken."""
+        if jobs:
+            with explain_errors(self._engine), self._engine.begin() as connection:
+                tries = schema.live_jobs.c.tries - 1
+                connection.execute(_these(jobs).values(state="waiting", owner=None, due=now, tries=tries))
+
+    def retry(self, job: Job, *, now: float, reason: str) -> None:
+        """Try a job again later, or count it as failed if it has been tried ``MOST_TRIES`` times."""
+        with explain_errors(self._engine), self._engine.begin() as connection:
+            if job.tries < MOST_TRIES:
+                wait = FIRST_WAIT_SECONDS * 3 ** (job.tries - 1)
+                values = {"state": "waiting", "owner": None, "due": now + wait, "reason": reason}
+                connection.execute(_these([job]).values(values))
+            else:
+                connection.execute(_these([job]).values(state="failed", owner=None, reason=reason))
+                add_counts(connection, Counts({(job.monitor, "failed", "error"): 1}), now)
+
+    def supersede(self, job: Job, *, now: float) -> None:
+        """Drop a job whose trace has a newer version, which has a job of its own if it is sampled."""
+        with explain_errors(self._engine), self._engine.begin() as connection:
+            reason = "spans came later: the newer version is scored"
+            connection.execute(_these([job]).values(state="dropped", owner=None, reason=reason))
+            add_counts(connection, Counts({(job.monitor, "dropped", "superseded"): 1}), now)
+
+    def drop_oldest(self, monitor: str, *, backlog: int, now: float) -> int:
+        """Drop the oldest jobs above the bound of the backlog, and count them.
+
+        Args:
+            monitor: Name of the monitor.
+            backlog: Jobs that may wait.
+            now: Unix time.
+
+        Returns:
+            Number of jobs that were dropped.
+        """
+        table = schema.live_jobs
+        waiting = (table.c.monitor == monitor, table.c.state == "waiting")
+        dropped = 0
+        with explain_errors(self._engine), self._engine.connect() as connection:
+            excess = (connection.execute(select(func.count()).where(*waiting)).scalar() or 0) - backlog
+            connection.rollback()
+            while excess > 0:
+                _begin(connection)
+                limit = min(excess, _DROPPED_AT_ONCE)
+                oldest = (
+                    _jobs().where(*waiting).order_by(table.c.number).limit(limit)
+                    .with_for_update(skip_locked=True)
+                )  # fmt: skip
+                jobs = [_job(row) for row in connection.execute(oldest).mappings()]
+                if jobs:
+                    reason = f"more than {backlog:,} samples waited to be scored; the oldest are dropped"
+                    connection.execute(_these(jobs).values(state="dropped", reason=reason))
+                    add_counts(connection, Counts({(monitor, "dropped", "backlog"): len(jobs)}), now)
+                connection.commit()
+                dropped += len(jobs)
+                excess -= limit
+        return dropped
+
+    def backlog(self, monitor: str) -> Backlog:
+        """The samples of a monitor that are not scored yet."""
+        table = schema.live_jobs
+        query = select(func.count(), func.min(table.c.created)).where(
+            table.c.monitor == monitor, table.c.state.in_(("waiting", "scoring"))
+        )
+        with explain_errors(self._engine), self._engine.connect() as connection:
+            number, oldest = connection.execute(query).one()
+        return Backlog(waiting=number, oldest=oldest)
+
+    def of_trace(self, trace: str) -> list[Job]:
+        """The jobs of a trace, of every monitor and version, oldest first."""
+        query = _jobs().where(schema.live_jobs.c.trace == trace).order_by(schema.live_jobs.c.number)
+        with explain_errors(self._engine), self._engine.connect() as connection:
+            return [_job(row) for row in connection.execute(query).mappings()]
+
+
+def mark_done(connection: Connection, jobs: Sequence[Job]) -> None:
+    """Mark jobs as done, in the transaction that stores their scores."""
+    if jobs:
+        connection.execute(_these(jobs).values(state="done", owner=None, reason=None))
+
+
+def _jobs() -> Select[tuple[object, ...]]:
+    return select(*(schema.live_jobs.c[name] for name in Job.__struct_fields__))
+
+
+def _job(row: object) -> Job:
+    return Job(**dict(row))  # type: ignore[call-overload]
+
+
+def _these(jobs: Iterable[Job]) -> Update:
+    return update(schema.live_jobs).where(schema.live_jobs.c.number.in_([job.number for job in jobs]))
+
+
+def _begin(connection: Connection) -> None:
+    if connection.dialect.name == "sqlite":
+        # A transaction that begins by reading cannot write once another has written.
+        connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -1,0 +1,306 @@
+"""Scored samples of production traffic: each is stored once, with its attempt, evaluation and scores."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, func, select
+
+from trivium.agents.attempt import Attempt
+from trivium.metrics.evaluation import Evaluation
+from trivium.store import schema
+from trivium.store.connection import explain_errors, insert_into
+from trivium.store.live_counts import Counts, add_counts
+from trivium.store.live_jobs import Job, mark_done
+from trivium.store.records import Rows, RunRecord, StoredAttempt, StoredEvaluation, encode, insert_many
+from trivium.store.store import Store
+from trivium.suites.case import Case
+
+PREVIEW = 200
+"""Characters of query and output that a sample shows."""
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """A scored sample.
+
+    Attributes:
+        number: Rises with every sample of the store.
+        monitor: Name of the monitor.
+        trace: Id of the trace.
+        version: Version of the trace: a span that came late made a new one.
+        run: Number of the run that holds its attempt and evaluation.
+        position: Its position in that run.
+        time: Unix time at which the interaction began.
+        scored: Unix time at which it was scored.
+        probability: The probability with which it was sampled, in (0, 1].
+        weight: Its weight in a betting sequence, in (0, 1].
+        rule: The sampling rule; empty for the sample rate.
+        score: Its composite, in [0, 1]; None without one.
+        passed: Whether it passed; None if that cannot be said.
+        confidence: Mean confidence of the judge, in [0, 1]; None without one.
+        failed: Whether the interaction failed.
+        seconds: How long the interaction took.
+        query: First characters of the input.
+        output: First characters of the output.
+        session: Its session.
+        facets: Its agents, tools, tags, models, version and service.
+        scores: Values by metric, as far as they were asked for; metrics without a value are left out.
+    """
+
+    number: int
+    monitor: str
+    trace: str
+    version: int
+    run: int
+    position: int
+    time: float
+    scored: float
+    probability: float
+    weight: float
+    rule: str
+    score: float | None
+    passed: bool | None
+    confidence: float | None
+    failed: bool
+    seconds: float | None
+    query: str
+    output: str
+    session: str | None
+    facets: Mapping[str, tuple[str, ...]]
+    scores: Mapping[str, float] = {}
+
+
+class Scored(msgspec.Struct, frozen=True, kw_only=True):
+    """A sample that has just been scored.
+
+    Attributes:
+        job: Its job.
+        case: The interaction as a case.
+        attempt: The interaction as an attempt.
+        evaluation: Its scores.
+        time: Unix time at which the interaction began.
+        failed: Whether the interaction failed.
+        confidence: Mean confidence of the judge, in [0, 1]; None without one.
+        session: Its session.
+        facets: Its agents, tools, tags, models, version and service.
+        fingerprints: Digest of the scorer of each metric.
+    """
+
+    job: Job
+    case: Case
+    attempt: Attempt
+    evaluation: Evaluation
+    time: float
+    failed: bool
+    confidence: float | None
+    session: str | None
+    facets: Mapping[str, Sequence[str]]
+    fingerprints: Mapping[str, str]
+
+
+def save_scored(store: Store, run: RunRecord, scored: Sequence[Scored], now: float) -> int:
+    """Store samples and mark their jobs done, in one transaction.
+
+    A sample that is stored already, because another scorer was given its job after a lease had ended, is not
+    stored again.
+
+    Args:
+        store: The store.
+        run: The monitor's run of the day.
+        scored: The samples.
+        now: Unix time.
+
+    Returns:
+        Number of samples that were new.
+    """
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        _lock_run(connection, run)
+        new = _new_samples(connection, scored)
+        position = _next_position(connection, run)
+        rows = Rows(run)
+        cases, samples = [], []
+        scores: list[dict[str, Any]] = []
+        for place, each in enumerate(new, position):
+            # A late span gives a trace another case.
+            id_ = each.case.id if each.job.version == 1 else f"{each.case.id}#{each.job.version}"
+            case = msgspec.structs.replace(each.case, id=id_)
+            attempt = msgspec.structs.replace(each.attempt, case=id_)
+            evaluated = msgspec.structs.replace(each.evaluation, case=id_)
+            cases.append({"suite": run.suite, "position": place, "id": id_, "body": encode(case)})
+            rows.add_attempt(StoredAttempt(position=place, attempt=attempt))
+            rows.add_evaluation(StoredEvaluation(position=place, evaluation=evaluated))
+            samples.append(_sample_row(each, run, place, now))
+            scores += _score_rows(each)
+        insert_many(connection, schema.cases, cases)
+        insert_many(connection, schema.attempts, rows.attempts)
+        insert_many(connection, schema.evaluations, rows.evaluations)
+        if samples:
+            connection.execute(insert_into(connection.dialect.name, schema.live_samples), samples)
+        if scores:
+            statement = insert_into(connection.dialect.name, schema.live_scores).on_conflict_do_nothing()
+            connection.execute(statement, scores)
+        mark_done(connection, [each.job for each in scored])
+        touched = schema.runs.update().where(schema.runs.c.number == run.number).values(touched=now)
+        connection.execute(touched)
+        counts = Counts()
+        for each in new:
+            counts[each.job.monitor, "scored", ""] += 1
+        add_counts(connection, counts, now)
+        connection.commit()
+    return len(new)
+
+
+def samples_of(
+    store: Store,
+    monitor: str,
+    *,
+    after: int = 0,
+    since: float | None = None,
+    until: float | None = None,
+    latest: int | None = None,
+    figures: Sequence[str] = (),
+    limit: int | None = None,
+) -> list[Sample]:
+    """The newest version of each scored trace, in the order in which they were scored.
+
+    Args:
+        store: The store.
+        monitor: Name of the monitor.
+        after: Number of a sample: only those scored after it.
+        since: Unix time: only interactions that began then or later.
+        until: Unix time: only interactions that began before.
+        latest: Only so many of the last ones.
+        figures: Metrics whose values are wanted.
+        limit: Only so many of the first ones.
+    """
+    table = schema.live_samples
+    newer = table.alias("newer")
+    same = (newer.c.monitor == table.c.monitor, newer.c.trace == table.c.trace)
+    replaced = select(newer.c.number).where(*same, newer.c.version > table.c.version).exists()
+    query = select(table).where(table.c.monitor == monitor, ~replaced)
+    if after:
+        query = query.where(table.c.number > after)
+    if since is not None:
+        query = query.where(table.c.time >= since)
+    if until is not None:
+        query = query.where(table.c.time < until)
+    if latest is not None:
+        query = query.order_by(table.c.number.desc()).limit(latest)
+    else:
+        query = query.order_by(table.c.number).limit(limit)
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        rows = connection.execute(query).mappings().all()
+        values = _values(connection, monitor, [row["trace"] for row in rows], figures)
+    samples = [_sample(row, values.get((row["trace"], row["version"]), {})) for row in rows]
+    return samples[::-1] if latest is not None else samples
+
+
+def recent_confidences(store: Store, monitor: str, *, latest: int) -> dict[str, float]:
+    """Mean confidence of the judge in the latest samples of each agent that it was asked about.
+
+    Args:
+        store: The store.
+        monitor: Name of the monitor.
+        latest: Samples of an agent.
+    """
+    table = schema.live_samples
+    query = (
+        select(table.c.facets, table.c.confidence)
+        .where(table.c.monitor == monitor, table.c.confidence.is_not(None))
+        .order_by(table.c.number.desc())
+        .limit(20 * latest)
+    )
+    found: dict[str, list[float]] = {}
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        for facets, confidence in connection.execute(query):
+            for agent in _facets(facets).get("agent", ()):
+                values = found.setdefault(agent, [])
+                if len(values) < latest:
+                    values.append(confidence)
+    return {agent: sum(values) / len(values) for agent, values in found.items()}
+
+
+def _lock_run(connection: Connection, run: RunRecord) -> None:
+    """Let one writer at a time number the samples of a run."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    else:
+        locked = select(schema.runs.c.number).where(schema.runs.c.number == run.number).with_for_update()
+        connection.execute(locked)
+
+
+def _new_samples(connection: Connection, scored: Sequence[Scored]) -> list[Scored]:
+    table = schema.live_samples
+    traces = sorted({each.job.trace for each in scored})
+    query = select(table.c.monitor, table.c.trace, table.c.version).where(table.c.trace.in_(traces))
+    known = {tuple(row) for row in connection.execute(query)}
+    new = []
+    for each in scored:
+        key = (each.job.monitor, each.job.trace, each.job.version)
+        if key not in known:
+            known.add(key)
+            new.append(each)
+    return new
+
+
+def _next_position(connection: Connection, run: RunRecord) -> int:
+    query = select(func.max(schema.attempts.c.position)).where(schema.attempts.c.run == run.number)
+    last = connection.execute(query).scalar()
+    return 0 if last is None else last + 1
+
+
+def _sample_row(scored: Scored, run: RunRecord, position: int, now: float) -> dict[str, Any]:
+    job, attempt = scored.job, scored.attempt
+    return {
+        "monitor": job.monitor, "trace": job.trace, "version": job.version, "run": run.number,
+        "position": position, "time": scored.time, "scored": now, "probability": job.probability,
+        "weight": job.weight, "rule": job.rule, "score": scored.evaluation.composite.value,
+        "passed": scored.evaluation.passed, "confidence": scored.confidence, "failed": scored.failed,
+        "seconds": attempt.seconds, "query": _preview(scored.case.input), "output": _preview(attempt.output),
+        "session": scored.session, "facets": encode(scored.facets),
+    }  # fmt: skip
+
+
+def _score_rows(scored: Scored) -> Iterator[dict[str, Any]]:
+    job = scored.job
+    for name, score in scored.evaluation.scores.items():
+        yield {
+            "monitor": job.monitor, "trace": job.trace, "version": job.version, "metric": name[:200],
+            "fingerprint": scored.fingerprints.get(name, ""), "trial": 0, "status": score.status,
+            "value": score.value,
+        }  # fmt: skip
+
+
+def _preview(value: Any) -> str:
+    text = value if isinstance(value, str) else "" if value is None else encode(value)
+    return text[:PREVIEW].replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def _values(
+    connection: Connection, monitor: str, traces: Sequence[str], figures: Sequence[str]
+) -> dict[tuple[str, int], dict[str, float]]:
+    """Values of metrics by trace and version."""
+    found: dict[tuple[str, int], dict[str, float]] = {}
+    table = schema.live_scores
+    for first in range(0, len(traces) if figures else 0, 500):
+        query = select(table.c.trace, table.c.version, table.c.metric, table.c.value).where(
+            table.c.monitor == monitor,
+            table.c.trace.in_(traces[first : first + 500]),
+            table.c.metric.in_(figures),
+            table.c.value.is_not(None),
+        )
+        for trace, version, metric, value in connection.execute(query):
+            found.setdefault((trace, version), {})[metric] = value
+    return found
+
+
+def _sample(row: Mapping[Any, Any], scores: Mapping[str, float]) -> Sample:
+    fields = {name: row[name] for name in Sample.__struct_fields__ if name not in {"facets", "scores"}}
+    return Sample(**fields, facets=_facets(row["facets"]), scores=scores)
+
+
+def _facets(text: str) -> dict[str, tuple[str, ...]]:
+    return _decoder.decode(text)
+
+
+_decoder = msgspec.json.Decoder(dict[str, tuple[str, ...]])

@@ -1,0 +1,263 @@
+"""Samples are scored once each, into the monitor's run of the day."""
+
+import json
+
+import pytest
+from sqlalchemy import select
+
+from trivium.errors import InputError
+from trivium.monitor.interaction import Recorded, encode_recorded, interaction_recorded
+from trivium.monitor.monitored import monitored
+from trivium.monitor.scorer import DAY, Scorer
+from trivium.store import schema
+from trivium.store.live_counts import counts_of
+from trivium.store.live_jobs import LEASE_SECONDS, MOST_TRIES, LiveJobs
+from trivium.store.live_records import Choice, RecordedTrace
+from trivium.store.live_samples import samples_of
+from trivium.store.live_traces import LiveTraces
+from trivium.store.store import Store
+from trivium.traces.trace import Span, Trace
+
+NOW = 20_000 * DAY + 3600.0
+
+
+def suite(**settings) -> dict:
+    return {"name": "support", **settings}
+
+
+def trace(*, ok: bool = True) -> Trace:
+    return Trace(
+        trace_id="inner",
+        spans=(
+            Span(id="a", kind="agent", name="writer", start=0.0, end=2.0, ok=ok, input="q", output="o"),
+            Span(id="t", kind="tool", name="search", parent="a", agent="writer", start=0.5, end=1.0),
+        ),
+    )
+
+
+def record(store: Store, *names: str, time: float = NOW, ok: bool = True, **fields) -> None:
+    recorded = Recorded(time=time, input="what?", output="this", trace=trace(ok=ok), **fields)
+    each = [
+        RecordedTrace(
+            trace_id=name,
+            body=encode_recorded(recorded),
+            choices=[Choice(monitor="support", sampled=True, probability=0.5, weight=0.25, rule="errors")],
+        )
+        for name in names
+    ]
+    LiveTraces(store).record(each, time)
+
+
+def test_an_interaction_becomes_a_sample_with_its_scores(any_url):
+    with Store(any_url) as store, Scorer(store, monitored(suite())) as scorer:
+        record(store, "t1", tags=("vip",), version="1.2", session="s1")
+        assert scorer.score_all(NOW) == 1
+        (sample,) = samples_of(store, "support", figures=["completed", "tool_success"])
+        assert (sample.trace, sample.passed, sample.score, sample.failed) == ("t1", True, 1.0, False)
+        assert (sample.probability, sample.weight, sample.rule) == (0.5, 0.25, "errors")
+        assert (sample.query, sample.output, sample.session) == ("what?", "this", "s1")
+        assert sample.facets["agent"] == ("writer",)
+        assert sample.facets["tool"] == ("search",)
+        assert sample.facets["tag"] == ("vip",)
+        assert sample.facets["version"] == ("1.2",)
+        assert sample.scores == {"completed": 1.0, "tool_success": 1.0}
+        assert counts_of(store)["support", "scored", ""] == 1
+        assert LiveJobs(store).of_trace("t1")[0].state == "done"
+        assert LiveJobs(store).backlog("support").waiting == 0
+
+
+def test_a_sample_is_an_attempt_of_the_run_of_its_day(any_url):
+    with Store(any_url) as store, Scorer(store, monitored(suite())) as scorer:
+        record(store, "t1", "t2")
+        scorer.score_all(NOW)
+        record(store, "t3", time=NOW + DAY)
+        scorer.score_all(NOW + DAY)
+        today, yesterday = store.runs()
+        assert (yesterday.kind, yesterday.suite_name, yesterday.state) == ("live", "support", "done")
+        assert today.state == "running"
+        assert yesterday.summary["attempts"] == 2
+        assert [case.id for case in store.cases(yesterday.suite)] == ["t1", "t2"]
+        assert [each.attempt.case for each in store.attempts(today)] == ["t3"]
+        assert "trivium monitor status" in yesterday.provenance["notes"][0]
+
+
+def test_two_scorers_score_each_sample_once(any_url):
+    with Store(any_url) as store, Scorer(store, monitored(suite())) as first:
+        with Store(any_url) as other, Scorer(other, monitored(suite())) as second:
+            record(store, *(f"t{number}" for number in range(100)))
+            taken = [first.score_once(NOW), second.score_once(NOW)]
+            while number := first.score_once(NOW) + second.score_once(NOW):
+                taken.append(number)
+        assert sum(taken) == 100
+        assert sorted(sample.trace for sample in samples_of(store, "support")) == sorted(
+            f"t{number}" for number in range(100)
+        )
+        assert len(store.runs()) == 1
+
+
+def test_the_job_of_a_killed_scorer_is_taken_up_again_and_scored_once(any_url):
+    """Also if it was only slow: what it scores after all is not stored a second time."""
+    with Store(any_url) as store, Scorer(store, monitored(suite())) as scorer:
+        record(store, "t1")
+        jobs = LiveJobs(store)
+        (slow,) = jobs.lease("support", owner="other", now=NOW, limit=5)
+        assert scorer.score_once(NOW) == 0
+        later = NOW + LEASE_SECONDS
+        assert scorer.score_once(later) == 1
+        with Scorer(store, monitored(suite())) as other:
+            other._score([slow], later)
+        assert len(samples_of(store, "support")) == 1
+        assert counts_of(store)["support", "scored", ""] == 1
+        with store.engine.connect() as connection:
+            assert len(connection.execute(select(schema.attempts)).all()) == 1
+
+
+def test_a_renewed_lease_is_the_scorers_own(any_url):
+    with Store(any_url) as store:
+        record(store, "t1")
+        jobs = LiveJobs(store)
+        mine = jobs.lease("support", owner="me", now=NOW, limit=5)
+        jobs.renew(mine, owner="me", now=NOW + 500)
+        assert jobs.lease("support", owner="other", now=NOW + LEASE_SECONDS, limit=5) == []
+        jobs.renew(mine, owner="somebody", now=NOW + 5000)
+        assert jobs.lease("support", owner="other", now=NOW + 500 + LEASE_SECONDS, limit=5)
+
+
+def test_what_cannot_be_read_is_tried_again_later_then_fails_with_a_reason(any_url):
+    with Store(any_url) as store, Scorer(store, monitored(suite())) as scorer:
+        choice = Choice(monitor="support", sampled=True, probability=1.0)
+        LiveTraces(store).record([RecordedTrace(trace_id="bad", body=b"{", choices=[choice])], NOW)
+        now, tries = NOW, 0
+        while (job := LiveJobs(store).of_trace("bad")[0]).state != "failed":
+            assert tries < MOST_TRIES
+            tries += scorer.score_once(now)
+            assert scorer.score_once(now) == 0  # not at once
+            now += LEASE_SECONDS * 10
+        assert tries == MOST_TRIES
+        assert "what was recorded cannot be read" in job.reason
+        assert counts_of(store)["support", "failed", "error"] == 1
+
+
+def test_a_job_whose_scorers_are_all_killed_fails(any_url):
+    with Store(any_url) as store:
+        record(store, "t1")
+        jobs, now = LiveJobs(store), NOW
+        for _ in range(MOST_TRIES):
+            assert jobs.lease("support", owner="x", now=now, limit=1)
+            now += LEASE_SECONDS
+        assert jobs.lease("support", owner="x", now=now, limit=1) == []
+        assert jobs.of_trace("t1")[0].reason == "its scorers ended while they scored it"
+
+
+def test_above_the_bound_of_the_backlog_the_oldest_are_dropped_and_counted(any_url):
+    settings = {"monitor": {"backlog": 3}}
+    with Store(any_url) as store, Scorer(store, monitored(suite(**settings))) as scorer:
+        record(store, *(f"t{number}" for number in range(5)))
+        scorer.score_all(NOW)
+        assert [sample.trace for sample in samples_of(store, "support")] == ["t2", "t3", "t4"]
+        assert counts_of(store)["support", "dropped", "backlog"] == 2
+        assert "more than 3 samples waited" in LiveJobs(store).of_trace("t0")[0].reason
+
+
+def test_a_newer_version_is_scored_once_more_and_is_the_one_that_counts(any_url):
+    with Store(any_url) as store, Scorer(store, monitored(suite())) as scorer:
+        record(store, "t1", "t2")
+        scorer.score_all(NOW)
+        record(store, "t1", ok=False)
+        scorer.score_all(NOW)
+        newest = {sample.trace: sample for sample in samples_of(store, "support")}
+        assert (newest["t1"].version, newest["t1"].passed, newest["t2"].passed) == (2, False, True)
+        (run,) = store.runs()
+        assert [case.id for case in store.cases(run.suite)] == ["t1", "t2", "t1#2"]
+
+
+def test_an_older_version_that_waits_is_left_to_the_newer_one(any_url):
+    with Store(any_url) as store, Scorer(store, monitored(suite())) as scorer:
+        record(store, "t1")
+        record(store, "t1", ok=False)
+        scorer.score_all(NOW)
+        assert [sample.version for sample in samples_of(store, "support")] == [2]
+        assert [job.state for job in LiveJobs(store).of_trace("t1")] == ["dropped", "done"]
+
+
+def test_samples_are_chosen_by_number_time_and_count(any_url):
+    with Store(any_url) as store, Scorer(store, monitored(suite())) as scorer:
+        for number in range(4):
+            record(store, f"t{number}", time=NOW + number)
+            scorer.score_all(NOW + number)
+        numbers = [sample.number for sample in samples_of(store, "support")]
+
+        def names(**options) -> list[str]:
+            return [sample.trace for sample in samples_of(store, "support", **options)]
+
+        assert names(after=numbers[1]) == ["t2", "t3"]
+        assert names(since=NOW + 1, until=NOW + 3) == ["t1", "t2"]
+        assert names(latest=2) == ["t2", "t3"]
+        assert names(limit=2) == ["t0", "t1"]
+        assert samples_of(store, "another") == []
+
+
+def test_a_monitor_without_metrics_computes_those_that_need_no_case():
+    made = monitored(suite())
+    assert "tool_efficiency" in made.settings.metrics
+    assert "jaccard" not in made.settings.metrics
+    assert made.settings.passed.metric == "completed"
+    assert made.settings.composite.weights == {"completed": 1.0}
+
+
+def test_rules_of_the_suite_stay():
+    own = {
+        "metrics": ["loop_free"],
+        "pass": {"metric": "loop_free"},
+        "composite": {"weights": {"loop_free": 1.0}},
+    }
+    made = monitored(suite(**own))
+    assert made.settings.passed.metric == "loop_free"
+    assert made.settings.composite.weights == {"loop_free": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("jaccard", "references"), ("path_agreement", "attempts of one case")]
+)
+def test_a_metric_that_needs_a_case_is_refused(name, why):
+    with pytest.raises(InputError, match=why):
+        monitored(suite(metrics=[name]))
+
+
+def test_a_judged_monitor_passes_by_its_rubric():
+    made = monitored(suite(judge={"models": ["test"], "rubric": "agent"}))
+    assert made.settings.passed is None
+    assert made.settings.composite.weights == {"agent.overall": 1.0}
+
+
+def test_a_suite_of_tests_is_a_monitor_with_the_same_scorers(tmp_path):
+    (tmp_path / "suite.yaml").write_text(
+        "name: support\nmetrics: [loop_free]\nmonitor: {sample_rate: 0.5}\ncases: [{id: a, input: q}]\n"
+    )
+    made = monitored(tmp_path / "suite.yaml", monitor={"backlog": 7})
+    assert (made.name, made.settings.metrics) == ("support", ("loop_free", "completed"))
+    assert (made.monitor.sample_rate, made.monitor.backlog) == (0.5, 7)
+
+
+def test_a_file_of_settings_alone_is_a_monitor(tmp_path):
+    (tmp_path / "support.yaml").write_text("name: support\nmonitor: {sample_rate: 0.5}\n")
+    assert monitored(tmp_path / "support.yaml").monitor.sample_rate == 0.5
+    (tmp_path / "support.yaml").write_text("monitor: {sample_rat: 0.5}\nname: x\n")
+    with pytest.raises(InputError, match="sample_rate"):
+        monitored(tmp_path / "support.yaml")
+    (tmp_path / "support.yaml").write_text("monitor: {sample_rate: 0.5}\n")
+    with pytest.raises(InputError, match="a monitor needs a name"):
+        monitored(tmp_path / "support.yaml")
+
+
+def test_what_json_cannot_hold_is_recorded_as_text():
+    body = encode_recorded(Recorded(time=1.0, input={1, 2}, output=object(), metadata={"x": float("nan")}))
+    interaction = interaction_recorded("t", body)
+    assert "object" in interaction.output
+    json.dumps(interaction.input)
+
+
+def test_an_error_fails_the_interaction():
+    interaction = interaction_recorded("t", encode_recorded(Recorded(time=1.0, input="q", error="boom")))
+    assert interaction.failed
+    assert interaction.attempt(limit=100).error == "boom"
