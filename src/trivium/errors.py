@@ -5,7 +5,7 @@
     │   ├── SuiteError           a suite, a case or a setting
     │   ├── OutputsError         a file of recorded outputs
     │   ├── TraceError           a trace that cannot be read at all
-    │   │   └── TooLarge         a request with more bytes than the server accepts
+    │   │   └── TooLarge         a request that is larger than the server accepts
     │   ├── AgentError           an agent that cannot be found or called at all
     │   ├── ItemsError           a file of items, labels or judgements
     │   ├── TrustError           signals, labels or a calibrator that a statistic cannot use
@@ -78,7 +78,7 @@ class TraceError(InputError):
 
 
 class TooLarge(TraceError):
-    """A request has more bytes than the server accepts."""
+    """A request is larger than the server accepts."""
 
 
 class AgentError(InputError):

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from threading import Event, Thread
 from typing import Self
 
@@ -88,12 +88,12 @@ class Completer:
             except Exception:  # the next look may succeed; without this thread nothing would be scored
                 log.exception("traces could not be completed now")
 
-    def _choices(self, trace: CompleteTrace) -> list[Choice]:
-        """What the monitors do; none if the trace cannot be read, which must not keep others waiting."""
+    def _choices(self, trace: CompleteTrace) -> Sequence[Choice] | None:
+        """What the monitors do; None if the trace cannot be read, which must not keep others waiting."""
         try:
-            return list(self._decide(trace))
+            return self._decide(trace)
         except StoreError:
             raise
         except Exception:
             log.exception("trace %s cannot be read and is not sampled", trace.trace_id)
-            return []
+            return None

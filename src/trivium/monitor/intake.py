@@ -111,7 +111,7 @@ class Intake:
             Done once the spans are on the disk; it raises StoreError if they could not be stored.
 
         Raises:
-            TooLarge: If the body exceeds the limit.
+            TooLarge: If it exceeds a limit.
             TraceError: If it cannot be decoded.
             Overloaded: If too much waits to be written, or the intake is closed.
         """

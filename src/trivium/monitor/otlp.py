@@ -30,6 +30,8 @@ RESOURCE_TOO_LARGE: Final = "resource_too_large"
 """Reasons for which a span is refused."""
 
 _TRACE_BYTES, _SPAN_BYTES = 16, 8
+_MOST_SHORT = 2**20
+"""Most bytes below 4 in a request: each may be the length of a message that takes 100 bytes once decoded."""
 
 
 class IntakeLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +39,7 @@ class IntakeLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         request_bytes: Largest request, decompressed; the Collector's limit is the same.
+        request_spans: Most spans of a request, and most resources and scopes.
         span_bytes: Largest span.
         resource_bytes: Largest resource, and largest scope.
         waiting_bytes: Most bytes of requests that wait to be written; more is refused for now.
@@ -45,6 +48,7 @@ class IntakeLimits(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     request_bytes: int = 20 * 2**20
+    request_spans: int = 50_000
     span_bytes: int = 4 * 2**20
     resource_bytes: int = 64 * 2**10
     waiting_bytes: int = 64 * 2**20
@@ -61,14 +65,16 @@ def batch_of(body: bytes, encoding: Encoding, limits: IntakeLimits) -> Batch:
         limits: What is refused.
 
     Raises:
-        TooLarge: If the body exceeds the limit.
+        TooLarge: If it exceeds a limit.
         TraceError: If it cannot be decoded.
         MissingExtra: If OpenTelemetry's messages are not installed.
     """
     if len(body) > limits.request_bytes:
         what = f"has {len(body):,} bytes; at most {limits.request_bytes:,} are accepted: send smaller batches"
         raise TooLarge(SOURCE, what)
-    return _split(_from_json(body) if encoding == "json" else _from_protobuf(body), limits)
+    request = _from_json(body) if encoding == "json" else _from_protobuf(body)
+    _check_number(request, limits.request_spans)
+    return _split(request, limits)
 
 
 def _message() -> Any:
@@ -83,7 +89,7 @@ def _from_protobuf(body: bytes) -> Any:
     message = _message()
     from google.protobuf.message import DecodeError
 
-    check_message(body, "", SOURCE)
+    check_message(body, "", SOURCE, most_short=_MOST_SHORT)
     try:
         return message.FromString(body)
     except DecodeError as error:
@@ -129,6 +135,17 @@ def _hex_to_base64(item: dict[str, Any], key: str, size: int) -> None:
     except ValueError:
         decoded = b""
     item[key] = b64encode(decoded if len(decoded) == size else b"").decode()
+
+
+def _check_number(request: Any, most: int) -> None:
+    number = len(request.resource_spans)
+    if number <= most:
+        number += sum(len(group.scope_spans) for group in request.resource_spans)
+    if number <= most:
+        number = sum(len(scope.spans) for group in request.resource_spans for scope in group.scope_spans)
+    if number > most:
+        what = f"holds more than {most:,} spans, or resources and scopes: send smaller batches"
+        raise TooLarge(SOURCE, what)
 
 
 def _split(request: Any, limits: IntakeLimits) -> Batch:

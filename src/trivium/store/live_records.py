@@ -108,8 +108,8 @@ class CompleteTrace(msgspec.Struct, frozen=True, kw_only=True):
     read: Callable[[], Trace]
 
 
-Decide = Callable[[CompleteTrace], Sequence[Choice]]
-"""Says of a complete trace what each monitor that watches it does; monitors that do not are left out."""
+Decide = Callable[[CompleteTrace], Sequence[Choice] | None]
+"""Says what each monitor that watches a complete trace does with it; None if the trace cannot be read."""
 
 
 class RecordedTrace(msgspec.Struct, frozen=True, kw_only=True):

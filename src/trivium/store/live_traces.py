@@ -8,7 +8,7 @@ the setting of all other writes, a power cut may take the last commits back
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -159,7 +159,8 @@ class LiveTraces:
             jobs, counts = [], Counts()
             for row, choices in decided:
                 if row["number"] in unchanged:
-                    jobs += _jobs(row["trace"], row["version"] + 1, choices, now, counts)
+                    counts["", "failed", "unreadable"] += choices is None
+                    jobs += _jobs(row["trace"], row["version"] + 1, choices or (), now, counts)
             complete_rows(connection, unchanged)
             insert_jobs(connection, jobs)
             add_counts(connection, counts, now)
@@ -269,10 +270,14 @@ def _span_values(number: int, span: ReceivedSpan, now: float) -> dict[str, Any]:
 
 
 def _complete_trace(connection: Connection, row: RowMapping) -> CompleteTrace:
-    return _found(row, row["version"] + 1, lambda: assembled(connection, row["number"], row["trace"]))
+    def read() -> Trace:
+        with explain_errors(connection.engine):
+            return assembled(connection, row["number"], row["trace"])
+
+    return _found(row, row["version"] + 1, read)
 
 
-def _found(row: RowMapping, version: int, read: Any) -> CompleteTrace:
+def _found(row: RowMapping, version: int, read: Callable[[], Trace]) -> CompleteTrace:
     return CompleteTrace(
         trace_id=row["trace"],
         version=version,

@@ -70,13 +70,20 @@ def spans_of_protobuf(content: bytes, *, source: str) -> list[RecordedSpan]:
     return spans
 
 
-def check_message(message: bytes, where: str, source: str) -> None:
-    """Raise TraceError if a message is too large, or would be once decoded."""
+def check_message(message: bytes, where: str, source: str, *, most_short: int = _MOST_SHORT) -> None:
+    """Raise TraceError if a message is too large, or would be once decoded.
+
+    Args:
+        message: The message.
+        where: Which one it is in its source.
+        source: The file, for error messages.
+        most_short: Most bytes below 4 in it.
+    """
     if len(message) > MAX_MESSAGE_BYTES:
         what = f"is of {len(message):,} bytes; at most {MAX_MESSAGE_BYTES:,} are read of one"
         raise TraceError(source, Problem(where or "the message", what))
-    if len(message) > _MOST_SHORT and len(message) - len(message.translate(None, _SHORT)) > _MOST_SHORT:
-        what = f"holds more than {_MOST_SHORT:,} messages that are empty or nearly so"
+    if len(message) > most_short and len(message) - len(message.translate(None, _SHORT)) > most_short:
+        what = f"holds more than {most_short:,} messages that are empty or nearly so"
         raise TraceError(source, Problem(where or "the message", what))
 
 
