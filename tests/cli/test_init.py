@@ -1,5 +1,6 @@
 """``trivium init`` writes a suite that runs as it is, and never half of one."""
 
+import io
 import json
 import os
 import pty
@@ -202,3 +203,53 @@ def test_a_folder_that_cannot_be_written_holds_nothing_afterwards(
     assert run_command(["init", "file/new", "--yes"]) == 2
     assert "cannot be written" in capsys.readouterr().err
     assert [path.name for path in Path().iterdir()] == ["file"]
+
+
+class Typed(io.StringIO):
+    """A terminal into which something is typed."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("words", "typed", "written"),
+    [
+        ([], "http\n\n\n\n\n", ["agent.py", "server.py"]),
+        (["--from", "python"], "app.py:answer\n\n\nnone\n", []),
+        (["--from", "command"], "python3 app.py\n\n\nnone\n", []),
+        (["--from", "command"], "cmd:python3 app.py\n\n\nnone\n", []),
+        (["--from", "outputs"], "\n\n\nexact\n", ["outputs.csv"]),
+        (["--from", "outputs"], "o.csv\nc.jsonl\nexact\n", []),
+        (["--from", "traces"], "\n\n\n\n", ["outputs.jsonl"]),
+        (["--from", "traces", "--success", "contains"], "t.jsonl\n", ["cases.jsonl", "outputs.jsonl"]),
+        (["--agent", "http://127.0.0.1:9/"], "\nWho?\n\n\njudge\n\n", []),
+        (["--agent", "http://127.0.0.1:9/", "--question", "Who?", "Me"], "similarity\n", []),
+    ],
+)
+def test_what_no_option_says_is_asked(
+    words: list[str],
+    typed: str,
+    written: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("o.csv").write_text("case,output\n1,a\n")
+    Path("c.jsonl").write_text('{"id": "1", "input": "q", "references": ["a"]}\n')
+    Path("t.jsonl").write_text('{"trace_id": "x", "spans": [{"id": "1", "kind": "agent", "name": "a"}]}\n')
+    terminal = Typed(typed)
+    monkeypatch.setattr(sys, "stdin", terminal)
+    assert run_command(["init", "new", *words]) == 0, capsys.readouterr().err
+    assert terminal.read() == "", "every line that was typed was asked for"
+    names = {path.name for path in Path("new").iterdir()}
+    assert names == {"suite.yaml", "suite.schema.json", *written}
+    Suite.load("new/suite.yaml")
+
+
+def test_an_agent_of_another_kind_than_was_said_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Typed("app.py:answer\n"))
+    assert run_command(["init", "--from", "http"]) == 2
+    assert "app.py:answer: is no address" in capsys.readouterr().err
+    assert list(Path().iterdir()) == []
