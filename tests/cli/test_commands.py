@@ -182,12 +182,11 @@ def test_equal_inputs_give_equal_bytes_in_a_stable_export(capsys):
         assert Path(f"a.db.{what}").read_bytes() == Path(f"b.db.{what}").read_bytes()
 
 
-def test_an_export_has_a_row_for_every_score_and_composite(tmp_path):
-    write_suite(repeats=2)
-    command = [sys.executable, "-m", "trivium"]
-    subprocess.run([*command, "run", "suite.json", "--agent", "agent:same", "--quiet"], check=True)
-    done = subprocess.run([*command, "export"], check=True, capture_output=True, text=True)
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+def test_an_export_has_a_row_for_every_score_and_composite(capfdbinary):
+    assert outcome(capfdbinary, "run", write_suite(repeats=2), "--agent", "agent:same", "--quiet")[0] == 0
+    code, out, _ = outcome(capfdbinary, "export")
+    assert code == 0
+    rows = [json.loads(line) for line in out.splitlines()]
     own = [row for row in rows if row["case"] == "c1" and row["repeat"] == 1]
     assert [row["metric"] for row in own] == ["jaccard", "similarity", "success", "composite"]
     assert own[-1]["detail"]["passed"] is True
@@ -293,11 +292,8 @@ def test_ctrl_c_keeps_what_is_done_and_names_the_line_to_resume():
     assert "3 of 3 passed" in done.stdout
 
 
-def test_output_into_a_pipe_that_closes_is_no_error():
-    write_suite(200)
-    subprocess.run(
-        [sys.executable, "-m", "trivium", "run", "suite.json", "--agent", "agent:same", "--quiet"], check=True
-    )
+def test_output_into_a_pipe_that_closes_is_no_error(capsys):
+    assert outcome(capsys, "run", write_suite(200), "--agent", "agent:same", "--quiet")[0] == 0
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run([sys.executable, "-m", "trivium", "export"], stdout=write, stderr=subprocess.PIPE)
@@ -305,18 +301,15 @@ def test_output_into_a_pipe_that_closes_is_no_error():
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_the_log_goes_to_a_file_as_json_lines_with_secrets_masked():
+def test_the_log_goes_to_a_file_as_json_lines_with_secrets_masked(capsys):
     Path("leaky.py").write_text(
         "def answer(question):\n    raise ValueError('Authorization: Bearer sk-abcdefghijklmnop')\n"
     )
-    write_suite(1)
-    command = [sys.executable, "-m", "trivium", "--log-level", "debug", "--log-file", "log.jsonl"]
-    subprocess.run([*command, "run", "suite.json", "--agent", "leaky:answer", "--quiet"], capture_output=True)
+    log = ("--log-level", "debug", "--log-file", "log.jsonl")
+    _, _, err = outcome(capsys, *log, "run", write_suite(1), "--agent", "leaky:answer", "--quiet")
+    assert "sk-abcdefghijklmnop" not in err
     text = Path("log.jsonl").read_text()
     assert "sk-abcdefghijklmnop" not in text
     lines = [json.loads(line) for line in text.splitlines()]
     assert any("c0" in line["message"] for line in lines)
-    stored = subprocess.run(
-        [sys.executable, "-m", "trivium", "export", "--what", "attempts"], capture_output=True, text=True
-    ).stdout
-    assert "sk-abcdefghijklmnop" not in stored
+    assert "sk-abcdefghijklmnop" not in outcome(capsys, "export", "--what", "attempts")[1]

@@ -5,11 +5,13 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from tests.cli.test_commands import _own_folder, outcome, write_suite
+from trivium.cli.main import main
 from trivium.runs.event_loop import THRESHOLDS_WHILE_ASKING, THRESHOLDS_WHILE_SCORING
 
 __all__ = ["_own_folder"]
@@ -55,6 +57,30 @@ def test_a_process_that_scores_seeks_no_work(before):
 @pytest.mark.parametrize("arguments", [("schema",), ("--log-file", "score", "schema"), ("score", "--help")])
 def test_another_command_does_not_pay_for_it(arguments):
     assert made_ready(*arguments) == (THRESHOLDS_WHILE_ASKING, False, None, False)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "shown"),
+    [
+        (recorded, 0, ""),
+        (lambda: ["schema"], 0, '"$schema"'),
+        (lambda: ["skore"], 2, 'Did you mean "score"?'),
+    ],
+    ids=["score", "schema", "no such command"],
+)
+def test_a_process_ends_with_the_code_of_its_command(words, code, shown, monkeypatch, capsys):
+    monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", "4")
+    monkeypatch.setattr(sys, "argv", ["trivium", "--log-level", "error", *words()])
+    monkeypatch.setattr(sys, "stdin", None)  # as after <&-
+    thresholds = gc.get_threshold()
+    try:
+        with pytest.raises(SystemExit) if code else nullcontext() as ended:
+            main()
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*thresholds)
+    assert not code or ended.value.code == code
+    assert shown in "".join(capsys.readouterr())
 
 
 def test_a_command_that_is_called_in_process_changes_nothing_of_the_host(capsys, monkeypatch):
