@@ -179,6 +179,15 @@ def test_counts_have_an_interval_from_ten_groups_on():
     assert interval.startswith("[0.")
 
 
+@pytest.mark.parametrize("busy", [True, False])
+def test_the_page_has_a_table_of_retries_only_where_there_are_any(tmp_path, busy):
+    views = [view("q0", BUSY if busy else shared(0.5))]
+    write_html(tmp_path / "r.html", samples.summary(), views)
+    page = Page((tmp_path / "r.html").read_text("utf-8"))
+    assert ("Attempts with any" in page.text) is busy
+    assert ("None: no retries of failed calls, no calls repeated" in page.text) is not busy
+
+
 def test_the_page_of_a_run_shows_both(tmp_path):
     views = [view(f"q{i}", BUSY if i else normalise([tool("t", "search")])) for i in range(3)]
     write_html(tmp_path / "r.html", samples.summary(), views)

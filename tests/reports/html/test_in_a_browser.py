@@ -51,6 +51,8 @@ def renamed(view, name, composite):
 
 
 ATTEMPTS = "Array.from(document.querySelectorAll('#list > details.attempt'))"
+PAPER = 740
+"""Pixels of a sheet."""
 SHOWN = f"{ATTEMPTS}.filter(one => one.checkVisibility()).map(one => one.dataset.case)"
 UNFOLD_EVERYTHING = "document.querySelectorAll('details').forEach(one => { one.open = true })"
 STICKING_OUT = """
@@ -63,8 +65,9 @@ Array.from(document.querySelectorAll('body, body *')).filter(one => {
 """
 CUT_OFF = """
 Array.from(document.querySelectorAll('.text, pre, .scroll')).filter(one =>
-  one.checkVisibility() && one.scrollHeight > one.clientHeight + 1
-).map(one => `${one.className}: ${one.clientHeight} of ${one.scrollHeight}`)
+  one.checkVisibility() &&
+  (one.scrollHeight > one.clientHeight + 1 || one.scrollWidth > one.clientWidth + 1)
+).map(one => one.outerHTML.slice(0, 80))
 """
 EMPTY_PARTS = """
 Array.from(document.querySelectorAll('header.top, h1, main > section, table, figure, svg')).filter(one => {
@@ -245,6 +248,7 @@ def test_paper_shows_what_is_folded_on_the_screen(page, pages):
         "folded again afterwards"
     )
     page.evaluate("dispatchEvent(new Event('beforeprint')), 0")
+    look(page, width=PAPER)
     page.emulate_media(media="print")
     assert page.evaluate(hidden) == 0
     assert page.evaluate(CUT_OFF) == []
