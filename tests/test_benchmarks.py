@@ -20,6 +20,7 @@ ARGUMENTS = {
     "coverage": ["3", "rate 0.5"],
     "judge": ["clean", "--cases", "3", "--only", "trivium"],
     "judge_samples": ["50"],
+    "monitor_alerts": ["1"],
     "judge_limits": ["5 at once, else queued", "--seeds", "1"],
     "score": ["--attempts", "20", "--large", "40", "--rounds", "1"],
 }
