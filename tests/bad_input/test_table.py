@@ -30,6 +30,21 @@ WRONG = {
         "score s.yaml --outputs good.jsonl",
         ("s.yaml: line 2, column 1: broken YAML",),
     ),
+    "an item's key left of its neighbours in YAML": Row(
+        {"s.yaml": "name: s\ncases:\n  - id: a\n    input: x\n   references: [b]\n"},
+        "score s.yaml --outputs good.jsonl",
+        ("s.yaml: line 5, column 4: broken YAML: wrong indentation: the entries that begin in line 3",),
+    ),
+    "a key right of its neighbours in YAML": Row(
+        {"s.yaml": "name: s\n  metrics: [jaccard]\n"},
+        "score s.yaml --outputs good.jsonl",
+        ("s.yaml: line 2, column 10: broken YAML: a key where none is expected: begin it in",),
+    ),
+    "a colon within a YAML value": Row(
+        {"s.yaml": "name: s\ncases:\n  - id: a\n    input: why: not\n"},
+        "score s.yaml --outputs good.jsonl",
+        ("s.yaml: line 4, column 15: broken YAML: a value holds a colon and a space: put it in quotes",),
+    ),
     "YAML that runs code": Row(
         {"s.yaml": "cases: !!python/object/apply:os.system [touch pwned]"},
         "score s.yaml --outputs good.jsonl",
@@ -52,7 +67,7 @@ WRONG = {
     "Latin-1": Row(
         {"s.csv": "id,input\n1,caf\xe9\n".encode("latin-1")},
         "score s.csv --outputs good.jsonl",
-        ("s.csv: line 2: byte 0xe9 at offset 14 is not valid UTF-8: save the file as UTF-8",),
+        ("s.csv: line 2: byte 0xe9 at offset 14 is not valid UTF-8: save the file as UTF-8", "`iconv -f"),
     ),
     "a tab in YAML": Row(
         {"s.yaml": "name: s\ncases:\n\t- {id: a, input: x}\n"},
@@ -107,7 +122,7 @@ WRONG = {
     "outputs in Latin-1": Row(
         {"o.csv": "case,output\n1,caf\xe9\n".encode("latin-1")},
         "score cases.jsonl --outputs o.csv",
-        ("o.csv: line 2: byte 0xe9 at offset 17 is not valid UTF-8: save the file as UTF-8",),
+        ("o.csv: line 2: byte 0xe9 at offset 17 is not valid UTF-8: save the file as UTF-8", "`iconv -f"),
     ),
     "outputs between semicolons": Row(
         {"o.csv": "case;output\n1;x\n"},
@@ -297,6 +312,11 @@ WRONG = {
     ),
     # runs and stores
     "unknown run": Row({}, "show nope", ('no run is called "nope"', "`trivium list` names them")),
+    "the newest run by a word": Row(
+        {},
+        "trust import latest good.jsonl",
+        ('no run is called "latest". The newest is 2',),
+    ),
     "unknown run to resume": Row(
         {}, "score cases.jsonl --outputs good.jsonl --resume nope", ('no run is called "nope"',)
     ),

@@ -44,6 +44,12 @@ def test_a_built_in_name_stays_on_one_line_at_80_columns():
     assert any(re.match(r"coordination_quality +0\.576 ", line) for line in lines(samples.summary()))
 
 
+def test_a_reservation_is_wrapped_so_that_its_end_is_read():
+    note = "read question as input, ground_truth as references; kept as metadata: topic, source; not read: n"
+    shown = lines(samples.summary(warnings=(note,)), width=80)
+    assert note in " ".join(" ".join(shown).split())
+
+
 def test_intervals_are_drawn_where_there_is_room():
     assert not any("●" in line for line in lines(samples.summary(), width=103))
     drawn = [line for line in lines(samples.summary(), width=104) if "●" in line]
@@ -69,13 +75,13 @@ def test_the_pass_rate_is_in_the_first_five_lines():
     assert any(line.startswith("pass rate") for line in lines(samples.summary(gates=()))[:5])
 
 
-def test_a_reservation_has_one_line_and_a_few_are_shown_unless_details_are_asked_for():
-    warnings = tuple(f"reservation {number} " + "word " * 40 + "end" for number in range(7))
+def test_a_reservation_has_three_lines_at_most_and_a_few_are_shown_unless_details_are_asked_for():
+    warnings = tuple(f"reservation {number} " + "word " * 60 + "end" for number in range(7))
     summary = samples.summary(warnings=warnings)
     shown = lines(summary)
     marked = [line for line in shown if line.startswith("!")]
     assert len(marked) == 4
-    assert all(line.endswith("…") for line in marked)
+    assert sum(line.endswith("…") for line in shown) == len(marked)
     assert "  3 more reservations (--details)" in shown
     full = " ".join(" ".join(as_text(SummaryTable(summary, details=True)).split()).split())
     assert all(" ".join(warning.split()) in full for warning in warnings)

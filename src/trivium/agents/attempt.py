@@ -36,7 +36,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dic
         usage: Tokens and cost, or None.
         reward: The recorded reward, in [0, 1], or None.
         error: Why the attempt failed, or None.
-        flags: What sanitising changed, such as ``lone_surrogates`` or ``nul`` (spec: metrics, T1).
+        flags: What sanitising changed, such as ``lone_surrogates`` or ``nul``;
+            see :func:`trivium.suites.sanitize.sanitise`.
         metadata: Any further data; not interpreted.
     """
 

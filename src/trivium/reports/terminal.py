@@ -147,7 +147,7 @@ def _named(rows: Iterable[tuple[str, str]], *, style: str = "") -> RenderableTyp
 
 
 def _reservations(summary: Summary, *, details: bool, width: int) -> Iterator[RenderableType]:
-    """What changes how to read the numbers: a line each, or everything."""
+    """What changes how to read the numbers: a paragraph each, or everything."""
     if details:
         names = wording.without_anything(summary)
         remarks = [*summary.notes]
@@ -167,9 +167,8 @@ def _reservations(summary: Summary, *, details: bool, width: int) -> Iterator[Re
         return
     yield Text()
     for line in summary.warnings[:RESERVATIONS_SHOWN]:
-        short = Text(one_line(line, at_most=400))
-        short.truncate(width - 2, overflow="ellipsis")
-        yield marked_paragraph("!", short.plain, style="yellow")
+        # Three lines at most: what to do about it stands at the end, and is not cut.
+        yield marked_paragraph("!", one_line(line, at_most=3 * (width - 4)), style="yellow")
     if (more := len(summary.warnings) - RESERVATIONS_SHOWN) > 0:
         yield Text(f"  {counted(more, 'more reservation')} (--details)", style="yellow")
 

@@ -48,6 +48,9 @@ T = TypeVar("T")
 
 _ROWS_AT_ONCE = 500
 
+NEWEST = frozenset({"latest", "newest", "last"})
+"""Words that other tools take for the newest run."""
+
 _case = msgspec.json.Decoder(Case)
 _case_outline = msgspec.json.Decoder(CaseOutline)
 _attempt = msgspec.json.Decoder(Attempt)
@@ -156,7 +159,10 @@ class Store:
         if matches:
             ids = ", ".join(record.id for record in matches)
             raise StoreError(f'{self.name}: several runs begin with "{id}": {ids}')
-        hint = suggest(id, [record.id for record in self._runs(limit=200)])
+        newest_first = [record.id for record in self._runs(limit=200)]
+        hint = suggest(id, newest_first)
+        if id.lower() in NEWEST and newest_first:
+            hint = f" The newest is {newest_first[0]}."
         raise StoreError(f'{self.name}: no run is called "{id}".{hint} (`trivium list` names them)')
 
     def runs(self, *, limit: int | None = None) -> list[RunRecord]:

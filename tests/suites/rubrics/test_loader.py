@@ -1,6 +1,7 @@
 """Rubrics as files: read, put together of what is built in, and refused with every mistake."""
 
 import json
+from pathlib import Path
 
 import jsonschema
 import msgspec
@@ -12,6 +13,7 @@ from trivium.errors import SuiteError
 from trivium.metrics.judge.prompts.answer import has_level
 from trivium.suites.json_schema import record_schema, suite_schema
 from trivium.suites.rubrics.built_in import BUILT_IN
+from trivium.suites.rubrics.loader import load_judge_rubrics
 from trivium.suites.rubrics.rubric import ANCHORS, LEVELS
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
@@ -351,3 +353,10 @@ def test_what_a_run_stores_of_its_settings_is_what_was_read(tmp_path):
     suite = Suite.load(written(tmp_path / "suite.yaml", {"cases": CASES, "judge": {"rubric": "tone.yaml"}}))
     stored = json.loads(json.dumps(msgspec.to_builtins(suite.settings)))
     assert msgspec.convert(stored, Settings) == suite.settings
+
+
+def test_one_rubric_need_not_be_in_a_list():
+    rubric = msgspec.structs.replace(tv.Rubric.load("review"), name="mine")
+    alone, listed = (load_judge_rubrics(given, Path(), step=1) for given in (rubric, [rubric]))
+    assert alone == listed
+    assert [each["name"] for each in alone[0]] == ["mine"]

@@ -215,7 +215,8 @@ def _quoted(text: str) -> str:
 
 def _either(texts: Sequence[str]) -> str:
     first = _quoted(texts[0])
-    return first if len(texts) == 1 else f"{first} (or {len(texts) - 1} other references)"
+    others = len(texts) - 1
+    return first if not others else f"{first} (or {others} other reference{'s' if others > 1 else ''})"
 
 
 def _matches(pattern: str, text: str) -> bool:

@@ -15,6 +15,7 @@ from trivium.runs.items.records import LISTED, Label
 from trivium.store.export.tables import unescape_formula
 from trivium.suites.files.documents import (
     LARGEST_DOCUMENT,
+    SAVE_AS_UTF_8,
     MalformedDocument,
     check_is_file,
     decode,
@@ -134,7 +135,8 @@ def _csv(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]:
     except csv.Error as wrong:
         raise ItemsError(str(path), Problem(f"line {number}", f"broken CSV: {wrong}")) from wrong
     except UnicodeDecodeError as wrong:
-        raise ItemsError(str(path), f"is not valid UTF-8: byte {wrong.object[wrong.start]:#04x}") from wrong
+        what = f"byte {wrong.object[wrong.start]:#04x} is not valid UTF-8: {SAVE_AS_UTF_8}"
+        raise ItemsError(str(path), what) from wrong
 
 
 def _cell(name: str, cell: str) -> Any:

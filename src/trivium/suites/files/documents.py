@@ -24,6 +24,8 @@ LARGEST_DOCUMENT = 256 * 1024**2
 
 _ZIP = b"PK\x03\x04"
 
+SAVE_AS_UTF_8 = "save the file as UTF-8 (from Excel or Latin-1: `iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW`)"
+
 InputErrorType = type[InputError]
 
 
@@ -129,9 +131,7 @@ def decode(raw: bytes, *, start: int = 0) -> str:
         # "utf-8-sig" counts from after the byte order mark
         offset = wrong.start + (3 if raw.startswith(b"\xef\xbb\xbf") else 0)
         line = raw.count(b"\n", 0, offset) + 1
-        what = (
-            f"byte {raw[offset]:#04x} at offset {start + offset:,} is not valid UTF-8: save the file as UTF-8"
-        )
+        what = f"byte {raw[offset]:#04x} at offset {start + offset:,} is not valid UTF-8: " + SAVE_AS_UTF_8
         raise MalformedDocument(f"line {line}", what) from wrong
 
 
@@ -263,6 +263,8 @@ def load(text: str) -> Any:
         what = ", ".join(part for part in (wrong.context, wrong.problem) if part)
         if _is_tab(text, wrong.problem_mark):
             what = "a tab where YAML expects spaces"
+        elif hint := _yaml_hint(text, wrong):
+            what = hint
         raise MalformedDocument(
             _place(wrong.problem_mark or wrong.context_mark), f"broken YAML: {what}"
         ) from wrong
@@ -275,6 +277,26 @@ def load(text: str) -> Any:
 def _is_tab(text: str, mark: Any) -> bool:
     lines = text.splitlines()
     return bool(mark) and mark.line < len(lines) and lines[mark.line][mark.column : mark.column + 1] == "\t"
+
+
+def _yaml_hint(text: str, wrong: yaml.MarkedYAMLError) -> str:
+    """How to mend the usual mistakes: a line that begins in a column of its own, a colon within a value."""
+    mark = wrong.problem_mark
+    lines = text.splitlines()
+    if not mark or mark.line >= len(lines):
+        return ""
+    before = lines[mark.line][: mark.column]
+    if "mapping values are not allowed" in str(wrong.problem):
+        if ": " in before:
+            return "a value holds a colon and a space: put it in quotes"
+        return "a key where none is expected: begin it in the same column as the keys beside it"
+    if "block" in str(wrong.context) and not before.strip() and wrong.context_mark:
+        start = wrong.context_mark
+        return (
+            f"wrong indentation: the entries that begin in line {start.line + 1} stand in column "
+            f"{start.column + 1}; let the keys of one entry begin in one column"
+        )
+    return ""
 
 
 def _place(mark: Any) -> str:

@@ -54,11 +54,11 @@ def load_judge_rubrics(raw: Any, folder: Path, *, step: float) -> tuple[Any, lis
     """Replace the files named in ``judge.rubric`` by their contents, and list every mistake.
 
     Args:
-        raw: A name, a file, or a list of these and of rubrics; any other value is returned unchanged.
+        raw: A name, a file, a rubric, or a list of these; any other value is returned unchanged.
         folder: Base folder of relative paths.
         step: Default distance between neighbouring Likert values.
     """
-    entries = [raw] if isinstance(raw, str) else raw
+    entries = [raw] if isinstance(raw, str | Mapping | Rubric) else raw
     if not isinstance(entries, list | tuple):
         return raw, []
     made: list[Any] = []

@@ -325,6 +325,7 @@ class _Worker:
             if not self._lookups:
                 loop.call_soon(lambda: loop.create_task(self._fetch()))
             self._lookups[key] = loop.create_future()
+            self._lookups[key].add_done_callback(_retrieve_exception)
         return await asyncio.shield(self._lookups[key])
 
     async def _fetch(self) -> None:
@@ -333,7 +334,8 @@ class _Worker:
             found = await asyncio.to_thread(self.cache.fetch, list(lookups))
         except Exception as error:
             for waiting in lookups.values():
-                waiting.set_exception(error)
+                if not waiting.done():
+                    waiting.set_exception(error)
             return
         for key, waiting in lookups.items():
             if not waiting.done():
@@ -356,7 +358,7 @@ def _check_sendable(
             raise ModelUnavailable(f"{name}: its provider's client sends no fields of one's own ({keys})")
 
 
-def _retrieve_exception(future: "asyncio.Future[AskResult]") -> None:
+def _retrieve_exception(future: "asyncio.Future[Any]") -> None:
     """Mark the exception of a shared future as retrieved; the request that caused it raises it."""
     if not future.cancelled():
         future.exception()
