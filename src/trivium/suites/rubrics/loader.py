@@ -80,7 +80,8 @@ def load_judge_rubrics(raw: Any, folder: Path, *, step: float) -> tuple[Any, lis
                 problems.append(Problem("judge.rubric", unknown_rubric(entry)))
             made.append(entry)
             continue
-        rubric, wrong = rubric_of(entry, where, step=step)
+        raw_keys = msgspec.to_builtins(entry) if isinstance(entry, Rubric) else entry
+        rubric, wrong = rubric_of(raw_keys, where, step=step)
         problems += wrong
         if rubric is not None:
             made.append(msgspec.to_builtins(rubric))
