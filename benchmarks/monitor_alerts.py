@@ -36,9 +36,10 @@ import numpy.typing as npt
 
 from benchmarks.sizes import sized
 from trivium.trust.change_detection import ChangeDetector
-from trivium.trust.confidence_sequences import LevelSequence, confidence_sequence
+from trivium.trust.confidence_sequences import confidence_sequence
 from trivium.trust.distributions import t_critical_value
 from trivium.trust.intervals import wilson
+from trivium.trust.level_sequence import LevelSequence
 from trivium.trust.weighted_means import reference_level, weighted_mean
 
 Floats = npt.NDArray[np.float64]

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from trivium.trust.confidence.functions import confidence_function as confidence_function
     from trivium.trust.confidence.signals import Signals as Signals
     from trivium.trust.confidence_sequences import ConfidenceSequence as ConfidenceSequence
-    from trivium.trust.confidence_sequences import LevelSequence as LevelSequence
     from trivium.trust.confidence_sequences import confidence_sequence as confidence_sequence
     from trivium.trust.distributions import Interval as Interval
     from trivium.trust.intervals import gate_answer as gate_answer
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from trivium.trust.intervals import mean_interval as mean_interval
     from trivium.trust.intervals import probability_of_change as probability_of_change
     from trivium.trust.intervals import rate_interval as rate_interval
+    from trivium.trust.level_sequence import LevelSequence as LevelSequence
     from trivium.trust.multiple_testing import holm as holm
     from trivium.trust.multiple_testing import minimum_detectable_effect as minimum_detectable_effect
     from trivium.trust.multiple_testing import sign_counts as sign_counts
@@ -85,7 +85,6 @@ _HOMES = {
     "confidence.signals": ("Signals",),
     "confidence_sequences": (
         "ConfidenceSequence",
-        "LevelSequence",
         "confidence_sequence",
     ),
     "distributions": ("Interval",),
@@ -96,6 +95,7 @@ _HOMES = {
         "probability_of_change",
         "rate_interval",
     ),
+    "level_sequence": ("LevelSequence",),
     "multiple_testing": (
         "holm",
         "minimum_detectable_effect",

@@ -12,7 +12,7 @@ How sure that mean is was settled by simulation (``benchmarks/monitor_alerts.py`
   count most are so rare in the sample that it may hold none;
 * Clopper and Pearson's on the sum of w = b / p, where b is the smallest probability of the sampling rules,
   covers at least 95 % everywhere. A value then counts as the share b / p of a value, as it does in
-  :class:`~trivium.trust.confidence_sequences.LevelSequence`.
+  :class:`~trivium.trust.level_sequence.LevelSequence`.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import TrustError
-from trivium.trust.confidence_sequences import confidence_sequence
+from trivium.trust.confidence_sequences import final_interval
 from trivium.trust.distributions import Interval, normal_critical_value, t_critical_value
 
 Floats = npt.NDArray[np.float64]
@@ -60,7 +60,7 @@ def weighted_mean(
     without, at least 1) and by (t / z)² with Student's t of the clusters; with few clusters each counts as
     one value. Other values have a betting interval (Waudby-Smith & Ramdas 2024) over clusters, which adapts
     to their variance. Both are for one look at a sample that was set beforehand, such as a window; whoever
-    looks again and again needs :class:`~trivium.trust.confidence_sequences.LevelSequence`.
+    looks again and again needs :class:`~trivium.trust.level_sequence.LevelSequence`.
 
     Args:
         values: Shape (n,), in [0, 1], in the order in which they were seen.
@@ -182,10 +182,7 @@ def _betting_ends(x: Floats, w: Floats, codes: Ints, alpha: float) -> tuple[floa
     weights = np.bincount(codes, w)
     means = np.clip(np.bincount(codes, w * x) / weights, 0, 1)
     order = np.argsort(np.unique(codes, return_index=True)[1])
-    found = confidence_sequence(
-        means[order], weights=(weights / weights.max())[order], alpha=alpha, planned=weights.size
-    )
-    return float(found.lower[-1]), float(found.upper[-1])
+    return final_interval(means[order], weights=(weights / weights.max())[order], alpha=alpha)
 
 
 def _checked(
