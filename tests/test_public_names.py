@@ -25,6 +25,7 @@ PUBLIC = {
     "Metric",
     "MetricInput",
     "MissingExtra",
+    "Monitor",
     "PairComparison",
     "RegressionError",
     "Rubric",

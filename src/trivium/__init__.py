@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from trivium.metrics.metric import TraceMetric as TraceMetric
     from trivium.metrics.registry import metric as metric
     from trivium.metrics.scoring import score as score
+    from trivium.monitor.monitor import Monitor as Monitor
     from trivium.runs.comparing.compare import compare as compare
     from trivium.runs.comparing.comparison import Comparison as Comparison
     from trivium.runs.evaluate import evaluate as evaluate
@@ -68,6 +69,7 @@ _HOME = {
     "Metric": "trivium.metrics.metric",
     "MetricInput": "trivium.metrics.metric",
     "MissingExtra": "trivium.errors",
+    "Monitor": "trivium.monitor.monitor",
     "PairComparison": "trivium.runs.pairwise_result",
     "RegressionError": "trivium.errors",
     "Rubric": "trivium.suites.rubrics.rubric",

@@ -99,10 +99,16 @@ class Scorer:
             number += taken
         return number
 
-    def score_now(self, interaction: Interaction, job: Job) -> Scored | None:
-        """Score one interaction whose job this process has leased; None if it could not be scored."""
-        scored = self._scored(self._today(self._clock()), [(job, interaction)])
-        return scored[0] if scored else None
+    def score_trace(self, trace: str, now: float) -> None:
+        """Score the jobs of one trace, whoever else waits.
+
+        Raises:
+            StoreError: If the store fails.
+        """
+        name = self.monitored.name
+        jobs = self._jobs.lease(name, owner=self._owner, now=now, limit=JOBS_AT_ONCE, trace=trace)
+        if jobs:
+            self._score(jobs, now)
 
     def start(self) -> None:
         """Score until :meth:`stop`."""

@@ -75,7 +75,7 @@ def _page(comparison: Comparison, links: Mapping[str, str]) -> str:
     }
     from markupsafe import Markup
 
-    from trivium import __version__
+    from trivium._version import __version__
 
     style = asset("style.css")
     return templates.get_template("comparison.html").render(

@@ -77,7 +77,14 @@ class LiveJobs:
         self._engine = store.engine
 
     def lease(
-        self, monitor: str, *, owner: str, now: float, limit: int, seconds: float = LEASE_SECONDS
+        self,
+        monitor: str,
+        *,
+        owner: str,
+        now: float,
+        limit: int,
+        seconds: float = LEASE_SECONDS,
+        trace: str | None = None,
     ) -> list[Job]:
         """Take the oldest jobs that are due, also those whose lease has ended.
 
@@ -89,6 +96,7 @@ class LiveJobs:
             now: Unix time.
             limit: Most jobs.
             seconds: How long they are the owner's.
+            trace: Only jobs of this trace.
         """
         table = schema.live_jobs
         query = (
@@ -98,6 +106,8 @@ class LiveJobs:
             .limit(limit)
             .with_for_update(skip_locked=True)
         )
+        if trace is not None:
+            query = query.where(table.c.trace == trace)
         with explain_errors(self._engine), self._engine.connect() as connection:
             _begin(connection)
             due = [_job(row) for row in connection.execute(query).mappings()]

@@ -195,6 +195,20 @@ def samples_of(
     return samples[::-1] if latest is not None else samples
 
 
+def sample_of_trace(store: Store, monitor: str, trace: str) -> Sample | None:
+    """The newest sample of a trace; None if it has none."""
+    table = schema.live_samples
+    query = (
+        select(table)
+        .where(table.c.monitor == monitor, table.c.trace == trace)
+        .order_by(table.c.version.desc())
+        .limit(1)
+    )
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        row = connection.execute(query).mappings().first()
+    return None if row is None else _sample(row, {})
+
+
 def recent_confidences(store: Store, monitor: str, *, latest: int) -> dict[str, float]:
     """Mean confidence of the judge in the latest samples of each agent that it was asked about.
 

@@ -197,7 +197,7 @@ def _render_page(
 ) -> str:
     from markupsafe import Markup
 
-    from trivium import __version__
+    from trivium._version import __version__
     from trivium.reports.disagreements import section_context
     from trivium.reports.html.overview import overview_context
 

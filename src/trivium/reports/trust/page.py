@@ -129,7 +129,7 @@ def _page(
 ) -> str:
     from markupsafe import Markup
 
-    from trivium import __version__
+    from trivium._version import __version__
 
     blocks, style = _blocks(shown), asset("style.css")
     return (

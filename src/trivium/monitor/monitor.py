@@ -1,0 +1,295 @@
+"""``tv.Monitor``: watches an agent from inside the application that calls it."""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from trivium.agents.failures import reason
+from trivium.json_values import encode, plain_text
+from trivium.monitor.interaction import Recorded, encode_recorded, interaction_recorded
+from trivium.monitor.monitored import monitored
+from trivium.monitor.recorder import Recorder
+from trivium.monitor.sampling import Sampler, draw
+from trivium.monitor.scorer import Scorer
+from trivium.monitor.watching import watched
+from trivium.store.connection import DEFAULT_URL
+from trivium.store.live_counts import Counts
+from trivium.store.live_records import RecordedTrace
+from trivium.store.live_samples import Sample, sample_of_trace, samples_of
+from trivium.store.live_traces import LiveTraces
+from trivium.store.store import Store
+from trivium.suites.monitor_settings import StatusThresholds
+from trivium.suites.suite import Suite
+from trivium.traces.trace import Trace
+
+log = logging.getLogger(__name__)
+
+QUEUE = 10_000
+"""Interactions that may wait to be written, unless the application asks for another bound."""
+
+
+class Monitor:
+    """Records interactions with an agent, and scores a sample of them as a suite's tests are scored.
+
+    :meth:`record` takes some microseconds of the caller's time: a thread decides, writes and scores. It
+    raises nothing, and what cannot be kept is counted by reason (``trivium monitor status``). Several
+    processes may use one store; a forked child has a thread of its own.
+
+    Args:
+        suite: The suite, its file, or its keys; it needs no cases.
+        sample_rate: Probability that an interaction is sampled, instead of the suite's (default: 0.01).
+        store: The store, or its URL.
+        score: Whether this process scores the samples; otherwise ``trivium serve`` on the same store does.
+        service: Name of the service.
+        version: Version of the application; figures are computed by it.
+        queue: Interactions that may wait to be written; further ones are dropped and counted.
+        clock: Gives the Unix time.
+        settings: Further keys of ``monitor`` that replace the suite's, such as ``rules``.
+
+    Raises:
+        InputError: If the suite or a setting is wrong.
+        StoreError: If the store cannot be opened.
+
+    Examples:
+        >>> monitor = Monitor({"name": "support"}, sample_rate=1, store=folder / "store.db")
+        >>> monitor.record(input="Where is my order?", output="It comes tomorrow.", tags=["delivery"])
+        >>> monitor.close()
+    """
+
+    def __init__(
+        self,
+        suite: Suite | str | Path | Mapping[str, Any],
+        *,
+        sample_rate: float | None = None,
+        store: str | Path | Store = DEFAULT_URL,
+        score: bool = True,
+        service: str | None = None,
+        version: str | None = None,
+        queue: int = QUEUE,
+        clock: Callable[[], float] = time.time,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        rate = {} if sample_rate is None else {"sample_rate": sample_rate}
+        self._monitored = monitored(suite, monitor={**(settings or {}), **rate})
+        self._url = store.url if isinstance(store, Store) else str(store)
+        Store(self._url).close()  # what is wrong with it is raised here, not in a thread
+        self._service = service
+        self._version = version
+        self._clock = clock
+        own = self._monitored.monitor
+        self._settings = own
+        self._highest_rate = max([own.sample_rate, *(rule.rate for rule in own.rules)])
+        self._recorder = Recorder(self._monitored, self._url, bound=queue, score=score, clock=clock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def record(
+        self,
+        *,
+        input: Any = None,  # noqa: A002 - the field's name
+        output: Any = None,
+        error: BaseException | str | None = None,
+        seconds: float | None = None,
+        trace: Trace | None = None,
+        tags: Sequence[str] = (),
+        session: str | None = None,
+        version: str | None = None,
+        trace_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Record an interaction. Returns at once and raises nothing.
+
+        Values are copied before it returns. Only what may be sampled is copied at all.
+
+        Args:
+            input: What was asked: any value; what JSON lacks becomes text.
+            output: What came back.
+            error: Why the agent failed.
+            seconds: How long it took.
+            trace: What the agent did.
+            tags: Its tags.
+            session: The session or conversation that it belongs to.
+            version: Version of the application, instead of the monitor's.
+            trace_id: Id of the trace, which decides whether it is sampled; a random one by default.
+            metadata: Further data.
+        """
+        try:
+            id_ = os.urandom(16).hex() if trace_id is None else plain_text(trace_id)
+            if self._highest_rate < 1 and draw(id_, self._settings.salt) >= self._highest_rate:
+                self._recorder.put_unsampled()
+                return
+            recorded = Recorded(
+                time=self._clock() - (seconds or 0.0),
+                input=msgspec.Raw(encode(input)),
+                output=msgspec.Raw(encode(output)),
+                error=None
+                if error is None
+                else reason(error)
+                if isinstance(error, BaseException)
+                else plain_text(error),
+                seconds=seconds,
+                trace=trace,
+                tags=tuple(map(plain_text, tags)),
+                version=version or self._version,
+                service=self._service,
+                session=None if session is None else plain_text(session),
+                metadata={} if metadata is None else msgspec.json.decode(encode(dict(metadata))),
+            )
+            self._recorder.put(id_, recorded)
+        except Exception:  # an application is never broken by its monitor
+            log.warning("an interaction could not be recorded", exc_info=True)
+            self._recorder.count("dropped", "unrecordable")
+
+    def watch(
+        self,
+        function: Callable[..., Any] | None = None,
+        *,
+        tags: Sequence[str] = (),
+        session: str | None = None,
+    ) -> Any:
+        """Decorate a function, coroutine function or generator function: each call is an interaction.
+
+        What ``trivium.trace`` records meanwhile is its trace. Calls while Trivium evaluates the function are
+        not recorded. The input is the argument, or a mapping of the arguments if there are several; the
+        output of a generator is what it yielded.
+
+        Args:
+            function: The function.
+            tags: Tags of its interactions.
+            session: Name of the argument that names the session.
+
+        Examples:
+            >>> monitor = Monitor({"name": "support"}, store=folder / "store.db")
+            >>> @monitor.watch(tags=["chat"])
+            ... def answer(question: str) -> str:
+            ...     return "It comes tomorrow."
+            >>> answer("Where is my order?")
+            'It comes tomorrow.'
+            >>> monitor.close()
+        """
+
+        def decorate(decorated: Callable[..., Any]) -> Callable[..., Any]:
+            return watched(decorated, self.record, tags=tags, session=session)
+
+        return decorate if function is None else decorate(function)
+
+    def sample_and_evaluate(
+        self, query: Any, output: Any, *, trace: Trace | None = None, tags: Sequence[str] = ()
+    ) -> dict[str, Any] | None:
+        """Sample an interaction, and score it before returning if it is sampled.
+
+        Args:
+            query: What was asked.
+            output: What came back.
+            trace: What the agent did.
+            tags: Its tags.
+
+        Returns:
+            None if it is not sampled, or could not be scored (``trivium monitor why`` says why); else
+            ``query`` and ``output_preview`` (first 200 characters), ``score`` in [0, 1] or None, ``passed``,
+            ``timestamp`` (Unix time) and ``probability``.
+
+        Raises:
+            StoreError: If the store fails.
+        """
+        now, id_, name = self._clock(), os.urandom(16).hex(), self._monitored.name
+        recorded = Recorded(
+            time=now,
+            input=msgspec.Raw(encode(query)),
+            output=msgspec.Raw(encode(output)),
+            trace=trace,
+            tags=tuple(map(plain_text, tags)),
+            version=self._version,
+            service=self._service,
+        )
+        body = encode_recorded(recorded)
+        with Store(self._url) as store:
+            sampler = Sampler(name, self._settings, store, clock=self._clock)
+            choice = sampler.decide(interaction_recorded(id_, body))
+            if not choice.sampled:
+                self._recorder.put_unsampled()
+                return None
+            traced = RecordedTrace(trace_id=id_, body=body, service=self._service, choices=[choice])
+            LiveTraces(store).record([traced], now, counts=Counts())
+            with Scorer(store, self._monitored, clock=self._clock) as scorer:
+                scorer.score_trace(id_, now)
+            sample = sample_of_trace(store, name, id_)
+        return None if sample is None else _as_dict(sample)
+
+    def get_metrics(self) -> dict[str, Any]:
+        """The figures of the window, weighted by inverse probability, of every process that uses the store.
+
+        Returns:
+            ``{"status": "insufficient_data"}`` without samples that passed or failed; else ``sample_count``,
+            ``pass_rate``, ``average_score`` (None without scores) and ``status``: critical, warning or
+            healthy.
+
+        Raises:
+            StoreError: If the store cannot be read.
+        """
+        settings, name = self._settings, self._monitored.name
+        with Store(self._url) as store:
+            if settings.window_samples is not None:
+                samples = samples_of(store, name, latest=settings.window_samples)
+            else:
+                samples = samples_of(store, name, since=self._clock() - settings.window)
+        passed = [(float(each.passed), each.probability) for each in samples if each.passed is not None]
+        scores = [(each.score, each.probability) for each in samples if each.score is not None]
+        if not passed:
+            return {"status": "insufficient_data"}
+        pass_rate = _weighted(passed)
+        thresholds = settings.figures.get("pass_rate", StatusThresholds())
+        return {
+            "sample_count": len(passed),
+            "pass_rate": pass_rate,
+            "average_score": _weighted(scores) if scores else None,
+            "status": status_of(pass_rate, thresholds),
+        }
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Wait until everything recorded so far is in the store; returns whether it is.
+
+        Args:
+            timeout: Longest time to wait, in seconds; None for no limit.
+        """
+        return self._recorder.flush(timeout)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Write what was recorded, and end the threads; samples that wait are scored later, or by others.
+
+        Args:
+            timeout: Longest time to wait for a store that fails, in seconds; None for no limit.
+        """
+        self._recorder.close(timeout)
+
+
+def status_of(value: float, thresholds: StatusThresholds) -> str:
+    """The status of a figure: critical, warning or healthy (spec: metrics, M.2)."""
+    if value < thresholds.critical:
+        return "critical"
+    return "warning" if value < thresholds.warning else "healthy"
+
+
+def _weighted(values: Sequence[tuple[float, float]]) -> float:
+    """Mean of values, each weighted by the inverse of its probability (Hájek)."""
+    return sum(value / probability for value, probability in values) / sum(1 / each for _, each in values)
+
+
+def _as_dict(sample: Sample) -> dict[str, Any]:
+    return {
+        "query": sample.query,
+        "output_preview": sample.output,
+        "score": sample.score,
+        "passed": sample.passed,
+        "timestamp": sample.time,
+        "probability": sample.probability,
+    }
