@@ -5,15 +5,19 @@ import threading
 from tests.otlp_requests import agent_trace, body
 from trivium.errors import StoreError
 from trivium.monitor import completion
-from trivium.monitor.completion import Completer, bounds_of
+from trivium.monitor.completion import Completer, bounds_of, decider
 from trivium.monitor.intake import Intake
+from trivium.monitor.interaction import Recorded, encode_recorded, interaction_of
+from trivium.monitor.sampling import Sampler
 from trivium.store.live_counts import counts_of
-from trivium.store.live_records import Choice, TraceBounds
+from trivium.store.live_records import Choice, CompleteTrace, TraceBounds
 from trivium.store.live_traces import LiveTraces
 from trivium.store.store import Store
-from trivium.suites.monitor_settings import MonitorSettings
+from trivium.suites.monitor_settings import MonitorSettings, SamplingRule
+from trivium.traces.trace import Span, Trace
 
 NOW = 1_800_000_000.0
+FAILED = Span(id="a", kind="agent", name="a", ok=False)
 
 
 def always(_trace):
@@ -91,3 +95,36 @@ def test_the_thread_completes_traces_and_goes_on_after_a_failure(url, monkeypatc
 def test_a_completer_that_was_not_started_can_be_stopped(url):
     with Store(url) as store:
         Completer(LiveTraces(store), always).stop()
+
+
+def test_a_trace_that_no_monitor_would_sample_is_not_read_and_is_decided_as_if_it_were(url):
+    errors = SamplingRule(errors=True, rate=0.5)
+    with Store(url) as store:
+        samplers = [
+            Sampler("few", MonitorSettings(sample_rate=0.1, salt="a"), store),
+            Sampler("errors", MonitorSettings(sample_rate=0.1, rules=(errors,), salt="b"), store),
+            Sampler("elsewhere", MonitorSettings(sample_rate=1.0, services=("b",)), store),
+        ]
+        decide = decider(samplers[:2])
+        read = []
+        for number in range(200):
+            found = CompleteTrace(
+                trace_id=f"t{number}", version=1, first=NOW, last=NOW, late=False, service="a", body=None,
+                read=lambda: read.append(1) or Trace(spans=(FAILED,)),
+            )  # fmt: skip
+            expected = [each.decide(interaction_of(found)).sampled for each in samplers[:2]]
+            assert [each.sampled for each in decide(found)] == expected
+        assert 400 < len(read) < 560  # each was read twice for what is expected
+        assert decider(samplers[2:])(found) == []
+
+
+def test_what_an_application_recorded_is_decided_by_what_it_says(url):
+    rule = SamplingRule(tag="vip", rate=1.0)
+    with Store(url) as store:
+        decide = decider([Sampler("m", MonitorSettings(sample_rate=1e-9, rules=(rule,)), store)])
+        body = encode_recorded(Recorded(time=NOW, tags=("vip",)))
+        found = CompleteTrace(
+            trace_id="t", version=1, first=NOW, last=NOW, late=False, service=None, body=body, read=Trace
+        )
+        (choice,) = decide(found)
+        assert (choice.sampled, choice.rule) == (True, "tag=vip")

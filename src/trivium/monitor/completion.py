@@ -7,6 +7,8 @@ from threading import Event, Thread
 from typing import Self
 
 from trivium.errors import StoreError
+from trivium.monitor.interaction import Interaction, interaction_of
+from trivium.monitor.sampling import Sampler, choices, draw
 from trivium.store.live_records import Choice, CompleteTrace, Decide, TraceBounds
 from trivium.store.live_traces import LiveTraces
 from trivium.suites.monitor_settings import MonitorSettings
@@ -27,6 +29,30 @@ def bounds_of(settings: Iterable[MonitorSettings]) -> TraceBounds:
         longest=max(each.longest for each in every),
         max_spans=max(each.max_spans for each in every),
     )
+
+
+def decider(samplers: Sequence[Sampler]) -> Decide:
+    """Has each monitor that watches a trace's service decide whether it is sampled.
+
+    A trace that no monitor would sample whatever is in it is not read: reading takes much longer.
+
+    Args:
+        samplers: Those of the monitors.
+    """
+    highest = {
+        each.monitor: max(each.settings.sample_rate, *(rule.rate for rule in each.settings.rules), 0.0)
+        for each in samplers
+    }
+
+    def decide(found: CompleteTrace) -> Sequence[Choice]:
+        read = any(draw(found.trace_id, each.settings.salt) < highest[each.monitor] for each in samplers)
+        if read or found.body is not None:
+            return choices(samplers, interaction_of(found))
+        return choices(
+            samplers, Interaction(trace_id=found.trace_id, time=found.first, service=found.service)
+        )
+
+    return decide
 
 
 class Completer:

@@ -1,0 +1,286 @@
+"""Production traffic on SQLite: spans a second that are accepted durably, memory, and time to start again.
+
+Requests have 512 spans, the batches of OpenTelemetry's exporters, in traces of 8 spans of 0.8 KB; a quarter
+of the traces go on in the next request. "As fast as it goes" sends from 8 threads, each the next request when
+the last one is acknowledged. "At a rate" sends by a timetable, whatever is acknowledged when; a latency is
+the time from when a request was due to its acknowledgement. Traces are completed meanwhile, and 1 % are
+sampled and read. Parts are timed in one thread, one after the other.
+
+    python -m benchmarks.serve [--quick] [--spans NUMBER] [--stored NUMBER]
+"""
+
+import argparse
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.otlp_requests import body, span
+
+from benchmarks.sizes import sized
+from trivium.monitor.completion import Completer, decider
+from trivium.monitor.intake import Intake
+from trivium.monitor.otlp import IntakeLimits, batch_of
+from trivium.monitor.sampling import Sampler
+from trivium.store import schema
+from trivium.store.live_records import TraceBounds
+from trivium.store.live_traces import LiveTraces
+from trivium.store.records import insert_many
+from trivium.store.store import Store
+from trivium.suites.monitor_settings import MonitorSettings
+
+BATCH, PER_TRACE = 512, 8
+RATE = 5_000
+SENDERS = 8
+QUIET = 5.0
+PAGE = os.sysconf("SC_PAGE_SIZE")
+AGENT = {"operation": "invoke_agent", "agent": "writer"}
+TOOL = {"operation": "execute_tool", "tool": "search"}
+
+
+class Traffic:
+    """Makes requests that differ in their ids alone, in far less time than it takes to encode them."""
+
+    def __init__(self) -> None:
+        spans = []
+        for _ in range(BATCH // PER_TRACE):
+            trace, root = os.urandom(16), os.urandom(8)
+            for number in range(PER_TRACE):
+                texts = {f"app.attribute.{key}": "v" * 50 for key in range(9)}
+                own, parent, kind = (None, root, TOOL) if number else (root, b"", AGENT)
+                spans.append(span(trace, id=own, parent=parent, **kind, **texts))
+        encoded = body(spans, service="shop", version="1.2")
+        self._ids = list(dict.fromkeys(id_ for each in spans for id_ in (each.trace_id, each.span_id)))
+        self._traces = {each.trace_id for each in spans}
+        places = re.compile(b"|".join(re.escape(id_) for id_ in self._ids), re.DOTALL)
+        found = list(places.finditer(encoded))
+        starts = [0, *(match.end() for match in found)]
+        ends = [*(match.start() for match in found), len(encoded)]
+        self._between = [encoded[start:end] for start, end in zip(starts, ends, strict=True)]
+        self._order = [self._ids.index(match.group()) for match in found]
+        self._before: list[bytes] = []
+
+    def request(self) -> bytes:
+        """The next request."""
+        draw = random.random
+        new = [
+            self._before[at]
+            if self._before and id_ in self._traces and draw() < 0.25
+            else os.urandom(len(id_))
+            for at, id_ in enumerate(self._ids)
+        ]
+        self._before = new
+        parts = [self._between[0]]
+        for at, between in zip(self._order, self._between[1:], strict=True):
+            parts += (new[at], between)
+        return b"".join(parts)
+
+
+def megabytes() -> float:
+    """Memory of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE / 1e6
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """A quantile, in milliseconds."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))] * 1e3
+
+
+class Server:
+    """An intake with its completer on a new store."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        self.store = Store(f"sqlite:///{folder}/{name}.db")
+        self.traces = LiveTraces(self.store, TraceBounds(quiet=QUIET))
+        sampler = Sampler("shop", MonitorSettings(sample_rate=0.01), self.store)
+        self.completer = Completer(self.traces, decider([sampler]))
+        self.intake = Intake(self.traces)
+        self.completer.start()
+
+    def close(self) -> None:
+        self.intake.close()
+        self.completer.stop()
+        self.store.close()
+
+
+def parts(folder: str, traffic: Traffic, requests: int) -> None:
+    """Time of each part, a span."""
+    bodies = [traffic.request() for _ in range(requests)]
+    spans = requests * BATCH
+    with Store(f"sqlite:///{folder}/parts.db") as store:
+        traces = LiveTraces(store, TraceBounds(quiet=0))
+        steps = {}
+        watch = Stopwatch()
+        batches = [batch_of(each, "protobuf", IntakeLimits()) for each in bodies]
+        steps["decoding a request"] = watch.lap()
+        for at in range(0, requests, 4):
+            traces.add_all(batches[at : at + 4], time.time())
+        steps["storing it, 2,048 spans a commit"] = watch.lap()
+        sampler = Sampler("shop", MonitorSettings(sample_rate=1e-9), store)
+        Completer(traces, decider([sampler])).complete(time.time())
+        steps["completing its traces, unread"] = watch.lap()
+        names = [each.trace for batch in batches for each in batch.spans if each.ended_root][: requests * 8]
+        watch.lap()
+        for name in names:
+            traces.trace(name)
+        steps["reading a trace, where needed"] = watch.lap()
+    print(f"\n{'part':<34}{'CPU µs a span':>15}{'wall µs a span':>16}")
+    for name, (taken, passed) in steps.items():
+        number = len(names) * PER_TRACE if name.startswith("reading") else spans
+        print(f"{name:<34}{taken / number * 1e6:>15.1f}{passed / number * 1e6:>16.1f}")
+
+
+class Stopwatch:
+    """CPU time of this process, and wall time."""
+
+    def __init__(self) -> None:
+        self.cpu, self.wall = time.process_time(), time.perf_counter()
+
+    def lap(self) -> tuple[float, float]:
+        """Seconds of CPU and wall since the last lap."""
+        cpu, wall = self.cpu, self.wall
+        self.cpu, self.wall = time.process_time(), time.perf_counter()
+        return self.cpu - cpu, self.wall - wall
+
+
+def show(name: str, spans: int, latencies: Sequence[float], watch: Stopwatch) -> None:
+    """Print a row."""
+    cpu, wall = watch.lap()
+    times = f"{quantile(latencies, 0.5):>8.0f}{quantile(latencies, 0.99):>8.0f}{cpu:>8.1f}{wall:>8.1f}"
+    print(f"{name:<26}{spans:>11,}{spans / wall:>10,.0f}{times}", flush=True)
+
+
+def at_once(folder: str, traffic: Traffic, requests: int) -> None:
+    """As fast as it goes."""
+    server = Server(folder, "at_once")
+    bodies = [traffic.request() for _ in range(requests)]
+    latencies: list[float] = []
+
+    def send(each: bytes) -> None:
+        began = time.perf_counter()
+        server.intake.receive(each, "protobuf")
+        latencies.append(time.perf_counter() - began)
+
+    watch = Stopwatch()
+    with ThreadPoolExecutor(SENDERS) as senders:
+        list(senders.map(send, bodies))
+    show("as fast as it goes", requests * BATCH, latencies, watch)
+    server.close()
+
+
+def at_a_rate(folder: str, traffic: Traffic, requests: int) -> None:
+    """By a timetable; the memory at each eighth of the way."""
+    server = Server(folder, "at_a_rate")
+    latencies: list[float] = []
+    memory = []
+
+    def send(due: float, each: bytes) -> None:
+        server.intake.receive(each, "protobuf")
+        latencies.append(time.perf_counter() - due)
+
+    watch = Stopwatch()
+    began = watch.wall
+    with ThreadPoolExecutor(SENDERS) as senders:
+        for number in range(requests):
+            due = began + number * BATCH / RATE
+            each = traffic.request()
+            time.sleep(max(0.0, due - time.perf_counter()))
+            senders.submit(send, due, each)
+            if number % max(1, requests // 8) == 0:
+                memory.append(megabytes())
+    show(f"at {RATE:,} a second", requests * BATCH, latencies, watch)
+    print("memory on the way, MB: " + " ".join(f"{each:.0f}" for each in [*memory, megabytes()]))
+    server.close()
+
+
+READY = """
+import sys, time
+began = time.perf_counter()
+from tests.otlp_requests import agent_trace, body
+request = body(agent_trace())
+imported = time.perf_counter()
+from trivium.monitor.completion import Completer
+from trivium.monitor.intake import Intake
+from trivium.store.live_traces import LiveTraces
+from trivium.store.store import Store
+with Store(sys.argv[1]) as store:
+    traces = LiveTraces(store)
+    with Intake(traces) as intake:
+        intake.receive(request, "protobuf")
+        received = time.perf_counter()
+    completed = Completer(traces, lambda found: []).complete(1e9)
+    traces.open_traces()
+print(received - imported, time.perf_counter() - imported)
+"""
+
+
+def rows_of(traces: int) -> Iterator[tuple[list[dict[str, object]], list[dict[str, object]]]]:
+    """Rows of traces and spans, some at a time; every tenth trace is open."""
+    payload = b"x" * 800
+    for first in range(0, traces, 2_000):
+        numbers = range(first + 1, min(first + 2_000, traces) + 1)
+        yield (
+            [
+                {
+                    "number": number, "trace": os.urandom(16).hex(), "version": number % 10 > 0,
+                    "state": "complete" if number % 10 else "open", "first": 2e9, "last": 2e9, "opened": 2e9,
+                    "due": 2e9 + number, "root": True, "spans": PER_TRACE, "size": 6_400, "service": "shop",
+                    "late": False, "body": None,
+                }
+                for number in numbers
+            ],
+            [
+                {"number": number, "span": os.urandom(8).hex(), "digest": os.urandom(8).hex(),
+                 "resource": "0" * 32, "received": 2e9, "body": payload}
+                for number in numbers
+                for _ in range(PER_TRACE)
+            ],
+        )  # fmt: skip
+
+
+def restart(folder: str, spans: int) -> None:
+    """A new process on a store of many spans: until the first request is acknowledged."""
+    url = f"sqlite:///{folder}/restart.db"
+    with Store(url) as store:
+        for traces, stored in rows_of(spans // PER_TRACE):
+            with store.engine.begin() as connection:
+                insert_many(connection, schema.live_traces, traces)
+                insert_many(connection, schema.live_spans, stored)
+    command = [sys.executable, "-c", READY, url]
+    taken = []
+    for _ in range(sized(3, 1)):
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        taken.append(tuple(map(float, done.stdout.split())))
+    received, looked = sorted(taken)[len(taken) // 2]
+    print(f"\nstarting on {spans:,} stored spans, a tenth of the traces open, in seconds:")
+    print(f"first request acknowledged after {received:.2f}, first look for due traces after {looked:.2f}")
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="few spans")
+    parser.add_argument("--spans", type=int, default=sized(2_000_000, 4 * BATCH), help="spans sent at a rate")
+    parser.add_argument("--stored", type=int, default=sized(1_000_000, 2_000), help="spans before a restart")
+    chosen = parser.parse_args()
+    if chosen.quick:
+        chosen.spans, chosen.stored = min(chosen.spans, 50_000), min(chosen.stored, 100_000)
+    traffic = Traffic()
+    with tempfile.TemporaryDirectory(dir=os.environ.get("BENCHMARKS_FOLDER")) as folder:
+        print(
+            f"{'intake':<26}{'spans':>11}{'spans/s':>10}{'p50 ms':>8}{'p99 ms':>8}{'CPU s':>8}{'wall s':>8}"
+        )
+        at_once(folder, traffic, max(4, min(chosen.spans // BATCH, 200)))
+        at_a_rate(folder, traffic, max(4, chosen.spans // BATCH))
+        parts(folder, traffic, sized(40, 4))
+        restart(folder, chosen.stored)
+
+
+if __name__ == "__main__":
+    main()
