@@ -205,3 +205,19 @@ def test_a_service_name_that_no_database_stores_is_stored_without_what_it_cannot
         found = LiveTraces(store).found(spans[0].trace_id.hex())
         assert found.service == "shop" + "p" * 196
         assert found.read().metadata["service"] == found.service
+
+
+def test_a_database_that_goes_away_and_comes_back(any_url):
+    with Store(any_url) as store, Intake(LiveTraces(store)) as intake:
+        assert intake.receive(body(agent_trace()), "protobuf").new == 3
+        if store.engine.dialect.name == "postgresql":
+            import psycopg
+
+            with psycopg.connect(any_url, autocommit=True) as other:
+                other.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
+                    "AND backend_type = 'client backend'"
+                )
+        else:
+            store.engine.dispose()
+        assert intake.receive(body(agent_trace()), "protobuf").new == 3

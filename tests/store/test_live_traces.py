@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from tests.otlp_requests import BEGAN, SECOND, agent_trace, body, span
 from trivium.errors import StoreError, StoreLost
 from trivium.monitor.otlp import IntakeLimits, batch_of
-from trivium.store import schema, sqlite
+from trivium.store import live_spans, schema, sqlite
 from trivium.store.live_counts import counts_of
 from trivium.store.live_records import Choice, RecordedTrace, TraceBounds
 from trivium.store.live_traces import LiveTraces
@@ -352,3 +352,16 @@ def test_resources_are_stored_once(any_url):
         with store.engine.connect() as connection:
             rows = connection.execute(select(func.count()).select_from(schema.live_resources)).scalar()
         assert rows == 2  # the resource and the scope
+
+
+def test_resources_are_read_again_however_many_there_are(url, monkeypatch):
+    monkeypatch.setattr(live_spans, "_MOST_SHARED", 3)
+    names = [os.urandom(16) for _ in range(9)]
+    with Store(url) as store:
+        traces = LiveTraces(store)
+        for number, name in enumerate(names):
+            traces.add(batch([span(name)], service=f"s{number}"), NOW)
+        for _ in range(2):
+            found = [traces.trace(name.hex()).metadata["service"] for name in names]
+            assert found == [f"s{number}" for number in range(9)]
+        assert len(traces._shared._bodies) <= 3

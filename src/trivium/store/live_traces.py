@@ -37,7 +37,7 @@ from trivium.store.live_rows import (
     record_rows,
     update_rows,
 )
-from trivium.store.live_spans import assembled
+from trivium.store.live_spans import SharedParts, assembled
 from trivium.store.records import insert_many
 from trivium.store.store import Store
 from trivium.traces.trace import Trace
@@ -61,6 +61,7 @@ class LiveTraces:
         self._store = store
         self._engine = store.engine
         self.bounds = bounds or TraceBounds()
+        self._shared = SharedParts()
 
     def add(self, batch: Batch, now: float) -> Accepted:
         """Store the spans of one request (see :meth:`add_all`)."""
@@ -153,7 +154,7 @@ class LiveTraces:
             due = connection.execute(query).mappings().all()
             if not due:
                 return 0
-            decided = [(row, decide(_complete_trace(connection, row))) for row in due]
+            decided = [(row, decide(self._complete_trace(connection, row))) for row in due]
             _begin_writing(connection)
             unchanged = self._unchanged(connection, due)
             jobs, counts = [], Counts()
@@ -166,6 +167,13 @@ class LiveTraces:
             add_counts(connection, counts, now)
             connection.commit()
         return len(due)
+
+    def _complete_trace(self, connection: Connection, row: RowMapping) -> CompleteTrace:
+        def read() -> Trace:
+            with explain_errors(self._engine):
+                return assembled(connection, row["number"], row["trace"], self._shared)
+
+        return _found(row, row["version"] + 1, read)
 
     @staticmethod
     def _unchanged(connection: Connection, due: Sequence[Any]) -> set[int]:
@@ -215,7 +223,7 @@ class LiveTraces:
             row = connection.execute(query).mappings().one_or_none()
             if row is None:
                 return None
-            trace = assembled(connection, row["number"], trace_id)
+            trace = assembled(connection, row["number"], trace_id, self._shared)
         return _found(row, row["version"], lambda: trace)
 
     def open_traces(self) -> tuple[int, float | None]:
@@ -267,14 +275,6 @@ def _span_values(number: int, span: ReceivedSpan, now: float) -> dict[str, Any]:
         "number": number, "span": span.span, "digest": span.digest, "resource": span.resource,
         "received": now, "body": span.body,
     }  # fmt: skip
-
-
-def _complete_trace(connection: Connection, row: RowMapping) -> CompleteTrace:
-    def read() -> Trace:
-        with explain_errors(connection.engine):
-            return assembled(connection, row["number"], row["trace"])
-
-    return _found(row, row["version"] + 1, read)
 
 
 def _found(row: RowMapping, version: int, read: Callable[[], Trace]) -> CompleteTrace:
