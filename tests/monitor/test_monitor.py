@@ -313,6 +313,87 @@ def test_a_generator_that_is_left_is_recorded_so_far(file):
     assert [(body["output"], body.get("error")) for body in bodies(file)] == [("a", None)]
 
 
+# Traces of the process
+
+
+def test_every_trace_that_is_recorded_is_an_interaction(file, tmp_path):
+    with Monitor(SUPPORT, sample_rate=1, store=file, score=False, version="3") as monitor:
+        monitor.listen()
+
+        @tv.trace.agent("writer")
+        def answer(question):
+            with tv.trace.tool("search", input=question) as span:
+                span.output = 1
+            tv.trace.message("checker", "look", sender="writer")
+            return "o"
+
+        answer("q")
+        answer("r")
+    first, second = bodies(file)
+    assert (first["input"], first["output"], first["version"]) == ({"question": "q"}, "o", "3")
+    assert {span["name"] for span in first["trace"]["spans"]} == {"writer", "search"}
+    assert first["trace"]["messages"][0]["receiver"] == "checker"
+    assert second["input"] == {"question": "r"}
+
+
+def test_a_trace_that_cannot_be_made_is_counted_and_holds_up_no_other(file, monkeypatch):
+    made = iter([RuntimeError("broken"), None])
+
+    def broken(*args):
+        if error := next(made):
+            raise error
+        return tv.Trace(trace_id="t")
+
+    monkeypatch.setattr("trivium.monitor.tracing._trace_of", broken)
+    with Monitor(SUPPORT, sample_rate=1, store=file, score=False) as monitor:
+        monitor.listen()
+        for _ in range(2):
+            with tv.trace.agent("a"):
+                pass
+    assert len(bodies(file)) == 1
+    with Store(str(file)) as store:
+        assert counts_of(store)["support", "dropped", "unrecordable"] == 1
+
+
+def test_spans_of_opentelemetry_are_interactions_too(file):
+    from opentelemetry.sdk.trace import TracerProvider
+
+    provider = TracerProvider()
+    with Monitor(SUPPORT, sample_rate=1, store=file, score=False) as monitor:
+        monitor.listen(provider)
+        tracer = provider.get_tracer("test")
+        with tracer.start_as_current_span("invoke_agent writer") as span:
+            span.set_attribute("gen_ai.operation.name", "invoke_agent")
+            span.set_attribute("gen_ai.agent.name", "writer")
+            with tracer.start_as_current_span("execute_tool search") as tool:
+                tool.set_attribute("gen_ai.operation.name", "execute_tool")
+                tool.set_attribute("gen_ai.tool.name", "search")
+    (body,) = bodies(file)
+    assert {(span["kind"], span["name"]) for span in body["trace"]["spans"]} == {
+        ("agent", "writer"), ("tool", "search")
+    }  # fmt: skip
+
+
+def test_too_many_open_traces_and_spans_are_left_out_and_counted(file, monkeypatch):
+    monkeypatch.setattr("trivium.monitor.tracing.OPEN_TRACES", 2)
+    with Monitor(SUPPORT, sample_rate=1, store=file, score=False, settings={"max_spans": 3}) as monitor:
+        monitor.listen()
+        with tv.trace.agent("a"):
+            for number in range(5):
+                with tv.trace.tool(f"t{number}"):
+                    pass
+        spans = [tv.trace.agent(f"open{number}") for number in range(3)]
+        threads = [threading.Thread(target=span.__enter__) for span in spans]
+        for thread in threads:
+            thread.start()
+            thread.join()
+    with Store(str(file)) as store:
+        counts = counts_of(store)
+    assert counts["support", "dropped", "too_many_spans"] == 1
+    assert counts["support", "dropped", "open_traces"] == 1
+    assert len(bodies(file)[0]["trace"]["spans"]) == 3
+
+
 # At once
 
 

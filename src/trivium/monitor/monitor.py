@@ -11,11 +11,17 @@ import msgspec
 
 from trivium.agents.failures import reason
 from trivium.json_values import encode, plain_text
-from trivium.monitor.interaction import Recorded, encode_recorded, interaction_recorded
+from trivium.monitor.interaction import (
+    Recorded,
+    encode_recorded,
+    interaction_of_trace,
+    interaction_recorded,
+)
 from trivium.monitor.monitored import monitored
 from trivium.monitor.recorder import Recorder
 from trivium.monitor.sampling import Sampler, draw
 from trivium.monitor.scorer import Scorer
+from trivium.monitor.tracing import MonitorSpanProcessor, TraceSink
 from trivium.monitor.watching import watched
 from trivium.store.connection import DEFAULT_URL
 from trivium.store.live_counts import Counts
@@ -25,6 +31,8 @@ from trivium.store.live_traces import LiveTraces
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import StatusThresholds
 from trivium.suites.suite import Suite
+from trivium.traces.recording.collector import send_to
+from trivium.traces.recording.config import recording
 from trivium.traces.trace import Trace
 
 log = logging.getLogger(__name__)
@@ -81,6 +89,7 @@ class Monitor:
         self._service = service
         self._version = version
         self._clock = clock
+        self._listens = False
         own = self._monitored.monitor
         self._settings = own
         self._highest_rate = max([own.sample_rate, *(rule.rate for rule in own.rules)])
@@ -182,6 +191,46 @@ class Monitor:
 
         return decorate if function is None else decorate(function)
 
+    def listen(self, provider: Any = None) -> None:
+        """Record every trace of this process: one interaction when its root has ended.
+
+        That is what ``trivium.trace`` records outside of evaluations and watched functions, which is then not
+        written to files, and what OpenTelemetry records, if a provider is given.
+
+        Args:
+            provider: Tracer provider of OpenTelemetry, whose spans are recorded too.
+        """
+        most, config = self._settings.max_spans, recording()
+        self._listens = True
+        send_to(TraceSink(self._put_trace, self._drop, max_spans=most, recording=config))
+        if provider is not None:
+            processor = MonitorSpanProcessor(self._put_trace, self._drop, max_spans=most, recording=config)
+            provider.add_span_processor(processor)
+
+    def _put_trace(self, trace_id: str, make: Callable[[], Trace]) -> None:
+        if self._highest_rate < 1 and draw(trace_id, self._settings.salt) >= self._highest_rate:
+            self._recorder.put_unsampled()
+            return
+        now = self._clock()
+        self._recorder.put(trace_id, lambda: self._recorded(trace_id, make(), now))
+
+    def _drop(self, reason: str) -> None:
+        self._recorder.count("dropped", reason)
+
+    def _recorded(self, trace_id: str, trace: Trace, now: float) -> Recorded:
+        made = interaction_of_trace(trace, trace_id=trace_id, now=now)
+        return Recorded(
+            time=made.time,
+            input=made.input,
+            output=made.output,
+            seconds=made.seconds,
+            trace=trace,
+            tags=made.tags,
+            version=made.version or self._version,
+            service=made.service or self._service,
+            session=made.session,
+        )
+
     def sample_and_evaluate(
         self, query: Any, output: Any, *, trace: Trace | None = None, tags: Sequence[str] = ()
     ) -> dict[str, Any] | None:
@@ -269,6 +318,8 @@ class Monitor:
         Args:
             timeout: Longest time to wait for a store that fails, in seconds; None for no limit.
         """
+        if self._listens:
+            send_to(None)
         self._recorder.close(timeout)
 
 

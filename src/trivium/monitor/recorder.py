@@ -62,7 +62,7 @@ class Recorder:
 
     def _begin(self) -> None:
         self._lock = Lock()
-        self._queue: deque[tuple[str, Recorded]] = deque()
+        self._queue: deque[tuple[str, Recorded | Callable[[], Recorded]]] = deque()
         self._counts: Counter[tuple[str, str]] = Counter()
         self._flushes: deque[Event] = deque()
         self._wake = Event()
@@ -71,8 +71,8 @@ class Recorder:
         self._thread: Thread | None = None
         self._process = os.getpid()
 
-    def put(self, trace_id: str, recorded: Recorded) -> None:
-        """Have an interaction written, or drop it if too many wait."""
+    def put(self, trace_id: str, recorded: Recorded | Callable[[], Recorded]) -> None:
+        """Have an interaction, or what makes it, written; drop it if too many wait."""
         self._start()
         if len(self._queue) >= self._bound:
             self.count("dropped", "queue")
@@ -187,14 +187,20 @@ class Recorder:
         sampled = []
         try:
             for trace_id, recorded in taken:
-                body = encode_recorded(recorded)
-                choice = sampler.decide(interaction_recorded(trace_id, body))
+                try:
+                    made = recorded if isinstance(recorded, Recorded) else recorded()
+                    body = encode_recorded(made)
+                    interaction = interaction_recorded(trace_id, body)
+                except Exception:  # what an application recorded may be anything
+                    log.warning("trace %s could not be recorded", trace_id, exc_info=True)
+                    counted[name, "dropped", "unrecordable"] += 1
+                    continue
+                choice = sampler.decide(interaction)
                 if choice.sampled:
-                    sampled.append(
-                        RecordedTrace(
-                            trace_id=trace_id, body=body, service=recorded.service, choices=[choice]
-                        )
+                    traced = RecordedTrace(
+                        trace_id=trace_id, body=body, service=made.service, choices=[choice]
                     )
+                    sampled.append(traced)
                 else:
                     counted[name, "complete", ""] += 1
                     counted[name, "unsampled", ""] += 1

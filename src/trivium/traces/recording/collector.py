@@ -28,6 +28,7 @@ from trivium.traces.recording.span import (
     Content,
     LiveSpan,
     ParentSpan,
+    Sink,
     TraceRecorder,
     plain,
     with_decoded_values,
@@ -189,10 +190,16 @@ CURRENT: ContextVar[ParentSpan | None] = ContextVar("trivium_span", default=None
 
 
 class _ProcessSink:
-    """The file sink of this process, and the settings it was made for."""
+    """The file sink of this process, the settings it was made for, and what takes its place."""
 
     recording: Recording | None = None
     sink: FileSink | None = None
+    instead: Sink | None = None
+
+
+def send_to(sink: Sink | None) -> None:
+    """Send what is recorded outside of ``recorded()`` blocks to a sink instead of a file; None ends that."""
+    _ProcessSink.instead = sink
 
 
 def current_parent() -> ParentSpan | None:
@@ -212,6 +219,8 @@ def recorder_for(above: ParentSpan | None) -> TraceRecorder | None:
         return collecting.recorder
     if above is not None and above.recorder is not None:
         return above.recorder
+    if _ProcessSink.instead is not None:
+        return TraceRecorder(_ProcessSink.instead, None if above is None else above.trace_id)
     settings = recording()
     if settings.folder is None:
         return None

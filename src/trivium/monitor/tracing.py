@@ -1,0 +1,151 @@
+"""Gives a monitor every trace that an application records, by ``trivium.trace`` or OpenTelemetry."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from trivium.traces.normalize import recorded_as_text
+from trivium.traces.opentelemetry.assemble import merged_trace
+from trivium.traces.recording.config import Recording
+from trivium.traces.recording.span import Content, LiveSpan, ParentSpan, with_decoded_values
+from trivium.traces.trace import Message, Trace
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import ReadableSpan, Span
+
+OPEN_TRACES = 1000
+"""Traces that may be open at a time; of more, the oldest are left out and counted."""
+
+Done = Callable[[str, Callable[[], Trace]], None]
+"""Called with the id of a trace whose root has ended, and with what makes the trace of it."""
+
+
+class _OpenTraces:
+    """Traces whose root has not ended, the oldest first."""
+
+    def __init__(self, done: Done, dropped: Callable[[str], None], max_spans: int) -> None:
+        self._done = done
+        self._dropped = dropped
+        self._max_spans = max_spans
+        self._lock = Lock()
+        self._open: OrderedDict[str, list[Any]] = OrderedDict()
+
+    def add(self, trace_id: str, item: Any) -> None:
+        """Add something to a trace, which is opened if it is not."""
+        with self._lock:
+            items = self._open.setdefault(trace_id, [])
+            if len(items) < self._max_spans:
+                items.append(item)
+            elif len(items) == self._max_spans:
+                items.append(None)
+                self._dropped("too_many_spans")
+            if len(self._open) > OPEN_TRACES:
+                self._open.popitem(last=False)
+                self._dropped("open_traces")
+
+    def end(self, trace_id: str, make: Callable[[list[Any]], Trace]) -> None:
+        """Hand a trace over whose root has ended."""
+        with self._lock:
+            items = self._open.pop(trace_id, None)
+        if items is not None:
+            found = [item for item in items if item is not None]
+            self._done(trace_id, lambda: make(found))
+
+
+class TraceSink:
+    """Receives what ``trivium.trace`` records outside of evaluations.
+
+    Args:
+        done: Called with each trace whose root has ended.
+        dropped: Called with the reason when something is left out.
+        max_spans: Most spans and messages of a trace.
+        recording: The recording settings.
+    """
+
+    def __init__(
+        self, done: Done, dropped: Callable[[str], None], *, max_spans: int, recording: Recording
+    ) -> None:
+        self.recording = recording
+        self.content = Content(recording.patterns) if recording.content else None
+        self._traces = _OpenTraces(done, dropped, max_spans)
+
+    def started(self, span: LiveSpan) -> None:
+        """Keep a span when it starts, so that one that never ends is part of its trace."""
+        self._traces.add(span.recorder.trace_id, span)
+
+    def ended(self, span: LiveSpan) -> None:
+        """Hand the trace over if this is its root."""
+        if span.parent is None:
+            trace_id = span.recorder.trace_id
+            self._traces.end(trace_id, lambda items: _trace_of(trace_id, items))
+
+    def write(self, span: LiveSpan) -> None:
+        """Do nothing: a trace is written when its root ends."""
+
+    def message_sent(
+        self, trace_id: str, message: Message, span: ParentSpan | None, as_text: Sequence[str]
+    ) -> None:
+        """Keep a message."""
+        self._traces.add(trace_id, (message, tuple(as_text)))
+
+
+def _trace_of(trace_id: str, items: Sequence[Any]) -> Trace:
+    as_text: list[str] = []
+    spans, messages = [], []
+    for item in items:
+        if isinstance(item, LiveSpan):
+            spans.append(with_decoded_values(item.record(as_text)))
+        else:
+            messages.append(item[0])
+            as_text += item[1]
+    return merged_trace(spans, messages, [], trace_id=trace_id, problems=list(recorded_as_text(as_text)))
+
+
+class MonitorSpanProcessor:
+    """A span processor of OpenTelemetry that gives a monitor each trace when its local root has ended.
+
+    Args:
+        done: Called with each trace whose root has ended.
+        dropped: Called with the reason when something is left out.
+        max_spans: Most spans of a trace.
+        recording: The recording settings, which say whether contents are kept and what is masked.
+    """
+
+    def __init__(
+        self, done: Done, dropped: Callable[[str], None], *, max_spans: int, recording: Recording
+    ) -> None:
+        self._content = Content(recording.patterns) if recording.content else None
+        self._traces = _OpenTraces(done, dropped, max_spans)
+
+    def on_start(self, span: "Span", parent_context: "Context | None" = None) -> None:
+        """Do nothing: a span is kept when it ends."""
+
+    def _on_ending(self, span: "Span") -> None:
+        """Do nothing; OpenTelemetry calls this hook before a span ends."""
+
+    def on_end(self, span: "ReadableSpan") -> None:
+        """Keep a span, and hand its trace over if it is the local root."""
+        context = span.get_span_context()
+        if context is None or not context.trace_flags.sampled:
+            return
+        trace_id = f"{context.trace_id:032x}"
+        self._traces.add(trace_id, span)
+        if span.parent is None or span.parent.is_remote:
+            self._traces.end(trace_id, self._trace)
+
+    def shutdown(self) -> None:
+        """Do nothing: a monitor is closed by itself."""
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Do nothing: ``Monitor.flush`` waits for the store."""
+        return True
+
+    def _trace(self, spans: list[Any]) -> Trace:
+        from trivium.traces.opentelemetry.assemble import traces_of
+        from trivium.traces.recording.otel_listener import Listener, OtelSpan, recorded_spans
+
+        listener = Listener()
+        wrapped = [OtelSpan(span, listener, None, None) for span in spans]
+        return traces_of(recorded_spans(wrapped, self._content))[0]
