@@ -27,6 +27,18 @@ def test_a_weight_scales_the_bet():
     assert detector.evidence == pytest.approx(expected, rel=1e-12)
 
 
+def test_the_sum_of_the_weights_of_a_session_is_scaled_by_the_largest_before():
+    detector, expected = ChangeDetector(0.9, 0.1, 1000), ChangeDetector(0.9, 0.1, 1000)
+    for weight, staked in [(0.5, 0.5), (4.0, 1.0), (2.0, 0.5), (1.0, 0.25), (1e6, 1.0), (10.0, 0.5)]:
+        detector.update(0.4, weight=weight)
+        expected.update(0.4, weight=staked)
+    assert detector.evidence == pytest.approx(expected.evidence, rel=1e-12)
+    again = ChangeDetector.from_state(detector.to_state())
+    again.update(0.4, weight=10.0)
+    detector.update(0.4, weight=10.0)
+    assert again.to_state() == detector.to_state()
+
+
 def first_alarm(detector, values, elapsed=1.0, weights=None):
     """Elapsed time at the first alarm, or at the end."""
     for place, value in enumerate(values):
@@ -156,7 +168,8 @@ def test_what_cannot_be_watched_is_refused(arguments, message):
 
 
 @pytest.mark.parametrize(
-    "arguments", [(1.5,), (float("nan"),), (0.5, -1.0), (0.5, float("inf")), (0.5, 1.0, 0.0), (0.5, 1.0, 2.0)]
+    "arguments",
+    [(1.5,), (float("nan"),), (0.5, -1.0), (0.5, float("inf")), (0.5, 1.0, 0.0)],
 )
 def test_a_wrong_update_is_refused_and_changes_nothing(arguments):
     detector = ChangeDetector(0.9, 0.0, 100)

@@ -16,7 +16,7 @@ METHODS = {
     "empirical_bernstein_two_sided": {"method": "empirical bernstein", "running_intersection": False},
 }
 VALUES = st.lists(st.floats(0, 1, allow_subnormal=False), max_size=30)
-WEIGHTS = st.lists(st.floats(0.001, 1), min_size=30, max_size=30)
+WEIGHTS = st.lists(st.floats(0.001, 1) | st.floats(0.001, 30), min_size=30, max_size=30)
 
 
 @pytest.mark.parametrize(
@@ -99,6 +99,7 @@ def test_planning_the_number_of_values_gives_a_narrower_interval_there():
         ({"values": [0.5, 1.2]}, r"values\[1\] must be in \[0, 1\]; found 1.2"),
         ({"values": [float("nan")]}, r"values\[0\]"),
         ({"weights": [0.0]}, r"weights\[0\] must be above 0"),
+        ({"weights": [float("inf")]}, "finite"),
         ({"weights": [1.0, 1.0]}, "equal length"),
         ({"alpha": 1.0}, "alpha"),
         ({"grid": 1}, "grid"),
@@ -118,3 +119,28 @@ def test_the_interval_for_one_look_is_the_last_of_the_sequence_planned_for_it(va
     whole = confidence_sequence(values, weights=weights, alpha=0.1, grid=grid, planned=len(values))
     found = final_interval(values, weights=weights, alpha=0.1, grid=grid)
     assert found == pytest.approx((whole.lower[-1], whole.upper[-1]), abs=1e-12)
+
+
+def sampled_sessions(rng, sessions, sampled=0.1):
+    """Mean and weight of sessions of up to 4; errors come together, fail and are always sampled.
+
+    4 % of the interactions are errors; of the rest, 1 % fail and a tenth is sampled: the mean is 0.95.
+    """
+    error = rng.random((sessions, 4)) < rng.beta(0.04, 0.96, (sessions, 1))
+    passed = ~error & (rng.random((sessions, 4)) >= 0.0104166667)
+    there = np.arange(4) < rng.integers(1, 5, (sessions, 1))
+    taken = there & (rng.random((sessions, 4)) < np.where(error, 1.0, sampled))
+    weights = taken * np.where(error, sampled, 1.0)
+    some = taken.any(axis=1)
+    total = weights.sum(axis=1)[some]
+    return (weights * passed).sum(axis=1)[some] / total, total, taken.sum(axis=1)[some]
+
+
+def test_sessions_bet_with_the_sum_of_their_weights():
+    rng, misses, misses_by_mean = np.random.default_rng(12), 0, 0
+    for _ in range(200):
+        means, weights, counts = sampled_sessions(rng, 8000)
+        misses += missed(confidence_sequence(means, weights=weights, grid=20), 0.95)
+        misses_by_mean += missed(confidence_sequence(means, weights=weights / counts, grid=20), 0.95)
+    assert misses / 200 <= 0.05
+    assert misses_by_mean / 200 > 0.5

@@ -15,7 +15,7 @@ from math import isfinite
 from typing import Any
 
 from trivium.errors import TrustError
-from trivium.trust.gamblers import MOST, Gamblers
+from trivium.trust.gamblers import MOST, ClusterWeight, Gamblers
 
 _STATE_VERSION = 1
 
@@ -32,9 +32,9 @@ class ChangeDetector:
     is at least L, M minus the time elapsed is a supermartingale; so if T is the time of the first M >= A,
     A <= E[M] <= E[T]. Where the true mean is above L by a margin, false alarms are much rarer still.
 
-    Values of one session are not independent: give their mean, one bet a cluster. For a figure that should
-    not rise give 1 - x. The reference must be known, or a lower confidence bound of the mean before: see
-    :func:`~trivium.trust.weighted_means.reference_level`.
+    Values of one session are not independent: give their weighted mean and the sum of their weights, one bet
+    a cluster. For a figure that should not rise give 1 - x. The reference must be known, or a lower
+    confidence bound of the mean before: see :func:`~trivium.trust.weighted_means.reference_level`.
 
     Attributes:
         reference: The mean that is expected, in [0, 1].
@@ -76,16 +76,18 @@ class ChangeDetector:
     def reset(self) -> None:
         """Forget all values, as after a deployment or an alarm that was dealt with."""
         self.n, self.elapsed = 0, 0.0
+        self._scale = ClusterWeight()
         self._gamblers = Gamblers(self.limit)
 
     def update(self, value: float, elapsed: float = 1.0, weight: float = 1.0) -> bool:
         """Add a value.
 
         Args:
-            value: In [0, 1]; the mean of a cluster, if values come in clusters.
+            value: In [0, 1]; the weighted mean of a cluster, if values come in clusters.
             elapsed: Time since the value before (or the beginning), at least 0; 1 counts values. It must not
                 depend on the value.
-            weight: Smallest sampling probability of the rules divided by that of the value, in (0, 1].
+            weight: Smallest sampling probability of the rules divided by that of the value; the sum of these
+                over a cluster. Above 0; see :class:`~trivium.trust.gamblers.ClusterWeight`.
 
         Returns:
             Whether there is an alarm now: the evidence has reached ``mean_time_between_false_alarms``.
@@ -95,10 +97,9 @@ class ChangeDetector:
         """
         if not 0 <= value <= 1:
             raise TrustError(f"a value must lie in [0, 1]; found {value}")
-        if not 0 < weight <= 1:
-            raise TrustError(f"a weight must be above 0 and at most 1; found {weight}")
         if not 0 <= elapsed < MOST:
             raise TrustError(f"elapsed must be a time of at least 0; found {elapsed}")
+        weight = self._scale.scaled(weight)
         self.n += 1
         self.elapsed += elapsed
         self._gamblers.bet(value, weight, brought=elapsed, time=self.elapsed)
@@ -131,6 +132,7 @@ class ChangeDetector:
             "mean_time_between_false_alarms": self.mean_time_between_false_alarms,
             "n": self.n,
             "elapsed": self.elapsed,
+            "largest_weight": self._scale.largest,
             **self._gamblers.to_state(),
         }
 
@@ -146,6 +148,7 @@ class ChangeDetector:
                 raise ValueError(f"version {state['version']}")
             detector = cls(state["reference"], state["tolerance"], state["mean_time_between_false_alarms"])
             detector.n, detector.elapsed = int(state["n"]), float(state["elapsed"])
+            detector._scale = ClusterWeight(float(state["largest_weight"]))
             detector._gamblers = Gamblers.from_state(detector.limit, state)
         except (KeyError, TypeError, ValueError) as error:
             raise TrustError(f"not the state of a ChangeDetector: {error}") from error

@@ -15,7 +15,8 @@ Let S say whether it is taken: E[S w (x - m)] = E[p · (b / p) · (x - m)] = b �
 so the capital over taken values alone is a martingale, whatever p depends on; and w <= 1 keeps it above 0.
 
 Values are bets, so they must be independent of one another given the past. Values of one session or document
-are not: give their mean, one bet a cluster.
+are not, so make one bet a cluster: give their weighted mean as the value and the sum of their weights as the
+weight, which may then be above 1 (:class:`~trivium.trust.gamblers.ClusterWeight`).
 """
 
 from math import isfinite, log, log1p, sqrt
@@ -26,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import TrustError
+from trivium.trust.gamblers import ClusterWeight
 
 Floats = npt.NDArray[np.float64]
 
@@ -70,8 +72,8 @@ def confidence_sequence(
 
     Args:
         values: Shape (n,), in [0, 1], in the order in which they were seen; one a cluster.
-        weights: Smallest sampling probability of the rules divided by that of each value, shape (n,), in (0,
-            1]; all 1 by default.
+        weights: Smallest sampling probability of the rules divided by that of each value, or the sum of these
+            over a cluster, shape (n,), above 0; all 1 by default.
         alpha: Probability that any interval misses the mean, in (0, 1).
         method: ``betting`` or ``empirical bernstein``.
         grid: Number of steps into which [0, 1] is divided for betting; the ends are multiples of 1 / grid,
@@ -163,7 +165,7 @@ def _betting(x: Floats, w: Floats, alpha: float, grid: int, planned: int | None)
     for point in np.arange(grid + 1) / grid:  # n numbers at a time, not n x grid
         below += _log_capital(x, w, stakes, point) >= rich
         above += _log_capital(1 - x, w, stakes, 1 - point) >= rich
-    empty = below + above > grid
+    empty = below + above > grid + 1  # some candidate is excluded from both sides
     lower = np.where(empty, 0.0, np.maximum(below - 1, 0) / grid)
     upper = np.where(empty, 1.0, np.minimum(grid + 1 - above, grid) / grid)
     return lower, upper
@@ -201,12 +203,13 @@ def _checked(values: npt.ArrayLike, weights: npt.ArrayLike | None) -> tuple[Floa
         )
     for name, array, fine, expected in (
         ("values", x, (x >= 0) & (x <= 1), "in [0, 1]"),
-        ("weights", w, (w > 0) & (w <= 1), "above 0 and at most 1"),
+        ("weights", w, (w > 0) & (w < np.inf), "above 0 and finite"),
     ):
         if not fine.all():
             at = int(np.argmin(fine))
             raise TrustError(f"{name}[{at}] must be {expected}; found {array[at]}")
-    return x, w
+    scale = ClusterWeight()
+    return x, w if (w <= 1).all() else np.array([scale.scaled(weight) for weight in w])
 
 
 def check_options(alpha: float, grid: int) -> None:

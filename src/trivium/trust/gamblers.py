@@ -1,11 +1,14 @@
-"""Gamblers who bet that values lie below a limit from some time on: what detectors of a fall are made of.
+"""Bets on a stream of values: gamblers who bet on a fall from some time on, and the weight of a bet.
 
 As long as the mean of each value, given the past, is at least the limit, no gambler expects to win. So the
 expected capital of all is at most what they brought, whenever one looks, and whatever the values look like.
 """
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
+
+from trivium.errors import TrustError
 
 STAKES = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
 """Shares of the capital that are lost with a value of 1 and weight 1. A pass rate that falls to d below the
@@ -13,6 +16,37 @@ limit is noticed earliest with a share of about d / limit; so these are for fall
 
 MOST = 1e300
 """Capital above this is left out, which only lowers the evidence, so that it stays a finite number."""
+
+LARGEST_CLUSTER = 20.0
+"""Clusters of a larger weight count as if they had this one, lest a giant make all others tiny."""
+
+
+class ClusterWeight:
+    """Scales the weights of bets so that none is above 1, by what was met before.
+
+    The weight of a cluster is the sum of the weights of its values, since only the sum has the right mean
+    whatever the sampling rules: divided by the number of sampled values it would depend on the outcomes. A
+    sum must be bounded to be staked. The bound is the largest weight of the bets before, at least 1; it is
+    known before the value, so the promises hold. Only a cluster that exceeds all earlier ones is cut.
+
+    Attributes:
+        largest: The bound of the next weight, from 1 to ``LARGEST_CLUSTER``.
+    """
+
+    def __init__(self, largest: float = 1.0) -> None:
+        self.largest = largest
+
+    def scaled(self, weight: float) -> float:
+        """The weight to stake, in (0, 1].
+
+        Raises:
+            TrustError: If the weight is not above 0 and finite.
+        """
+        if not 0 < weight < inf:
+            raise TrustError(f"a weight must be above 0 and finite; found {weight}")
+        staked = min(1.0, weight / self.largest)
+        self.largest = max(self.largest, min(weight, LARGEST_CLUSTER))
+        return staked
 
 
 class Gamblers:

@@ -19,7 +19,7 @@ from trivium.trust.confidence_sequences import (
     check_options,
     stake,
 )
-from trivium.trust.gamblers import Gamblers
+from trivium.trust.gamblers import ClusterWeight, Gamblers
 
 Floats = npt.NDArray[np.float64]
 
@@ -46,12 +46,10 @@ class LevelSequence:
         alpha: Probability that any interval misses the mean, and that a one-sided answer is ever wrong.
         grid: Number of steps into which [0, 1] is divided.
         n: Number of values so far.
-        lower: Lower end: the largest grid point that was ever excluded from below.
-        upper: Upper end: the smallest grid point that was ever excluded from above.
         surely_above: The largest grid point that the mean is surely above (one-sided), or None.
         surely_below: The smallest grid point that the mean is surely below (one-sided), or None.
-        moved: Whether every candidate was excluded, so that the mean cannot have been constant; the ends then
-            stay as they are.
+        moved: Whether some candidate was excluded from both sides, so that the mean cannot have been
+            constant; the ends then stay as they are.
     """
 
     def __init__(self, alpha: float = 0.05, grid: int = 1000, thresholds: Iterable[float] = ()) -> None:
@@ -68,13 +66,24 @@ class LevelSequence:
         """
         check_options(alpha, grid)
         self.alpha, self.grid, self.n = alpha, grid, 0
-        self.lower, self.upper = 0.0, 1.0
+        self._low, self._high = -1, grid + 1  # numbers of the last candidates excluded on each side
         self.surely_above: float | None = None
         self.surely_below: float | None = None
         self.moved = False
+        self._scale = ClusterWeight()
         self._weight, self._weighted_sum, self._squares = 1.0, FIRST_MEAN, FIRST_VARIANCE
         self._keep(0, np.zeros((2, grid + 1)))
         self._crossings = {float(threshold): _Crossings(threshold) for threshold in thresholds}
+
+    @property
+    def lower(self) -> float:
+        """Lower end: the largest candidate that was ever excluded as too low, or 0."""
+        return max(self._low, 0) / self.grid
+
+    @property
+    def upper(self) -> float:
+        """Upper end: the smallest candidate that was ever excluded as too high, or 1."""
+        return min(self._high, self.grid) / self.grid
 
     @property
     def thresholds(self) -> tuple[float, ...]:
@@ -85,16 +94,16 @@ class LevelSequence:
         """Add a value.
 
         Args:
-            value: In [0, 1]; the mean of a cluster, if values come in clusters.
-            weight: Smallest sampling probability of the rules divided by that of the value, in (0, 1].
+            value: In [0, 1]; the weighted mean of a cluster, if values come in clusters.
+            weight: Smallest sampling probability of the rules divided by that of the value; the sum of these
+                over a cluster. Above 0; see :class:`~trivium.trust.gamblers.ClusterWeight`.
 
         Raises:
             TrustError: If the value or the weight is out of range.
         """
         if not 0 <= value <= 1:
             raise TrustError(f"a value must lie in [0, 1]; found {value}")
-        if not 0 < weight <= 1:
-            raise TrustError(f"a weight must be above 0 and at most 1; found {weight}")
+        weight = self._scale.scaled(weight)
         self.n += 1
         if not self.moved:
             staked = stake(self.n, self._squares / self.n, self.alpha)
@@ -116,14 +125,14 @@ class LevelSequence:
         """
         threshold = float(threshold)
         if threshold in self._crossings:
-            return self.upper <= threshold or self._crossings[threshold].fell
+            return self._high / self.grid <= threshold or self._crossings[threshold].fell
         return self.surely_below is not None and self.surely_below <= threshold
 
     def sure_above(self, threshold: float) -> bool:
         """Whether "the mean was always at most ``threshold``" is refuted, one-sided at ``alpha``."""
         threshold = float(threshold)
         if threshold in self._crossings:
-            return self.lower >= threshold or self._crossings[threshold].rose
+            return self._low / self.grid >= threshold or self._crossings[threshold].rose
         return self.surely_above is not None and self.surely_above >= threshold
 
     def to_state(self) -> dict[str, Any]:
@@ -137,11 +146,12 @@ class LevelSequence:
             "alpha": self.alpha,
             "grid": self.grid,
             "n": self.n,
-            "lower": self.lower,
-            "upper": self.upper,
+            "low": self._low,
+            "high": self._high,
             "surely_above": self.surely_above,
             "surely_below": self.surely_below,
             "moved": self.moved,
+            "largest_weight": self._scale.largest,
             "weight": self._weight,
             "weighted_sum": self._weighted_sum,
             "squares": self._squares,
@@ -161,10 +171,11 @@ class LevelSequence:
             if state["version"] != _STATE_VERSION:
                 raise ValueError(f"version {state['version']}")
             sequence = cls(float(state["alpha"]), int(state["grid"]))
-            sequence.lower, sequence.upper = float(state["lower"]), float(state["upper"])
+            sequence._low, sequence._high = int(state["low"]), int(state["high"])
             for name in ("surely_above", "surely_below"):
                 setattr(sequence, name, None if state[name] is None else float(state[name]))
             sequence.n, sequence.moved = int(state["n"]), bool(state["moved"])
+            sequence._scale = ClusterWeight(float(state["largest_weight"]))
             sequence._weight = float(state["weight"])
             sequence._weighted_sum = float(state["weighted_sum"])
             sequence._squares = float(state["squares"])
@@ -188,29 +199,24 @@ class LevelSequence:
         """Leave out the candidates against which a gambler is rich enough.
 
         Against a higher candidate the gambler on values above never has more, whatever the values; so the
-        excluded ones lie at the ends.
+        excluded ones lie at the ends. The last excluded on each side is kept: if it is excluded from the
+        other side, too, the mean has moved.
         """
         up, down = self._log_capital
         one_sided, two_sided = -log(self.alpha), -log(self.alpha / 2)
-        if up[0] < one_sided and down[-1] < one_sided:
-            return
-        size = up.size
-        above, sure_above = _leading(up >= two_sided), _leading(up >= one_sided)
-        below, sure_below = _leading(down[::-1] >= two_sided), _leading(down[::-1] >= one_sided)
+        first, after = self._first, self._first + up.size
+        sure_above, sure_below = _at_least(up[::-1], one_sided), _at_least(down, one_sided)
         if sure_above:
-            self.surely_above = max(self.surely_above or 0.0, float(self._points[sure_above - 1]))
+            self.surely_above = max(self.surely_above or 0.0, (first + sure_above - 1) / self.grid)
         if sure_below:
-            point = float(self._points[size - sure_below])
-            self.surely_below = point if self.surely_below is None else min(self.surely_below, point)
-        if above:
-            self.lower = float(self._points[above - 1])
-        if below:
-            self.upper = float(self._points[size - below])
-        if above + below >= size:
+            self.surely_below = min(self.surely_below or 1.0, (after - sure_below) / self.grid)
+        low = max(self._low, first - 1 + _at_least(up[::-1], two_sided))
+        high = min(self._high, after - _at_least(down, two_sided))
+        if low >= high:
             self.moved = True
-            self._keep(self._first, np.zeros((2, 0)))
-        elif above or below:
-            self._keep(self._first + above, self._log_capital[:, above : size - below].copy())
+        elif (low, high) != (self._low, self._high):
+            self._low, self._high = low, high
+            self._keep(max(low, 0), self._log_capital[:, max(low, 0) - first : high + 1 - first].copy())
 
 
 class _Crossings:
@@ -249,6 +255,6 @@ class _Crossings:
         return crossings
 
 
-def _leading(mask: npt.NDArray[np.bool_]) -> int:
-    """Number of true entries before the first false one."""
-    return int(mask.size if mask.all() else np.argmin(mask))
+def _at_least(rising: Floats, limit: float) -> int:
+    """Number of entries that are at least ``limit``."""
+    return rising.size - int(rising.searchsorted(limit))
