@@ -99,3 +99,13 @@ def test_a_new_store_is_made_once_by_processes_that_begin_together(tmp_path):
         process.stdin.write(b"x")
         process.stdin.flush()
     assert [(process.communicate()[1], process.returncode) for process in several] == [(b"", 0)] * 4
+
+
+def test_a_connection_made_while_another_one_writes_does_not_wait(tmp_path):
+    with Store(str(tmp_path / "store.db")) as store:
+        engine = store.engine
+        with engine.connect() as writing:
+            writing.exec_driver_sql("BEGIN IMMEDIATE")
+            with engine.connect() as reading:  # it would be refused after 30 s
+                assert reading.exec_driver_sql("PRAGMA auto_vacuum").scalar() == 2
+                assert reading.exec_driver_sql("PRAGMA page_size").scalar() == 16384
