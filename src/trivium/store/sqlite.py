@@ -126,9 +126,9 @@ def _pragmas(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
     # In WAL mode a killed process loses nothing; a power cut may lose the last transactions.
     cursor.execute("PRAGMA synchronous=NORMAL")
-    # Only a new file takes these; with a file that holds something, auto_vacuum would wait for its write lock.
-    # An attempt is often longer than the usual page of 4 KiB. Pages that retention frees are given back to the
-    # disk (PRAGMA incremental_vacuum).
+    # Only a new file takes these: of any other, auto_vacuum would ask for the write lock, and wait for it.
+    # An attempt is often longer than the usual page of 4 KiB. Pages that retention frees are given back to
+    # the disk (PRAGMA incremental_vacuum).
     if cursor.execute("PRAGMA page_count").fetchone() == (0,):
         cursor.execute("PRAGMA page_size=16384")
         cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
