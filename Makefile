@@ -17,8 +17,8 @@ SOURCES := $(shell find src examples -type f -not -path "*/__pycache__/*")
 INSTALL := -m pip install --quiet --disable-pip-version-check
 # Nothing is compiled beforehand: what is imported is compiled then, which is a small part of what is installed.
 LOCKED := $(INSTALL) --no-compile --no-deps --require-hashes
-# Rooms whose coverage must stay at 90 % or above. The commands are tested in processes of their own, which it does not see.
-ROOMS := metrics suites traces agents runs store trust reports formats integrations
+# Rooms whose coverage must stay at 90 % or above.
+ROOMS := metrics suites traces agents runs store trust reports formats integrations cli
 
 BENCHMARKS := $(filter-out benchmarks.prose benchmarks.sizes,$(subst /,.,$(basename $(wildcard benchmarks/[a-z]*.py))))
 
