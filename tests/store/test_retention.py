@@ -37,16 +37,17 @@ def span(name: str, *, size: int = 1_000) -> dict:
 
 def job(name: str, state: str) -> dict:
     return {
-        "monitor": "m", "trace": name, "version": 1, "probability": 0.5, "rule": "", "state": state,
-        "created": NOW, "due": NOW, "owner": None, "tries": 0, "reason": None,
+        "monitor": "m", "trace": name, "version": 1, "probability": 0.5, "weight": 1.0,
+        "rule": "", "state": state, "created": NOW, "due": NOW, "owner": None, "tries": 0, "reason": None,
     }  # fmt: skip
 
 
 def sample(name: str, *, age: float, run: int = 1, version: int = 1, monitor: str = "m") -> dict:
     return {
         "monitor": monitor, "trace": name, "version": version, "run": run, "position": 0,
-        "time": NOW - age * DAY, "scored": NOW, "probability": 0.5, "rule": "", "score": 1.0, "passed": True,
-        "confidence": None, "failed": False, "seconds": 1.0, "query": "q", "output": "o", "session": None,
+        "time": NOW - age * DAY, "scored": NOW, "probability": 0.5, "weight": 1.0, "rule": "",
+        "score": 1.0, "passed": True, "confidence": None, "failed": False, "seconds": 1.0,
+        "query": "q", "output": "o", "session": None,
         "facets": "{}",
     }  # fmt: skip
 

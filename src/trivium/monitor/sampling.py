@@ -4,10 +4,11 @@ An interaction is sampled if u < p. u is the first 8 bytes of the BLAKE2b digest
 trace id (UTF-8), as a big-endian integer divided by 2**64: the same trace is sampled by every process or by
 none, and a higher rate samples all that a lower one does.
 
-p is the highest of ``sample_rate`` and the rates of the rules that hold, divided by 2**h. h is the number of
-halvings that keep the samples of an hour below ``per_hour``: as many as the hour before had needed, and one
-more each time that half of the room left is used up. h depends only on interactions that were decided before,
-so p is known, given the past, before u is looked at; estimates that weight each sample by 1 / p are unbiased.
+p is the highest of ``sample_rate`` and the rates of the rules that hold, times a scale that keeps the
+samples of an hour near ``per_hour``: the room that is left, divided by the samples that there would be
+without a scale in the rest of the hour, as the hour so far and the one before say. The scale depends only on
+interactions that were decided before, so p is known, given the past, before u is looked at; estimates that
+weight each sample by 1 / p are unbiased.
 """
 
 import math
@@ -27,11 +28,15 @@ from trivium.store.live_samples import recent_confidences
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import MonitorSettings, SamplingRule
 
-MAX_HALVINGS = 10
-"""The probabilities are lowered to 1/1024 of the rates at the least, so that weights are bounded."""
+SMALLEST_SCALE = 1 / 1024
+"""The probabilities are lowered to this share of the rates at the least, so that weights are bounded."""
 
 UNSCALED = "unscaled"
-"""Event of the counts: how many samples there would have been without halvings, estimated by 2**h each."""
+"""Event of the counts: thousandths of the samples that there would have been without a scale, estimated by
+the inverse of the scale of each."""
+
+PRIOR_HOURS = 0.1
+"""How much of this hour the hour before counts as, in the forecast of the rest."""
 
 REFRESH_SECONDS = 5.0
 """How old the counts of other processes may be."""
@@ -74,7 +79,8 @@ class Sampler:
         self._refreshed = -math.inf
         self._hour = -1
         self._sampled = 0
-        self._first_halvings = 0
+        self._unscaled = 0.0
+        self._hour_before: float | None = None
         self._confidences: Mapping[str, float] = {}
 
     def watches(self, service: str | None) -> bool:
@@ -90,17 +96,20 @@ class Sampler:
         with self._lock:
             self._refresh(self._clock())
             rate, rule = self._rate(interaction)
-            halvings = self._halvings()
-            probability = rate / 2**halvings
+            scale = self._scale(self._clock())
+            probability = rate * scale
             sampled = draw(interaction.trace_id, self.settings.salt) < probability
-            self._sampled += sampled
+            unscaled = round(1000 / scale)
+            if sampled:
+                self._sampled += 1
+                self._unscaled += unscaled / 1000
         return Choice(
             monitor=self.monitor,
             sampled=sampled,
             probability=probability,
             rule=rule,
             weight=self.settings.sample_rate / rate,
-            unscaled=2**halvings,
+            unscaled=unscaled,
         )
 
     def _rate(self, interaction: Interaction) -> tuple[float, str]:
@@ -123,12 +132,17 @@ class Sampler:
             self._confidences.get(agent, math.inf) < rule.unsure for agent in agents
         )
 
-    def _halvings(self) -> int:
+    def _scale(self, now: float) -> float:
+        """What keeps the samples of this hour near the number that is asked for."""
         if self.settings.per_hour is None:
-            return 0
-        left = 1 - self._sampled / self.settings.per_hour
-        within = MAX_HALVINGS if left <= 0 else math.floor(-math.log2(left))
-        return min(MAX_HALVINGS, self._first_halvings + within)
+            return 1.0
+        elapsed = now / HOUR - self._hour
+        weight = 0.0 if self._hour_before is None else PRIOR_HOURS
+        seen = self._unscaled + weight * (self._hour_before or 0.0)
+        an_hour = seen / max(weight + elapsed, 0.01)
+        rest = an_hour * max(1 - elapsed, 0.02)
+        room = self.settings.per_hour - self._sampled
+        return min(1.0, max(SMALLEST_SCALE, room / rest)) if rest else 1.0
 
     def _refresh(self, now: float) -> None:
         """Read what all processes have counted, if that is some time ago or the hour is a new one."""
@@ -138,10 +152,10 @@ class Sampler:
         self._refreshed = now
         if self.settings.per_hour is not None:
             self._sampled = self._count("sampled", hour)
+            self._unscaled = self._count(UNSCALED, hour) / 1000
             if hour != self._hour:
-                expected = self._count(UNSCALED, hour - 1)
-                needed = math.ceil(math.log2(max(1.0, expected / self.settings.per_hour)))
-                self._first_halvings = min(MAX_HALVINGS, needed)
+                # Hours without any sample say nothing: there may have been no monitor.
+                self._hour_before = self._count(UNSCALED, hour - 1) / 1000 or None
         if any(rule.unsure is not None for rule in self.settings.rules):
             self._confidences = recent_confidences(self._store, self.monitor, latest=RECENT_SAMPLES)
         self._hour = hour

@@ -72,8 +72,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         rule: The rule that the probability comes from; empty for the sample rate.
         weight: The smallest probability of the rules divided by this one, in (0, 1]: the weight of the sample
             in a betting sequence.
-        unscaled: How many interactions such a sample stands for only because the samples of an hour are
-            limited.
+        unscaled: Thousandths of the samples that such a one stands for, because those of an hour are limited.
     """
 
     monitor: str
@@ -81,7 +80,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     probability: float
     rule: str = ""
     weight: float = 1.0
-    unscaled: int = 1
+    unscaled: int = 1000
 
 
 class CompleteTrace(msgspec.Struct, frozen=True, kw_only=True):

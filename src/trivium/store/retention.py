@@ -134,16 +134,18 @@ class Retention:
         """Delete the runs of days of which no sample is left."""
         runs, samples = schema.runs, schema.live_samples
         old = (
-            select(runs.c.number)
+            select(runs.c.number, runs.c.suite)
             .where(runs.c.kind == "live", runs.c.suite_name == monitor, runs.c.created < before)
             .where(~exists().where(samples.c.run == runs.c.number))
             .limit(1)
         )
 
         def step(connection: Connection) -> tuple[int, int]:
-            number = connection.execute(old).scalar()
-            if number is None:
+            found = connection.execute(old).first()
+            if found is None:
                 return 0, 0
+            number, suite = found
+            connection.execute(delete(schema.cases).where(schema.cases.c.suite == suite))
             of_run = (
                 schema.attempts, schema.evaluations, schema.case_scores, schema.spending, schema.advances
             )  # fmt: skip
