@@ -61,6 +61,17 @@ def test_nothing_is_acknowledged_before_it_is_written(url):
             assert receipt.result(60).new == 3
 
 
+def test_a_caller_that_goes_away_cancels_nothing(url):
+    with Store(url) as store:
+        traces = Held(store)
+        with Intake(traces) as intake:
+            first, second = (intake.submit(body(agent_trace()), "protobuf") for _ in range(2))
+            assert not first.cancel()
+            assert not second.cancel()
+            traces.go.set()
+            assert (first.result(60).new, second.result(60).new) == (3, 3)
+
+
 def test_requests_that_wait_share_a_transaction_and_each_gets_its_own_answer(url):
     with Store(url) as store:
         traces = Held(store)

@@ -134,6 +134,7 @@ class Intake:
 
     def _enqueue(self, batch: Batch, size: int) -> "Future[Receipt]":
         waiting = _Waiting(batch, size, Future())
+        waiting.done.set_running_or_notify_cancel()  # whoever waits may go away, but cannot cancel it
         with self._changed:
             self._check_room(size)
             self._waiting.append(waiting)
