@@ -4,22 +4,28 @@ Requests have 512 spans, the batches of OpenTelemetry's exporters, in traces of 
 of the traces go on in the next request. "As fast as it goes" sends from 8 threads, each the next request when
 the last one is acknowledged. "At a rate" sends by a timetable, whatever is acknowledged when; a latency is
 the time from when a request was due to its acknowledgement. Traces are completed meanwhile, and 1 % are
-sampled and read. Parts are timed in one thread, one after the other.
+sampled and read. By HTTP another process sends. Parts are timed in one thread, one after the other.
 
     python -m benchmarks.serve [--quick] [--spans NUMBER] [--stored NUMBER]
 """
 
 import argparse
+import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
+from importlib.util import find_spec
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 
 from tests.otlp_requests import body, span
 
@@ -150,9 +156,8 @@ class Stopwatch:
         return self.cpu - cpu, self.wall - wall
 
 
-def show(name: str, spans: int, latencies: Sequence[float], watch: Stopwatch) -> None:
+def show(name: str, spans: int, latencies: Sequence[float], cpu: float, wall: float) -> None:
     """Print a row."""
-    cpu, wall = watch.lap()
     times = f"{quantile(latencies, 0.5):>8.0f}{quantile(latencies, 0.99):>8.0f}{cpu:>8.1f}{wall:>8.1f}"
     print(f"{name:<26}{spans:>11,}{spans / wall:>10,.0f}{times}", flush=True)
 
@@ -171,7 +176,7 @@ def at_once(folder: str, traffic: Traffic, requests: int) -> None:
     watch = Stopwatch()
     with ThreadPoolExecutor(SENDERS) as senders:
         list(senders.map(send, bodies))
-    show("as fast as it goes", requests * BATCH, latencies, watch)
+    show("as fast as it goes", requests * BATCH, latencies, *watch.lap())
     server.close()
 
 
@@ -195,9 +200,74 @@ def at_a_rate(folder: str, traffic: Traffic, requests: int) -> None:
             senders.submit(send, due, each)
             if number % max(1, requests // 8) == 0:
                 memory.append(megabytes())
-    show(f"at {RATE:,} a second", requests * BATCH, latencies, watch)
+    show(f"at {RATE:,} a second", requests * BATCH, latencies, *watch.lap())
     print("memory on the way, MB: " + " ".join(f"{each:.0f}" for each in [*memory, megabytes()]))
     server.close()
+
+
+SEND = """
+import sys
+from benchmarks.serve import send_by_timetable
+send_by_timetable(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
+"""
+
+
+def send_by_timetable(port: int, requests: int, rate: float) -> None:
+    """Post requests at so many spans a second from several connections; prints the latencies."""
+    traffic = Traffic()
+    waiting: SimpleQueue[tuple[float, bytes] | None] = SimpleQueue()
+    latencies: list[float] = []
+
+    def post() -> None:
+        connection = HTTPConnection("127.0.0.1", port)
+        while (each := waiting.get()) is not None:
+            due, sent = each
+            connection.request("POST", "/v1/traces", sent, {"Content-Type": "application/x-protobuf"})
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == 200, answer.status
+            latencies.append(time.perf_counter() - due)
+
+    senders = [Thread(target=post) for _ in range(SENDERS)]
+    for sender in senders:
+        sender.start()
+    began = time.perf_counter()
+    for number in range(requests):
+        due = began + number * BATCH / rate
+        sent = traffic.request()
+        time.sleep(max(0.0, due - time.perf_counter()))
+        waiting.put((due, sent))
+    for _ in senders:
+        waiting.put(None)
+    for sender in senders:
+        sender.join()
+    print(json.dumps({"latencies": latencies, "wall": time.perf_counter() - began}))
+
+
+def over_http(folder: str, requests: int) -> None:
+    """The same by HTTP, from another process, to ``trivium serve`` with a monitor that scores 1 %."""
+    suite = Path(folder) / "shop.yaml"
+    suite.write_text("name: shop\nmonitor: {sample_rate: 0.01, quiet: 5}\n")
+    trivium = str(Path(sys.executable).with_name("trivium"))
+    command = [trivium, "serve", str(suite), "--port", "0", "--store", f"sqlite:///{folder}/http.db"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        port = re.search(r"http://127\.0\.0\.1:(\d+)", server.stdout.readline())
+        assert port is not None
+        sending = [sys.executable, "-c", SEND, port[1], str(requests)]
+        for rate in (RATE, 10 * RATE):
+            before = cpu_of(server.pid)
+            done = subprocess.run([*sending, str(rate)], check=True, capture_output=True, text=True)
+            sent, cpu = json.loads(done.stdout), cpu_of(server.pid) - before
+            name = f"HTTP, at {rate:,} a second" if rate == RATE else "HTTP, as fast as it goes"
+            show(name, requests * BATCH, sent["latencies"], cpu, sent["wall"])
+        server.send_signal(signal.SIGTERM)
+
+
+def cpu_of(pid: int) -> float:
+    """CPU seconds of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def recording(folder: str) -> None:
@@ -302,6 +372,8 @@ def main() -> None:
         )
         at_once(folder, traffic, max(4, min(chosen.spans // BATCH, 200)))
         at_a_rate(folder, traffic, max(4, chosen.spans // BATCH))
+        if find_spec("trivium.cli.monitoring.serve"):
+            over_http(folder, max(4, min(chosen.spans // BATCH, 400)))
         parts(folder, traffic, sized(40, 4))
         recording(folder)
         restart(folder, chosen.stored)
