@@ -25,6 +25,11 @@ COMMANDS = {
     "trust": ("trivium.cli.trust:trust", "Risk and coverage, calibration, judges against people."),
     "traces": ("trivium.cli.traces:traces", "Read other tools' traces: count them, or convert them."),
     "export": ("trivium.cli.export:export", "Write a run's data as JSONL, CSV or Parquet."),
+    "serve": (
+        "trivium.cli.monitoring.serve:serve",
+        "Receive traces of production and score samples of them.",
+    ),
+    "token": ("trivium.cli.monitoring.token:token", "Make, list, rotate and revoke the server's tokens."),
     "backup": ("trivium.cli.monitoring.backup:backup", "Copy a store to a file, while it is in use."),
     "restore": ("trivium.cli.monitoring.backup:restore", "Copy a backup into an empty store."),
     "schema": ("trivium.cli.doctor:schema", "Print the JSON Schema of a file format, for editors."),

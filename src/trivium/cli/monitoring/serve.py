@@ -1,0 +1,193 @@
+"""``trivium serve``: receive traces of production, score samples of them, and say how it goes."""
+
+import signal
+from typing import TYPE_CHECKING
+
+import click
+
+from trivium.cli import options
+from trivium.cli.logs import INTERRUPTED
+
+if TYPE_CHECKING:
+    from trivium.monitor.monitored import Monitored
+    from trivium.store.store import Store
+    from trivium.web.security import Access
+
+MEBIBYTE = 2**20
+
+
+@click.command(
+    epilog=options.examples(
+        "trivium serve",
+        "trivium serve support.yaml --store sqlite:///production.db",
+        "trivium serve support.yaml --host 0.0.0.0 --name traces.example.org",
+    )
+)
+@click.argument("suites", nargs=-1, metavar="[SUITE]...")
+@options.store
+@options.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on. Others than loopback need tokens.",
+)
+@options.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=4318,
+    show_default=True,
+    help="Port to listen on; 0 for any.",
+)
+@options.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Name of the server, as behind a reverse proxy; tokens are needed then. Repeatable.",
+)
+@options.option("--require-token", is_flag=True, help="Every request needs a token, also on loopback.")
+@options.option(
+    "--max-request-mb",
+    type=click.FloatRange(0, 1024, min_open=True),
+    default=20,
+    show_default=True,
+    help="Largest export request, decompressed, in MiB.",
+)
+@options.option(
+    "--body-timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=30,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time within which the body of a request has to be here.",
+)
+@options.option(
+    "--requests-per-minute",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Requests that one token may send in a minute.",
+)
+@options.option("--access-log", is_flag=True, help="Log every request on standard error.")
+def serve(
+    suites: tuple[str, ...],
+    *,
+    store: str,
+    host: str,
+    port: int,
+    names: tuple[str, ...],
+    require_token: bool,
+    max_request_mb: float,
+    body_timeout: float,
+    requests_per_minute: int | None,
+    access_log: bool,
+) -> int:
+    """Receive traces of production (OTLP/HTTP), and score samples of them with each SUITE.
+
+    Each SUITE is a monitor: its metrics, judge and key "monitor" count, its cases do not. Without one, traces
+    are stored and not scored. The server stops with Ctrl-C or SIGTERM, when what was received is written.
+    """
+    _check_extra()
+    from trivium.monitor.monitored import monitored
+    from trivium.monitor.otlp import IntakeLimits
+    from trivium.store.store import Store
+    from trivium.web.app import create_app
+    from trivium.web.security import Access, host_name
+    from trivium.web.server import serve as serve_app
+    from trivium.web.services import Services
+
+    monitors = _different([monitored(suite) for suite in suites])
+    loopback = _is_loopback(host)
+    access = Access(
+        tokens=require_token or bool(names) or not loopback,
+        names=frozenset(host_name(name) for name in (*names, host)),
+        addresses=not loopback,
+        requests_a_minute=requests_per_minute,
+        body_seconds=body_timeout,
+    )
+    with Store(store) as opened:
+        if access.tokens:
+            _check_tokens(opened)
+        limits = IntakeLimits(request_bytes=int(max_request_mb * MEBIBYTE))
+        with Services(opened, monitors, limits=limits) as services:
+            ended_by = serve_app(
+                create_app(services, access),
+                host=host,
+                port=port,
+                listening=lambda used: _say_where(host, used, monitors, access),
+                access_log=access_log,
+            )
+    return INTERRUPTED if ended_by == signal.SIGINT else 0
+
+
+def _check_extra() -> None:
+    """Raise MissingExtra if what the server needs is not installed."""
+    from importlib.util import find_spec
+
+    needed = ("litestar", "uvicorn", "jinja2", "opentelemetry.proto")
+    try:
+        missing = [name for name in needed if find_spec(name) is None]
+    except ModuleNotFoundError:  # a package of which the name is a part
+        missing = list(needed)
+    if missing:
+        from trivium.errors import MissingExtra
+
+        raise MissingExtra("serve", "trivium serve")
+
+
+def _different(monitors: "list[Monitored]") -> "list[Monitored]":
+    """Refuse two monitors with one name."""
+    from trivium.errors import InputError
+
+    names = [each.name for each in monitors]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError("", f'two suites are called "{name}": a monitor needs a name of its own')
+    return monitors
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    import ipaddress
+
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_tokens(store: "Store") -> None:
+    """Refuse to start where nobody could be let in, or everybody would have to be."""
+    import time
+
+    from trivium.errors import InputError
+    from trivium.store.tokens import Tokens
+
+    if not Tokens(store).active(time.time()):
+        raise InputError(
+            "",
+            "the server would be reachable from elsewhere, and there is no token yet. Make one:\n"
+            f"  trivium token create NAME --scope ingest --store {store.name}\n"
+            "Tokens are secrets: put a reverse proxy with TLS in front (docs/serve.md has Caddy and nginx).",
+        )
+
+
+def _say_where(host: str, port: int, monitors: "list[Monitored]", access: "Access") -> None:
+    """Print the address, and what applications have to set."""
+    shown = f"[{host}]" if ":" in host else host
+    scored = ", ".join(each.name for each in monitors)
+    lines = [
+        f"trivium serves http://{shown}:{port}"
+        + (
+            f": samples are scored by {scored}"
+            if scored
+            else ": traces are stored; name a SUITE to score them"
+        ),
+        "  send traces:",
+        f"    export OTEL_EXPORTER_OTLP_ENDPOINT=http://{shown}:{port}",
+        "    export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
+    ]
+    if access.tokens:
+        lines.append('    export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer%20trv_…"')
+    click.echo("\n".join([*lines, "  stop: Ctrl-C"]))

@@ -1,0 +1,182 @@
+"""``trivium token``: make, list, rotate and revoke the tokens of the server."""
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from trivium.cli import options
+from trivium.cli.main import LazyCommands
+
+if TYPE_CHECKING:
+    from trivium.store.tokens import Scope, Token, Tokens
+
+DAY = 86_400.0
+
+SCOPES = ("ingest", "read", "label", "admin")
+
+COMMANDS = {
+    "create": ("trivium.cli.monitoring.token:create", "Make a token, and show it once."),
+    "list": ("trivium.cli.monitoring.token:list_tokens", "List the tokens, without their secrets."),
+    "rotate": ("trivium.cli.monitoring.token:rotate", "Replace a token by a new one."),
+    "revoke": ("trivium.cli.monitoring.token:revoke", "End a token."),
+}
+
+
+@click.group(cls=LazyCommands, table=COMMANDS, help="Make, list, rotate and revoke the tokens of the server.")
+def token() -> None:
+    """The group of the commands."""
+
+
+@click.command(
+    epilog=options.examples(
+        "trivium token create support-bot --scope ingest",
+        "trivium token create grafana --scope read --days 90",
+    )
+)
+@click.argument("name")
+@click.option(
+    "--scope",
+    "scopes",
+    type=options.Choice(SCOPES),
+    multiple=True,
+    required=True,
+    help="What it allows: ingest (send traces), read, label (also marks), admin (all). Repeatable.",
+)
+@click.option(
+    "--days", type=click.FloatRange(0, min_open=True), help="Days after which it expires; never by default."
+)
+@options.store
+@options.as_json
+def create(name: str, *, scopes: "tuple[Scope, ...]", days: float | None, store: str, as_json: bool) -> None:
+    """Make a token called NAME, and show it once: the store has only its hash."""
+    now = time.time()
+    expires = None if days is None else now + days * DAY
+    with _opened(store) as tokens:
+        made, secret = tokens.create(name, scopes, now=now, expires=expires, actor=_user())
+    _show_secret(made, secret, as_json=as_json)
+
+
+@click.command(epilog=options.examples("trivium token list --store sqlite:///production.db"))
+@options.store
+@options.as_json
+def list_tokens(*, store: str, as_json: bool) -> None:
+    """List the tokens, also those that have ended; their secrets are not kept."""
+    now = time.time()
+    with _opened(store) as tokens:
+        found = tokens.all()
+    if as_json:
+        from trivium.cli.output import print_json
+
+        print_json([_record(each, now) for each in found])
+        return
+    if not found:
+        click.echo("no token yet: trivium token create NAME --scope ingest")
+        return
+    from rich.table import Table
+
+    from trivium.cli.output import show
+    from trivium.reports.escape import visible
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("id", "name", "scopes", "state", "expires", "last used"):
+        table.add_column(title, no_wrap=title == "id")
+    for each in found:
+        table.add_row(
+            each.id,
+            visible(each.name),
+            " ".join(each.scopes),
+            each.state(now),
+            _day(each.expires),
+            _day(each.used),
+        )
+    show(table)
+
+
+@click.command(epilog=options.examples("trivium token rotate support-bot --grace-hours 24"))
+@click.argument("wanted", metavar="NAME|ID")
+@click.option(
+    "--grace-hours",
+    type=click.FloatRange(0),
+    default=0,
+    show_default=True,
+    help="Hours that the old token still works.",
+)
+@options.store
+@options.as_json
+def rotate(wanted: str, *, grace_hours: float, store: str, as_json: bool) -> None:
+    """Make a new token with the name and scopes of another, and end that one."""
+    with _opened(store) as tokens:
+        made, secret = tokens.rotate(wanted, now=time.time(), grace=grace_hours * 3600, actor=_user())
+    _show_secret(made, secret, as_json=as_json)
+
+
+@click.command(epilog=options.examples("trivium token revoke support-bot"))
+@click.argument("wanted", metavar="NAME|ID")
+@options.store
+@options.as_json
+def revoke(wanted: str, *, store: str, as_json: bool) -> None:
+    """End a token; servers refuse it within seconds."""
+    now = time.time()
+    with _opened(store) as tokens:
+        ended = tokens.revoke(wanted, now=now, actor=_user())
+    if as_json:
+        from trivium.cli.output import print_json
+
+        print_json(_record(ended, now))
+        return
+    click.echo(f'{ended.id}: the token "{ended.name}" is revoked; servers refuse it within 5 seconds')
+
+
+class _opened:  # noqa: N801 - used like a function
+    """Opens the tokens of a store for a block."""
+
+    def __init__(self, url: str) -> None:
+        from trivium.store.store import Store
+
+        self._store = Store(url)
+
+    def __enter__(self) -> "Tokens":
+        from trivium.store.tokens import Tokens
+
+        return Tokens(self._store)
+
+    def __exit__(self, *_: object) -> None:
+        self._store.close()
+
+
+def _user() -> str:
+    """Who uses the command line."""
+    import getpass
+    import platform
+
+    try:
+        return f"{getpass.getuser()}@{platform.node()}"
+    except (OSError, KeyError):  # no user has this number, as in containers
+        return f"user@{platform.node()}"
+
+
+def _show_secret(made: "Token", secret: str, *, as_json: bool) -> None:
+    if as_json:
+        from trivium.cli.output import print_json
+
+        print_json(_record(made, made.created) | {"token": secret})
+        return
+    # Only the token is on standard output: it can be piped into a secret store.
+    click.echo(
+        f'{made.id}: "{made.name}" may {", ".join(made.scopes)}; expires: {_day(made.expires)}. '
+        "Keep it now, it is not shown again:",
+        err=True,
+    )
+    click.echo(secret)
+
+
+def _record(token_: "Token", now: float) -> dict[str, object]:
+    import msgspec
+
+    return {**msgspec.to_builtins(token_), "state": token_.state(now)}
+
+
+def _day(time_: float | None) -> str:
+    return "never" if time_ is None else f"{datetime.fromtimestamp(time_, UTC):%Y-%m-%d %H:%M} UTC"

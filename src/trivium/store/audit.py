@@ -1,0 +1,60 @@
+"""The audit log: who changed tokens and marks, and who tried a wrong token."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, select
+
+from trivium.store import schema
+from trivium.store.connection import explain_errors
+from trivium.store.store import Store
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of the audit log.
+
+    Attributes:
+        number: Rises with every entry.
+        time: Unix time.
+        actor: Who did it: a token, a user of this machine, or an address.
+        action: What they did, such as ``token created``.
+        body: Further facts.
+    """
+
+    number: int
+    time: float
+    actor: str
+    action: str
+    body: dict[str, Any]
+
+
+def add_audit(
+    connection: Connection, actor: str, action: str, body: Mapping[str, Any], *, now: float
+) -> None:
+    """Add an entry, in the transaction of what it tells of."""
+    text = msgspec.json.encode(body).decode()
+    connection.execute(schema.audit.insert().values(time=now, actor=actor[:200], action=action, body=text))
+
+
+def audit(store: Store, actor: str, action: str, body: Mapping[str, Any], *, now: float) -> None:
+    """Add an entry in a transaction of its own."""
+    with explain_errors(store.engine), store.engine.begin() as connection:
+        add_audit(connection, actor, action, body, now=now)
+
+
+def audit_log(store: Store, *, before: int | None = None, limit: int = 100) -> list[AuditEntry]:
+    """Entries, newest first.
+
+    Args:
+        store: The store.
+        before: Number of an entry: only older ones.
+        limit: Most entries.
+    """
+    table = schema.audit
+    query = select(table).order_by(table.c.number.desc()).limit(limit)
+    if before is not None:
+        query = query.where(table.c.number < before)
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        rows = connection.execute(query).mappings().all()
+    return [AuditEntry(**dict(row) | {"body": msgspec.json.decode(row["body"])}) for row in rows]

@@ -1,0 +1,80 @@
+"""The application of ``trivium serve``: routes, errors, and the guard around them."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from litestar import Litestar, Request, Response, asgi
+from litestar.exceptions import HTTPException, ValidationException
+from litestar.types import Receive, Scope, Send
+
+from trivium.errors import InputError, StoreError
+from trivium.web.errors import TRACES_PATH, WORDS, ErrorBody, Refused
+from trivium.web.health import health_routes
+from trivium.web.otlp import Receiver
+from trivium.web.security import Access, Guard, is_http
+from trivium.web.services import Services
+
+log = logging.getLogger(__name__)
+
+MOST_JSON_BYTES = 64 * 2**10
+"""Largest body of a request to the JSON interface."""
+
+
+def create_app(
+    services: Services, access: Access | None = None, *, clock: Callable[[], float] = time.time
+) -> Guard:
+    """The application of a server.
+
+    Args:
+        services: What works behind it; the caller starts and stops it.
+        access: Who may send requests.
+        clock: Gives the Unix time.
+    """
+    receiver = Receiver(services.intake)
+
+    @asgi(TRACES_PATH, is_mount=False, copy_scope=True)
+    async def traces(scope: Scope, receive: Receive, send: Send) -> None:
+        if is_http(scope):
+            await receiver.answer(scope, receive, send)
+
+    app = Litestar(
+        [traces, *health_routes(services)],
+        exception_handlers={Exception: _error},
+        logging_config=None,
+        openapi_config=None,
+        request_max_body_size=MOST_JSON_BYTES,
+        on_shutdown=[receiver.close],
+    )
+    return Guard(app, access or Access(), services.store, clock=clock)
+
+
+def _error(_: Request[Any, Any, Any], error: Exception) -> Response[ErrorBody]:
+    """The answer for an error, in the one shape that all have."""
+    refusal = _refusal(error)
+    body = ErrorBody(error=WORDS[refusal.status], message=refusal.message)
+    return Response(body, status_code=refusal.status, headers=refusal.headers)
+
+
+def _refusal(error: Exception) -> Refused:
+    if isinstance(error, Refused):
+        return error
+    if isinstance(error, StoreError):
+        log.warning("a request could not be answered: %s", error)
+        return Refused(503, f"the store cannot be used now: {error}", headers={"Retry-After": "5"})
+    if isinstance(error, InputError):
+        return Refused(400, str(error))
+    if isinstance(error, HTTPException) and error.status_code < 500:
+        status = error.status_code if error.status_code in WORDS else 400
+        return Refused(status, _message(error), headers=error.headers or {})
+    log.error("a request could not be answered", exc_info=error)
+    return Refused(500, "the server has failed: its log says why")
+
+
+def _message(error: HTTPException) -> str:
+    """One sentence, with what is wrong of each parameter."""
+    message = error.detail.partition(" for ")[0] if isinstance(error, ValidationException) else error.detail
+    extra = error.extra if isinstance(error.extra, list) else []
+    parts = [f"{each.get('key', '')}: {each.get('message', '')}" for each in extra if isinstance(each, dict)]
+    return "; ".join([message, *parts])[:2000]

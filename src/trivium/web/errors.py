@@ -1,0 +1,108 @@
+"""What the server answers when it refuses a request: one JSON shape, or OTLP's where OTLP is spoken.
+
+Every refusal of the JSON interface is ``{"error": WORD, "message": SENTENCE}``. OTLP wants a
+``google.rpc.Status`` in the encoding of the request
+(https://opentelemetry.io/docs/specs/otlp/#failures).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
+
+import msgspec
+
+TRACES_PATH: Final = "/v1/traces"
+PROTOBUF: Final = "application/x-protobuf"
+JSON: Final = "application/json"
+
+WORDS: Final = {
+    400: "bad_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "timeout",
+    413: "too_large",
+    415: "unsupported_media_type",
+    429: "too_many_requests",
+    500: "internal",
+    503: "unavailable",
+}
+"""The word of each status that the server answers with."""
+
+_RPC_CODES: Final = {
+    400: 3, 401: 16, 403: 7, 404: 5, 405: 12, 408: 4, 413: 3, 415: 3, 429: 8, 500: 13, 503: 14,
+}  # fmt: skip
+"""Codes of google.rpc for statuses of HTTP (google/rpc/code.proto)."""
+
+
+class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
+    """What was wrong.
+
+    Attributes:
+        error: A word for the kind of error; it belongs to the status.
+        message: What, where, and what to do.
+    """
+
+    error: str
+    message: str
+
+
+class Refused(Exception):
+    """A request is refused.
+
+    Args:
+        status: Status of the answer.
+        message: What, where, and what to do.
+        headers: Further headers of the answer.
+        reason: A word that refusals are counted by.
+    """
+
+    def __init__(
+        self, status: int, message: str, *, headers: Mapping[str, str] | None = None, reason: str = ""
+    ) -> None:
+        self.status = status
+        self.message = message
+        self.headers = dict(headers or {})
+        self.reason = reason or WORDS[status]
+        super().__init__(message)
+
+    def answer(self, *, otlp: Literal["protobuf", "json"] | None) -> tuple[bytes, str]:
+        """Body and media type of the answer.
+
+        Args:
+            otlp: Encoding of the request if it is one of OTLP.
+        """
+        if otlp is None:
+            return msgspec.json.encode(ErrorBody(error=WORDS[self.status], message=self.message)), JSON
+        code = _RPC_CODES[self.status]
+        if otlp == "json":
+            return msgspec.json.encode({"code": code, "message": self.message}), JSON
+        text = self.message.encode()
+        return b"\x08" + _varint(code) + b"\x12" + _varint(len(text)) + text, PROTOBUF
+
+
+def otlp_encoding(path: str, headers: Iterable[tuple[bytes, bytes]]) -> Literal["protobuf", "json"] | None:
+    """The encoding in which an answer is expected; None if the request is not one of OTLP."""
+    if path != TRACES_PATH:
+        return None
+    return "protobuf" if media_type(header(headers, b"content-type")) == PROTOBUF else "json"
+
+
+def header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
+    """The first header with a name (lower case), or an empty text."""
+    return next((value.decode("latin-1") for key, value in headers if key == name), "")
+
+
+def media_type(content_type: str) -> str:
+    """A content type without its parameters, in lower case."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def _varint(number: int) -> bytes:
+    """A number in the encoding of protobuf."""
+    parts = bytearray()
+    while number > 127:
+        parts.append(number & 127 | 128)
+        number >>= 7
+    parts.append(number)
+    return bytes(parts)

@@ -1,0 +1,227 @@
+"""``POST /v1/traces``: receives traces as OpenTelemetry's SDKs and Collector send them (OTLP/HTTP).
+
+An answer of 200 means that the spans are on the disk. Requests that the server cannot take now are answered
+with 503 and ``Retry-After``: every exporter sends them again; older ones drop what is answered
+with 429.
+"""
+
+import asyncio
+import logging
+import math
+import zlib
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, Self
+
+import msgspec
+
+from trivium.errors import Overloaded, StoreError, TooLarge, TraceError
+from trivium.monitor.intake import Intake, Receipt
+from trivium.monitor.otlp import Encoding
+from trivium.web.errors import JSON, PROTOBUF, Refused, header, media_type
+from trivium.web.security import send_refusal
+
+if TYPE_CHECKING:
+    from litestar.types import HTTPScope, Receive, Send
+
+log = logging.getLogger(__name__)
+
+DECODERS = 2
+"""Requests that are decoded at the same time: each needs one core and several times the request's size."""
+
+_ENCODINGS: Final[dict[str, Encoding]] = {PROTOBUF: "protobuf", JSON: "json"}
+
+_WINDOW_BITS: Final = {"gzip": 31, "deflate": 15}
+"""Windows of zlib for the encodings of a body (RFC 9110, 8.4.1)."""
+
+
+class Receiver:
+    """Receives export requests.
+
+    Args:
+        intake: Stores their spans.
+
+    Attributes:
+        refusals: Number of refused requests, by reason.
+    """
+
+    def __init__(self, intake: Intake) -> None:
+        self.refusals: Counter[str] = Counter()
+        self._intake = intake
+        self._decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="trivium-decoder")
+        self._memory = _Memory(intake.limits.waiting_bytes)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._decoders.shutdown()
+
+    async def answer(self, scope: "HTTPScope", receive: "Receive", send: "Send") -> None:
+        """Answer a request."""
+        try:
+            encoding = _encoding(scope)
+            receipt = await self._receive(scope, receive, encoding)
+        except Refused as refusal:
+            self.refusals[refusal.reason] += 1
+            await send_refusal(scope, send, refusal)
+            return
+        if receipt.rejected:
+            log.warning("%s: %s", (scope.get("client") or ("unknown",))[0], receipt.message)
+        body = response(receipt, encoding)
+        headers = [
+            (b"content-type", (PROTOBUF if encoding == "protobuf" else JSON).encode()),
+            (b"content-length", str(len(body)).encode()),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body, "more_body": False})
+
+    async def _receive(self, scope: "HTTPScope", receive: "Receive", encoding: Encoding) -> Receipt:
+        try:
+            with _Share(self._memory) as share:
+                body = await self._body(scope, receive, share)
+                loop = asyncio.get_running_loop()
+                writing = await loop.run_in_executor(self._decoders, self._intake.submit, body, encoding)
+                del body
+        except TooLarge as error:
+            raise _too_large(str(error)) from None
+        except TraceError as error:
+            raise Refused(400, str(error), reason="unreadable") from None
+        except Overloaded as error:
+            raise _unavailable(str(error), error.retry_after, "overloaded") from None
+        try:
+            # Shielded: the writing thread sets the result, also if nobody waits for it any longer.
+            return await asyncio.shield(asyncio.wrap_future(writing))
+        except StoreError as error:
+            raise _unavailable(f"the spans cannot be stored now: {error}", 5, "store") from None
+
+    async def _body(self, scope: "HTTPScope", receive: "Receive", share: "_Share") -> bytes:
+        """The body of a request, decompressed as it comes; it never takes more memory than is allowed."""
+        headers, most = list(scope["headers"]), self._intake.limits.request_bytes
+        length = header(headers, b"content-length")
+        if length.isdecimal() and int(length) > most:
+            raise _too_large(f"the request has {int(length):,} bytes; at most {most:,} are accepted")
+        inflate = _inflater(header(headers, b"content-encoding"))
+        body = bytearray()
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise Refused(400, "the connection ended before the body did", reason="cut_off")
+            more = message.get("more_body", False)
+            chunk = message.get("body", b"")
+            body += inflate.add(chunk, most - len(body)) if inflate else chunk
+            if len(body) > most:
+                raise _too_large(f"the request has more than {most:,} bytes, decompressed")
+            share.grow(len(body))
+        if inflate is not None:
+            inflate.check_end()
+        return bytes(body)
+
+
+class _Memory:
+    """Bytes of requests that are being received.
+
+    Args:
+        most: Most of them, unless it is one request.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.used = 0
+
+
+class _Share:
+    """The part of the memory that one request has."""
+
+    def __init__(self, memory: _Memory) -> None:
+        self._memory = memory
+        self._bytes = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._memory.used -= self._bytes
+
+    def grow(self, size: int) -> None:
+        """Have so many bytes."""
+        others = self._memory.used - self._bytes
+        if others and others + size > self._memory.most:
+            raise _unavailable("too much is being received: send this again", 1, "overloaded")
+        self._memory.used = others + size
+        self._bytes = size
+
+
+class _Inflater:
+    """Decompresses a body as it comes.
+
+    Args:
+        encoding: ``gzip`` or ``deflate``.
+    """
+
+    def __init__(self, encoding: str) -> None:
+        self._encoding = encoding
+        self._stream = zlib.decompressobj(_WINDOW_BITS[encoding])
+
+    def add(self, chunk: bytes, room: int) -> bytes:
+        """What a chunk becomes; at most one byte more than there is room for."""
+        inflated = bytearray()
+        while chunk and len(inflated) <= room:
+            if self._stream.eof:  # the next member of a gzip file
+                self._stream = zlib.decompressobj(_WINDOW_BITS[self._encoding])
+            try:
+                inflated += self._stream.decompress(chunk, room + 1 - len(inflated))
+            except zlib.error as error:
+                raise Refused(
+                    400, f"the body is not {self._encoding}: {error}", reason="unreadable"
+                ) from None
+            chunk = self._stream.unconsumed_tail or self._stream.unused_data
+        return bytes(inflated)
+
+    def check_end(self) -> None:
+        """Refuse a body that is cut off."""
+        if not self._stream.eof:
+            raise Refused(400, f"the body is cut off ({self._encoding})", reason="unreadable")
+
+
+def response(receipt: Receipt, encoding: Encoding) -> bytes:
+    """The message ``ExportTraceServiceResponse``: empty if all spans were taken."""
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+    if encoding == "json":
+        partial = {"rejectedSpans": str(receipt.rejected), "errorMessage": receipt.message}
+        return msgspec.json.encode({"partialSuccess": partial} if receipt.rejected else {})
+    made = ExportTraceServiceResponse()
+    if receipt.rejected:
+        made.partial_success.rejected_spans = receipt.rejected
+        made.partial_success.error_message = receipt.message
+    return bytes(made.SerializeToString())
+
+
+def _encoding(scope: "HTTPScope") -> Encoding:
+    if scope["method"] != "POST":
+        message = "traces are sent with POST"
+        raise Refused(405, message, headers={"Allow": "POST"}, reason="method")
+    found = media_type(header(scope["headers"], b"content-type"))
+    if found not in _ENCODINGS:
+        message = f'the content type is "{found[:100]}": expected {PROTOBUF} or {JSON}'
+        raise Refused(415, message, reason="content_type")
+    return _ENCODINGS[found]
+
+
+def _inflater(encoding: str) -> _Inflater | None:
+    encoding = encoding.strip().lower()
+    if encoding in {"", "identity"}:
+        return None
+    if encoding not in _WINDOW_BITS:
+        message = f'the content encoding is "{encoding[:100]}": expected gzip, deflate or none'
+        raise Refused(415, message, headers={"Accept-Encoding": "gzip, deflate"}, reason="content_encoding")
+    return _Inflater(encoding)
+
+
+def _too_large(message: str) -> Refused:
+    return Refused(413, f"{message} (--max-request-mb): send smaller batches", reason="too_large")
+
+
+def _unavailable(message: str, seconds: float, reason: str) -> Refused:
+    headers = {"Retry-After": str(math.ceil(seconds))}
+    return Refused(503, message, headers=headers, reason=reason)

@@ -1,0 +1,339 @@
+"""Who may ask what: tokens, the headers Host and Origin, limits, and the headers of every answer.
+
+The guard is around the whole application, so that nothing can be reached past it. Without tokens the server
+listens on loopback only; a page of another site that a browser on this machine shows can still send requests
+there, under a name that it makes point to this machine (DNS rebinding) or across sites. The headers Host and
+Origin, which pages cannot forge, give such requests away.
+"""
+
+import asyncio
+import ipaddress
+import logging
+import math
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, MutableMapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from trivium.errors import StoreError
+from trivium.store.audit import audit
+from trivium.store.store import Store
+from trivium.store.tokens import Scope as TokenScope
+from trivium.store.tokens import Token, Tokens, matching
+from trivium.web.errors import TRACES_PATH, Refused, header, otlp_encoding
+
+if TYPE_CHECKING:
+    from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+    from typing_extensions import TypeIs
+
+log = logging.getLogger(__name__)
+
+LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+PUBLIC_PATHS: Final = frozenset({"/healthz", "/readyz"})
+"""What may be asked without a token: it tells no more than whether the server works."""
+
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+TOKENS_KNOWN_SECONDS = 5.0
+"""How long the list of tokens is used before it is read again: a revoked token works no longer than this."""
+
+NEW_TOKEN_SECONDS = 1.0
+"""How long the list is used for a token that is not in it: wrong tokens cost one reading a second."""
+
+USE_KEPT_SECONDS = 60.0
+"""Time between two updates of when a token was used."""
+
+FAILURES_A_MINUTE = 10
+"""Wrong tokens of one address in a minute that are answered with 401 and kept in the audit log."""
+
+AUDITED_A_MINUTE = 100
+"""Wrong tokens in a minute, of all addresses, that are kept in the audit log."""
+
+_REMEMBERED = 10_000
+"""Addresses or tokens whose requests are counted; the least recent are forgotten."""
+
+SECURITY_HEADERS: Final = (
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+
+_FORWARDED: Final = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via")
+"""Headers of a request that came through a proxy, and so perhaps not from this machine."""
+
+
+class Access(msgspec.Struct, frozen=True, kw_only=True):
+    """Who may send requests, and how many.
+
+    Attributes:
+        tokens: Whether every request needs a token; without, only requests that came through a proxy do.
+        names: Names that the header Host may have, besides those of loopback.
+        addresses: Whether Host may also be any IP address: a page cannot rebind one.
+        requests_a_minute: Requests that one token may send in a minute; None for no quota.
+        body_seconds: Time within which the body of a request has to be here.
+        active_requests: Requests that are worked on at the same time; further ones are refused for now.
+    """
+
+    tokens: bool = False
+    names: frozenset[str] = frozenset()
+    addresses: bool = False
+    requests_a_minute: int | None = None
+    body_seconds: float = 30.0
+    active_requests: int = 500
+
+
+class Guard:
+    """Wraps an ASGI application; passes on the requests that are allowed.
+
+    Args:
+        app: The application.
+        access: Who may send requests.
+        store: Holds the tokens and the audit log.
+        clock: Gives the Unix time.
+
+    Attributes:
+        refusals: Number of refused requests, by reason.
+    """
+
+    def __init__(
+        self, app: "ASGIApp", access: Access, store: Store, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.refusals: Counter[str] = Counter()
+        self._app = app
+        self._access = access
+        self._store = store
+        self._tokens = Tokens(store)
+        self._clock = clock
+        self._active = 0
+        self._known: list[tuple[Token, str]] = []
+        self._known_at = -math.inf
+        self._used: dict[str, float] = {}
+        self._failures = MinuteCounts()
+        self._quotas = MinuteCounts()
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        """Answer a request."""
+        if not is_http(scope):
+            await self._app(scope, receive, send)  # the lifespan; the server speaks no WebSocket
+            return
+        sending = _with_headers(send)
+        self._active += 1
+        try:
+            actor = await self._admit(scope)
+        except Refused as refusal:
+            self.refusals[refusal.reason] += 1
+            await send_refusal(scope, sending, refusal)
+        else:
+            scope.setdefault("state", {})["actor"] = actor
+            await self._app(scope, _within(receive, self._access.body_seconds), sending)
+        finally:
+            self._active -= 1
+
+    async def _admit(self, scope: "HTTPScope") -> str:
+        """Who sends a request, for the audit log.
+
+        Raises:
+            Refused: If it is not allowed.
+        """
+        headers, address = list(scope["headers"]), _address(scope)
+        self._check_host(header(headers, b"host"))
+        if scope["path"] in PUBLIC_PATHS:
+            return address
+        if self._active > self._access.active_requests:
+            headers_ = {"Retry-After": "1"}
+            raise Refused(
+                503, "too many requests at once: send this again", headers=headers_, reason="overloaded"
+            )
+        if scope["method"] not in SAFE_METHODS:
+            _check_origin(headers)
+        credentials = header(headers, b"authorization")
+        through_proxy = any(name in _FORWARDED for name, _ in headers)
+        if not (self._access.tokens or through_proxy or credentials):
+            return address
+        token = await self._token(credentials, address)
+        wanted = wanted_scope(scope["method"], scope["path"])
+        if not token.allows(wanted):
+            message = f'the token "{token.name}" has no scope {wanted} (it has {", ".join(token.scopes)})'
+            raise Refused(403, message, reason="scope")
+        self._check_quota(token)
+        return f"token {token.id} {token.name}"
+
+    def _check_host(self, host: str) -> None:
+        name = host_name(host)
+        known = LOOPBACK_NAMES | self._access.names
+        if name in known or (self._access.addresses and _is_address(name)):
+            return
+        message = (
+            f'the header Host names "{name[:100]}", which is no name of this server. '
+            f"Start it with --name {name[:100] or 'NAME'} if it is."
+        )
+        raise Refused(403, message, reason="host")
+
+    async def _token(self, credentials: str, address: str) -> Token:
+        kind, _, secret = credentials.partition(" ")
+        if not credentials:
+            raise _unauthorized(
+                "a token is needed: Authorization: Bearer trv_… (`trivium token create`)", "no_token"
+            )
+        now = self._clock()
+        token = None
+        if kind.lower() == "bearer":
+            token = matching(secret.strip(), await self._active_tokens(now, TOKENS_KNOWN_SECONDS))
+            if token is None:  # it may have been made just now
+                token = matching(secret.strip(), await self._active_tokens(now, NEW_TOKEN_SECONDS))
+        if token is not None and token.state(now) == "active":
+            await self._note_use(token, now)
+            return token
+        if self._failures.add(address, now) > FAILURES_A_MINUTE:
+            message = "too many wrong tokens from this address: wait a minute"
+            raise Refused(429, message, headers={"Retry-After": "60"}, reason="wrong_tokens")
+        if self._failures.add("", now) <= AUDITED_A_MINUTE:
+            log.warning("%s sent a wrong, expired or revoked token", address)
+            await self._quietly(audit, self._store, address, "wrong token", {}, now=now)
+        raise _unauthorized("the token is wrong, expired or revoked (`trivium token list`)", "wrong_token")
+
+    async def _active_tokens(self, now: float, seconds: float) -> list[tuple[Token, str]]:
+        """The tokens that could be used at some time within the last seconds."""
+        if not 0 <= now - self._known_at < seconds:
+            try:
+                self._known = await asyncio.to_thread(self._tokens.active, now)
+            except StoreError as error:
+                headers = {"Retry-After": "5"}
+                raise Refused(503, f"tokens cannot be checked now: {error}", headers=headers) from None
+            self._known_at = now
+        return self._known
+
+    async def _note_use(self, token: Token, now: float) -> None:
+        if now - self._used.get(token.id, token.used or 0.0) >= USE_KEPT_SECONDS:
+            self._used[token.id] = now
+            await self._quietly(self._tokens.mark_used, token, now)
+
+    @staticmethod
+    async def _quietly(function: Callable[..., object], *args: Any, **keywords: Any) -> None:
+        """Call what a request does not depend on."""
+        try:
+            await asyncio.to_thread(function, *args, **keywords)
+        except StoreError as error:
+            log.warning("the store cannot be written: %s", error)
+
+    def _check_quota(self, token: Token) -> None:
+        quota = self._access.requests_a_minute
+        if quota is not None and self._quotas.add(token.id, self._clock()) > quota:
+            message = f'the token "{token.name}" may send {quota:,} requests a minute (--requests-per-minute)'
+            raise Refused(429, message, headers={"Retry-After": "60"}, reason="quota")
+
+
+class MinuteCounts:
+    """Counts events by key within a minute, of a bounded number of keys."""
+
+    def __init__(self) -> None:
+        self._counts: OrderedDict[str, tuple[int, int]] = OrderedDict()
+
+    def add(self, key: str, now: float) -> int:
+        """Count an event; returns how many there were in this minute, with it."""
+        minute = int(now // 60)
+        before, number = self._counts.pop(key, (minute, 0))
+        number = number + 1 if before == minute else 1
+        self._counts[key] = (minute, number)
+        if len(self._counts) > _REMEMBERED:
+            self._counts.popitem(last=False)
+        return number
+
+
+def wanted_scope(method: str, path: str) -> TokenScope:
+    """The scope that a request needs."""
+    if path == TRACES_PATH:
+        return "ingest"
+    if path.startswith("/api/v1/audit"):
+        return "admin"
+    return "read" if method in SAFE_METHODS else "label"
+
+
+def host_name(host: str) -> str:
+    """The name in a header Host, in lower case: without port, brackets and the root's dot."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.rpartition(":")[0].rstrip(".") if ":" in host else host.rstrip(".")
+
+
+async def send_refusal(scope: "HTTPScope", send: "Send", refusal: Refused) -> None:
+    """Answer a request with a refusal, in the encoding that its path has."""
+    body, media = refusal.answer(otlp=otlp_encoding(scope["path"], scope["headers"]))
+    headers = {"content-type": media, "content-length": str(len(body)), **refusal.headers}
+    if refusal.status in {408, 413}:
+        headers["connection"] = "close"  # the rest of the body is not read
+    encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": encoded})
+    body = b"" if scope["method"] == "HEAD" else body
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def is_http(scope: "Scope") -> "TypeIs[HTTPScope]":
+    """Whether a scope is that of a request."""
+    return str(scope["type"]) == "http"
+
+
+def _unauthorized(message: str, reason: str) -> Refused:
+    return Refused(401, message, headers={"WWW-Authenticate": 'Bearer realm="trivium"'}, reason=reason)
+
+
+def _check_origin(headers: list[tuple[bytes, bytes]]) -> None:
+    """Refuse a request that changes something and was sent by a page of another site."""
+    origin, site = header(headers, b"origin"), header(headers, b"sec-fetch-site")
+    own = origin.partition("://")[2].lower() == header(headers, b"host").strip().lower()
+    if (origin and not own) or site in {"cross-site", "same-site"}:
+        raise Refused(403, "the request was sent by a page of another site (header Origin)", reason="origin")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _address(scope: "HTTPScope") -> str:
+    client = scope.get("client")
+    return client[0] if client else "unknown"
+
+
+def _with_headers(send: "Send") -> "Send":
+    """Add the headers of every answer, unless the answer has its own."""
+
+    async def sending(message: "Message") -> None:
+        if message["type"] == "http.response.start":
+            present: MutableMapping[bytes, bytes] = dict(SECURITY_HEADERS)
+            for name, _ in message["headers"]:
+                present.pop(name.lower(), None)
+            message["headers"] = [*message["headers"], *present.items()]
+        await send(message)
+
+    return sending
+
+
+def _within(receive: "Receive", seconds: float) -> "Receive":
+    """Refuse a request whose body is not here within a time."""
+    end = asyncio.get_running_loop().time() + seconds
+    complete = False
+
+    async def receiving() -> Any:
+        nonlocal complete
+        if complete:
+            return await receive()  # the end of the connection
+        try:
+            async with asyncio.timeout_at(end):
+                message = await receive()
+        except TimeoutError:
+            message_ = f"the body did not come within {seconds:g} s (--body-timeout)"
+            raise Refused(408, message_) from None
+        complete = not message.get("more_body", False)
+        return message
+
+    return receiving

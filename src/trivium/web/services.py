@@ -1,0 +1,103 @@
+"""What works behind the requests: receiving, completing, scoring and deleting, each in threads of its own."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from threading import Event, Thread
+from typing import Self
+
+from trivium.errors import StoreError
+from trivium.monitor.completion import Completer, bounds_of, decider
+from trivium.monitor.intake import Intake
+from trivium.monitor.monitored import Monitored
+from trivium.monitor.otlp import IntakeLimits
+from trivium.monitor.sampling import Sampler
+from trivium.monitor.scorer import Scorer
+from trivium.store.live_traces import LiveTraces
+from trivium.store.retention import Retention
+from trivium.store.store import Store
+
+log = logging.getLogger(__name__)
+
+RETENTION_SECONDS = 3600.0
+"""Time between two deletions of old data."""
+
+
+class Services:
+    """The threads of one server; a context manager that starts and stops them.
+
+    Args:
+        store: The store.
+        monitors: What is scored; without any, traces are stored and not scored.
+        limits: What is refused, and how much may wait.
+        clock: Gives the Unix time.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        monitors: Sequence[Monitored] = (),
+        *,
+        limits: IntakeLimits | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.store = store
+        self.monitors = {each.name: each for each in monitors}
+        self.clock = clock
+        self.traces = LiveTraces(store, bounds_of(each.monitor for each in monitors))
+        self.intake = Intake(self.traces, limits=limits, clock=clock)
+        samplers = [Sampler(each.name, each.monitor, store, clock=clock) for each in monitors]
+        self.completer = Completer(self.traces, decider(samplers), clock=clock)
+        self.scorers = [Scorer(store, each, clock=clock) for each in monitors]
+        retention = Retention(store, {each.name: each.monitor.retention for each in monitors})
+        self._deleting = _Loop("trivium-retention", lambda: retention.prune(clock()), RETENTION_SECONDS)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start the threads."""
+        self.completer.start()
+        for scorer in self.scorers:
+            scorer.start()
+        self._deleting.start()
+
+    def stop(self) -> None:
+        """Write what was received, and end the threads; what waits to be scored waits for the next start."""
+        self.intake.close()
+        self.completer.stop()
+        for scorer in self.scorers:
+            scorer.stop()
+        self._deleting.stop()
+
+
+class _Loop:
+    """Calls a function again and again in a thread of its own; a failing store is tried again."""
+
+    def __init__(self, name: str, function: Callable[[], object], seconds: float) -> None:
+        self._function = function
+        self._seconds = seconds
+        self._stopped = Event()
+        self._thread = Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._function()
+            except StoreError as error:
+                log.warning("old data cannot be deleted now: %s", error)
+            except Exception:  # the next time may succeed
+                log.exception("old data cannot be deleted now")
+            self._stopped.wait(self._seconds)

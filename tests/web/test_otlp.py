@@ -1,0 +1,164 @@
+"""The intake of traces over HTTP: what is taken, what is refused, and in whose words."""
+
+import gzip
+import json
+import os
+import tracemalloc
+import zlib
+
+import pytest
+from google.rpc.status_pb2 import Status
+from litestar.testing import TestClient
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from sqlalchemy import func, select
+
+from tests.otlp_requests import agent_trace, body, span
+from trivium.errors import StoreError
+from trivium.monitor.otlp import IntakeLimits
+from trivium.store import schema
+from trivium.web.security import Access
+
+PROTOBUF = {"content-type": "application/x-protobuf"}
+JSON = {"content-type": "application/json"}
+
+SPAN = {
+    "traceId": "5b8efff798038103d269b633813fc60c",
+    "spanId": "eee19b7ec3c1b174",
+    "name": "work",
+    "startTimeUnixNano": "1544712660000000000",
+    "endTimeUnixNano": "1544712661000000000",
+}
+
+
+def json_body(*spans: dict) -> bytes:
+    return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).encode()
+
+
+def stored(store) -> int:
+    with store.engine.connect() as connection:
+        return connection.execute(select(func.count()).select_from(schema.live_spans)).scalar_one()
+
+
+def send(client: TestClient, content: bytes, headers=PROTOBUF, **more: str):
+    return client.post("/v1/traces", content=content, headers=headers | more)
+
+
+def status_of(response) -> Status:
+    assert response.headers["content-type"] == "application/x-protobuf"
+    return Status.FromString(response.content)
+
+
+def test_spans_that_are_acknowledged_are_stored(client, store):
+    response = send(client, body(agent_trace()))
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "application/x-protobuf"
+    assert response.content == b""  # full success: the message is empty
+    assert stored(store) == 3
+
+
+def test_json_is_answered_in_json(client, store):
+    response = send(client, json_body(SPAN), JSON)
+    assert (response.status_code, response.json()) == (200, {})
+    assert response.headers["content-type"] == "application/json"
+    assert stored(store) == 1
+
+
+@pytest.mark.parametrize(("encoding", "compress"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
+def test_compressed_bodies_are_inflated(client, store, encoding, compress):
+    response = send(client, compress(body(agent_trace())), **{"content-encoding": encoding})
+    assert response.status_code == 200
+    assert stored(store) == 3
+
+
+def test_a_gzip_body_may_have_several_members(client, store):
+    whole = body(agent_trace())
+    response = send(
+        client, gzip.compress(whole[:50]) + gzip.compress(whole[50:]), **{"content-encoding": "gzip"}
+    )
+    assert response.status_code == 200
+    assert stored(store) == 3
+
+
+def test_refused_spans_are_a_partial_success(client, store):
+    good, bad = span(os.urandom(16)), span(b"")
+    response = send(client, body([good, bad]))
+    assert response.status_code == 200
+    partial = ExportTraceServiceResponse.FromString(response.content).partial_success
+    assert partial.rejected_spans == 1
+    assert "trace id" in partial.error_message
+    response = send(client, json_body(SPAN, {"name": "bad"}), JSON)
+    assert response.json()["partialSuccess"]["rejectedSpans"] == "1"  # int64 is a text in protobuf's JSON
+    assert stored(store) == 2
+
+
+def test_what_cannot_be_read_is_refused_in_the_request_s_encoding(client):
+    response = send(client, b"\xff\xff\xff")
+    assert response.status_code == 400
+    assert status_of(response).code == 3
+    assert "protobuf" in status_of(response).message
+    response = send(client, b"{", JSON)
+    assert (response.status_code, response.json()["code"]) == (400, 3)
+
+
+def test_other_content_types_and_encodings_are_refused(client):
+    assert send(client, b"", {"content-type": "text/plain"}).status_code == 415
+    response = send(client, b"", **{"content-encoding": "br"})
+    assert response.status_code == 415
+    assert "gzip" in status_of(response).message
+    assert client.get("/v1/traces").status_code == 405
+
+
+def test_a_request_above_the_limit_is_refused_before_it_is_read(connect, store):
+    client = connect(limits=IntakeLimits(request_bytes=1000))
+    for chunked in (bytes(1001), iter([bytes(600), bytes(600)])):
+        response = send(client, chunked)
+        assert response.status_code == 413
+        assert "1,000" in status_of(response).message
+        assert "--max-request-mb" in status_of(response).message
+    assert stored(store) == 0
+
+
+def test_a_gzip_bomb_is_inflated_to_the_limit_only(connect):
+    client = connect(limits=IntakeLimits(request_bytes=100_000))
+    bomb = gzip.compress(bytes(100_000_000))
+    tracemalloc.start()
+    response = send(client, bomb, **{"content-encoding": "gzip"})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert response.status_code == 413
+    assert "decompressed" in status_of(response).message
+    assert peak < 20_000_000
+
+
+@pytest.mark.parametrize("broken", [b"no gzip", gzip.compress(body(agent_trace()))[:-12]])
+def test_broken_gzip_is_refused(client, broken):
+    response = send(client, broken, **{"content-encoding": "gzip"})
+    assert response.status_code == 400
+    assert "gzip" in status_of(response).message
+
+
+def test_an_overloaded_server_says_when_to_send_again(connect):
+    client = connect(limits=IntakeLimits(waiting_requests=0))
+    response = send(client, body(agent_trace()))
+    assert response.status_code == 503
+    assert int(response.headers["retry-after"]) >= 1
+    assert status_of(response).code == 14
+
+
+def test_a_store_that_is_away_is_said_to_be_unavailable(client, monkeypatch):
+    def away(*_, **__):
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(client.services.traces, "add_all", away)
+    response = send(client, body(agent_trace()))
+    assert response.status_code == 503
+    assert int(response.headers["retry-after"]) >= 1
+    assert "the disk is full" in status_of(response).message
+    monkeypatch.undo()
+    assert send(client, body(agent_trace())).status_code == 200
+
+
+def test_a_refused_token_is_answered_in_the_request_s_encoding(connect):
+    client = connect(Access(tokens=True))
+    assert status_of(send(client, body(agent_trace()))).code == 16
+    assert send(client, json_body(SPAN), JSON).json()["code"] == 16
