@@ -87,6 +87,15 @@ def test_a_fall_is_noticed_and_dated(drop, within):
     assert np.median(np.abs(dates)) < within / 2
 
 
+def test_a_fall_is_dated_at_the_first_value_of_the_best_product():
+    detector = ChangeDetector(0.9, 0.1, 1000)
+    dates = []
+    for value, elapsed in [(1.0, 2.0), (0.79, 3.0), (0.79, 1.0), (0.9, 1.0), (0.9, 1.0), (0.7, 0.5)]:
+        detector.update(value, elapsed)
+        dates.append(detector.since)
+    assert dates == [None, 5.0, 5.0, None, None, 8.5]
+
+
 def test_the_unit_of_time_does_not_matter():
     values = (np.random.default_rng(9).random(400) < 0.8).astype(float)
     in_days, in_hours = ChangeDetector(0.9, 0.02, 30), ChangeDetector(0.9, 0.02, 30 * 24)
@@ -178,7 +187,9 @@ def test_a_wrong_update_is_refused_and_changes_nothing(arguments):
     assert (detector.n, detector.evidence) == (0, 0.0)
 
 
-@pytest.mark.parametrize("change", [{"version": 0}, {"capital": [1.0]}, {"best": None}, {"reference": 3}])
+@pytest.mark.parametrize(
+    "change", [{"version": 0}, {"capital": [1.0]}, {"capital": [1.0] * 7}, {"best": None}, {"reference": 3}]
+)
 def test_a_state_of_something_else_is_refused(change):
     with pytest.raises(ValueError, match="not the state of a ChangeDetector"):
         ChangeDetector.from_state(ChangeDetector(0.9, 0.0, 100).to_state() | change)

@@ -82,10 +82,9 @@ class Gamblers:
             min((capital + share) * factor, MOST)
             for capital, factor in zip(self._capital, factors, strict=True)
         ]
-        if gain > 0:
-            self._start = [
-                start if best > 1 else time for start, best in zip(self._start, self._best, strict=True)
-            ]
+        self._start = [
+            start if best > 1 else time for start, best in zip(self._start, self._best, strict=True)
+        ]
         self._best = [
             min(max(best, 1.0) * factor, MOST) for best, factor in zip(self._best, factors, strict=True)
         ]
