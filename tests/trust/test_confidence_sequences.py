@@ -37,7 +37,7 @@ def test_swapping_passes_and_failures_mirrors_the_ends(values, weights):
     assert found.lower == pytest.approx(1 - mirrored.upper, abs=1.01 / 64)
 
 
-def lives(rate, lives=1500, looks=400, seed=7):
+def lives(rate, lives=1000, looks=400, seed=7):
     return (np.random.default_rng(seed).random((lives, looks)) < rate).astype(float)
 
 
@@ -59,7 +59,7 @@ def test_a_sequence_with_a_plug_in_variance_misses_in_most_lives_of_rare_failure
         n = np.arange(1, life.size + 1)
         mean = np.cumsum(life) / n
         wrong += (np.abs(mean - 0.95) > 1.96 * np.sqrt(mean * (1 - mean) / n))[10:].any()
-    assert wrong / 1500 > 0.5
+    assert wrong / 1000 > 0.5
 
 
 ERRORS, ALWAYS, SELDOM = 0.04, 1.0, 0.01
@@ -113,7 +113,7 @@ def test_what_is_out_of_range_is_refused(options, message):
         confidence_sequence(**({"values": [0.5]} | options))
 
 
-@given(VALUES.filter(bool), WEIGHTS, st.sampled_from([10, 100, 1000]))
+@given(VALUES.filter(bool), WEIGHTS, st.sampled_from([7, 100]))
 def test_the_interval_for_one_look_is_the_last_of_the_sequence_planned_for_it(values, weights, grid):
     weights = weights[: len(values)]
     whole = confidence_sequence(values, weights=weights, alpha=0.1, grid=grid, planned=len(values))
@@ -138,9 +138,9 @@ def sampled_sessions(rng, sessions, sampled=0.1):
 
 def test_sessions_bet_with_the_sum_of_their_weights():
     rng, misses, misses_by_mean = np.random.default_rng(12), 0, 0
-    for _ in range(200):
+    for _ in range(100):
         means, weights, counts = sampled_sessions(rng, 8000)
         misses += missed(confidence_sequence(means, weights=weights, grid=20), 0.95)
         misses_by_mean += missed(confidence_sequence(means, weights=weights / counts, grid=20), 0.95)
-    assert misses / 200 <= 0.05
-    assert misses_by_mean / 200 > 0.5
+    assert misses / 100 <= 0.05
+    assert misses_by_mean / 100 > 0.5
