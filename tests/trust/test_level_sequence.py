@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.trust.test_confidence_sequences import VALUES, WEIGHTS, lives
 from trivium.trust.confidence_sequences import confidence_sequence
+from trivium.trust.gamblers import STAKES
 from trivium.trust.level_sequence import ALL_STARTS, LevelSequence
 
 
@@ -88,6 +89,36 @@ def looks_until_sure(before, after, **options):
 def test_a_late_fall_below_a_named_threshold_is_sure_soon():
     assert looks_until_sure(0.95, 0.7) is None
     assert looks_until_sure(0.95, 0.7, thresholds=[0.7, 0.85]) < 300
+
+
+def test_a_late_fall_is_sure_when_all_gamblers_together_have_two_over_alpha():
+    """The capital of those who started at each value, one product of factors for each start and stake."""
+    values = np.array([1.0] * 20 + [0.0] * 40)
+    k = np.arange(2, values.size + 2)
+    brought = 1 / (ALL_STARTS * k * np.log(k) ** 2)
+    factors = 1 + np.outer(STAKES, (0.5 - values) / (1 - 0.5))
+    capital = [
+        sum(brought[start] * factors[:, start:end].prod(axis=1).mean() for start in range(end))
+        for end in range(1, values.size + 1)
+    ]
+    sequence, sure = LevelSequence(alpha=0.1, thresholds=[0.5]), []
+    for value in values:
+        sequence.update(value)
+        sure.append(sequence.sure_below(0.5))
+    assert np.argmax(sure) == np.argmax(np.array(capital) >= 2 / 0.1) < 50
+    assert sequence.to_state()["crossings"][0]["falls"]["capital"] == pytest.approx(
+        [
+            sum(brought[start] * factors[place, start:].prod() for start in range(values.size)) / len(STAKES)
+            for place in range(len(STAKES))
+        ]
+    )
+
+
+def test_the_ends_of_the_range_are_candidates_too():
+    sequence = LevelSequence(grid=2)
+    for value in [0.9] * 60:
+        sequence.update(value)
+    assert (sequence.surely_above, sequence.surely_below, sequence.lower) == (0.5, 1.0, 0.5)
 
 
 def test_a_late_rise_above_a_named_threshold_is_sure_soon():
