@@ -1,0 +1,231 @@
+"""``trivium monitor``: what production looks like, what has alerted, and why."""
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from trivium.cli import options
+from trivium.cli.main import LazyCommands
+
+if TYPE_CHECKING:
+    from trivium.monitor.status import MonitorStatus
+    from trivium.store.store import Store
+
+COMMANDS = {
+    "status": ("trivium.cli.monitoring.monitor:status", "Say how production is doing, and how sure that is."),
+    "top": ("trivium.cli.monitoring.monitor:top", "Show the status, and keep it up to date."),
+    "alerts": ("trivium.cli.monitoring.monitor:alerts", "List the alerts, with where they come from."),
+    "mark": (
+        "trivium.cli.monitoring.monitor:mark",
+        "Record a deployment, to compare what follows with what was.",
+    ),
+    "why": ("trivium.cli.monitoring.monitor:why", "Say why a trace has a score, or none."),
+}
+
+GATE_FAILED = 1
+"""Exit code of a status that is surely critical, or no data."""
+
+
+@click.group(cls=LazyCommands, table=COMMANDS)
+def monitor() -> None:
+    """Watch production: samples of live traffic are scored, and alerts say when quality drops.
+
+    The settings are those of the suite's key "monitor".
+    """
+
+
+monitor_name = click.argument("monitor", required=False)
+
+
+@click.command(
+    epilog=options.examples(
+        "trivium monitor status",
+        "trivium monitor status support --json",
+    )
+)
+@monitor_name
+@options.store
+@options.as_json
+def status(monitor: str | None, *, store: str, as_json: bool) -> None:
+    """Say how production is doing: status, figures, where they differ, alerts.
+
+    MONITOR is the name of a suite; all monitors of the store without it. Exit code 1: an alert is firing.
+    """
+    from trivium.cli.monitoring.screens import StatusScreen
+    from trivium.cli.output import print_json, show
+    from trivium.store.store import Store
+
+    with Store(store, create=False, read_only=True) as opened:
+        found = _statuses(opened, monitor)
+    if as_json:
+        print_json(found)
+    else:
+        for place, each in enumerate(found):
+            if place:
+                click.echo()
+            show(StatusScreen(each))
+    if any(each.alerts for each in found):
+        raise click.exceptions.Exit(GATE_FAILED)
+
+
+def _statuses(store: "Store", monitor: str | None) -> "list[MonitorStatus]":
+    """The status of a monitor, or of all of the store.
+
+    Raises:
+        InputError: If there is none of that name, or none at all.
+    """
+    from trivium.monitor.status import status_of
+
+    return [status_of(store, name, now=time.time()) for name in _names(store, monitor)]
+
+
+def _names(store: "Store", monitor: str | None) -> list[str]:
+    from trivium.errors import InputError, suggest
+    from trivium.store.live_alerts import monitors_of
+
+    known = monitors_of(store)
+    if monitor is None and not known:
+        raise InputError(store.url, "no traffic has been watched yet; `trivium serve SUITE` receives it")
+    if monitor is not None and monitor not in known:
+        listed = f" Monitors: {', '.join(known)}" if known else " There is none yet."
+        raise InputError(store.url, f'no monitor is called "{monitor}".{suggest(monitor, known) or listed}')
+    return known if monitor is None else [monitor]
+
+
+@click.command(epilog=options.examples("trivium monitor top", "trivium monitor top support --every 5"))
+@monitor_name
+@options.store
+@options.option(
+    "--every", type=click.FloatRange(min=0.5), default=2.0, show_default=True, metavar="SECONDS",
+    help="Time between two updates.",
+)  # fmt: skip
+def top(monitor: str | None, *, store: str, every: float) -> None:
+    """Show the status and keep it up to date, until Ctrl-C; once, if the output is no terminal."""
+    from rich.console import Console, Group
+    from rich.live import Live
+
+    from trivium.cli.monitoring.screens import StatusScreen
+    from trivium.cli.output import show
+    from trivium.store.store import Store
+
+    def screen() -> Group:
+        with Store(store, create=False, read_only=True) as opened:
+            return Group(*(StatusScreen(each, rows=4) for each in _statuses(opened, monitor)))
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        show(screen())
+        return
+    with Live(screen(), console=console, screen=True, auto_refresh=False) as live:
+        try:
+            while True:
+                time.sleep(every)
+                live.update(screen(), refresh=True)
+        except KeyboardInterrupt:
+            return
+
+
+@click.command(epilog=options.examples("trivium monitor alerts", "trivium monitor alerts --all --json"))
+@monitor_name
+@options.store
+@options.as_json
+@options.option("--all", "every", is_flag=True, help="Also the alerts that are resolved.")
+@options.option(
+    "--last", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Most alerts."
+)
+def alerts(monitor: str | None, *, store: str, as_json: bool, every: bool, last: int) -> None:
+    """List the alerts that are firing: how bad, where it comes from, the worst examples.
+
+    Exit code 1: an alert is firing.
+    """
+    import msgspec
+
+    from trivium.cli.monitoring.screens import MessageScreen
+    from trivium.cli.output import print_json, show
+    from trivium.monitor.messages import Message
+    from trivium.store.live_alerts import alerts_of
+    from trivium.store.store import Store
+
+    with Store(store, create=False, read_only=True) as opened:
+        if monitor is not None:
+            _names(opened, monitor)
+        found = alerts_of(opened, monitor, firing=not every, limit=last)
+    if as_json:
+        print_json(found)
+    elif not found:
+        click.echo("no alert" if every else "no alert is firing")
+    else:
+        for place, each in enumerate(found):
+            if place:
+                click.echo()
+            message = msgspec.convert(each.body, Message)
+            show(MessageScreen(message, state=each.state, resolved=each.resolved))
+    if any(each.state == "firing" for each in found):
+        raise click.exceptions.Exit(GATE_FAILED)
+
+
+@click.command(
+    epilog=options.examples(
+        "trivium monitor mark support --deployed 2.1.0",
+        'trivium monitor mark support --reset --note "another judge"',
+    )
+)
+@click.argument("monitor")
+@options.store
+@options.as_json
+@options.option("--deployed", metavar="VERSION", help="The version that was deployed.")
+@options.option("--reset", is_flag=True, help="Forget what was before; nothing is compared with it.")
+@options.option("--note", metavar="TEXT", help="What to remember about it.")
+def mark(
+    monitor: str, *, store: str, as_json: bool, deployed: str | None, reset: bool, note: str | None
+) -> None:
+    """Record a deployment of what MONITOR watches, now.
+
+    From here on the monitor says whether the new version is good, and alerts if it is worse than the one
+    before.
+    """
+    from trivium.cli.output import print_json
+    from trivium.errors import InputError
+    from trivium.monitor.messages import moment
+    from trivium.store.live_alerts import add_mark
+    from trivium.store.store import Store
+
+    if reset and deployed is not None:
+        raise InputError("mark", "--deployed and --reset exclude one another")
+    with Store(store, create=False) as opened:
+        (name,) = _names(opened, monitor)
+        kind = "reset" if reset else "deployment"
+        made = add_mark(opened, name, now=time.time(), kind=kind, version=deployed, note=note)
+    if as_json:
+        print_json(made)
+        return
+    what = " ".join(part for part in (kind, deployed) if part)
+    click.echo(f"{name}: {what} recorded at {moment(made.time)}")
+
+
+@click.command(epilog=options.examples("trivium monitor why 4bf92f3577b34da6a3ce929d0e0e4736"))
+@click.argument("trace")
+@options.store
+@options.as_json
+def why(trace: str, *, store: str, as_json: bool) -> None:
+    """Say why TRACE has a score, or none: not received, not complete, not sampled, waiting, dropped, failed.
+
+    Exit code 1: it has no score.
+    """
+    from trivium.cli.output import print_json
+    from trivium.monitor.reasons import reasons
+    from trivium.reports.escape import one_line
+    from trivium.store.store import Store
+
+    with Store(store, create=False, read_only=True) as opened:
+        found = reasons(opened, trace.strip(), now=time.time())
+    if as_json:
+        print_json(found)
+    else:
+        for each in found:
+            about = f"{one_line(each.monitor)}: " if each.monitor else ""
+            run = f" (trivium show {each.run})" if each.run else ""
+            click.echo(f"{about}{one_line(each.sentence, at_most=1000)}{run}")
+    if not any(each.state == "scored" for each in found):
+        raise click.exceptions.Exit(GATE_FAILED)

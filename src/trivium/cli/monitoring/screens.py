@@ -1,0 +1,243 @@
+"""What ``trivium monitor`` shows in a terminal (Rich)."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from trivium.monitor.messages import Message, duration, moment, percent, words
+from trivium.monitor.status import MonitorStatus
+from trivium.monitor.windows import PASS_RATE, Estimate, Point
+from trivium.reports.escape import one_line
+from trivium.reports.wording import counted
+from trivium.store.live_alerts import StoredAlert
+
+STYLES: dict[str, str] = {
+    "critical": "bold red", "warning": "yellow", "healthy": "green", "no_data": "bold red",
+    "insufficient_data": "dim", "worse": "yellow", "stalled": "bold red", "resolved": "green",
+}  # fmt: skip
+
+MOST_ROWS = 8
+"""Values of a facet that a screen shows."""
+
+BARS = "▁▂▃▄▅▆▇█"
+
+
+class StatusScreen:
+    """A monitor's status: the answer, alerts, figures, where they differ, reservations.
+
+    Args:
+        status: The status.
+        rows: Values of each facet that are shown.
+    """
+
+    def __init__(self, status: MonitorStatus, *, rows: int = MOST_ROWS) -> None:
+        self.status = status
+        self.rows = rows
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        status = self.status
+        yield answer(status)
+        for alert in status.alerts:
+            yield alert_line(alert, now=status.time)
+        if status.window.samples:
+            yield Text()
+            yield figures_table(status.window.figures, wide=options.max_width >= 100)
+            line = sparkline(status.series)
+            if line:
+                yield Text(f"{line}  pass rate, oldest first", style="dim")
+            yield from facet_tables(status.window.by, self.rows, options.max_width)
+        yield Text()
+        for sentence in reservations(status):
+            yield Text(sentence, style="dim")
+
+
+def answer(status: MonitorStatus) -> Text:
+    """The answer in a sentence."""
+    text = Text(one_line(status.monitor), style="bold")
+    text.append(" is ")
+    text.append(status.status.replace("_", " "), style=STYLES.get(status.status, ""))
+    if status.status in {"critical", "warning"}:
+        text.append(" (sure)" if status.sure else " (not sure yet)")
+    figure = status.window.figure(PASS_RATE)
+    if figure.mean is not None:
+        text.append(f": {percent(figure.mean)} of the traffic passes, {_interval(figure)}, ")
+        text.append(f"{counted(figure.samples, 'sample')}")
+    elif status.status == "no_data":
+        when = "ever" if status.last_interaction is None else f"since {moment(status.last_interaction)}"
+        text.append(f": no traffic {when}")
+    return text
+
+
+def alert_line(alert: StoredAlert, *, now: float) -> Text:
+    """An alert in a line."""
+    over, title = alert.state == "resolved", str(alert.body.get("title", ""))
+    word = "resolved" if over else alert.status
+    text = Text(f"{word} ", style=STYLES.get(word, ""))
+    text.append(one_line(title.removeprefix(f"{alert.monitor}: "), at_most=400), style="default")
+    ago = max(0.0, now - (alert.resolved if alert.resolved is not None else alert.opened))
+    text.append(f"  ({'' if over else 'for '}{duration(ago)}{' ago' if over else ''})", style="dim")
+    return text
+
+
+def figures_table(figures: Sequence[Estimate], *, wide: bool) -> Table:
+    """Figures over all traffic."""
+    table = _table("figure", "status", "mean", "95 % interval", "samples", *(["sessions"] if wide else []))
+    for each in figures:
+        row: list[str | Text] = [words(each.figure), _status(each), _mean(each), _bounds(each)]
+        row.append(f"{each.samples:,}")
+        table.add_row(*row, *([f"{each.sessions:,}"] if wide else []))
+    return table
+
+
+def facet_tables(estimates: Sequence[Estimate], rows: int, width: int) -> Iterator[Table | Text]:
+    """The pass rate by each facet that has more than one value, or a value that is not fine."""
+    facets: dict[str, list[Estimate]] = {}
+    for each in estimates:
+        if each.figure == PASS_RATE:
+            facets.setdefault(each.facet, []).append(each)
+    for facet, found in facets.items():
+        if len(found) < 2:
+            continue
+        worst = sorted(found, key=lambda each: (each.mean is None, each.mean or 0.0, -each.samples))
+        yield Text()
+        table = _table(f"by {facet}, worst first", "status", "pass rate", "95 % interval", "samples")
+        for each in worst[:rows]:
+            table.add_row(
+                one_line(each.value, at_most=max(20, width - 55)), _status(each), _mean(each), _bounds(each),
+                f"{each.samples:,}",
+            )  # fmt: skip
+        yield table
+        if len(worst) > rows:
+            yield Text(f"… {rows} of {len(worst)} shown", style="dim")
+
+
+def reservations(status: MonitorStatus) -> Iterator[str]:
+    """What changes how the figures are to be read, a sentence each."""
+    counts = status.counts
+    window = status.window
+    length = duration(max(0.0, window.end - window.begin))
+    seen = counts.get("complete", 0)
+    yield (
+        f"window: the last {length}; {seen:,} interactions, {counts.get('sampled', 0):,} sampled, "
+        f"{counts.get('scored', 0):,} scored; each sample is weighted by 1 / its probability"
+    )
+    if counts.get("dropped"):
+        yield f"{counts['dropped']:,} samples were dropped before they were scored: the figures lack them"
+    if counts.get("failed"):
+        yield f"{counts['failed']:,} samples could not be scored"
+    if window.shortened:
+        yield f"the window shows its last {window.samples:,} samples"
+    if status.waiting:
+        oldest = (
+            "" if status.oldest_seconds is None else f", the oldest for {duration(status.oldest_seconds)}"
+        )
+        yield f"waiting to be scored: {counted(status.waiting, 'sample')}{oldest}"
+    for facet, number in window.left_out.items():
+        yield f"{number:,} further values of {facet} are not shown"
+    if status.unwatched:
+        yield f"{counted(status.unwatched, 'value')} of facets are not watched for alerts: there are too many"
+    since = "the beginning" if status.since is None else moment(status.since)
+    mark = status.mark
+    if mark is not None and status.since is not None:
+        what = "reset" if mark.kind == "reset" else f"deployment {one_line(mark.version or '')}".strip()
+        since = f"{since} ({what})"
+    wrong = percent(status.error)
+    yield f'"sure" holds at every look since {since}; wrong with a probability of at most {wrong}'
+
+
+class MessageScreen:
+    """A message: its sentence, the numbers, what else is bad, the worst examples.
+
+    Args:
+        message: The message.
+        state: ``firing`` or ``resolved``.
+        resolved: Unix time at which it was resolved.
+    """
+
+    def __init__(self, message: Message, *, state: str = "firing", resolved: float | None = None) -> None:
+        self.message = message
+        self.state = state
+        self.resolved = resolved
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        message = self.message
+        word = "resolved" if self.state == "resolved" else message.status
+        text = Text(f"{word.replace('_', ' ')}  ", style=STYLES.get(word, ""))
+        text.append(one_line(message.title, at_most=600), style="bold")
+        yield text
+        yield from (Text(f"  {line}", style="dim") for line in self._facts())
+        for example in message.examples:
+            said = f"{one_line(example.query, at_most=60)} → {one_line(example.output, at_most=60)}"
+            yield Text(f"  {one_line(example.trace, at_most=40)}  {said}")
+
+    def _facts(self) -> Iterator[str]:
+        message = self.message
+        end = "" if self.resolved is None else f", resolved {moment(self.resolved)}"
+        yield f"#{message.alert}, since {moment(message.opened)}{end}"
+        mean = message.mean
+        if mean is not None and mean.low is not None and mean.high is not None:
+            interval = f"95 % interval {percent(mean.low)} to {percent(mean.high)}"
+            wrong = f"; wrong with a probability of at most {percent(message.error)}" if message.error else ""
+            yield f"{interval}, {mean.samples:,} samples{wrong}"
+        origin = message.origin
+        if origin is not None:
+            began = "" if origin.since is None else f", began about {moment(origin.since)}"
+            was = "" if origin.before is None else f"; before: {percent(origin.before)}"
+            what = one_line(origin.value, at_most=60)
+            yield f"{origin.facet} {what} explains {percent(origin.explains)} of the drop{began}{was}"
+        if message.also:
+            listed = ", ".join(_brief(each.figure, each.facet, each.value) for each in message.also)
+            more = f" and {message.more} more" if message.more else ""
+            yield f"for the same reason: {listed}{more}"
+
+
+def sparkline(points: Sequence[Point]) -> str:
+    """Means over time as bars; a blank where there is no sample, empty without any."""
+    if sum(point.mean is not None for point in points) < 2:
+        return ""
+    top = len(BARS) - 1
+    return "".join(" " if each.mean is None else BARS[round(each.mean * top)] for each in points)
+
+
+def _brief(figure: str, facet: str, value: str) -> str:
+    return words(figure) + (f" of {facet} {one_line(value, at_most=40)}" if facet else "")
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column(headings[0], overflow="fold", min_width=12)
+    for heading in headings[1:]:
+        right = heading in {"mean", "pass rate", "samples", "sessions"}
+        table.add_column(heading, no_wrap=True, justify="right" if right else "left")
+    return table
+
+
+def _status(each: Estimate) -> Text:
+    if each.status is None:
+        return Text("")
+    text = Text(each.status.replace("_", " "), style=STYLES.get(each.status, ""))
+    if each.sure:
+        text.append(", sure")
+    if each.changed:
+        text.append(", worse", style=STYLES["worse"])
+    return text
+
+
+def _mean(each: Estimate) -> str:
+    if each.mean is None:
+        return "–"
+    return percent(each.mean) if each.figure == PASS_RATE else f"{each.mean:.3f}"
+
+
+def _bounds(each: Estimate) -> str:
+    if each.low is None or each.high is None:
+        return ""
+    if each.figure == PASS_RATE:
+        return f"{percent(each.low)} to {percent(each.high)}"
+    return f"{each.low:.3f} to {each.high:.3f}"
+
+
+def _interval(each: Estimate) -> str:
+    return f"95 % interval {_bounds(each)}"

@@ -1,0 +1,350 @@
+"""Decides when an alert opens, changes and is resolved, and when that is worth a message.
+
+**One message for one cause.** A figure can be bad over all traffic and for many values of facets at once. All
+that would be fine without the samples of one agent (tool, tag, model, version, service) belongs to one alert,
+which names that origin (:mod:`trivium.monitor.origins`) and lists the rest. What is bad for another reason
+opens another alert. "Scoring has stalled" and "no data" are causes of their own.
+
+**When.** A mean that falls below a threshold opens an alert, or raises it, once that is sure (with
+``only_sure: false``, at once). It stays until the window's mean is above the threshold by ``hysteresis``. A
+mean that is worse than before the last deployment opens an alert ``worse``. Between two messages about one
+cause ``cool_down`` passes; only the first escalation to ``critical`` does not wait. What is undone meanwhile
+is not sent at all.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from trivium.monitor.levels import Key, Levels
+from trivium.monitor.messages import Bad, Kind, Message, Note, message_of
+from trivium.monitor.origins import Origin, explained, origin_of
+from trivium.monitor.windows import Estimate, Window, mean_of
+from trivium.store.live_samples import Sample
+from trivium.suites.monitor_settings import MonitorSettings
+
+Cause = Literal["quality", "stalled", "no_data"]
+
+NAMES = {1: "worse", 2: "warning", 3: "critical"}
+"""Statuses of an alert, by severity."""
+
+FEWEST_UNSURE = 10
+"""Samples that a value of a facet needs for an alert that is not sure."""
+
+
+class Open(msgspec.Struct, kw_only=True):
+    """An alert that is firing.
+
+    Attributes:
+        cause: Its cause.
+        number: Its number in the store; 0 until it is stored.
+        opened: Unix time.
+        severity: 0 none, 1 worse, 2 warning, 3 critical.
+        worst: The highest severity so far.
+        origin: Where it comes from; None if from everywhere.
+        told: Severity that the last message stated; 0 before the first one.
+        messages: Number of messages so far.
+        body: Its latest message.
+    """
+
+    cause: Cause
+    number: int = 0
+    opened: float
+    severity: int = 0
+    worst: int = 0
+    origin: Origin | None = None
+    told: int = 0
+    messages: int = 0
+    body: Message | None = None
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """What has changed of an alert.
+
+    Attributes:
+        alert: The alert.
+        message: What there is to say about it now.
+        changed: Whether its status is another one than at the last look.
+        resolved: Whether it is over.
+        send: Whether the message is sent.
+    """
+
+    alert: Open
+    message: Message
+    changed: bool = False
+    resolved: bool = False
+    send: bool = False
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether traffic comes, and is scored.
+
+    Attributes:
+        silent: Whether no traffic has come for ``no_data_after``.
+        last: Unix time of the last traffic, or None.
+        stalled: Whether a sample has waited longer than ``stalled_after``.
+        waiting: Number of samples that wait.
+        oldest_seconds: Age of the oldest.
+    """
+
+    silent: bool = False
+    last: float | None = None
+    stalled: bool = False
+    waiting: int = 0
+    oldest_seconds: float | None = None
+
+
+class AlertState(msgspec.Struct, kw_only=True):
+    """What is kept from one look to the next.
+
+    Attributes:
+        open: The alerts that are firing.
+        held: Severity of each mean that is bad, by figure, facet and value joined by NUL.
+        told: Unix time of the last message about a cause, by cause and origin.
+    """
+
+    open: list[Open] = []
+    held: dict[str, int] = {}
+    told: dict[str, float] = {}
+
+
+class Alerting:
+    """The alerts of one monitor.
+
+    Args:
+        monitor: Its name.
+        settings: Its settings.
+        state: What was kept at the last look.
+    """
+
+    def __init__(self, monitor: str, settings: MonitorSettings, state: AlertState | None = None) -> None:
+        self.monitor = monitor
+        self.settings = settings
+        self.state = state or AlertState()
+
+    def look(
+        self, window: Window, samples: Sequence[Sample], levels: Levels, health: Health, now: float
+    ) -> list[Event]:
+        """What has changed since the last look.
+
+        Args:
+            window: The window's estimates.
+            samples: The window's samples.
+            levels: What is sure. A figure that has recovered starts anew there.
+            health: Whether traffic comes and is scored.
+            now: Unix time.
+        """
+        bad = self._bad(window, samples, levels)
+        events = self._quality(bad, samples, now)
+        for figure in self._recovered(bad):
+            levels.restart(figure, now)
+        self.state.held = {_text(each.key): each.severity for each in bad}
+        events += self._simple("stalled", health.stalled, health, now)
+        events += self._simple("no_data", health.silent, health, now)
+        over = [event.alert for event in events if event.resolved]
+        self.state.open = [each for each in self.state.open if not any(each is other for other in over)]
+        return events
+
+    # What is bad
+
+    def _bad(self, window: Window, samples: Sequence[Sample], levels: Levels) -> list[Bad]:
+        found = []
+        for each in (*window.figures, *window.by):
+            bad = self._severity(each, samples, levels)
+            if bad is not None:
+                found.append(bad)
+        if not window.samples:  # nothing is known: what was bad still is
+            for text, severity in self.state.held.items():
+                figure, facet, value = _key(text)
+                found.append(
+                    Bad(figure=figure, facet=facet, value=value, severity=severity, threshold=1.0, sure=False)
+                )
+        return found
+
+    def _severity(self, each: Estimate, samples: Sequence[Sample], levels: Levels) -> Bad | None:
+        key = (each.figure, each.facet, each.value)
+        held = self.state.held.get(_text(key), 0)
+        thresholds = self.settings.figures.get(each.figure)
+        margin = self.settings.alerts.hysteresis
+        if each.mean is None:
+            return None
+        limits = () if thresholds is None else ((3, thresholds.critical), (2, thresholds.warning))
+        for severity, threshold in limits:
+            sure = levels.sure_below(key, threshold)
+            fires = each.mean < threshold and (sure or self._unsure_is_enough(each, threshold))
+            stays = held >= severity and each.mean < threshold + margin
+            if fires or stays:
+                return self._made(each, severity, threshold, sure)
+        level = levels.level(key)
+        if level is None or not level.alarm or level.detector is None:
+            return None
+        since = [sample for sample in _having(samples, each) if sample.time >= levels.since]
+        mean = mean_of(since, each.figure)
+        limit = level.detector.limit
+        if mean is None or mean.mean >= limit + margin:
+            return None
+        return Bad(
+            figure=each.figure, facet=each.facet, value=each.value, severity=1, threshold=limit, sure=True,
+            mean=mean.mean, low=mean.low, high=mean.high, samples=mean.n, before=level.detector.reference,
+        )  # fmt: skip
+
+    def _unsure_is_enough(self, each: Estimate, threshold: float) -> bool:
+        """Whether a status that is not sure fires; a facet's interval must also lie below the threshold."""
+        if self.settings.alerts.only_sure:
+            return False
+        many = each.samples >= FEWEST_UNSURE and each.high is not None and each.high < threshold
+        return many or not each.facet
+
+    @staticmethod
+    def _made(each: Estimate, severity: int, threshold: float, sure: bool) -> Bad:
+        return Bad(
+            figure=each.figure, facet=each.facet, value=each.value, severity=severity, threshold=threshold,
+            sure=sure, mean=each.mean, low=each.low, high=each.high, samples=each.samples,
+        )  # fmt: skip
+
+    def _recovered(self, bad: Sequence[Bad]) -> set[str]:
+        """Figures of which nothing is bad any more."""
+        still = {each.figure for each in bad}
+        return {_key(text)[0] for text in self.state.held} - still
+
+    # What belongs to which alert
+
+    def _quality(self, bad: Sequence[Bad], samples: Sequence[Sample], now: float) -> list[Event]:
+        left, rest = list(bad), list(samples)
+        events = []
+        for alert in [each for each in self.state.open if each.cause == "quality"]:
+            mine = [each for each in left if _belongs(each, alert.origin, rest)]
+            if mine and alert.origin is None:
+                before = _cause(alert)
+                alert.origin = self._origin(mine, rest)
+                if before in self.state.told:
+                    self.state.told[_cause(alert)] = self.state.told[before]
+            events.append(self._changed(alert, mine, rest, now))
+            left, rest = [each for each in left if each not in mine], _without(rest, alert.origin)
+        while left:
+            origin = self._origin(left, rest)
+            mine = [each for each in left if _belongs(each, origin, rest)] or left
+            alert = Open(cause="quality", opened=now, origin=origin)
+            self.state.open.append(alert)
+            events.append(self._changed(alert, mine, rest, now))
+            left, rest = [each for each in left if each not in mine], _without(rest, origin)
+        return events
+
+    def _origin(self, bad: Sequence[Bad], samples: Sequence[Sample]) -> Origin | None:
+        """Where the worst of some bad means comes from."""
+        worst = _worst(bad)
+        whole = any(not each.facet for each in bad if each.figure == worst.figure)
+        parts = None if whole else [(each.facet, each.value) for each in bad if each.figure == worst.figure]
+        expected = worst.before if worst.before is not None else worst.threshold
+        return origin_of(samples, worst.figure, self.settings.by, expected=expected, among=parts)
+
+    def _changed(self, alert: Open, bad: Sequence[Bad], samples: Sequence[Sample], now: float) -> Event:
+        severity = max((each.severity for each in bad), default=0)
+        note = Note(monitor=self.monitor, now=now, opened=alert.opened, before=NAMES.get(alert.told))
+        if not severity:
+            message = message_of(
+                note, "resolved", bad=(), origin=alert.origin, samples=samples, settings=self.settings,
+                last=alert.body,
+            )  # fmt: skip
+        else:
+            if alert.body is not None and all(each.mean is None for each in bad):
+                return self._event(alert, severity, alert.body, now)
+            kind: Kind = "firing" if not alert.told else "escalated" if severity > alert.told else "eased"
+            message = message_of(
+                note, kind, bad=bad, origin=alert.origin, samples=samples, settings=self.settings,
+                status=NAMES[severity],
+            )  # fmt: skip
+        return self._event(alert, severity, message, now)
+
+    # Stalled, no data
+
+    def _simple(self, cause: Cause, firing: bool, health: Health, now: float) -> list[Event]:
+        alert = next((each for each in self.state.open if each.cause == cause), None)
+        if alert is None and not firing:
+            return []
+        if alert is None:
+            alert = Open(cause=cause, opened=now)
+            self.state.open.append(alert)
+        note = Note(
+            monitor=self.monitor, now=now, opened=alert.opened, cause=cause, waiting=health.waiting,
+            oldest_seconds=health.oldest_seconds, last=health.last,
+        )  # fmt: skip
+        kind: Kind = "firing" if firing else "resolved"
+        message = message_of(note, kind, settings=self.settings, last=alert.body)
+        return [self._event(alert, 3 if firing else 0, message, now)]
+
+    # Whether a message is sent
+
+    def _event(self, alert: Open, severity: int, message: Message, now: float) -> Event:
+        """Decide whether the message is sent, and note it in the alert's state."""
+        cause = _cause(alert)
+        changed = severity != alert.told
+        waits = now - self.state.told.get(cause, float("-inf")) < self.settings.alerts.cool_down
+        first_critical = severity == 3 and alert.worst in {1, 2} and alert.told in {1, 2}
+        send = changed and (not waits or first_critical)
+        if not severity and not alert.told:
+            send = False  # nobody was told that it fired
+        over = not severity and (send or not alert.told)
+        moved = severity != alert.severity or not alert.number
+        alert.severity, alert.worst = severity, max(alert.worst, severity)
+        alert.body = message
+        if send:
+            alert.told = severity
+            alert.messages += 1
+            self.state.told[cause] = now
+        self._forget(now)
+        return Event(alert=alert, message=message, changed=moved, resolved=over, send=send)
+
+    def _forget(self, now: float) -> None:
+        """Forget when messages were sent that no longer hold others back."""
+        limit = now - self.settings.alerts.cool_down
+        self.state.told = {cause: time for cause, time in self.state.told.items() if time > limit}
+
+
+def _belongs(bad: Bad, origin: Origin | None, samples: Sequence[Sample]) -> bool:
+    part = None if origin is None else (origin.facet, origin.value)
+    return explained(samples, bad.figure, (bad.facet, bad.value), part, bad.threshold)
+
+
+def _without(samples: Sequence[Sample], origin: Origin | None) -> list[Sample]:
+    """The samples that an origin does not explain."""
+    if origin is None:
+        return list(samples)
+    return [each for each in samples if origin.value not in each.facets.get(origin.facet, ())]
+
+
+def _having(samples: Sequence[Sample], each: Estimate) -> list[Sample]:
+    if not each.facet:
+        return list(samples)
+    return [sample for sample in samples if each.value in sample.facets.get(each.facet, ())]
+
+
+def _worst(bad: Sequence[Bad]) -> Bad:
+    """The worst mean, all traffic before facets."""
+    return max(bad, key=lambda each: (not each.facet, each.severity, each.samples))
+
+
+def _cause(alert: Open) -> str:
+    origin = alert.origin
+    return alert.cause if origin is None else f"{alert.cause} {origin.facet} {origin.value}"
+
+
+def _text(key: Key) -> str:
+    return "\0".join(key)
+
+
+def _key(text: str) -> Key:
+    figure, facet, value = text.split("\0", 2)
+    return figure, facet, value
+
+
+def to_state(state: AlertState) -> dict[str, Any]:
+    """The state as plain values that JSON can hold."""
+    found: dict[str, Any] = msgspec.to_builtins(state)
+    return found
+
+
+def from_state(state: object) -> AlertState:
+    """The state that :func:`to_state` gave; a new one if it is empty."""
+    return msgspec.convert(state, AlertState) if state else AlertState()

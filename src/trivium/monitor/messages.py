@@ -1,0 +1,298 @@
+"""Messages about alerts: the answer in a sentence, where it comes from, the numbers, the worst examples."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+from trivium.monitor.origins import Origin
+from trivium.monitor.windows import PASS_RATE, value_of
+from trivium.store.live_samples import Sample
+from trivium.suites.monitor_settings import MonitorSettings
+
+Kind = Literal["firing", "escalated", "eased", "resolved"]
+
+MOST_LISTED = 10
+"""Further means that a message lists."""
+
+
+class Bad(msgspec.Struct, frozen=True, kw_only=True):
+    """A mean that is bad.
+
+    Attributes:
+        figure: ``pass_rate``, ``composite`` or a metric.
+        facet: Its facet; empty for all traffic.
+        value: The facet's value.
+        severity: 1 worse than before the last deployment, 2 warning, 3 critical.
+        threshold: What it is below.
+        sure: Whether that is sure, at every look.
+        mean: Its mean in the window; None without samples.
+        low: Lower end of its interval of 95 %.
+        high: Upper end of its interval of 95 %.
+        samples: Number of samples.
+        before: Lower confidence bound of its mean before the last deployment, if it is worse than that.
+    """
+
+    figure: str
+    facet: str = ""
+    value: str = ""
+    severity: int
+    threshold: float
+    sure: bool
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    samples: int = 0
+    before: float | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Figure, facet and value."""
+        return self.figure, self.facet, self.value
+
+
+class Example(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the worst samples.
+
+    Attributes:
+        trace: Its trace id.
+        time: Unix time at which the interaction began.
+        figure: Its value of the alert's figure.
+        score: Its composite.
+        query: First characters of the input.
+        output: First characters of the output.
+    """
+
+    trace: str
+    time: float
+    figure: float | None
+    score: float | None
+    query: str
+    output: str
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is sent about an alert.
+
+    Attributes:
+        monitor: Name of the monitor.
+        alert: Number of the alert.
+        key: The same for the same message, on every channel and at every try.
+        cause: ``quality``, ``stalled`` or ``no_data``.
+        kind: ``firing``, ``escalated``, ``eased`` or ``resolved``.
+        status: ``critical``, ``warning`` or ``worse`` (than before the last deployment), or the cause;
+            ``healthy`` when it is resolved.
+        previous: Status that the message before stated.
+        title: The answer in one sentence.
+        time: Unix time.
+        opened: Unix time at which the alert began to fire.
+        mean: The mean that is bad, over all traffic or of the first facet.
+        sure: Whether its status is sure.
+        error: Probability that any of the monitor's statuses is wrongly called sure, at most.
+        origin: Where it comes from; None if from everywhere.
+        also: Further means that are bad for the same reason.
+        more: Number of means that ``also`` leaves out.
+        examples: The worst samples.
+        waiting: Number of samples that wait to be scored.
+        oldest_seconds: Age of the oldest of them.
+        last: Unix time at which traffic last came.
+    """
+
+    monitor: str
+    alert: int = 0
+    key: str = ""
+    cause: str = "quality"
+    kind: Kind = "firing"
+    status: str = ""
+    previous: str | None = None
+    title: str = ""
+    time: float = 0.0
+    opened: float = 0.0
+    mean: Bad | None = None
+    sure: bool = False
+    error: float | None = None
+    origin: Origin | None = None
+    also: tuple[Bad, ...] = ()
+    more: int = 0
+    examples: tuple[Example, ...] = ()
+    waiting: int = 0
+    oldest_seconds: float | None = None
+    last: float | None = None
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """What a message is about."""
+
+    monitor: str
+    now: float
+    opened: float
+    cause: str = "quality"
+    before: str | None = None
+    waiting: int = 0
+    oldest_seconds: float | None = None
+    last: float | None = None
+
+
+def message_of(
+    note: Note,
+    kind: Kind,
+    *,
+    settings: MonitorSettings,
+    bad: Sequence[Bad] = (),
+    origin: Origin | None = None,
+    samples: Sequence[Sample] = (),
+    status: str = "",
+    last: Message | None = None,
+) -> Message:
+    """Make a message.
+
+    Args:
+        note: What it is about.
+        kind: What has happened.
+        settings: Settings of the monitor.
+        bad: The means that are bad.
+        origin: Where that comes from.
+        samples: Samples of the window.
+        status: The new status.
+        last: The alert's latest message.
+    """
+    common = Message(
+        monitor=note.monitor, cause=note.cause, kind=kind, time=note.now, opened=note.opened,
+        previous=note.before, waiting=note.waiting, oldest_seconds=note.oldest_seconds, last=note.last,
+    )  # fmt: skip
+    if kind == "resolved":
+        what = last.mean if last is not None else None
+        title = f"{note.monitor}: {_over(note.cause, what)}, after {duration(note.now - note.opened)}"
+        return msgspec.structs.replace(common, status="healthy", title=title, mean=what, origin=origin)
+    if note.cause != "quality":
+        return msgspec.structs.replace(
+            common, status=note.cause, title=f"{note.monitor}: {_simple(note, settings)}"
+        )
+    named = None if origin is None else (origin.facet, origin.value)
+    first = max(
+        bad,
+        key=lambda each: (
+            each.severity, not each.facet, (each.facet, each.value) == named, each.samples
+        ),
+    )  # fmt: skip
+    also = sorted(
+        (each for each in bad if each is not first),
+        key=lambda each: (-each.severity, bool(each.facet), -each.samples),
+    )
+    return msgspec.structs.replace(
+        common,
+        status=status,
+        title=f"{note.monitor}: {sentence(first, origin)}",
+        mean=first,
+        sure=first.sure,
+        error=settings.alpha if first.severity > 1 and first.sure else None,
+        origin=origin,
+        also=tuple(also[:MOST_LISTED]),
+        more=max(0, len(also) - MOST_LISTED),
+        examples=_examples(samples, first, origin, settings.alerts.examples),
+    )
+
+
+def sentence(bad: Bad, origin: Origin | None) -> str:
+    """What is bad, and where it comes from.
+
+    >>> sentence(Bad(figure="pass_rate", severity=3, threshold=0.7, sure=True, mean=0.61, samples=240), None)
+    'pass rate is critical: 61 % of 240 samples, surely below 70 %'
+    """
+    what = words(bad.figure) + (f" of {bad.facet} {bad.value}" if bad.facet else "")
+    number = "no samples" if bad.mean is None else f"{percent(bad.mean)} of {bad.samples:,} samples"
+    if bad.mean is not None and bad.figure != PASS_RATE:
+        number = f"{bad.mean:.3f} over {bad.samples:,} samples"
+    if bad.severity == 1:
+        was = f"it was at least {percent(bad.before)}"
+        text = f"{what} is worse than before the last deployment: {number}, {was}"
+    else:
+        name = {2: "low (warning)", 3: "critical"}[bad.severity]
+        text = f"{what} is {name}: {number}, {'surely ' if bad.sure else ''}below {percent(bad.threshold)}"
+    if origin is None:
+        return text
+    if (bad.facet, bad.value) == (origin.facet, origin.value):
+        return f"{text}; others {percent(origin.others)}"
+    return (
+        f"{text}. It comes from {origin.facet} {origin.value}: {percent(origin.mean)} of "
+        f"{origin.samples:,}; others {percent(origin.others)}"
+    )
+
+
+def words(figure: str) -> str:
+    """The name of a figure in words."""
+    return figure.replace("_", " ")
+
+
+def percent(value: float | None) -> str:
+    """A share as a percentage.
+
+    >>> percent(0.614)
+    '61 %'
+    """
+    if value is None:
+        return "unknown"
+    number = f"{value * 100:.3g}" if value < 0.1 or value > 0.99 else f"{value * 100:.0f}"
+    return f"{number} %"
+
+
+def duration(seconds: float) -> str:
+    """A time span, in its largest unit.
+
+    >>> duration(5400)
+    '1.5 hours'
+    """
+    for unit, size in (("day", 86_400.0), ("hour", 3600.0), ("minute", 60.0)):
+        if seconds >= size:
+            number = f"{seconds / size:.1f}".removesuffix(".0")
+            return f"{number} {unit}{'' if number == '1' else 's'}"
+    return f"{seconds:.0f} seconds"
+
+
+def moment(time: float) -> str:
+    """A Unix time as date and time in UTC.
+
+    >>> moment(0)
+    '1970-01-01 00:00 UTC'
+    """
+    return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _simple(note: Note, settings: MonitorSettings) -> str:
+    if note.cause == "stalled":
+        return (
+            f"scoring has stalled: {note.waiting:,} samples wait, the oldest for "
+            f"{duration(note.oldest_seconds or 0)} (bound: {duration(settings.stalled_after)})"
+        )
+    when = "at all" if note.last is None else f"since {moment(note.last)}"
+    return f"no data: no traffic has come {when} (bound: {duration(settings.no_data_after)})"
+
+
+def _over(cause: str, bad: Bad | None) -> str:
+    if cause == "stalled":
+        return "samples are scored again"
+    if cause == "no_data":
+        return "traffic comes again"
+    if bad is None:
+        return "resolved"
+    return words(bad.figure) + (f" of {bad.facet} {bad.value}" if bad.facet else "") + " has recovered"
+
+
+def _examples(samples: Sequence[Sample], bad: Bad, origin: Origin | None, number: int) -> tuple[Example, ...]:
+    """The worst samples of the origin, else of what is bad; the latest among equals."""
+    facet, value = (bad.facet, bad.value) if origin is None else (origin.facet, origin.value)
+    valued = [
+        (figure, each)
+        for each in samples
+        if (figure := value_of(each, bad.figure)) is not None
+        and (not facet or value in each.facets.get(facet, ()))
+    ]
+    valued.sort(key=lambda pair: (pair[0], 1.0 if pair[1].score is None else pair[1].score, -pair[1].number))
+    return tuple(
+        Example(
+            trace=each.trace, time=each.time, figure=figure, score=each.score, query=each.query,
+            output=each.output,
+        )
+        for figure, each in valued[:number]
+    )  # fmt: skip

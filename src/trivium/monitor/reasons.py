@@ -1,0 +1,111 @@
+"""Says why a trace has a score, or none."""
+
+import msgspec
+from sqlalchemy import select
+
+from trivium.monitor.messages import duration, moment
+from trivium.store import schema
+from trivium.store.connection import explain_errors
+from trivium.store.live_alerts import last_interaction, monitors_of
+from trivium.store.live_jobs import Job, LiveJobs
+from trivium.store.store import Store
+
+
+class TraceReason(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a trace has a score of a monitor, or none.
+
+    Attributes:
+        trace: Id of the trace.
+        monitor: Name of the monitor; empty if the answer is about none.
+        state: ``unknown``, ``open``, ``unsampled``, ``waiting``, ``scoring``, ``scored``, ``dropped`` or
+            ``failed``.
+        sentence: The answer.
+        score: Its composite, if it is scored.
+        passed: Whether it passed, if it is scored.
+        run: Id of the run that holds its scores, if it is scored.
+    """
+
+    trace: str
+    monitor: str = ""
+    state: str
+    sentence: str
+    score: float | None = None
+    passed: bool | None = None
+    run: str | None = None
+
+
+def reasons(store: Store, trace: str, *, now: float) -> list[TraceReason]:
+    """Why a trace has a score, or none: one answer for each monitor that sampled it, else one in all.
+
+    Args:
+        store: The store.
+        trace: Id of the trace, as the application or its spans state it.
+        now: Unix time.
+    """
+    jobs = LiveJobs(store).of_trace(trace)
+    latest = {job.monitor: job for job in jobs}
+    if latest:
+        return [_of_job(store, job, now) for job in latest.values()]
+    table = schema.live_traces
+    query = select(table.c.state, table.c.due, table.c.root, table.c.last).where(table.c.trace == trace)
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        row = connection.execute(query).one_or_none()
+    if row is None:
+        last = last_interaction(store)
+        latest_time = "nothing has come yet" if last is None else f"the last traffic came {moment(last)}"
+        what = "no trace with this id is stored: it was not received, or is so old that it was deleted"
+        return [TraceReason(trace=trace, state="unknown", sentence=f"{what} ({latest_time})")]
+    if row.state == "open":
+        wait = duration(max(0.0, row.due - now))
+        root = "its root has ended" if row.root else "its root has not ended"
+        sentence = f"it is not complete: {root}, and it is complete in {wait} if nothing more comes"
+        return [TraceReason(trace=trace, state="open", sentence=sentence)]
+    names = ", ".join(monitors_of(store)) or "none"
+    sentence = (
+        "no monitor sampled it: the hash of its id was above its sampling probability, or no monitor watches "
+        f"its service (monitors: {names})"
+    )
+    return [TraceReason(trace=trace, state="unsampled", sentence=sentence)]
+
+
+def _of_job(store: Store, job: Job, now: float) -> TraceReason:
+    how = f"sampled with probability {job.probability:g}" + (f" (rule: {job.rule})" if job.rule else "")
+    reason = f": {job.reason}" if job.reason else ""
+    if job.state == "done":
+        return _scored(store, job, how)
+    sentences = {
+        "waiting": f"{how}; it waits to be scored for {duration(max(0.0, now - job.created))}"
+        + (f", after {job.tries} tries{reason}" if job.tries else ""),
+        "scoring": f"{how}; it is being scored",
+        "dropped": f"{how}; it was dropped before it was scored{reason or ': too many samples waited'}",
+        "failed": f"{how}; it could not be scored in {job.tries} tries{reason}",
+    }
+    sentence = sentences.get(job.state, f"{how}; {job.state}{reason}")
+    return TraceReason(trace=job.trace, monitor=job.monitor, state=job.state, sentence=sentence)
+
+
+def _scored(store: Store, job: Job, how: str) -> TraceReason:
+    samples, runs = schema.live_samples, schema.runs
+    query = (
+        select(samples.c.score, samples.c.passed, samples.c.scored, runs.c.id)
+        .join(runs, runs.c.number == samples.c.run, isouter=True)
+        .where(samples.c.trace == job.trace, samples.c.monitor == job.monitor)
+        .where(samples.c.version == job.version)
+    )
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        row = connection.execute(query).one_or_none()
+    if row is None:
+        sentence = f"{how} and scored, but the scores are so old that they were deleted"
+        return TraceReason(trace=job.trace, monitor=job.monitor, state="scored", sentence=sentence)
+    verdict = {True: ", passed", False: ", failed", None: ""}[row.passed]
+    score = "without a composite" if row.score is None else f"composite {row.score:.3f}"
+    late = f", version {job.version} (a span came late)" if job.version > 1 else ""
+    return TraceReason(
+        trace=job.trace,
+        monitor=job.monitor,
+        state="scored",
+        sentence=f"{how}; scored {moment(row.scored)}: {score}{verdict}{late}",
+        score=row.score,
+        passed=row.passed,
+        run=row.id,
+    )

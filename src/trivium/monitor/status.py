@@ -1,0 +1,228 @@
+"""Reads what a monitor has to say: statuses, figures, backlog and alerts."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from trivium.monitor.levels import Levels
+from trivium.monitor.windows import (
+    COMPOSITE,
+    MOST_SAMPLES,
+    PASS_RATE,
+    Estimate,
+    Point,
+    Status,
+    Window,
+    figures_of,
+    series,
+    window_of,
+)
+from trivium.store.live_alerts import Mark, StoredAlert, alerts_of, last_interaction, marks_of, state_of
+from trivium.store.live_counts import Counts, counts_of
+from trivium.store.live_jobs import LiveJobs
+from trivium.store.live_samples import Sample, samples_of
+from trivium.store.store import Store
+from trivium.suites.monitor_settings import MonitorSettings
+from trivium.suites.settings import Settings
+
+STATE = "watch"
+"""Name of the state of a watcher."""
+
+SEVERITY = {"no_data": 4, "critical": 3, "warning": 2, "insufficient_data": 1, "healthy": 0}
+
+
+class Watched(msgspec.Struct, kw_only=True):
+    """The state of a watcher, as the store keeps it.
+
+    Attributes:
+        last: Number of the last sample that was bet on.
+        started: Unix time of the first look.
+        looked: Unix time of the last look.
+        levels: State of :class:`~trivium.monitor.levels.Levels`; empty at first.
+        alerts: State of :class:`~trivium.monitor.alerts.Alerting`; empty at first.
+    """
+
+    last: int = 0
+    started: float = 0.0
+    looked: float = 0.0
+    levels: dict[str, object] = {}
+    alerts: dict[str, object] = {}
+
+
+class MonitorStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What a monitor has to say.
+
+    Attributes:
+        monitor: Its name.
+        time: Unix time.
+        status: The worst status of a figure over all traffic; ``no_data`` if no traffic comes.
+        sure: Whether it is sure, at every look.
+        error: Probability that any status since the last deployment or reset is wrongly called sure, at most.
+        sample_count: Number of samples in the window.
+        pass_rate: Estimated share of the traffic that passes; None without samples.
+        average_score: Estimated mean composite; None without samples.
+        window: All figures.
+        series: The pass rate over time.
+        counts: What happened since the beginning of the window: interactions that were ``complete``,
+            ``sampled``, ``scored``, ``dropped`` and ``failed``.
+        waiting: Number of samples that wait to be scored.
+        oldest_seconds: Age of the oldest of them; None if none waits.
+        stalled: Whether it is older than ``stalled_after``.
+        last_interaction: Unix time at which traffic last came; None if it never did.
+        since: Unix time from which on the status is sure: the last deployment or reset; None at first.
+        mark: The last deployment or reset.
+        unwatched: Number of values of facets that are not watched for alerts: there are too many.
+        alerts: The alerts that are firing, newest first.
+    """
+
+    monitor: str
+    time: float
+    status: Status
+    sure: bool = False
+    error: float = 0.05
+    sample_count: int = 0
+    pass_rate: float | None = None
+    average_score: float | None = None
+    window: Window
+    series: tuple[Point, ...] = ()
+    counts: Mapping[str, int] = {}
+    waiting: int = 0
+    oldest_seconds: float | None = None
+    stalled: bool = False
+    last_interaction: float | None = None
+    since: float | None = None
+    mark: Mark | None = None
+    unwatched: int = 0
+    alerts: tuple[StoredAlert, ...] = ()
+
+
+def settings_of(store: Store, monitor: str) -> MonitorSettings:
+    """The settings with which a monitor scored last, from its newest run; defaults before the first one."""
+    for run in store.live_runs(monitor):
+        settings = msgspec.convert(run.settings, Settings, strict=False)
+        return settings.monitor or MonitorSettings()
+    return MonitorSettings()
+
+
+def status_of(
+    store: Store, monitor: str, settings: MonitorSettings | None = None, *, now: float
+) -> MonitorStatus:
+    """What a monitor has to say now.
+
+    Args:
+        store: The store.
+        monitor: Its name.
+        settings: Its settings; by default those with which it scored last.
+        now: Unix time.
+    """
+    if settings is None:
+        settings = settings_of(store, monitor)
+    watched = watched_of(state_of(store, monitor, STATE))
+    levels = Levels.from_state(settings, watched.levels) if watched.levels else None
+    samples, begin = window_samples(store, monitor, settings, now)
+    window = with_levels(window_of(samples, settings, begin=begin, end=now), levels, settings)
+    backlog = LiveJobs(store).backlog(monitor)
+    age = None if backlog.oldest is None else max(0.0, now - backlog.oldest)
+    last = last_interaction(store, settings.services)
+    worst = max(
+        (each for each in window.figures if each.status is not None),
+        key=lambda each: (SEVERITY[each.status or "healthy"], each.sure),
+        default=None,
+    )
+    status: Status = (worst.status if worst is not None else None) or "insufficient_data"
+    if silent(last, watched.started, settings, now):
+        status = "no_data"
+    with store.engine.connect() as connection:
+        mark = next(iter(marks_of(connection, monitor, limit=1)), None)
+    return MonitorStatus(
+        monitor=monitor,
+        time=now,
+        status=status,
+        sure=worst is not None and worst.sure and status == worst.status,
+        error=settings.alpha,
+        sample_count=window.samples,
+        pass_rate=window.figure(PASS_RATE).mean,
+        average_score=window.figure(COMPOSITE).mean,
+        window=window,
+        series=series(samples, PASS_RATE, begin=begin, end=now),
+        counts=_of_monitor(counts_of(store, since=begin), monitor),
+        waiting=backlog.waiting,
+        oldest_seconds=age,
+        stalled=age is not None and age > settings.stalled_after,
+        last_interaction=last,
+        since=None if levels is None else levels.since or None,
+        mark=mark,
+        unwatched=0 if levels is None else len(levels.left_out),
+        alerts=tuple(alerts_of(store, monitor, firing=True)),
+    )
+
+
+def window_samples(
+    store: Store, monitor: str, settings: MonitorSettings, now: float
+) -> tuple[list[Sample], float]:
+    """The samples of the window, and the Unix time at which it begins."""
+    figures = figures_of(settings)
+    if settings.window_samples is not None:
+        samples = samples_of(
+            store, monitor, latest=min(settings.window_samples, MOST_SAMPLES), figures=figures
+        )
+        return samples, min((each.time for each in samples), default=now)
+    begin = now - settings.window
+    return samples_of(store, monitor, since=begin, latest=MOST_SAMPLES, figures=figures), begin
+
+
+def with_levels(window: Window, levels: Levels | None, settings: MonitorSettings) -> Window:
+    """A window whose estimates say whether their statuses are sure, and whether they have changed."""
+    if levels is None:
+        return window
+
+    def complete(each: Estimate) -> Estimate:
+        key = (each.figure, each.facet, each.value)
+        thresholds = settings.figures.get(each.figure)
+        limits = {} if thresholds is None else {
+            "critical": thresholds.critical, "warning": thresholds.warning
+        }  # fmt: skip
+        limit = limits.get(each.status or "")
+        return msgspec.structs.replace(
+            each,
+            sure=limit is not None and levels.sure_below(key, limit),
+            changed=levels.changed(key),
+        )
+
+    return msgspec.structs.replace(
+        window,
+        figures=tuple(complete(each) for each in window.figures),
+        by=tuple(complete(each) for each in window.by),
+    )
+
+
+def silent(last: float | None, started: float, settings: MonitorSettings, now: float) -> bool:
+    """Whether no traffic has come for ``no_data_after`` seconds, since the first look at the earliest."""
+    if last is None and not started:
+        return True
+    return now - max(last or 0.0, 0.0 if last is not None else started) > settings.no_data_after
+
+
+def watched_of(body: str) -> Watched:
+    """The state of a watcher; a new one if there is none yet."""
+    return msgspec.json.decode(body, type=Watched) if body else Watched()
+
+
+def worst_samples(samples: Sequence[Sample], figure: str, number: int) -> list[Sample]:
+    """The samples with the lowest values of a figure, latest first among equals."""
+    from trivium.monitor.windows import value_of
+
+    valued = [(value_of(each, figure), each) for each in samples]
+    ordered = sorted(
+        ((value, each) for value, each in valued if value is not None),
+        key=lambda pair: (pair[0], pair[1].score if pair[1].score is not None else 1.0, -pair[1].number),
+    )
+    return [each for _, each in ordered[:number]]
+
+
+def _of_monitor(counts: Counts, monitor: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for (name, event, _), number in counts.items():
+        if name == monitor:
+            found[event] = found.get(event, 0) + number
+    return found

@@ -1,0 +1,205 @@
+"""Looks at what was scored since the last look, and opens, changes and resolves alerts."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from threading import Event as Signal
+from threading import Thread
+from typing import Self
+
+import msgspec
+from sqlalchemy import Connection, select
+
+from trivium.errors import StoreError
+from trivium.monitor.alerts import Alerting, Event, Health, from_state, to_state
+from trivium.monitor.levels import Levels, references_of
+from trivium.monitor.messages import Message
+from trivium.monitor.monitored import Monitored
+from trivium.monitor.status import STATE, Watched, silent, watched_of, window_samples
+from trivium.monitor.windows import MOST_SAMPLES, figures_of, window_of
+from trivium.store import schema
+from trivium.store.live_alerts import (
+    add_deliveries,
+    change_alert,
+    last_interaction,
+    locked_state,
+    marks_of,
+    open_alert,
+    save_state,
+)
+from trivium.store.live_jobs import LiveJobs
+from trivium.store.live_samples import Sample, samples_of
+from trivium.store.store import Store
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 10.0
+"""Time between two looks."""
+
+SAMPLES_AT_ONCE = 2000
+"""New samples that one look reads at a time."""
+
+REFERENCE_DAYS = 30.0
+"""Length of the period before a deployment that it is compared with, at most."""
+
+_DAY = 86_400.0
+
+
+class Watcher:
+    """Watches monitors, in a thread of its own once it is started; a context manager.
+
+    Several watchers, in several processes, may watch one monitor on one store: a look is one transaction that
+    one process at a time has, so each sample is bet on once and each message is stored once.
+
+    Args:
+        store: The store.
+        monitors: The monitors.
+        clock: Gives the Unix time.
+    """
+
+    def __init__(
+        self, store: Store, monitors: Iterable[Monitored], *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store = store
+        self.monitors = tuple(monitors)
+        self._clock = clock
+        self._stopped = Signal()
+        self._thread: Thread | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def look(self, now: float) -> list[Message]:
+        """Look at every monitor once.
+
+        Returns:
+            The messages that are to be sent, which are also in the store.
+
+        Raises:
+            StoreError: If the store fails; nothing of a monitor's look is stored then.
+        """
+        return [message for monitor in self.monitors for message in self._look(monitor, now)]
+
+    def start(self) -> None:
+        """Look until :meth:`stop`."""
+        self._thread = Thread(target=self._run, name="trivium-watcher", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread after the look that it is at."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(LOOK_SECONDS):
+            try:
+                self.look(self._clock())
+            except StoreError as error:
+                log.warning("what was scored cannot be watched now: %s", error)
+            except Exception:  # the next look may succeed; without this thread nobody would be alerted
+                log.exception("what was scored cannot be watched now")
+
+    def _look(self, monitored: Monitored, now: float) -> list[Message]:
+        name, settings = monitored.name, monitored.monitor
+        samples, begin = window_samples(self._store, name, settings, now)
+        backlog = LiveJobs(self._store).backlog(name)
+        last = last_interaction(self._store, settings.services)
+        with locked_state(self._store, name, STATE, now) as (connection, body):
+            watched = watched_of(body)
+            watched.started = watched.started or now
+            watched.looked = now
+            levels = self._levels(connection, monitored, watched, now)
+            self._bet(monitored, levels, watched, now)
+            age = None if backlog.oldest is None else max(0.0, now - backlog.oldest)
+            health = Health(
+                silent=silent(last, watched.started, settings, now), last=last,
+                stalled=age is not None and age > settings.stalled_after, waiting=backlog.waiting,
+                oldest_seconds=age,
+            )  # fmt: skip
+            alerting = Alerting(name, settings, from_state(watched.alerts))
+            window = window_of(samples, settings, begin=begin, end=now)
+            events = alerting.look(window, samples, levels, health, now)
+            channels = range(len(settings.alerts.channels) or 1)
+            sent = [message for event in events for message in _store_event(connection, event, channels, now)]
+            watched.levels = levels.to_state()
+            watched.alerts = to_state(alerting.state)
+            save_state(connection, name, STATE, msgspec.json.encode(watched).decode(), now)
+        return sent
+
+    def _levels(self, connection: Connection, monitored: Monitored, watched: Watched, now: float) -> Levels:
+        """The levels so far; new ones if there was a deployment or reset since the last look."""
+        settings = monitored.monitor
+        marks = [mark for mark in marks_of(connection, monitored.name) if mark.time <= now]
+        mark = marks[0] if marks else None
+        levels = Levels.from_state(settings, watched.levels) if watched.levels else None
+        if levels is not None and (mark is None or mark.number == levels.mark):
+            return levels
+        if mark is None:
+            return Levels(settings, since=0.0)
+        references = {}
+        if mark.kind == "deployment":
+            begin = max(marks[1].time if len(marks) > 1 else 0.0, mark.time - REFERENCE_DAYS * _DAY)
+            before = samples_of(
+                self._store, monitored.name, since=begin, until=mark.time, latest=MOST_SAMPLES,
+                figures=figures_of(settings),
+            )  # fmt: skip
+            references = references_of(before, settings)
+        return Levels(settings, since=mark.time, mark=mark.number, references=references)
+
+    def _bet(self, monitored: Monitored, levels: Levels, watched: Watched, now: float) -> None:
+        """Give the samples that were not seen before to the levels."""
+        name, figures = monitored.name, figures_of(monitored.monitor)
+        while True:
+            samples = samples_of(
+                self._store, name, after=watched.last, figures=figures, limit=SAMPLES_AT_ONCE
+            )
+            new = self._not_counted(name, samples, watched.last)
+            levels.add([each for each in new if each.time >= levels.since], now)
+            if samples:
+                watched.last = samples[-1].number
+            if len(samples) < SAMPLES_AT_ONCE:
+                return
+
+    def _not_counted(self, name: str, samples: Sequence[Sample], last: int) -> list[Sample]:
+        """Leave out later versions of traces whose earlier version was bet on."""
+        again = [each.trace for each in samples if each.version > 1]
+        if not again:
+            return list(samples)
+        table = schema.live_samples
+        query = select(table.c.trace).where(
+            table.c.monitor == name, table.c.trace.in_(again), table.c.number <= last
+        )
+        with self._store.engine.connect() as connection:
+            counted = {row[0] for row in connection.execute(query)}
+        return [each for each in samples if each.trace not in counted]
+
+
+def _store_event(connection: Connection, event: Event, channels: Iterable[int], now: float) -> list[Message]:
+    """Store what has changed of an alert, and its message on the way to each channel if it is sent."""
+    alert = event.alert
+    body = msgspec.to_builtins(event.message)
+    if not alert.number:
+        alert.number = open_alert(
+            connection, monitor=event.message.monitor, cause=alert.cause, status=event.message.status,
+            body=body, now=now,
+        )  # fmt: skip
+    key = f"{alert.number}-{alert.messages}"
+    message = msgspec.structs.replace(event.message, alert=alert.number, key=key)
+    alert.body = message
+    body = msgspec.to_builtins(message)
+    change_alert(
+        connection,
+        alert.number,
+        status=message.status,
+        body=body,
+        changed=now if event.changed else None,
+        resolved=now if event.resolved else None,
+    )
+    if not event.send:
+        return []
+    add_deliveries(connection, alert.number, key, body, channels, now)
+    return [message]

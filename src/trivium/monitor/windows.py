@@ -1,0 +1,238 @@
+"""Estimates of the latest traffic: figures with intervals and statuses, by agent, tool, tag and time.
+
+A window is for looking: its intervals hold for one look at it. Whether a status is *sure*, however often one
+looks, is decided by :mod:`trivium.monitor.levels`.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from trivium.store.live_samples import Sample
+from trivium.suites.monitor_settings import MonitorSettings, StatusThresholds
+from trivium.trust.weighted_means import WeightedMean, weighted_mean
+
+Status = Literal["no_data", "insufficient_data", "critical", "warning", "healthy"]
+
+PASS_RATE, COMPOSITE = "pass_rate", "composite"
+"""The figures that every window has; the others are metrics."""
+
+MOST_SAMPLES = 20_000
+"""Samples of a window that are read: the latest ones."""
+
+MOST_VALUES = 50
+"""Values of a facet that a window shows: those with most samples."""
+
+POINTS = 24
+"""Points in time of a window."""
+
+
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+    """A mean of a figure over a window, weighted by inverse probability.
+
+    Attributes:
+        figure: ``pass_rate``, ``composite`` or a metric.
+        facet: ``agent``, ``tool``, ``tag``, ``model``, ``version`` or ``service``; empty for all traffic.
+        value: The facet's value.
+        samples: Number of samples that have a value.
+        sessions: Number of independent clusters among them.
+        mean: The estimate, in [0, 1]; None without samples.
+        low: Lower end of its interval of 95 %.
+        high: Upper end of its interval of 95 %.
+        status: By the thresholds of the figure; None if it has none.
+        sure: Whether the status is sure, at every look; see :mod:`trivium.monitor.levels`.
+        changed: Whether the mean is worse than before the last deployment, by more than the tolerance.
+    """
+
+    figure: str
+    facet: str = ""
+    value: str = ""
+    samples: int = 0
+    sessions: int = 0
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    status: Status | None = None
+    sure: bool = False
+    changed: bool = False
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """A mean of a figure over a part of a window.
+
+    Attributes:
+        time: Unix time at which the part begins.
+        samples: Number of samples.
+        mean: The estimate, in [0, 1]; None without samples.
+        low: Lower end of its interval of 95 %.
+        high: Upper end of its interval of 95 %.
+    """
+
+    time: float
+    samples: int
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of a window.
+
+    Attributes:
+        begin: Unix time at which it begins.
+        end: Unix time at which it ends.
+        samples: Number of samples.
+        figures: Each figure over all traffic.
+        by: Each figure by each value of each facet, values with most samples first.
+        left_out: Number of values that ``by`` leaves out, by facet.
+        shortened: Whether there were more samples than are read.
+    """
+
+    begin: float
+    end: float
+    samples: int
+    figures: tuple[Estimate, ...] = ()
+    by: tuple[Estimate, ...] = ()
+    left_out: Mapping[str, int] = {}
+    shortened: bool = False
+
+    def figure(self, name: str) -> Estimate:
+        """A figure over all traffic; without samples if the window does not have it."""
+        return next((each for each in self.figures if each.figure == name), Estimate(figure=name))
+
+
+def figures_of(settings: MonitorSettings) -> tuple[str, ...]:
+    """The figures of a monitor: pass rate, composite, and those with thresholds."""
+    return tuple(dict.fromkeys((PASS_RATE, COMPOSITE, *settings.figures)))
+
+
+def value_of(sample: Sample, figure: str) -> float | None:
+    """A sample's value of a figure, in [0, 1]; None if it has none, or one that is not in [0, 1]."""
+    if figure == PASS_RATE:
+        return None if sample.passed is None else float(sample.passed)
+    value = sample.score if figure == COMPOSITE else sample.scores.get(figure)
+    return value if value is not None and 0 <= value <= 1 else None
+
+
+def status_of_mean(mean: float | None, thresholds: StatusThresholds | None) -> Status | None:
+    """The status of a mean; None without thresholds."""
+    if thresholds is None:
+        return None
+    if mean is None:
+        return "insufficient_data"
+    if mean < thresholds.critical:
+        return "critical"
+    return "warning" if mean < thresholds.warning else "healthy"
+
+
+def by_facet(samples: Iterable[Sample], facets: Sequence[str]) -> dict[tuple[str, str], list[Sample]]:
+    """Samples by facet and value; one that has several values of a facet counts for each."""
+    found: dict[tuple[str, str], list[Sample]] = defaultdict(list)
+    for sample in samples:
+        for facet in facets:
+            for value in sample.facets.get(facet, ()):
+                found[facet, value].append(sample)
+    return found
+
+
+def window_of(samples: Sequence[Sample], settings: MonitorSettings, *, begin: float, end: float) -> Window:
+    """Estimate the figures of a window.
+
+    Args:
+        samples: Its samples, oldest first.
+        settings: Settings of the monitor.
+        begin: Unix time at which it begins.
+        end: Unix time at which it ends.
+    """
+    figures = figures_of(settings)
+    grouped = by_facet(samples, settings.by)
+    counts: Counter[str] = Counter()
+    rows = []
+    for (facet, value), members in sorted(grouped.items(), key=lambda item: (-len(item[1]), item[0])):
+        counts[facet] += 1
+        if counts[facet] <= MOST_VALUES:
+            rows += [estimate(members, figure, settings, facet=facet, value=value) for figure in figures]
+    return Window(
+        begin=begin,
+        end=end,
+        samples=len(samples),
+        figures=tuple(estimate(samples, figure, settings) for figure in figures),
+        by=tuple(rows),
+        left_out={facet: count - MOST_VALUES for facet, count in counts.items() if count > MOST_VALUES},
+        shortened=len(samples) >= MOST_SAMPLES,
+    )
+
+
+def estimate(
+    samples: Sequence[Sample], figure: str, settings: MonitorSettings, *, facet: str = "", value: str = ""
+) -> Estimate:
+    """Estimate a figure from samples, with its status."""
+    found = mean_of(samples, figure)
+    thresholds = settings.figures.get(figure)
+    if found is None:
+        status = status_of_mean(None, thresholds)
+        return Estimate(figure=figure, facet=facet, value=value, status=status)
+    return Estimate(
+        figure=figure,
+        facet=facet,
+        value=value,
+        samples=found.n,
+        sessions=found.groups,
+        mean=found.mean,
+        low=found.low,
+        high=found.high,
+        status=status_of_mean(found.mean, thresholds),
+    )
+
+
+def mean_of(samples: Iterable[Sample], figure: str) -> WeightedMean | None:
+    """The weighted mean of a figure; samples of one session are a cluster. None without values."""
+    values, probabilities, clusters = [], [], []
+    codes: dict[str, int] = {}
+    smallest = 1.0
+    for sample in samples:
+        value = value_of(sample, figure)
+        if value is None:
+            continue
+        values.append(value)
+        probabilities.append(sample.probability)
+        smallest = min(smallest, sample.probability * sample.weight)
+        clusters.append(codes.setdefault(session_of(sample), len(codes)))
+    return weighted_mean(values, probabilities, groups=clusters, smallest=smallest)
+
+
+def session_of(sample: Sample) -> str:
+    """The cluster of a sample: its session, or else the sample alone."""
+    return f"session {sample.session}" if sample.session else f"trace {sample.trace}"
+
+
+def series(
+    samples: Sequence[Sample], figure: str, *, begin: float, end: float, points: int = POINTS
+) -> tuple[Point, ...]:
+    """A figure over time: a window cut into parts of equal length.
+
+    Args:
+        samples: The samples.
+        figure: The figure.
+        begin: Unix time at which the first part begins.
+        end: Unix time at which the last part ends.
+        points: Number of parts.
+    """
+    step = (end - begin) / points
+    parts: list[list[Sample]] = [[] for _ in range(points)]
+    for sample in samples:
+        place = int((sample.time - begin) // step) if step > 0 else 0
+        if 0 <= place < points:
+            parts[place].append(sample)
+    rows = []
+    for place, members in enumerate(parts):
+        found = mean_of(members, figure)
+        time = begin + place * step
+        if found is None:
+            rows.append(Point(time=time, samples=0))
+        else:
+            point = Point(time=time, samples=found.n, mean=found.mean, low=found.low, high=found.high)
+            rows.append(point)
+    return tuple(rows)

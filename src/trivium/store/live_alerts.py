@@ -1,0 +1,329 @@
+"""Alerts, their messages on the way to channels, marks, and the state of watchers in the store."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Table, func, select, update
+
+from trivium.store import schema
+from trivium.store.connection import explain_errors, insert_into
+from trivium.store.store import Store
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """A deployment or reset of a monitor.
+
+    Attributes:
+        number: Rises with every mark.
+        time: Unix time.
+        kind: ``deployment`` or ``reset``.
+        version: The version that was deployed.
+        note: What somebody wrote about it.
+    """
+
+    number: int
+    time: float
+    kind: str
+    version: str | None = None
+    note: str | None = None
+
+
+class StoredAlert(msgspec.Struct, frozen=True, kw_only=True):
+    """An alert.
+
+    Attributes:
+        number: Rises with every alert.
+        monitor: Name of the monitor.
+        cause: ``quality``, ``stalled`` or ``no_data``.
+        state: ``firing`` or ``resolved``.
+        status: Its status, such as ``warning`` or ``critical``.
+        opened: Unix time.
+        changed: Unix time of its last change.
+        resolved: Unix time, or None.
+        body: Its latest message.
+    """
+
+    number: int
+    monitor: str
+    cause: str
+    state: str
+    status: str
+    opened: float
+    changed: float
+    resolved: float | None
+    body: dict[str, Any]
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """A message to one channel.
+
+    Attributes:
+        number: Its row.
+        alert: Number of its alert.
+        channel: Its channel's place among the monitor's channels.
+        key: The same at every try, and different for every other message.
+        tries: How often it has been tried.
+        body: The message as JSON.
+    """
+
+    number: int
+    alert: int
+    channel: int
+    key: str
+    tries: int
+    body: str
+
+
+@contextmanager
+def locked_state(store: Store, monitor: str, name: str, now: float) -> Iterator[tuple[Connection, str]]:
+    """Open a transaction in which one process at a time has a state.
+
+    Yields:
+        The connection and the state as JSON, empty at first. The transaction commits when the block ends.
+    """
+    table = schema.live_states
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        begin_writing(connection)
+        statement = insert_into(connection.dialect.name, table).on_conflict_do_nothing()
+        connection.execute(statement, {"monitor": monitor, "name": name, "touched": now, "body": ""})
+        query = select(table.c.body).where(table.c.monitor == monitor, table.c.name == name).with_for_update()
+        yield connection, connection.execute(query).scalar_one()
+        connection.commit()
+
+
+def save_state(connection: Connection, monitor: str, name: str, body: str, now: float) -> None:
+    """Store a state, in the transaction of :func:`locked_state`."""
+    table = schema.live_states
+    connection.execute(
+        update(table).where(table.c.monitor == monitor, table.c.name == name).values(body=body, touched=now)
+    )
+
+
+def state_of(store: Store, monitor: str, name: str) -> str:
+    """A state as JSON; empty without one."""
+    table = schema.live_states
+    query = select(table.c.body).where(table.c.monitor == monitor, table.c.name == name)
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        return connection.execute(query).scalar() or ""
+
+
+# Alerts
+
+
+def open_alert(
+    connection: Connection, *, monitor: str, cause: str, status: str, body: Mapping[str, Any], now: float
+) -> int:
+    """Store a new alert; returns its number."""
+    values = {
+        "monitor": monitor, "cause": cause, "state": "firing", "status": status, "opened": now,
+        "changed": now, "resolved": None, "body": _json(body),
+    }  # fmt: skip
+    return _inserted(connection, schema.live_alerts, values)
+
+
+def change_alert(
+    connection: Connection,
+    number: int,
+    *,
+    status: str,
+    body: Mapping[str, Any],
+    changed: float | None = None,
+    resolved: float | None = None,
+) -> None:
+    """Store the latest message about an alert, and since when its status is what it is."""
+    table = schema.live_alerts
+    values: dict[str, Any] = {"status": status, "body": _json(body)}
+    if changed is not None:
+        values["changed"] = changed
+    if resolved is not None:
+        values |= {"state": "resolved", "resolved": resolved}
+    connection.execute(update(table).where(table.c.number == number).values(values))
+
+
+def alerts_of(
+    store: Store, monitor: str | None = None, *, firing: bool = False, since: float = 0, limit: int = 100
+) -> list[StoredAlert]:
+    """Alerts, newest first.
+
+    Args:
+        store: The store.
+        monitor: Only those of this monitor.
+        firing: Only those that are not resolved.
+        since: Only those that changed at this Unix time or later.
+        limit: Most alerts.
+    """
+    table = schema.live_alerts
+    query = select(table).where(table.c.changed >= since).order_by(table.c.number.desc()).limit(limit)
+    if monitor is not None:
+        query = query.where(table.c.monitor == monitor)
+    if firing:
+        query = query.where(table.c.state == "firing")
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        rows = connection.execute(query).mappings().all()
+    return [StoredAlert(**{**row, "body": msgspec.json.decode(row["body"])}) for row in rows]
+
+
+# Deliveries
+
+
+def add_deliveries(
+    connection: Connection, alert: int, key: str, body: Mapping[str, Any], channels: Iterable[int], now: float
+) -> None:
+    """Store a message for each channel, in the transaction that changes the alert."""
+    rows = [
+        {
+            "alert": alert, "channel": channel, "key": f"{key}:{channel}"[:64], "state": "waiting",
+            "tries": 0, "due": now, "body": _json(body), "reason": None,
+        }
+        for channel in channels
+    ]  # fmt: skip
+    if rows:
+        statement = insert_into(connection.dialect.name, schema.live_deliveries).on_conflict_do_nothing()
+        connection.execute(statement, rows)
+
+
+def lease_deliveries(
+    store: Store, monitor: str, *, channel: int, now: float, lease: float, limit: int
+) -> list[Delivery]:
+    """Take the messages to a channel that are due; they are due again when the lease ends.
+
+    Args:
+        store: The store.
+        monitor: Name of the monitor.
+        channel: Place of the channel.
+        now: Unix time.
+        lease: How long nobody else takes them, in seconds.
+        limit: Most messages.
+    """
+    table, alerts = schema.live_deliveries, schema.live_alerts
+    query = (
+        select(table)
+        .join(alerts, alerts.c.number == table.c.alert)
+        .where(
+            table.c.state == "waiting",
+            table.c.due <= now,
+            table.c.channel == channel,
+            alerts.c.monitor == monitor,
+        )
+        .order_by(table.c.number)
+        .limit(limit)
+        .with_for_update(skip_locked=True, of=table)
+    )
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        begin_writing(connection)
+        rows = connection.execute(query).mappings().all()
+        if rows:
+            numbers = [row["number"] for row in rows]
+            connection.execute(
+                update(table)
+                .where(table.c.number.in_(numbers))
+                .values(due=now + lease, tries=table.c.tries + 1)
+            )
+        connection.commit()
+    return [
+        Delivery(
+            number=row["number"], alert=row["alert"], channel=row["channel"], key=row["key"],
+            tries=row["tries"] + 1, body=row["body"],
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+def settle_delivery(
+    store: Store, delivery: Delivery, *, state: str, due: float, reason: str | None = None
+) -> None:
+    """Store what became of a try: ``sent``, ``failed``, or ``waiting`` until a Unix time."""
+    table = schema.live_deliveries
+    with explain_errors(store.engine), store.engine.begin() as connection:
+        connection.execute(
+            update(table)
+            .where(table.c.number == delivery.number)
+            .values(state=state, due=due, reason=None if reason is None else reason[:500])
+        )
+
+
+def deliveries_of(store: Store, alerts: Sequence[int]) -> list[dict[str, Any]]:
+    """The messages of alerts, without their bodies, oldest first."""
+    table = schema.live_deliveries
+    columns = [table.c[name] for name in ("alert", "channel", "key", "state", "tries", "due", "reason")]
+    query = select(*columns).where(table.c.alert.in_(alerts)).order_by(table.c.number)
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        return [dict(row) for row in connection.execute(query).mappings()]
+
+
+# Marks
+
+
+def add_mark(
+    store: Store,
+    monitor: str,
+    *,
+    now: float,
+    kind: str = "deployment",
+    version: str | None = None,
+    note: str | None = None,
+) -> Mark:
+    """Store a deployment or reset."""
+    with explain_errors(store.engine), store.engine.begin() as connection:
+        values = {"monitor": monitor, "time": now, "kind": kind, "version": version, "note": note}
+        number = _inserted(connection, schema.live_marks, values)
+    return Mark(number=number, time=now, kind=kind, version=version, note=note)
+
+
+def marks_of(connection: Connection, monitor: str, *, limit: int = 20) -> list[Mark]:
+    """The marks of a monitor, newest first."""
+    table = schema.live_marks
+    query = (
+        select(*(table.c[name] for name in Mark.__struct_fields__))
+        .where(table.c.monitor == monitor)
+        .order_by(table.c.time.desc(), table.c.number.desc())
+        .limit(limit)
+    )
+    return [Mark(**row) for row in connection.execute(query).mappings()]
+
+
+# Traffic
+
+
+def last_interaction(store: Store, services: Sequence[str] = ()) -> float | None:
+    """Unix time at which the last span or record of traffic came; None without any.
+
+    Args:
+        store: The store.
+        services: Only of these services; of all if empty.
+    """
+    table = schema.live_traces
+    query = select(func.max(table.c.last))
+    if services:
+        query = query.where(table.c.service.in_(services))
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        found = connection.execute(query).scalar()
+    return None if found is None else float(found)
+
+
+def monitors_of(store: Store) -> list[str]:
+    """Names of the monitors that have seen or scored traffic, sorted."""
+    queries = (
+        select(schema.runs.c.suite_name).where(schema.runs.c.kind == "live").distinct(),
+        select(schema.live_counts.c.monitor).where(schema.live_counts.c.monitor != "").distinct(),
+    )
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        return sorted({str(row[0]) for query in queries for row in connection.execute(query)})
+
+
+def begin_writing(connection: Connection) -> None:
+    """Begin a transaction that reads and then writes."""
+    if connection.dialect.name == "sqlite":
+        # A transaction that begins by reading cannot write once another has written.
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _inserted(connection: Connection, table: Table, values: Mapping[str, Any]) -> int:
+    """Insert a row and return its number."""
+    return int(connection.execute(table.insert().values(values).returning(table.c.number)).scalar_one())
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,187 @@
+"""``trivium monitor`` answers first, and says with its exit code whether somebody should look."""
+
+import json
+import time
+
+import pytest
+
+from tests.monitor.samples import sample, store_samples, store_traffic
+from trivium.cli.main import run_command
+from trivium.monitor.monitored import Monitored
+from trivium.monitor.watcher import Watcher
+from trivium.store import schema
+from trivium.store.live_counts import add_counts
+from trivium.store.store import Store
+from trivium.suites.monitor_settings import MonitorSettings
+from trivium.suites.settings import Settings
+
+
+def fill(url: str, *, good: bool) -> None:
+    """A day of traffic; in its second half the tool "refund" fails unless it is good."""
+    now = time.time()
+    with Store(url) as store:
+        store_traffic(store, now - 5)
+        samples = []
+        for n in range(300):
+            tool = ("search", "refund", "book")[n % 3]
+            passed = good or tool != "refund" or n < 150
+            samples.append(sample(n, passed, time=now - 86_000 + 285 * n, tool=tool, agent="helper"))
+        store_samples(store, samples)
+        with store.engine.begin() as connection:
+            counts = {("support", "complete", ""): 30_000, ("support", "scored", ""): 300}
+            add_counts(connection, counts, now)
+        Watcher(store, [Monitored(name="support", settings=Settings(monitor=MonitorSettings()))]).look(now)
+
+
+def screen(capsys, *words: str, code: int = 0) -> str:
+    assert run_command(["monitor", *words]) == code
+    return capsys.readouterr().out
+
+
+def test_a_healthy_status_is_answered_first(url, capsys):
+    fill(url, good=True)
+    shown = screen(capsys, "status", "--store", url)
+    assert shown.startswith("support is healthy: 100 % of the traffic passes")
+    assert "30,000 interactions" in shown
+
+
+def test_a_status_shows_where_it_is_bad_and_its_alert(url, capsys):
+    fill(url, good=False)
+    shown = screen(capsys, "status", "--store", url, code=1)
+    assert shown.startswith("support is ")
+    assert "tool refund" in " ".join(shown.split())
+    rows = [line for line in shown.splitlines() if line.startswith(("refund", "search", "book"))]
+    assert rows[0].startswith("refund")
+
+
+def test_a_status_as_json_holds_every_figure(url, capsys):
+    fill(url, good=False)
+    (found,) = json.loads(screen(capsys, "status", "support", "--json", "--store", url, code=1))
+    assert found["monitor"] == "support"
+    assert found["sample_count"] == 300
+    assert {"pass_rate", "average_score", "status", "sure", "window", "alerts"} <= set(found)
+
+
+def test_alerts_name_origin_numbers_and_examples(url, capsys):
+    fill(url, good=False)
+    shown = " ".join(screen(capsys, "alerts", "--store", url, code=1).split())
+    assert "pass rate of tool refund is critical" in shown
+    assert "explains" in shown
+    assert "question" in shown
+    (alert,) = json.loads(screen(capsys, "alerts", "--json", "--store", url, code=1))
+    assert alert["body"]["origin"]["value"] == "refund"
+
+
+def test_without_alerts_it_says_so(url, capsys):
+    fill(url, good=True)
+    assert screen(capsys, "alerts", "--store", url) == "no alert is firing\n"
+    assert screen(capsys, "alerts", "--all", "--store", url) == "no alert\n"
+
+
+def test_all_alerts_are_at_most_as_many_as_asked(url, capsys):
+    fill(url, good=False)
+    assert (
+        len(json.loads(screen(capsys, "alerts", "--all", "--last", "1", "--json", "--store", url, code=1)))
+        == 1
+    )
+
+
+def test_hostile_texts_cannot_steer_the_terminal(url, capsys):
+    fill(url, good=True)
+    with Store(url) as store:
+        store_samples(
+            store, [sample(900, False, time=time.time() - 5, tool="\x1b[31mred\nline", agent="helper")]
+        )
+    shown = screen(capsys, "status", "--store", url)
+    assert "\x1b" not in shown
+    assert "red" in shown
+
+
+def test_top_shows_the_status_once_without_a_terminal(url, capsys):
+    fill(url, good=True)
+    assert screen(capsys, "top", "--store", url).startswith("support is healthy")
+
+
+def test_a_mark_records_a_deployment(url, capsys):
+    fill(url, good=True)
+    shown = screen(capsys, "mark", "support", "--deployed", "2.1", "--note", "new prompt", "--store", url)
+    assert shown.startswith("support: deployment 2.1 recorded at")
+    with Store(url) as store, store.engine.connect() as connection:
+        (row,) = connection.execute(schema.live_marks.select()).mappings()
+    assert (row["kind"], row["version"], row["note"]) == ("deployment", "2.1", "new prompt")
+
+
+def test_a_reset_is_a_mark_without_a_version(url, capsys):
+    fill(url, good=True)
+    assert (
+        json.loads(screen(capsys, "mark", "support", "--reset", "--json", "--store", url))["kind"] == "reset"
+    )
+    assert run_command(["monitor", "mark", "support", "--reset", "--deployed", "1", "--store", url]) == 2
+
+
+@pytest.mark.parametrize("words", [["status", "suport"], ["alerts", "suport"], ["mark", "suport"]])
+def test_an_unknown_monitor_is_answered_with_the_nearest_name(url, capsys, words):
+    fill(url, good=True)
+    assert run_command(["monitor", *words, "--store", url]) == 2
+    assert 'Did you mean "support"?' in capsys.readouterr().err
+
+
+def test_an_empty_store_says_what_to_do(url, capsys):
+    Store(url).close()
+    assert run_command(["monitor", "status", "--store", url]) == 2
+    assert "trivium serve" in capsys.readouterr().err
+
+
+def job(state: str, **fields) -> dict:
+    return {
+        "monitor": "support", "trace": "abc", "version": 1, "probability": 0.5, "weight": 1.0,
+        "rule": "errors", "state": state, "created": time.time() - 60, "due": 0.0, "owner": None, "tries": 0,
+        "reason": None,
+    } | fields  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("state", "fields", "said"),
+    [
+        ("waiting", {}, "it waits to be scored for 1 minute"),
+        ("waiting", {"tries": 2, "reason": "HTTP 500"}, "after 2 tries: HTTP 500"),
+        ("scoring", {}, "it is being scored"),
+        ("dropped", {}, "too many samples waited"),
+        ("failed", {"tries": 5, "reason": "it is broken"}, "could not be scored in 5 tries: it is broken"),
+        ("done", {}, "so old that they were deleted"),
+    ],
+)
+def test_why_a_trace_has_no_score_is_its_job(url, capsys, state, fields, said):
+    with Store(url) as store, store.engine.begin() as connection:
+        connection.execute(schema.live_jobs.insert().values(job(state, **fields)))
+    shown = screen(capsys, "why", "abc", "--store", url, code=0 if state == "done" else 1)
+    assert "sampled with probability 0.5 (rule: errors)" in shown
+    assert said in shown
+
+
+def test_why_a_trace_has_a_score(url, capsys):
+    with Store(url) as store:
+        store_samples(store, [sample(7)])
+        with store.engine.begin() as connection:
+            connection.execute(schema.live_jobs.insert().values(job("done", trace="t7")))
+    (found,) = json.loads(screen(capsys, "why", "t7", "--json", "--store", url))
+    assert (found["state"], found["score"], found["passed"]) == ("scored", 1.0, True)
+
+
+def test_why_a_trace_was_not_sampled(url, capsys):
+    with Store(url) as store:
+        store_traffic(store, 5.0)
+    assert "no monitor sampled it" in screen(capsys, "why", "seen 5.0 None", "--store", url, code=1)
+
+
+def test_why_an_open_trace_waits(url, capsys):
+    with Store(url) as store:
+        store_traffic(store, 5.0)
+        with store.engine.begin() as connection:
+            connection.execute(schema.live_traces.update().values(state="open", due=time.time() + 3600))
+    assert "it is not complete" in screen(capsys, "why", "seen 5.0 None", "--store", url, code=1)
+
+
+def test_why_an_unknown_trace_is_unknown(url, capsys):
+    Store(url).close()
+    assert "no trace with this id is stored" in screen(capsys, "why", "abc", "--store", url, code=1)

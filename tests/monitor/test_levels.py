@@ -1,0 +1,169 @@
+"""Sure statuses and changes: rarely wrong, and the same after a restart."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.monitor.samples import BEGIN, sample
+from trivium.monitor.levels import (
+    MOST_FACETS,
+    SESSION_LONGEST_SECONDS,
+    SESSION_QUIET_SECONDS,
+    Levels,
+    references_of,
+)
+from trivium.suites.monitor_settings import ChangeSettings, MonitorSettings, StatusThresholds
+from trivium.trust.level_sequence import LevelSequence
+
+WHOLE = ("pass_rate", "", "")
+
+
+def levels_of(samples, settings=None, **options):
+    levels = Levels(settings or MonitorSettings(), since=BEGIN, **options)
+    levels.add(samples, BEGIN + 1e7)
+    return levels
+
+
+def test_a_low_level_becomes_sure():
+    levels = levels_of([sample(n, n % 2 == 0) for n in range(300)])
+    assert levels.sure_below(WHOLE, 0.85)
+    assert levels.sure_below(WHOLE, 0.70)
+
+
+def test_a_fine_level_is_never_surely_low():
+    assert not levels_of([sample(n, n % 20 != 0) for n in range(1000)]).sure_below(WHOLE, 0.85)
+
+
+def test_a_sure_status_of_any_figure_or_facet_is_wrong_in_at_most_5_percent_of_lives():
+    """Lives of 100 samples at the threshold, with eleven means watched each: the error is shared."""
+    rng = np.random.default_rng(7)
+    settings = MonitorSettings(
+        by=("agent",), figures={"pass_rate": StatusThresholds(warning=0.5, critical=0.4)}, alpha=0.5
+    )
+    wrong = 0
+    lives = 40
+    for _ in range(lives):
+        verdicts, agents = rng.random(100) < 0.5, rng.integers(0, 10, 100)
+        samples = [
+            sample(n, bool(ok), agent=f"a{a}") for n, (ok, a) in enumerate(zip(verdicts, agents, strict=True))
+        ]
+        levels = levels_of(samples, settings)
+        wrong += any(levels.sure_below(key, 0.5) for key in levels.keys if key[0] == "pass_rate")
+    assert wrong / lives <= settings.alpha
+
+
+def test_the_error_of_all_means_adds_up_to_at_most_alpha():
+    names = [f"v{n}" for n in range(2 * MOST_FACETS)]
+    levels = levels_of([sample(n, tag=name) for n, name in enumerate(names)])
+    shares = [levels.level(key).sequence.alpha for key in levels.keys]
+    assert sum(shares) <= MonitorSettings().alpha * (1 + 1e-9)
+    assert len(levels.left_out) == MOST_FACETS
+    assert levels.level(("pass_rate", "tag", names[-1])) is None
+
+
+def test_a_session_is_one_bet_with_the_mean_of_its_samples():
+    samples = [sample(n, n == 0, session="s", time=BEGIN + n) for n in range(4)]
+    levels = Levels(MonitorSettings(), since=BEGIN)
+    levels.add(samples, BEGIN + 4 + SESSION_QUIET_SECONDS)
+    mine = levels.level(WHOLE).sequence
+    same = LevelSequence(mine.alpha, mine.grid, mine.thresholds)
+    same.update(0.25, weight=4.0)
+    assert mine.n == 1
+    assert mine.to_state() == same.to_state()
+
+
+def test_a_session_is_open_until_it_is_quiet():
+    levels = Levels(MonitorSettings(), since=BEGIN)
+    levels.add([sample(1, session="s", time=BEGIN)], BEGIN + SESSION_QUIET_SECONDS - 1)
+    assert levels.level(WHOLE) is None
+    levels.add([], BEGIN + SESSION_QUIET_SECONDS)
+    assert levels.level(WHOLE).sequence.n == 1
+
+
+def test_a_session_that_never_ends_still_counts():
+    step = SESSION_QUIET_SECONDS / 2
+    number = int(2.5 * SESSION_LONGEST_SECONDS / step)
+    levels = Levels(MonitorSettings(), since=BEGIN)
+    for n in range(number):
+        levels.add([sample(n, session="s", time=BEGIN + n * step)], BEGIN + n * step)
+    assert levels.level(WHOLE).sequence.n == 2
+
+
+def test_restarts_change_nothing():
+    rng = np.random.default_rng(3)
+    samples = [
+        sample(n, bool(ok), agent=f"a{n % 3}", session=f"s{n // 2}" if n % 5 == 0 else None)
+        for n, ok in enumerate(rng.random(120) < 0.7)
+    ]
+    references = {WHOLE: 0.9, ("pass_rate", "agent", "a1"): 0.8}
+    settings = MonitorSettings()
+    once = levels_of(samples, settings, references=references)
+    again = Levels(settings, since=BEGIN, references=references)
+    for first in range(0, 120, 17):
+        part = samples[first : first + 17]
+        again.add(part, part[-1].scored)
+        again = Levels.from_state(settings, json.loads(json.dumps(again.to_state())))
+    again.add([], BEGIN + 1e7)
+    assert again.to_state() == once.to_state()
+
+
+def test_other_thresholds_start_anew():
+    levels = levels_of([sample(n, passed=False) for n in range(100)])
+    other = MonitorSettings(figures={"pass_rate": StatusThresholds(warning=0.5, critical=0.2)})
+    assert Levels.from_state(other, levels.to_state()).level(WHOLE).sequence.n == 0
+
+
+def before(rate: float, number: int = 400) -> list:
+    rng = np.random.default_rng(11)
+    return [sample(n, bool(ok), agent="a") for n, ok in enumerate(rng.random(number) < rate)]
+
+
+def test_a_fall_after_a_deployment_is_a_change():
+    settings = MonitorSettings()
+    references = references_of(before(0.95), settings)
+    assert 0.85 < references[WHOLE] < 0.95
+    rng = np.random.default_rng(5)
+    fallen = [sample(n, bool(ok), agent="a") for n, ok in enumerate(rng.random(400) < 0.7)]
+    assert levels_of(fallen, settings, references=references).changed(WHOLE)
+    same = [sample(n, bool(ok), agent="a") for n, ok in enumerate(rng.random(400) < 0.95)]
+    assert not levels_of(same, settings, references=references).changed(WHOLE)
+
+
+def test_a_tolerated_fall_is_no_change():
+    rng = np.random.default_rng(5)
+    fallen = [sample(n, bool(ok)) for n, ok in enumerate(rng.random(400) < 0.7)]
+    settings = MonitorSettings(change=ChangeSettings(tolerance=0.3))
+    references = references_of(before(0.95), settings)
+    assert not levels_of(fallen, settings, references=references).changed(WHOLE)
+
+
+def test_a_reference_needs_enough_samples():
+    settings = MonitorSettings(change=ChangeSettings(min_samples=100))
+    assert references_of(before(0.9, 99), settings) == {}
+    assert WHOLE in references_of(before(0.9, 100), settings)
+
+
+def test_rarer_false_alarms_take_longer_to_notice_a_fall():
+    rng = np.random.default_rng(9)
+    fallen = [bool(ok) for ok in rng.random(3000) < 0.75]
+
+    def noticed(days: float) -> int:
+        settings = MonitorSettings(change=ChangeSettings(false_alarm_days=days))
+        levels = Levels(settings, since=BEGIN, references={WHOLE: 0.9})
+        for n, ok in enumerate(fallen):
+            levels.add([sample(n, ok)], BEGIN + 60 * n)
+            if levels.changed(WHOLE):
+                return n
+        return len(fallen)
+
+    assert 5 < noticed(1) < noticed(10_000) < 1000
+
+
+@pytest.mark.parametrize("figure", ["pass_rate", "composite"])
+def test_a_figure_that_recovered_starts_anew(figure):
+    levels = levels_of([sample(n, passed=False) for n in range(50)])
+    levels.restart(figure, BEGIN + 1e7)
+    assert levels.level((figure, "", "")) is None
+    other = "composite" if figure == "pass_rate" else "pass_rate"
+    assert levels.level((other, "", "")) is not None

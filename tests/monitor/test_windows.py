@@ -1,0 +1,85 @@
+"""Windows estimate figures of all traffic from samples of it."""
+
+import numpy as np
+import pytest
+
+from tests.monitor.samples import BEGIN, sample
+from trivium.monitor.windows import MOST_VALUES, series, window_of
+from trivium.suites.monitor_settings import MonitorSettings, StatusThresholds
+
+
+def window(samples, **settings):
+    return window_of(samples, MonitorSettings(**settings), begin=BEGIN, end=BEGIN + 86_400)
+
+
+def test_pass_rate_and_average_score_are_those_of_the_samples_taken_with_one_probability():
+    found = window([sample(n, n % 4 != 0, score=n / 10) for n in range(10)])
+    assert found.samples == 10
+    assert found.figure("pass_rate").mean == pytest.approx(0.7)
+    assert found.figure("composite").mean == pytest.approx(0.45)
+
+
+def test_samples_are_weighted_by_inverse_probability():
+    """Ten failures that were all taken, and 90 successes of which one in nine was."""
+    samples = [sample(n, passed=False) for n in range(10)]
+    samples += [sample(10 + n, probability=1 / 9) for n in range(10)]
+    assert window(samples).figure("pass_rate").mean == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize(
+    ("rate", "status"),
+    [(1.0, "healthy"), (0.85, "healthy"), (0.8, "warning"), (0.7, "warning"), (0.65, "critical")],
+)
+def test_a_status_follows_from_the_thresholds(rate, status):
+    found = window([sample(n, passed=n < 20 * rate) for n in range(20)])
+    assert found.figure("pass_rate").status == status
+
+
+def test_thresholds_belong_to_figures():
+    samples = [sample(n, scores={"tool_success": 0.5}) for n in range(5)]
+    found = window(samples, figures={"tool_success": StatusThresholds(warning=0.6, critical=0.4)})
+    assert found.figure("tool_success").status == "warning"
+    assert found.figure("tool_success").mean == pytest.approx(0.5)
+    assert found.figure("pass_rate").status is None
+
+
+def test_nothing_is_known_without_samples():
+    found = window([])
+    assert found.samples == 0
+    assert found.figure("pass_rate").mean is None
+    assert found.figure("pass_rate").status == "insufficient_data"
+
+
+def test_samples_without_a_verdict_are_left_out_of_the_pass_rate():
+    found = window([sample(1), sample(2, passed=None)])
+    assert (found.samples, found.figure("pass_rate").samples) == (2, 1)
+
+
+def test_figures_are_computed_by_each_facet_that_is_asked_for():
+    samples = [sample(n, n % 2 == 0, agent="even" if n % 2 == 0 else "odd", tool="search") for n in range(10)]
+    found = window(samples, by=("agent",))
+    rates = {each.value: each.mean for each in found.by if each.figure == "pass_rate"}
+    assert rates == {"even": 1.0, "odd": 0.0}
+    assert {each.facet for each in window(samples, by=("tool",)).by} == {"tool"}
+
+
+def test_the_values_of_a_facet_are_bounded_and_those_left_out_are_counted():
+    found = window([sample(n, tag=f"tag {n}") for n in range(MOST_VALUES + 7)])
+    assert len({each.value for each in found.by}) == MOST_VALUES
+    assert found.left_out == {"tag": 7}
+
+
+def test_samples_of_one_session_are_a_cluster():
+    rng = np.random.default_rng(1)
+    verdicts = np.repeat(rng.random(40) < 0.6, 10)
+    apart = window([sample(n, bool(ok)) for n, ok in enumerate(verdicts)]).figure("pass_rate")
+    together = window([sample(n, bool(ok), session=f"s{n // 10}") for n, ok in enumerate(verdicts)])
+    clustered = together.figure("pass_rate")
+    assert (apart.sessions, clustered.sessions) == (400, 40)
+    assert clustered.high - clustered.low > 2 * (apart.high - apart.low)
+
+
+def test_a_series_puts_each_sample_into_its_part():
+    samples = [sample(n, n >= 2, time=BEGIN + n) for n in range(4)]
+    points = series(samples, "pass_rate", begin=BEGIN, end=BEGIN + 8, points=4)
+    assert [(point.samples, point.mean) for point in points] == [(2, 0.0), (2, 1.0), (0, None), (0, None)]
