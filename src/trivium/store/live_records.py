@@ -42,11 +42,6 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     resources: Mapping[str, bytes] = {}
     refused: Mapping[str, int] = {}
 
-    @property
-    def bytes(self) -> int:
-        """Size of the spans."""
-        return sum(len(span.body) for span in self.spans)
-
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     """What the store did with the spans of one request.
