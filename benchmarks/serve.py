@@ -22,7 +22,6 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
-from importlib.util import find_spec
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -213,7 +212,13 @@ send_by_timetable(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
 
 
 def send_by_timetable(port: int, requests: int, rate: float) -> None:
-    """Post requests at so many spans a second from several connections; prints the latencies."""
+    """Post requests from several connections, and print the latencies.
+
+    Args:
+        port: Of the server.
+        requests: Number of requests.
+        rate: Spans a second; 0 for as many as it takes, a latency then being the time since it was sent.
+    """
     traffic = Traffic()
     waiting: SimpleQueue[tuple[float, bytes] | None] = SimpleQueue()
     latencies: list[float] = []
@@ -221,7 +226,7 @@ def send_by_timetable(port: int, requests: int, rate: float) -> None:
     def post() -> None:
         connection = HTTPConnection("127.0.0.1", port)
         while (each := waiting.get()) is not None:
-            due, sent = each
+            due, sent = each if rate else (time.perf_counter(), each[1])
             connection.request("POST", "/v1/traces", sent, {"Content-Type": "application/x-protobuf"})
             answer = connection.getresponse()
             answer.read()
@@ -233,7 +238,7 @@ def send_by_timetable(port: int, requests: int, rate: float) -> None:
         sender.start()
     began = time.perf_counter()
     for number in range(requests):
-        due = began + number * BATCH / rate
+        due = began + number * BATCH / rate if rate else 0.0
         sent = traffic.request()
         time.sleep(max(0.0, due - time.perf_counter()))
         waiting.put((due, sent))
@@ -255,11 +260,11 @@ def over_http(folder: str, requests: int) -> None:
         port = re.search(r"http://127\.0\.0\.1:(\d+)", server.stdout.readline())
         assert port is not None
         sending = [sys.executable, "-c", SEND, port[1], str(requests)]
-        for rate in (RATE, 10 * RATE):
+        for rate in (RATE, 0):
             before = cpu_of(server.pid)
             done = subprocess.run([*sending, str(rate)], check=True, capture_output=True, text=True)
             sent, cpu = json.loads(done.stdout), cpu_of(server.pid) - before
-            name = f"HTTP, at {rate:,} a second" if rate == RATE else "HTTP, as fast as it goes"
+            name = f"HTTP, at {rate:,} a second" if rate else "HTTP, as fast as it goes"
             show(name, requests * BATCH, sent["latencies"], cpu, sent["wall"])
         server.send_signal(signal.SIGTERM)
 
@@ -376,8 +381,7 @@ def main() -> None:
         )
         at_once(folder, traffic, max(4, min(chosen.spans // BATCH, 200)))
         at_a_rate(folder, traffic, max(4, chosen.spans // BATCH))
-        if find_spec("trivium.cli.monitoring.serve"):
-            over_http(folder, max(4, min(chosen.spans // BATCH, 400)))
+        over_http(folder, max(4, min(chosen.spans // BATCH, 600)))
         parts(folder, traffic, sized(40, 4))
         recording(folder)
         restart(folder, chosen.stored)
