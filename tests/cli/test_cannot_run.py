@@ -1,6 +1,7 @@
 """A metric that is named and cannot be measured is an error of the suite, before anything is asked."""
 
 import json
+import subprocess
 import sys
 
 import pytest
@@ -76,3 +77,21 @@ def test_an_unknown_provider_is_an_error_of_the_suite(score, monkeypatch, model,
 
 def test_a_provider_whose_package_is_not_installed_is_known(score):
     assert score(metrics=["clarity"], judge={"models": ["groq:llama-3", "ollama:x"]})[0] == 3
+
+
+def test_a_page_without_the_extra_says_what_to_install(tmp_path):
+    program = (
+        "import sys\n"
+        "sys.modules['jinja2'] = sys.modules['markupsafe'] = None\n"
+        "from trivium.cli.main import main\n"
+        "main()\n"
+    )
+    (tmp_path / "s.jsonl").write_text('{"id": "a", "input": "q", "references": ["o"]}\n')
+    (tmp_path / "o.jsonl").write_text('{"case": "a", "output": "o"}\n')
+    command = ["score", "s.jsonl", "--outputs", "o.jsonl", "--metrics", "jaccard", "--html", "r.html"]
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *command], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert ended.returncode == 2, ended.stderr
+    assert 'The HTML report needs an extra: pip install "trivium[report]"' in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -134,7 +134,7 @@ def test_the_demo_ends_with_five_lines(documents: Answer) -> None:
     assert lines[0].endswith("72 % [56, 83] of the answers are right")
     assert lines[1].endswith("82 % [67, 90] of the answers are right")
     assert "+10 points [−14, +30]: inconclusive; about 75 more questions would settle it" in lines[2]
-    assert "Overall: fail (tool_recall and path_convergence got worse" in lines[2]
+    assert "B − A     fail (tool_recall and path_convergence got worse" in lines[2]
     assert "agrees with people in" in lines[3]
     assert "at most 20 % wrong, with probability 0.9" in lines[3]
     assert lines[4].endswith("trivium-demo/index.html")
@@ -227,6 +227,7 @@ def test_the_stand_in_is_named_on_every_surface(
 
     bare = {name: "".join(text.replace("\\", "").split()) for name, text in surfaces.items()}
     assert {name for name, text in bare.items() if STAND_IN not in text} == set()
+    assert {name for name, text in bare.items() if "stand-injudge" not in text} == set()
     assert "stand-in  agrees" in documents.printed
 
 

@@ -85,7 +85,7 @@ def test_every_setting_reaches_the_suite(tmp_path):
         encoder="e", similarity={"cosine": 1.0}, success={"exact": True}, passed={"metric": "jaccard"},
         tools={"match": "ordered"}, messages={"productive": ("x",)}, judge={"samples": 3},
         composite={"missing": "zero"}, limits={"retries": 1}, gates={"jaccard": {"at_least": 0.5}},
-        margin=0.5, level=0.9,
+        monitor={"sample_rate": 0.5}, margin=0.5, level=0.9,
         resamples=10, seed=1,
     )  # fmt: skip
     path = tmp_path / "cases.json"
@@ -106,3 +106,9 @@ def test_none_takes_back_what_a_file_says():
 def test_a_wrong_keyword_is_a_type_error():
     with pytest.raises(TypeError, match=r"Suite.load\(\) got an unexpected keyword argument 'repeat'"):
         Suite.load(ROWS, repeat=3)
+
+
+@pytest.mark.parametrize("case", [{"id": "a", "input": "q"}, {"question": "q", "answer": "a"}])
+def test_a_single_case_is_told_apart_from_a_suite(case):
+    with pytest.raises(SuiteError, match="is one case, not a suite: put it in a list"):
+        Suite.load(case)

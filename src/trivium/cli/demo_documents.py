@@ -195,7 +195,7 @@ def last_lines(result: Result, page: str) -> Iterator[str]:
     for version, run in (("A", result.a), ("B", result.b)):
         rate = stored_summary(run).pass_rate
         yield f"{version:<{LABELS}}{_percent(rate.value)}{_interval(rate.ci95)} of the answers are right"
-    yield f"B − A     {_difference(figure)}. Overall: {_overall(result.comparison)}"
+    yield f"B − A     {_overall(result.comparison)} Pass rate: {_difference(figure)}."
     yield f"{'stand-in' if result.is_stand_in else 'judge':<10}{_judge_against_people(result)}"
     yield f"page      {page}"
 

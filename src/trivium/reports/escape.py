@@ -4,6 +4,12 @@ HTML escaping keeps text from becoming markup. This module keeps it from moving 
 terminal, breaking XML or reversing the reading direction.
 """
 
+import json
+from typing import Any
+
+import msgspec
+
+_TOO_DEEP = "(nested too deeply to show)"
 _SURROGATES = range(0xD800, 0xE000)
 _BIDI_CONTROLS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
 
@@ -38,3 +44,12 @@ def one_line(text: str, *, at_most: int = 200) -> str:
 def cut(text: str, *, at_most: int) -> tuple[str, int]:
     """The beginning of a text, and the number of characters left out."""
     return visible(text[:at_most]), max(0, len(text) - at_most)
+
+
+def as_json(value: Any, *, indent: int | None = 2) -> str:
+    """A value as JSON for display; lone surrogates and deep nesting are harmless."""
+    try:
+        plain = msgspec.to_builtins(value, enc_hook=str, str_keys=True)
+        return json.dumps(plain, ensure_ascii=False, indent=indent)
+    except RecursionError:
+        return _TOO_DEEP

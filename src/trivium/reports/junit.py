@@ -114,7 +114,7 @@ def _open_suite(name: str, *, tests: int, failures: int, errors: int, skipped: i
 def _properties(summary: Summary) -> str:
     named = {"run": summary.run, "pass_rate": wording.number(summary.pass_rate.value)}
     if summary.spent is not None:
-        named["judges"] = ", ".join(summary.spent.models)
+        named["judges"] = ", ".join(map(wording.judge_name, summary.spent.models))
     named |= {
         f"mean.{name}": wording.number(figure.mean)
         for name, figure in wording.measured_metrics(summary).items()

@@ -1,6 +1,7 @@
 """An attempt with all data that reports show, and the order of attempts in reports."""
 
 import math
+from hashlib import blake2b
 
 import msgspec
 
@@ -64,3 +65,9 @@ def worst_first(view: EvaluationView) -> tuple[int, float, str, int]:
         view.case.id,
         view.attempt.repeat,
     )
+
+
+def anchor(case: str, repeat: int) -> str:
+    """The anchor of an attempt on the page of its run."""
+    identity = f"{repeat} {case}".encode(errors="surrogatepass")
+    return f"attempt-{blake2b(identity, digest_size=8).hexdigest()}"

@@ -381,8 +381,20 @@ def provenance_line(summary: Summary) -> str:
             continue
         words_of = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         words_of = words_of[:10] if name == "commit" else words_of
-        parts.append(f"{'judge' if name == 'judges' else name} {one_line(words_of, at_most=80)}")
+        label = judge_word(words_of) if name == "judges" else name
+        parts.append(f"{label} {one_line(words_of, at_most=80)}")
     return " · ".join(parts)
+
+
+def judge_word(name: str) -> str:
+    """What a judge is called: ``judge``, or ``stand-in judge`` for Python code whose name is ``stand_in``."""
+    return "stand-in judge" if name.startswith("python:") and name.endswith(":stand_in") else "judge"
+
+
+def judge_name(name: str) -> str:
+    """The name of a judge, after ``stand-in judge`` if rules stand in for a language model."""
+    word = judge_word(name)
+    return one_line(name if word == "judge" else f"{word} {name}", at_most=120)
 
 
 def provenance_rows(provenance: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -431,7 +443,7 @@ def spent_sentence(spent: JudgeCosts, *, named: bool = True) -> str:
         if spent.budget_tokens is not None or not most:
             most.append(f"{whole(spent.unknown_tokens)} tokens")
         parts.append(f"up to {' and '.join(most)} more for requests with unknown outcome")
-    judge = [one_line(name) for name in spent.models] if named and len(spent.models) == 1 else []
+    judge = [judge_name(name) for name in spent.models] if named and len(spent.models) == 1 else []
     return " · ".join([*judge, *parts])
 
 
@@ -443,7 +455,7 @@ def requests(spent: ModelCosts) -> str:
 def spent_rows(spent: JudgeCosts) -> Iterator[tuple[str, str, ModelCosts]]:
     """(kind, name, costs) of every model and every dimension."""
     for name, costs in spent.models.items():
-        yield "model", one_line(name), costs
+        yield "model", judge_name(name), costs
     for name, costs in spent.dimensions.items():
         yield "dimension", one_line(name), costs
 

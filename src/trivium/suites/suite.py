@@ -12,6 +12,7 @@ from msgspec import UNSET, UnsetType
 from trivium.errors import SuiteError
 from trivium.suites.case import COMPLEXITIES, Case, Cases, CaseTuple, CaseView
 from trivium.suites.digest import digest_of
+from trivium.suites.monitor_settings import MonitorSettings
 from trivium.suites.selection import case_filter, group_of, seeded_sample, split_by_group
 from trivium.suites.settings import (
     CompositeSettings,
@@ -85,6 +86,7 @@ class Suite:
         composite: CompositeSettings | Mapping[str, Any] | UnsetType = UNSET,
         limits: Limits | Mapping[str, Any] | UnsetType = UNSET,
         gates: Mapping[str, Gate | Mapping[str, Any]] | UnsetType = UNSET,
+        monitor: MonitorSettings | Mapping[str, Any] | UnsetType | None = UNSET,
         margin: float | UnsetType = UNSET,
         level: float | UnsetType = UNSET,
         resamples: int | UnsetType = UNSET,
@@ -120,6 +122,7 @@ class Suite:
             composite: Weights and thresholds of the composite.
             limits: Limits on calls of the agent.
             gates: Thresholds for the means of metrics, by metric or ``pass_rate``.
+            monitor: How production traffic is sampled, scored and watched.
             margin: Largest loss that a comparison tolerates, in [0, 1].
             level: Confidence level of the intervals.
             resamples: Number of bootstrap resamples.
@@ -145,6 +148,7 @@ class Suite:
             "composite": composite,
             "limits": limits,
             "gates": gates,
+            "monitor": monitor,
             "margin": margin,
             "level": level,
             "resamples": resamples,

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -14,13 +13,13 @@ from trivium.reports import wording
 from trivium.reports.drawings.graphs import draw_interaction_graph, draw_tool_graph
 from trivium.reports.drawings.svg import Drawing
 from trivium.reports.drawings.timeline import SPANS_SHOWN, draw_timeline
-from trivium.reports.escape import one_line
-from trivium.reports.html.fragments import JSON_CHARS, as_json, folded, range_svg, short
+from trivium.reports.escape import as_json, one_line
+from trivium.reports.html.fragments import JSON_CHARS, folded, range_svg, short
 from trivium.reports.html.judgement import SEARCHED_CHARS, excerpts, judgement_context, marked, quotes_of
 from trivium.reports.html.markdown import rendered
 from trivium.reports.html.packing import IndexEntry
 from trivium.reports.html.process import process_context
-from trivium.reports.view import EvaluationView
+from trivium.reports.view import EvaluationView, anchor
 from trivium.traces.process.process import Process
 from trivium.traces.trace import Trace
 
@@ -135,12 +134,6 @@ def _facts(view: EvaluationView) -> list[str]:
     facts += [f"group {one_line(view.case.group)}"] if view.case.group is not None else []
     facts += [f"#{one_line(tag, at_most=40)}" for tag in view.case.tags]
     return facts + [f"flagged: {one_line(flag)}" for flag in attempt.flags]
-
-
-def anchor(case: str, repeat: int) -> str:
-    """The anchor of an attempt on the page."""
-    identity = f"{repeat} {case}".encode(errors="surrogatepass")
-    return f"attempt-{blake2b(identity, digest_size=8).hexdigest()}"
 
 
 def _is_judgement(score: Score) -> bool:

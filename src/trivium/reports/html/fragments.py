@@ -1,6 +1,5 @@
 """Fragments of HTML pages: folded texts and the drawing of an interval."""
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +8,7 @@ import msgspec
 from markupsafe import Markup
 
 from trivium.reports.drawings.svg import element
-from trivium.reports.escape import cut, one_line, visible
+from trivium.reports.escape import as_json, cut, one_line, visible
 
 HEAD_CHARS = 1_500
 """Characters of a text shown without unfolding."""
@@ -18,7 +17,6 @@ TEXT_CHARS = 20_000
 JSON_CHARS = 4_000
 CELL_CHARS = 160
 _WORD_ENDS = re.compile(r"(?<=[_./:-])(?=\w)")
-_TOO_DEEP = "(nested too deeply to show)"
 
 
 class Folded(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,15 +46,6 @@ def folded(value: Any, *, at_most: int = TEXT_CHARS) -> Folded | None:
     shown, left_out = cut(text, at_most=at_most)
     split = len(shown) if len(shown) <= HEAD_CHARS else _word_end(shown)
     return Folded(head=shown[:split], rest=shown[split:], chars=len(text), left_out=left_out, is_json=is_json)
-
-
-def as_json(value: Any, *, indent: int | None = 2) -> str:
-    """A value as JSON for display; lone surrogates and deep nesting are harmless."""
-    try:
-        plain = msgspec.to_builtins(value, enc_hook=str, str_keys=True)
-        return json.dumps(plain, ensure_ascii=False, indent=indent)
-    except RecursionError:
-        return _TOO_DEEP
 
 
 def short(value: Any) -> str:

@@ -13,12 +13,11 @@ from markupsafe import Markup
 from trivium.metrics.judge.evidence import QUOTATION_MARKS, fold_text, places, quote_parts
 from trivium.metrics.metric import Score
 from trivium.reports import wording
-from trivium.reports.escape import one_line, visible
+from trivium.reports.escape import as_json, one_line, visible
 from trivium.reports.html.fragments import (
     HEAD_CHARS,
     JSON_CHARS,
     TEXT_CHARS,
-    as_json,
     folded,
     range_svg,
     short,

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from trivium.reports.html.fragments import as_json
+from trivium.reports.escape import as_json
 from trivium.reports.moved_cases.shown import judged_differently, tool_calls
 from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.comparing.moved_cases import MovedCase, ScoredAttempt

@@ -50,7 +50,7 @@ def cases_html(moved: MovedCases, links: Mapping[str, str]) -> Iterator[bytes]:
         moved: The cases.
         links: Pages of ``base`` and ``head``, if there are any.
     """
-    from trivium.reports.html.case import anchor
+    from trivium.reports.view import anchor
 
     templates = environment().overlay()
     templates.filters = templates.filters | {"call_text": call_text}

@@ -7,8 +7,7 @@ import msgspec
 
 from trivium.metrics.evaluation import Evaluation
 from trivium.metrics.metric import Score
-from trivium.reports.escape import one_line, visible
-from trivium.reports.html.fragments import as_json
+from trivium.reports.escape import as_json, one_line, visible
 from trivium.reports.moved_cases.word_diff import Kind, Piece, sequence_diff, word_diff
 from trivium.reports.wording import counted, number
 from trivium.runs.comparing.moved_cases import MovedCase, MovedCases, ScoredAttempt

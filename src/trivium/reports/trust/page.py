@@ -20,7 +20,7 @@ from trivium.reports.trust.tables import (
     CurveTable,
     may_decide_sentence,
 )
-from trivium.reports.wording import counted
+from trivium.reports.wording import counted, judge_name
 
 Shown = AgreementTable | CertificateText | CurveTable
 
@@ -112,7 +112,8 @@ def _sources(inputs: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for source in inputs:
         where = f"run {source['run_id']}" if source.get("run_id") else PurePath(source["path"]).name
-        parts = [source.get("judge"), source["mode"], where]
+        judge = source.get("judge")
+        parts = [judge and judge_name(judge), source["mode"], where]
         lines.append(" · ".join(one_line(str(part), at_most=120) for part in parts if part))
     return lines
 

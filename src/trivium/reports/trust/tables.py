@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trivium.reports.escape import one_line
-from trivium.reports.wording import counted
+from trivium.reports.wording import counted, judge_name, judge_word
 
 NAMES = {
     "exact": "same label",
@@ -85,7 +85,7 @@ def agreement_sentence(answer: Mapping[str, Any]) -> str:
         answer: Result of ``agreement_answer`` with at least one item.
     """
     one, other = (one_line(side, at_most=60) for side in answer["sides"])
-    who = f"{f'The judge{_named(answer)}' if one == 'judge' else one} agrees with {other}"
+    who = f"{_judge(answer) if one == 'judge' else one} agrees with {other}"
     exact, near, kappa = answer["exact"], answer["within_one"], answer["kappa"]
     apart = ""
     if len(answer["labels"]) > 2:
@@ -119,15 +119,15 @@ def may_decide_sentence(certificate: Mapping[str, Any] | str) -> str:
     )
 
 
-def _named(answer: Mapping[str, Any]) -> str:
-    """The name of the judge, where the items say it."""
+def _judge(answer: Mapping[str, Any]) -> str:
+    """The judge, with its name where the items say it."""
     named = answer["inputs"][0].get("judge")
-    return f" {one_line(named, at_most=120)}" if named else ""
+    return f"The {judge_word(named)} {one_line(named, at_most=120)}" if named else "The judge"
 
 
 def source_line(source: Mapping[str, Any]) -> str:
     """Where items come from and who judged them."""
-    judge = f"judged by {source['judge']}" if source.get("judge") else None
+    judge = f"judged by {judge_name(source['judge'])}" if source.get("judge") else None
     return " · ".join(str(part) for part in (source["path"], source["mode"], judge) if part)
 
 
@@ -218,7 +218,7 @@ class CertificateText:
         yield Text(
             f"{counted(answer['n'], 'labelled verdict')} in {counted(answer['groups'], 'group')}, "
             f"{counted(answer['tested'], 'threshold')} tested, {answer['method']}."
-            + (f" Judge:{named}." if (named := _named(answer)) else ""),
+            + (f" Judge: {judge_name(named)}." if (named := answer["inputs"][0].get("judge")) else ""),
             style="dim",
         )
         yield Text(one_line(confidence_sentence([name], answer), at_most=500), style="dim")

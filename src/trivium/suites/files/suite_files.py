@@ -35,6 +35,9 @@ SUITE_KEYS = ("name", "description", "cases", *SOURCES, "config", *SETTING_KEYS)
 DOCUMENTS = (".yaml", ".yml", ".json", ".toml")
 TABLES = (".csv", ".parquet")
 
+_ONE_CASE = frozenset({"id", "input", "question", "references", "answer", "expected", "expect"})
+"""Keys of a case; a mapping with one of them and without cases is no suite."""
+
 _NAMES = "trivium.metrics.registry"
 """Module with the names of metrics; loaded by name, because metrics import suites."""
 
@@ -89,6 +92,8 @@ def parts_from_dict(raw: Mapping[str, Any], *, folder: Path = Path(), source: st
     name = _text(keys, "name", problems)
     description = _text(keys, "description", problems)
     origins = {key: keys.pop(key) for key in ("cases", *SOURCES) if key in keys}
+    if not origins and not isinstance(raw.get("config"), str) and _ONE_CASE & keys.keys():
+        raise SuiteError(source, "is one case, not a suite: put it in a list, [{…}]")
     config = _config(keys, folder, problems)
     for key in [key for key in keys if key not in {*SETTING_KEYS, *OLD_KEYS}]:
         problems.append(Problem("", unknown_key(str(key), [*SUITE_KEYS, *OLD_KEYS])))
