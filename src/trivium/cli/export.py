@@ -192,6 +192,9 @@ def _write_table(
         columns = tuple(column for column in columns if column not in {"run", "seconds"})
     with Store(store, read_only=True) as opened:
         record = opened.run(run)
+        if record.kind == "live":
+            for note in record.provenance.get("notes", ()):
+                click.echo(f"! {note}", err=True)
         rows = rows_of(opened, record, stable=stable)
         try:
             with open_output(output) as file:

@@ -111,13 +111,15 @@ def list_runs(limit: int, store: str, as_json: bool) -> None:
     def row(record: RunRecord) -> RunRow:
         summary = record.summary or {}
         composite = summary.get("composite") or {}
+        attempts = summary["attempts"] if summary else sum(1 for _ in opened.attempt_keys(record))
         return RunRow(
             run=record.id,
             suite=record.suite_name,
+            kind=record.kind,
             started=record.created,
             state=record.state,
-            attempts=summary["attempts"] if summary else sum(1 for _ in opened.attempt_keys(record)),
-            due=summary.get("total_tests", record.due or 0),
+            attempts=attempts,
+            due=attempts if record.kind == "live" else summary.get("total_tests", record.due or 0),
             pass_rate=summary.get("pass_rate", {}).get("value"),
             composite=composite.get("mean"),
         )

@@ -13,6 +13,8 @@ from trivium.reports.escape import one_line
 RUNS_WIDE = 100
 """Width in columns from which the list of runs shows when each was started."""
 
+PRODUCTION = "live-…: samples of production, unweighted; figures of all traffic: trivium monitor status"
+
 STATE_STYLES = {"done": "green", "interrupted": "yellow", "running": "cyan"}
 
 
@@ -20,6 +22,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     """One run in a list of runs.
 
     Attributes:
+        kind: agent, recorded, human, or live (a monitor's samples of one day).
         started: Seconds since the UNIX epoch, or None if unknown.
         state: running, interrupted, done, …
         attempts: Attempts that are stored.
@@ -36,6 +39,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     due: int
     pass_rate: float | None = None
     composite: float | None = None
+    kind: str = "agent"
 
 
 class RunsTable:
@@ -77,6 +81,8 @@ class RunsTable:
                 Text(wording.number(row.composite)),
             )
         yield table
+        if any(row.kind == "live" for row in self.rows):
+            yield Text(PRODUCTION, style="dim")
         if self.older:
             yield Text(f"… and older ones (--limit, now {len(self.rows):,})", style="dim")
 

@@ -103,15 +103,13 @@ def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = No
         left_out=tuple(name for name in aggregation.columns if name not in columns),
     )
     warnings, notes = warnings_of(summary, settings, aggregation.columns, shown=set(columns))
+    origin = run.provenance.get("notes", ())
+    reservations = (*expired(acceptance), *warnings, *unlike)
     return msgspec.structs.replace(
         summary,
         gates=gate_results(settings, aggregation.all_columns | shares),
-        warnings=(
-            *expired(acceptance),
-            *warnings,
-            *unlike,
-            *run.provenance.get("notes", ()),
-        ),
+        # What the samples of a monitor are decides how to read everything else.
+        warnings=(*origin, *reservations) if run.kind == "live" else (*reservations, *origin),
         notes=notes,
     )
 

@@ -141,16 +141,18 @@ class Store:
         """Return the run with this id or id prefix, or the newest run.
 
         Args:
-            id: The id, or an unambiguous prefix of it; None for the newest run.
+            id: The id, or an unambiguous prefix of it; None for the newest run. A monitor's runs, one a day,
+                count as the newest only if there are no others.
             kind: With ``id=None``, consider only runs of this kind.
 
         Raises:
             StoreError: If no run matches, or the prefix matches several.
         """
         # an id that is not valid text cannot be queried
-        matches = (
-            self._runs(kind=kind, limit=1) if id is None else self._runs(prefix=sanitise(id)[0], limit=3)
-        )
+        if id is None:
+            matches = self._runs(kind=kind, tests=kind is None, limit=1) or self._runs(kind=kind, limit=1)
+        else:
+            matches = self._runs(prefix=sanitise(id)[0], limit=3)
         exact = [record for record in matches if record.id == id]
         if len(matches) == 1 or exact:
             return (exact or matches)[0]
@@ -185,9 +187,12 @@ class Store:
         kind: str | None = None,
         suite: str | None = None,
         state: str | None = None,
+        tests: bool = False,
         limit: int | None = None,
     ) -> list[RunRecord]:
         query = select(tables.runs).order_by(tables.runs.c.number.desc()).limit(limit)
+        if tests:
+            query = query.where(tables.runs.c.kind != "live")
         if prefix is not None:
             query = query.where(tables.runs.c.id.startswith(prefix, autoescape=True))
         wanted_values = {"kind": kind, "suite": suite, "state": state, "suite_name": suite_name}

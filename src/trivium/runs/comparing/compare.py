@@ -87,7 +87,7 @@ def compare(
     clusters = dict(_clusters(head, right, lacking=bool(absent["head"])))
     pairing = Pairing(left, right, clusters=clusters, absent=[*absent["base"], *absent["head"]])
     if not pairing.attempts:
-        raise ComparisonError("", f"run {base.id} and run {head.id} have no case and repeat in common")
+        raise ComparisonError("", _nothing_in_common(base, head))
     figures = {name: pairing.reduced(name, same_method=not force) for name in pairing.names}
     other_methods = list(_different_methods(figures, methods))
     if other_methods and not force:
@@ -164,6 +164,16 @@ def compare(
 def _refusal(base: Run, head: Run, differences: Sequence[str]) -> ComparisonError:
     advice = "their numbers do not mean the same; force=True (--force) compares them all the same"
     return ComparisonError(f"{base.id} and {head.id}", [Problem("", what) for what in [*differences, advice]])
+
+
+def _nothing_in_common(base: Run, head: Run) -> str:
+    for run in (base, head):
+        if run.record.kind == "live":
+            return (
+                f"run {run.id} has samples of production, which no other run has; how production changed: "
+                "trivium monitor status"
+            )
+    return f"run {base.id} and run {head.id} have no case and repeat in common"
 
 
 def _clusters(run: Run, scored: ScoredRun, *, lacking: bool) -> Iterator[tuple[str, str]]:
