@@ -3,7 +3,7 @@
 import msgspec
 from sqlalchemy import select
 
-from trivium.monitor.messages import duration, moment
+from trivium.monitor.alerting.messages import duration, moment
 from trivium.store import schema
 from trivium.store.connection import explain_errors
 from trivium.store.live_alerts import last_interaction, monitors_of

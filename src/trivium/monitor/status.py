@@ -39,7 +39,7 @@ class Watched(msgspec.Struct, kw_only=True):
         started: Unix time of the first look.
         looked: Unix time of the last look.
         levels: State of :class:`~trivium.monitor.levels.Levels`; empty at first.
-        alerts: State of :class:`~trivium.monitor.alerts.Alerting`; empty at first.
+        alerts: State of :class:`~trivium.monitor.alerting.alerts.Alerting`; empty at first.
     """
 
     last: int = 0

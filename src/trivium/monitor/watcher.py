@@ -11,9 +11,9 @@ import msgspec
 from sqlalchemy import Connection, select
 
 from trivium.errors import StoreError
-from trivium.monitor.alerts import Alerting, Event, Health, from_state, to_state
+from trivium.monitor.alerting.alerts import Alerting, Event, Health, from_state, to_state
+from trivium.monitor.alerting.messages import Message
 from trivium.monitor.levels import Levels, references_of
-from trivium.monitor.messages import Message
 from trivium.monitor.monitored import Monitored
 from trivium.monitor.status import STATE, Watched, silent, watched_of, window_samples
 from trivium.monitor.windows import MOST_SAMPLES, figures_of, window_of

@@ -14,6 +14,7 @@ from trivium.errors import Problem, raise_problems, suggest
 from trivium.masking import MASK, mask
 from trivium.suites.certificate import read_certificates
 from trivium.suites.files.documents import read_document
+from trivium.suites.monitor_validation import monitor_problems
 from trivium.suites.rubrics.loader import load_judge_rubrics, step_problem
 from trivium.suites.settings import (
     DEFAULT_SIMILARITY,
@@ -124,6 +125,8 @@ def _semantic_problems(settings: Settings) -> list[Problem]:
     problems += [
         Problem("messages", f'"{word}" is both coordination and productive') for word in sorted(both)
     ]
+    if settings.monitor is not None:
+        problems += monitor_problems(settings.monitor)
     if settings.metrics is not None and not settings.metrics:
         problems.append(Problem("metrics", "names no metric; leave it out for all that apply"))
     if settings.encoder is not None and not settings.encoder.strip():

@@ -143,7 +143,7 @@ def alerts(monitor: str | None, *, store: str, as_json: bool, every: bool, last:
 
     from trivium.cli.monitoring.screens import MessageScreen
     from trivium.cli.output import print_json, show
-    from trivium.monitor.messages import Message
+    from trivium.monitor.alerting.messages import Message
     from trivium.store.live_alerts import alerts_of
     from trivium.store.store import Store
 
@@ -187,7 +187,7 @@ def mark(
     """
     from trivium.cli.output import print_json
     from trivium.errors import InputError
-    from trivium.monitor.messages import moment
+    from trivium.monitor.alerting.messages import moment
     from trivium.store.live_alerts import add_mark
     from trivium.store.store import Store
 

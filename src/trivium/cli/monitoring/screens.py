@@ -6,7 +6,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from trivium.monitor.messages import Message, duration, moment, percent, words
+from trivium.monitor.alerting.messages import Message, duration, facts, moment, percent, words
 from trivium.monitor.status import MonitorStatus
 from trivium.monitor.windows import PASS_RATE, Estimate, Point
 from trivium.reports.escape import one_line
@@ -167,30 +167,11 @@ class MessageScreen:
         text = Text(f"{word.replace('_', ' ')}  ", style=STYLES.get(word, ""))
         text.append(one_line(message.title, at_most=600), style="bold")
         yield text
-        yield from (Text(f"  {line}", style="dim") for line in self._facts())
+        for line in facts(message, resolved=self.resolved):
+            yield Text(f"  {one_line(line, at_most=2000)}", style="dim")
         for example in message.examples:
             said = f"{one_line(example.query, at_most=60)} → {one_line(example.output, at_most=60)}"
             yield Text(f"  {one_line(example.trace, at_most=40)}  {said}")
-
-    def _facts(self) -> Iterator[str]:
-        message = self.message
-        end = "" if self.resolved is None else f", resolved {moment(self.resolved)}"
-        yield f"#{message.alert}, since {moment(message.opened)}{end}"
-        mean = message.mean
-        if mean is not None and mean.low is not None and mean.high is not None:
-            interval = f"95 % interval {percent(mean.low)} to {percent(mean.high)}"
-            wrong = f"; wrong with a probability of at most {percent(message.error)}" if message.error else ""
-            yield f"{interval}, {mean.samples:,} samples{wrong}"
-        origin = message.origin
-        if origin is not None:
-            began = "" if origin.since is None else f", began about {moment(origin.since)}"
-            was = "" if origin.before is None else f"; before: {percent(origin.before)}"
-            what = one_line(origin.value, at_most=60)
-            yield f"{origin.facet} {what} explains {percent(origin.explains)} of the drop{began}{was}"
-        if message.also:
-            listed = ", ".join(_brief(each.figure, each.facet, each.value) for each in message.also)
-            more = f" and {message.more} more" if message.more else ""
-            yield f"for the same reason: {listed}{more}"
 
 
 def sparkline(points: Sequence[Point]) -> str:
@@ -199,10 +180,6 @@ def sparkline(points: Sequence[Point]) -> str:
         return ""
     top = len(BARS) - 1
     return "".join(" " if each.mean is None else BARS[round(each.mean * top)] for each in points)
-
-
-def _brief(figure: str, facet: str, value: str) -> str:
-    return words(figure) + (f" of {facet} {one_line(value, at_most=40)}" if facet else "")
 
 
 def _table(*headings: str) -> Table:

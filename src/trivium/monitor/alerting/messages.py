@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from trivium.monitor.origins import Origin
+from trivium.monitor.alerting.origins import Origin
 from trivium.monitor.windows import PASS_RATE, value_of
 from trivium.store.live_samples import Sample
 from trivium.suites.monitor_settings import MonitorSettings
@@ -218,6 +218,49 @@ def sentence(bad: Bad, origin: Origin | None) -> str:
         f"{text}. It comes from {origin.facet} {origin.value}: {percent(origin.mean)} of "
         f"{origin.samples:,}; others {percent(origin.others)}"
     )
+
+
+def facts(message: Message, *, resolved: float | None = None) -> list[str]:
+    """The numbers of a message, a sentence each.
+
+    Args:
+        message: The message.
+        resolved: Unix time at which its alert was resolved.
+    """
+    end = "" if resolved is None else f", resolved {moment(resolved)}"
+    lines = [f"#{message.alert}, since {moment(message.opened)}{end}"]
+    mean, origin = message.mean, message.origin
+    if mean is not None and mean.low is not None and mean.high is not None:
+        interval = f"95 % interval {percent(mean.low)} to {percent(mean.high)}"
+        wrong = f"; wrong with a probability of at most {percent(message.error)}" if message.error else ""
+        lines.append(f"{interval}, {mean.samples:,} samples{wrong}")
+    if origin is not None:
+        began = "" if origin.since is None else f", began about {moment(origin.since)}"
+        was = "" if origin.before is None else f"; before: {percent(origin.before)}"
+        what = f"{origin.facet} {origin.value} explains {percent(origin.explains)} of the drop"
+        lines.append(f"{what}{began}{was}")
+    if message.also:
+        listed = ", ".join(_brief(each) for each in message.also)
+        more = f" and {message.more} more" if message.more else ""
+        lines.append(f"for the same reason: {listed}{more}")
+    return lines
+
+
+def text_of(message: Message) -> str:
+    """A message as plain text."""
+    lines = [message.title, "", *facts(message)]
+    if message.examples:
+        lines += ["", "The worst examples:"]
+        lines += [f"  {each.trace}: {_line(each.query)} -> {_line(each.output)}" for each in message.examples]
+    return "\n".join(lines) + "\n"
+
+
+def _brief(bad: Bad) -> str:
+    return words(bad.figure) + (f" of {bad.facet} {bad.value}" if bad.facet else " of all traffic")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:120]
 
 
 def words(figure: str) -> str:

@@ -2,8 +2,8 @@
 
 **One message for one cause.** A figure can be bad over all traffic and for many values of facets at once. All
 that would be fine without the samples of one agent (tool, tag, model, version, service) belongs to one alert,
-which names that origin (:mod:`trivium.monitor.origins`) and lists the rest. What is bad for another reason
-opens another alert. "Scoring has stalled" and "no data" are causes of their own.
+which names that origin (:mod:`trivium.monitor.alerting.origins`) and lists the rest. What is bad for another
+reason opens another alert. "Scoring has stalled" and "no data" are causes of their own.
 
 **When.** A mean that falls below a threshold opens an alert, or raises it, once that is sure (with
 ``only_sure: false``, at once). It stays until the window's mean is above the threshold by ``hysteresis``. A
@@ -17,9 +17,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from trivium.monitor.alerting.messages import Bad, Kind, Message, Note, message_of
+from trivium.monitor.alerting.origins import Origin, explained, origin_of
 from trivium.monitor.levels import Key, Levels
-from trivium.monitor.messages import Bad, Kind, Message, Note, message_of
-from trivium.monitor.origins import Origin, explained, origin_of
 from trivium.monitor.windows import Estimate, Window, mean_of
 from trivium.store.live_samples import Sample
 from trivium.suites.monitor_settings import MonitorSettings

@@ -1,0 +1,146 @@
+"""Messages reach their channels once, retried with growing waits, and one that hangs delays no other."""
+
+import logging
+
+import pytest
+
+from tests.monitor.samples import BEGIN
+from tests.monitor.test_channels import Receiver, receiver
+from trivium.monitor.alerting.delivery import FIRST_WAIT_SECONDS, MOST_TRIES, Deliverer
+from trivium.monitor.alerting.messages import Message
+from trivium.monitor.monitored import Monitored
+from trivium.store.live_alerts import add_deliveries, deliveries_of, open_alert
+from trivium.store.store import Store
+from trivium.suites.monitor_settings import AlertSettings, ChannelSettings, MonitorSettings
+from trivium.suites.settings import Settings
+
+__all__ = ["receiver"]
+
+
+def monitored(*channels: ChannelSettings) -> Monitored:
+    settings = MonitorSettings(alerts=AlertSettings(channels=channels))
+    return Monitored(name="support", settings=Settings(monitor=settings))
+
+
+def store_message(store: Store, *, channels: int = 1) -> int:
+    body = {"monitor": "support", "title": "support: it is bad", "key": "1-0"}
+    with store.engine.begin() as connection:
+        number = open_alert(
+            connection, monitor="support", cause="quality", status="critical", body=body, now=BEGIN
+        )
+        add_deliveries(connection, number, f"{number}-0", body, range(channels), BEGIN)
+    return number
+
+
+def rows(store: Store, alert: int) -> list[tuple[str, int]]:
+    return [(row["state"], row["tries"]) for row in deliveries_of(store, [alert])]
+
+
+def test_a_message_is_sent_once(any_url, receiver: Receiver):
+    with Store(any_url) as store:
+        alert = store_message(store)
+        deliverer = Deliverer(store, [monitored(ChannelSettings(webhook=receiver.url))])
+        assert deliverer.deliver(BEGIN) == 1
+        assert deliverer.deliver(BEGIN + 1e6) == 0
+        assert rows(store, alert) == [("sent", 1)]
+        assert len(receiver.requests) == 1
+
+
+def test_a_failed_message_is_tried_again_later_with_the_same_key(url, receiver: Receiver):
+    with Store(url) as store:
+        alert = store_message(store)
+        deliverer = Deliverer(store, [monitored(ChannelSettings(webhook=receiver.url))])
+        receiver.status = 500
+        assert deliverer.deliver(BEGIN) == 0
+        assert deliverer.deliver(BEGIN + FIRST_WAIT_SECONDS - 1) == 0
+        assert len(receiver.requests) == 1
+        receiver.status = 200
+        assert deliverer.deliver(BEGIN + FIRST_WAIT_SECONDS) == 1
+        assert rows(store, alert) == [("sent", 2)]
+        first, second = (headers["idempotency-key"] for headers, _ in receiver.requests)
+        assert first == second
+
+
+def test_what_a_receiver_asks_for_is_waited(url, receiver: Receiver):
+    with Store(url) as store:
+        store_message(store)
+        deliverer = Deliverer(store, [monitored(ChannelSettings(webhook=receiver.url))])
+        receiver.status, receiver.headers = 503, {"retry-after": "600"}
+        deliverer.deliver(BEGIN)
+        deliverer.deliver(BEGIN + 599)
+        assert len(receiver.requests) == 1
+        deliverer.deliver(BEGIN + 600)
+        assert len(receiver.requests) == 2
+
+
+def test_a_message_is_given_up_after_many_tries(url, receiver: Receiver, caplog):
+    with Store(url) as store:
+        alert = store_message(store)
+        deliverer = Deliverer(store, [monitored(ChannelSettings(webhook=receiver.url))])
+        receiver.status = 500
+        for n in range(MOST_TRIES + 3):
+            deliverer.deliver(BEGIN + n * 4000)
+        assert len(receiver.requests) == MOST_TRIES
+        assert rows(store, alert) == [("failed", MOST_TRIES)]
+        assert "answered 500" in deliveries_of(store, [alert])[0]["reason"]
+        assert "it is not tried again" in caplog.records[-1].message
+
+
+def test_the_log_is_the_channel_if_none_is_given(url, caplog):
+    with Store(url) as store:
+        store_message(store)
+        assert Deliverer(store, [monitored()]).deliver(BEGIN) == 1
+    (record,) = [each for each in caplog.records if each.name == "trivium.alerts"]
+    assert (record.levelno, record.message) == (logging.WARNING, "support: it is bad")
+
+
+def test_two_deliverers_send_a_message_once(any_url, receiver: Receiver):
+    with Store(any_url) as store, Store(any_url) as other:
+        store_message(store)
+        each = [
+            Deliverer(opened, [monitored(ChannelSettings(webhook=receiver.url))]) for opened in (store, other)
+        ]
+        receiver.status = 500  # the lease of a try that failed ends at once; one that runs does not
+        assert [deliverer.deliver(BEGIN) for deliverer in each] == [0, 0]
+        assert len(receiver.requests) == 1
+
+
+def test_a_webhook_that_hangs_delays_no_other_channel(url, receiver: Receiver, monkeypatch):
+    monkeypatch.setattr("trivium.monitor.alerting.delivery.LOOK_SECONDS", 0.01)
+    free = Receiver()
+    import threading
+
+    threading.Thread(target=free.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    receiver.hang.clear()
+    with Store(url) as store:
+        alert = store_message(store, channels=2)
+        channels = (ChannelSettings(webhook=receiver.url), ChannelSettings(webhook=free.url))
+        deliverer = Deliverer(store, [monitored(*channels)], clock=lambda: BEGIN)
+        deliverer.start()
+        pause = threading.Event()
+        for _ in range(2000):
+            if rows(store, alert)[1] == ("sent", 1):
+                break
+            pause.wait(0.01)
+        states = rows(store, alert)
+        receiver.hang.set()
+        deliverer.stop(wait_seconds=20)
+    free.server.shutdown()
+    free.server.server_close()
+    assert states[1] == ("sent", 1)
+    assert states[0][0] == "waiting"
+
+
+@pytest.mark.parametrize("text", ["plain", "\u2028 ünï \U0001f600"])
+def test_what_is_sent_is_what_was_stored(url, receiver: Receiver, text):
+    with Store(url) as store:
+        body = {"monitor": "support", "title": text}
+        with store.engine.begin() as connection:
+            number = open_alert(
+                connection, monitor="support", cause="quality", status="critical", body=body, now=BEGIN
+            )
+            add_deliveries(connection, number, "k", body, [0], BEGIN)
+        Deliverer(store, [monitored(ChannelSettings(webhook=receiver.url))]).deliver(BEGIN)
+    import msgspec
+
+    assert msgspec.json.decode(receiver.requests[0][1], type=Message).title == text
