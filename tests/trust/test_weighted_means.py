@@ -94,6 +94,27 @@ def test_the_interval_covers_correlated_sessions(count, rate):
     assert inside / 300 >= 0.95 > ignored / 300
 
 
+def test_the_interval_of_sessions_is_exact_on_the_effective_number_of_values():
+    outcomes, groups = sessions(np.random.default_rng(3), 60, 8, 0.7, 0.5)
+    found = weighted_mean(outcomes, np.full(outcomes.size, 0.2), groups=groups)
+    rate, n = outcomes.mean(), outcomes.size
+    variance = sum((outcomes[groups == group] - rate).sum() ** 2 for group in range(60)) / n**2
+    assert found.std_error == pytest.approx(np.sqrt(variance * 60 / 59))
+    wider = (stats.t.ppf(0.975, 59) / stats.norm.ppf(0.975)) ** 2
+    size = rate * (1 - rate) / variance / wider
+    assert size < 0.7 * n
+    expected = (
+        stats.beta.ppf(0.025, rate * size, (1 - rate) * size + 1),
+        stats.beta.ppf(0.975, rate * size + 1, (1 - rate) * size),
+    )
+    assert (found.low, found.high) == pytest.approx(expected, abs=1e-9)
+
+
+def test_two_sessions_have_a_standard_error():
+    found = weighted_mean([1, 1, 0], [0.5, 0.5, 0.5], groups=[0, 0, 1])
+    assert found.std_error == pytest.approx(np.sqrt(2 * 2 * (2 / 3) ** 2) / 3)
+
+
 def test_uncorrelated_sessions_cost_little():
     rng = np.random.default_rng(7)
     outcomes = (rng.random(600) < 0.8).astype(float)
@@ -149,6 +170,7 @@ def test_the_reference_is_a_lower_bound():
     [
         ({"values": [2.0]}, r"values\[0\]"),
         ({"probabilities": [0.0]}, r"probabilities\[0\]"),
+        ({"probabilities": [-0.5]}, r"probabilities\[0\]"),
         ({"probabilities": [0.5, 0.5]}, "equal length"),
         ({"groups": [1, 2]}, "equal length"),
         ({"confidence": 1.0}, "confidence"),
