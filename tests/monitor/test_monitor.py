@@ -63,14 +63,15 @@ def test_what_is_recorded_is_sampled_scored_and_counted(any_url):
                 input=f"q{number}", output="x" * number, tags=["chat"], session="s1", metadata={"n": number}
             )
         assert monitor.flush(60)
+        assert not monitor.flush(0.1, scored=True)
         assert monitor.get_metrics() == {"status": "insufficient_data"}
     with Store(any_url) as store:
         assert LiveJobs(store).backlog("support").waiting == 20
         assert counts_of(store)["support", "complete", ""] == 20
     with Monitor(by_length(), store=any_url) as monitor:
         monitor.record(output="starts the threads", trace_id=_unsampled_id())
-        while (found := monitor.get_metrics()).get("sample_count", 0) < 20:
-            pass
+        assert monitor.flush(60, scored=True)
+        found = monitor.get_metrics()
     assert found == {
         "sample_count": 20, "pass_rate": 0.75, "average_score": pytest.approx(0.725), "status": "warning"
     }  # fmt: skip
@@ -422,9 +423,7 @@ def test_the_status_is_by_the_pass_rate(file, rate, status):
     with Monitor(by_length(), sample_rate=1, store=file) as monitor:
         for number in range(100):
             monitor.record(output="x" * (10 if number < round(100 * rate) else 1))
-        monitor.flush()
-        while monitor.get_metrics().get("sample_count") != 100:
-            pass
+        monitor.flush(60, scored=True)
         assert monitor.get_metrics()["status"] == status
 
 
@@ -450,10 +449,8 @@ def test_samples_are_weighted_by_inverse_probability(file):
         for number in range(300):
             error = "no" if number % 3 == 0 else None
             monitor.record(output="o", error=error, trace=_completed(), trace_id=f"w{number}")
-        monitor.flush()
-        expected = sum(number % 3 == 0 or draw(f"w{number}") < 0.2 for number in range(300))
-        while (found := monitor.get_metrics()).get("sample_count", 0) < expected:
-            pass
+        monitor.flush(60, scored=True)
+        found = monitor.get_metrics()
     assert found["pass_rate"] == pytest.approx(2 / 3, abs=0.12)  # unweighted: about 0.3
 
 

@@ -25,6 +25,7 @@ from trivium.monitor.tracing import MonitorSpanProcessor, TraceSink
 from trivium.monitor.watching import watched
 from trivium.store.connection import DEFAULT_URL
 from trivium.store.live_counts import Counts
+from trivium.store.live_jobs import LiveJobs
 from trivium.store.live_records import RecordedTrace
 from trivium.store.live_samples import Sample, sample_of_trace, samples_of
 from trivium.store.live_traces import LiveTraces
@@ -36,6 +37,8 @@ from trivium.traces.recording.config import recording
 from trivium.traces.trace import Trace
 
 log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.05
 
 QUEUE = 10_000
 """Interactions that may wait to be written, unless the application asks for another bound."""
@@ -304,13 +307,31 @@ class Monitor:
             "status": status_of(pass_rate, thresholds),
         }
 
-    def flush(self, timeout: float | None = None) -> bool:
-        """Wait until everything recorded so far is in the store; returns whether it is.
+    def flush(self, timeout: float | None = None, *, scored: bool = False) -> bool:
+        """Wait until everything recorded so far is in the store.
 
         Args:
             timeout: Longest time to wait, in seconds; None for no limit.
+            scored: Also wait until no sample of this monitor waits to be scored, here or elsewhere.
+
+        Returns:
+            Whether it is.
+
+        Raises:
+            StoreError: If the store cannot be read.
         """
-        return self._recorder.flush(timeout)
+        until = None if timeout is None else time.monotonic() + timeout
+        if not self._recorder.flush(timeout):
+            return False
+        if not scored:
+            return True
+        with Store(self._url) as store:
+            jobs = LiveJobs(store)
+            while jobs.backlog(self._monitored.name).waiting:
+                if until is not None and time.monotonic() >= until:
+                    return False
+                time.sleep(_LOOK_SECONDS)
+        return True
 
     def close(self, timeout: float | None = None) -> None:
         """Write what was recorded, and end the threads; samples that wait are scored later, or by others.

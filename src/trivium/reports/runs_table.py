@@ -26,7 +26,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
         started: Seconds since the UNIX epoch, or None if unknown.
         state: running, interrupted, done, …
         attempts: Attempts that are stored.
-        due: Attempts that the run should have.
+        due: Attempts that the run should have; 0 if nobody knows, as of a day of production.
         pass_rate: In [0, 1], or None.
         composite: Mean, in [0, 1], or None.
     """
@@ -70,7 +70,7 @@ class RunsTable:
         table.add_column("passed", justify="right", no_wrap=True)
         table.add_column("composite", justify="right", no_wrap=True)
         for row in self.rows:
-            complete = row.attempts == row.due
+            complete = row.attempts == row.due or not row.due
             table.add_row(
                 Text(one_line(row.run), style="bold"),
                 Text(one_line(row.suite)),
