@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import select
 
 from trivium.errors import InputError
+from trivium.monitor import scorer as scorer_module
 from trivium.monitor.interaction import Recorded, encode_recorded, interaction_recorded
 from trivium.monitor.monitored import monitored
 from trivium.monitor.scorer import DAY, Scorer
@@ -261,3 +262,46 @@ def test_an_error_fails_the_interaction():
     interaction = interaction_recorded("t", encode_recorded(Recorded(time=1.0, input="q", error="boom")))
     assert interaction.failed
     assert interaction.attempt(limit=100).error == "boom"
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800"])
+def test_characters_that_a_store_cannot_hold_are_replaced(any_url, text):
+    with Store(any_url) as store, Scorer(store, monitored(suite())) as scorer:
+        record(store, "t1", tags=(text,), version=text, service=text, session=text, metadata={text: text})
+        record(store, "t2", error=text)
+        scorer.score_all(NOW)
+        first, second = samples_of(store, "support")
+        assert "\0" not in first.session
+        assert second.failed
+        job = LiveJobs(store).of_trace("t1")[0]
+        LiveJobs(store).retry(job, now=NOW, reason=f"cannot read {text}")
+        assert LiveJobs(store).of_trace("t1")[0].reason.startswith("cannot read ")
+
+
+def test_a_sample_that_cannot_be_scored_holds_up_no_other(any_url, monkeypatch):
+    def evaluation(attempt, scores, settings):
+        if attempt.case == "t3":
+            raise RuntimeError("no way")
+        return real(attempt, scores, settings)
+
+    real = scorer_module.evaluation
+    monkeypatch.setattr(scorer_module, "evaluation", evaluation)
+    with Store(any_url) as store, Scorer(store, monitored(suite())) as scorer:
+        record(store, *(f"t{number}" for number in range(6)))
+        scorer.score_once(NOW)
+        assert [sample.trace for sample in samples_of(store, "support")] == ["t0", "t1", "t2", "t4", "t5"]
+        (job,) = LiveJobs(store).of_trace("t3")
+        assert (job.state, job.tries, job.reason) == ("waiting", 1, "RuntimeError: no way")
+
+
+def test_a_day_that_cannot_be_summed_up_does_not_end_scoring(tmp_path, monkeypatch, caplog):
+    def summarise(store, run):
+        raise RuntimeError("no way")
+
+    monkeypatch.setattr(scorer_module, "summarise", summarise)
+    with Store(str(tmp_path / "store.db")) as store, Scorer(store, monitored(suite())) as scorer:
+        for day in range(2):
+            record(store, f"t{day}", time=NOW + day * DAY)
+            scorer.score_all(NOW + day * DAY)
+        assert len(samples_of(store, "support")) == 2
+        assert "cannot be summarised: no way" in caplog.text

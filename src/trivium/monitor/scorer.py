@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import msgspec
 
-from trivium.errors import StoreError, TriviumError
+from trivium.errors import StoreError
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.metric import Metric, Stopped
 from trivium.metrics.registry import build_metrics, default_metrics
@@ -178,12 +178,21 @@ class Scorer:
                 raise
             if interaction is not None:
                 pairs.append((job, interaction))
+        if pairs:
+            self._score_together(day, pairs, now)
+
+    def _score_together(self, day: "_Day", pairs: Sequence[tuple[Job, Interaction]], now: float) -> None:
+        """Score and store interactions; one by one if that fails, so that one does not hold up the others."""
         try:
-            scored = self._scored(day, pairs)
+            save_scored(self._store, day.run, self._scored(day, pairs), now)
         except Stopped:
             self._jobs.give_back([job for job, _ in pairs], now=now)
-            return
-        save_scored(self._store, day.run, scored, now)
+        except Exception as error:  # what is scored may be anything
+            if len(pairs) > 1:
+                for pair in pairs:
+                    self._score_together(day, [pair], now)
+            else:
+                self._retry(pairs[0][0], error, now)
 
     def _interaction(self, job: Job, now: float) -> Interaction | None:
         """The interaction of a job; None if it cannot be scored, or its trace has a newer job."""
@@ -197,14 +206,17 @@ class Scorer:
             found = self._traces.found(job.trace)
             if found is not None:
                 return interaction_of(found)
-            reason = "the store no longer holds its trace"
         except StoreError:
             raise
         except Exception as error:  # what an application recorded may be anything
-            log.warning("trace %s cannot be scored: %s", job.trace, error)
-            reason = f"{type(error).__name__}: {error}"[:500]
-        self._jobs.retry(job, now=now, reason=reason)
+            self._retry(job, error, now)
+            return None
+        self._jobs.retry(job, now=now, reason="the store no longer holds its trace")
         return None
+
+    def _retry(self, job: Job, error: Exception, now: float) -> None:
+        log.warning("trace %s cannot be scored: %s", job.trace, error)
+        self._jobs.retry(job, now=now, reason=f"{type(error).__name__}: {error}"[:500])
 
     def _scored(self, day: "_Day", pairs: Sequence[tuple[Job, Interaction]]) -> list[Scored]:
         settings = day.settings
@@ -335,7 +347,7 @@ def finish_days_before(store: Store, monitor: str, today: RunRecord) -> None:
         if run.state == "running" and run.id < today.id:
             try:
                 summary = msgspec.to_builtins(summarise(store, run))
-            except TriviumError as error:
+            except Exception as error:  # a new day is scored all the same
                 log.warning("run %s cannot be summarised: %s", run.id, error)
                 continue
             store.finish(run, "done", summary=summary)

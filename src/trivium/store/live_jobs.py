@@ -9,6 +9,7 @@ from trivium.store import schema
 from trivium.store.connection import explain_errors
 from trivium.store.live_counts import Counts, add_counts
 from trivium.store.store import Store
+from trivium.suites.sanitize import sanitise
 
 MOST_TRIES = 5
 """Times that a job is tried before it counts as failed; a scorer that was killed used one up."""
@@ -146,6 +147,7 @@ class LiveJobs:
 
     def retry(self, job: Job, *, now: float, reason: str) -> None:
         """Try a job again later, or count it as failed if it has been tried ``MOST_TRIES`` times."""
+        reason = sanitise(reason)[0]  # it may quote what was recorded
         with explain_errors(self._engine), self._engine.begin() as connection:
             if job.tries < MOST_TRIES:
                 wait = FIRST_WAIT_SECONDS * 3 ** (job.tries - 1)

@@ -15,6 +15,7 @@ from trivium.store.live_jobs import Job, mark_done
 from trivium.store.records import Rows, RunRecord, StoredAttempt, StoredEvaluation, encode, insert_many
 from trivium.store.store import Store
 from trivium.suites.case import Case
+from trivium.suites.sanitize import sanitise
 
 PREVIEW = 200
 """Characters of query and output that a sample shows."""
@@ -271,7 +272,7 @@ def _sample_row(scored: Scored, run: RunRecord, position: int, now: float) -> di
         "weight": job.weight, "rule": job.rule, "score": scored.evaluation.composite.value,
         "passed": scored.evaluation.passed, "confidence": scored.confidence, "failed": scored.failed,
         "seconds": attempt.seconds, "query": _preview(scored.case.input), "output": _preview(attempt.output),
-        "session": scored.session, "facets": encode(scored.facets),
+        "session": sanitise(scored.session)[0], "facets": encode(scored.facets),
     }  # fmt: skip
 
 
@@ -287,7 +288,7 @@ def _score_rows(scored: Scored) -> Iterator[dict[str, Any]]:
 
 def _preview(value: Any) -> str:
     text = value if isinstance(value, str) else "" if value is None else encode(value)
-    return text[:PREVIEW].replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return str(sanitise(text[:PREVIEW])[0])
 
 
 def _values(

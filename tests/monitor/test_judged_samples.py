@@ -1,0 +1,148 @@
+"""Samples are judged within the day's budget; what is paid for once is not paid for again."""
+
+import threading
+
+import pytest
+
+from tests.judge_server import HANG
+from tests.monitor.test_scorer import NOW
+from tests.runs.judging.suites import MODEL, PRICES, billed, provider
+from trivium.monitor.interaction import Recorded, encode_recorded
+from trivium.monitor.monitored import Monitored, monitored
+from trivium.monitor.scorer import DAY, Scorer, with_day_budget
+from trivium.runs.run import Run
+from trivium.store.live_counts import counts_of
+from trivium.store.live_jobs import LiveJobs
+from trivium.store.live_records import Choice, RecordedTrace
+from trivium.store.live_samples import samples_of
+from trivium.store.live_traces import LiveTraces
+from trivium.store.store import Store
+
+BUDGET_USD = 0.004
+
+
+def judged(*, budget: float | None = None, **judge) -> Monitored:
+    settings = {
+        "name": "judged",
+        "judge": {"models": [MODEL], "prices": PRICES, "timeout": 5, "rubric": "agent"} | judge,
+    }
+    return monitored(settings, monitor={} if budget is None else {"budget_usd_per_day": budget})
+
+
+def record(store: Store, *numbers: int, time: float = NOW) -> None:
+    choice = Choice(monitor="judged", sampled=True, probability=1.0)
+    bodies = {
+        f"t{number}": Recorded(time=time, input=f"question {number}", output=f"It is {number}, surely.")
+        for number in numbers
+    }
+    recorded = [
+        RecordedTrace(trace_id=id_, body=encode_recorded(body), choices=[choice])
+        for id_, body in bodies.items()
+    ]
+    LiveTraces(store).record(recorded, time)
+
+
+def score(store: Store, monitor: Monitored, *, now: float = NOW) -> None:
+    with Scorer(store, monitor) as scorer:
+        scorer.score_all(now)
+
+
+def test_a_judged_sample_has_the_judges_score_and_confidence(any_url, monkeypatch):
+    with provider(monkeypatch) as server, Store(any_url) as store:
+        record(store, 1)
+        score(store, judged())
+        (sample,) = samples_of(store, "judged", figures=["agent.overall", "completeness"])
+        assert len(server.requests) == 1
+        assert 0 < sample.scores["agent.overall"] <= 1
+        assert sample.score == sample.scores["agent.overall"]
+        assert sample.passed == (sample.score >= 0.7)
+        assert 0 <= sample.confidence <= 1
+        summary = Run(store, store.live_runs("judged")[0]).summary()
+        assert summary.spent.cost_usd == pytest.approx(billed(server)[0])
+
+
+@pytest.mark.parametrize(
+    ("on_failure", "status"), [("tier1", "skipped"), ("skip", "skipped"), ("fail", "error")]
+)
+def test_the_budget_of_a_day_is_kept_and_the_rest_is_scored_without_a_judge(
+    tmp_path, monkeypatch, on_failure, status
+):
+    """Also by several scorers, one after the other and at once; the next day has a budget of its own."""
+    monitor = judged(budget=BUDGET_USD, on_failure=on_failure)
+    with provider(monkeypatch) as server, Store(str(tmp_path / "store.db")) as store:
+        record(store, *range(30))
+        score(store, monitor)
+        usd, _ = billed(server)
+        assert 0 < usd <= BUDGET_USD
+        asked = len(server.requests)
+        assert asked < 30
+        samples = samples_of(store, "judged")
+        assert len(samples) == 30
+        assert sum(sample.passed is not None for sample in samples) == asked
+        summary = Run(store, store.live_runs("judged")[0]).summary()
+        assert summary.metrics["completeness"].status == {"ok": asked, status: 30 - asked}
+        assert "the budget of $0.004 is used up" in " ".join(summary.warnings)
+
+        record(store, *range(30, 40))
+        score(store, monitor, now=NOW + 3600)
+        assert billed(server)[0] <= BUDGET_USD
+        assert len(samples_of(store, "judged")) == 40
+
+        today = len(server.requests)
+        record(store, *range(40, 43), time=NOW + DAY)
+        score(store, monitor, now=NOW + DAY)
+        assert len(server.requests) > today
+
+
+def test_scorers_at_once_share_the_budget_of_the_day(tmp_path, monkeypatch):
+    monitor = judged(budget=BUDGET_USD, on_failure="skip")
+    with provider(monkeypatch) as server, Store(str(tmp_path / "store.db")) as store:
+        record(store, *range(40))
+        with Store(store.url) as other, Scorer(store, monitor) as first, Scorer(other, monitor) as second:
+            first.score_once(NOW)
+            asked = len(server.requests)
+            assert 0 < asked < 32
+            second.score_once(NOW)
+        assert 0 < billed(server)[0] <= BUDGET_USD
+
+
+@pytest.mark.parametrize(
+    ("of_a_day", "of_a_run", "counts"), [(2.0, 0.5, 0.5), (0.2, 0.5, 0.2), (0.2, None, 0.2), (None, 0.5, 0.5)]
+)
+def test_the_lower_of_both_budgets_counts(of_a_day, of_a_run, counts):
+    own = {} if of_a_run is None else {"budget_usd": of_a_run}
+    assert with_day_budget(judged(budget=of_a_day, **own)).judge.budget_usd == counts
+
+
+def test_what_was_judged_before_is_not_paid_for_again(tmp_path, monkeypatch):
+    """A trace that got a late span, and the same question with the same answer on another day."""
+    with provider(monkeypatch) as server, Store(str(tmp_path / "store.db")) as store:
+        record(store, 1)
+        score(store, judged())
+        record(store, 1)
+        score(store, judged(), now=NOW + DAY)
+        assert len(server.requests) == 1
+        versions = [(sample.version, sample.passed is not None) for sample in samples_of(store, "judged")]
+        assert versions == [(2, True)]
+        assert counts_of(store)["judged", "scored", ""] == 2
+
+
+def test_a_scorer_that_is_stopped_waits_for_no_judge_and_leaves_the_sample_to_others(tmp_path, monkeypatch):
+    asked = threading.Event()
+
+    def hang(question):
+        asked.set()
+        return HANG
+
+    with Store(str(tmp_path / "store.db")) as store:
+        record(store, 1)
+        with provider(monkeypatch, plan=hang):
+            scorer = Scorer(store, judged(timeout=600), clock=lambda: NOW)
+            scorer.start()
+            assert asked.wait(60)
+            scorer.stop()
+        (job,) = LiveJobs(store).of_trace("t1")
+        assert (job.state, job.tries) == ("waiting", 0)
+        with provider(monkeypatch):
+            score(store, judged())
+        assert [sample.trace for sample in samples_of(store, "judged")] == ["t1"]
