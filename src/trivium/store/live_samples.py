@@ -156,6 +156,7 @@ def samples_of(
     monitor: str,
     *,
     after: int = 0,
+    before: int | None = None,
     since: float | None = None,
     until: float | None = None,
     latest: int | None = None,
@@ -168,6 +169,7 @@ def samples_of(
         store: The store.
         monitor: Name of the monitor.
         after: Number of a sample: only those scored after it.
+        before: Number of a sample: only those scored before it.
         since: Unix time: only interactions that began then or later.
         until: Unix time: only interactions that began before.
         latest: Only so many of the last ones.
@@ -181,6 +183,8 @@ def samples_of(
     query = select(table).where(table.c.monitor == monitor, ~replaced)
     if after:
         query = query.where(table.c.number > after)
+    if before is not None:
+        query = query.where(table.c.number < before)
     if since is not None:
         query = query.where(table.c.time >= since)
     if until is not None:

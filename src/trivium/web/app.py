@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +11,10 @@ from litestar.exceptions import HTTPException, ValidationException
 from litestar.types import Receive, Scope, Send
 
 from trivium.errors import InputError, StoreError
+from trivium.web.api import api_routes, openapi_config
 from trivium.web.errors import TRACES_PATH, WORDS, ErrorBody, Refused
 from trivium.web.health import health_routes
+from trivium.web.metrics import metrics_route
 from trivium.web.otlp import Receiver
 from trivium.web.security import Access, Guard, is_http
 from trivium.web.services import Services
@@ -33,6 +36,7 @@ def create_app(
         clock: Gives the Unix time.
     """
     receiver = Receiver(services.intake)
+    counted: list[Counter[str]] = [receiver.refusals]
 
     @asgi(TRACES_PATH, is_mount=False, copy_scope=True)
     async def traces(scope: Scope, receive: Receive, send: Send) -> None:
@@ -40,14 +44,16 @@ def create_app(
             await receiver.answer(scope, receive, send)
 
     app = Litestar(
-        [traces, *health_routes(services)],
+        [traces, *health_routes(services), *api_routes(services), metrics_route(services, counted)],
         exception_handlers={Exception: _error},
         logging_config=None,
-        openapi_config=None,
+        openapi_config=openapi_config(),
         request_max_body_size=MOST_JSON_BYTES,
         on_shutdown=[receiver.close],
     )
-    return Guard(app, access or Access(), services.store, clock=clock)
+    guard = Guard(app, access or Access(), services.store, clock=clock)
+    counted.append(guard.refusals)
+    return guard
 
 
 def _error(_: Request[Any, Any, Any], error: Exception) -> Response[ErrorBody]:

@@ -4,11 +4,13 @@ from typing import Any, Literal
 
 import msgspec
 from litestar import Response, get
+from litestar.openapi.datastructures import ResponseSpec
 from sqlalchemy import text
 
 from trivium.errors import StoreError
 from trivium.store.connection import explain_errors
 from trivium.store.live_jobs import LiveJobs
+from trivium.web.errors import ErrorBody
 from trivium.web.services import Services
 
 
@@ -69,13 +71,15 @@ def readiness(services: Services) -> Readiness:
 
 def health_routes(services: Services) -> list[Any]:
     """The routes."""
+    forbidden = ResponseSpec(ErrorBody, generate_examples=False, description="The header Host is refused.")
+    unavailable = ResponseSpec(Readiness, generate_examples=False, description="It cannot take traces now.")
 
-    @get("/healthz", sync_to_thread=False)
+    @get("/healthz", sync_to_thread=False, responses={403: forbidden})
     def healthz() -> Health:
         """Whether the server answers."""
         return Health()
 
-    @get("/readyz", sync_to_thread=True)
+    @get("/readyz", sync_to_thread=True, responses={403: forbidden, 503: unavailable})
     def readyz() -> Response[Readiness]:
         """Whether the server can take traces."""
         found = readiness(services)

@@ -1,4 +1,4 @@
-"""What works behind the requests: receiving, completing, scoring and deleting, each in threads of its own."""
+"""What works behind the requests: receiving, completing, scoring, watching and deleting, in threads."""
 
 import logging
 import time
@@ -13,6 +13,7 @@ from trivium.monitor.monitored import Monitored
 from trivium.monitor.otlp import IntakeLimits
 from trivium.monitor.sampling import Sampler
 from trivium.monitor.scorer import Scorer
+from trivium.monitor.watcher import Watcher
 from trivium.store.live_traces import LiveTraces
 from trivium.store.retention import Retention
 from trivium.store.store import Store
@@ -49,6 +50,7 @@ class Services:
         samplers = [Sampler(each.name, each.monitor, store, clock=clock) for each in monitors]
         self.completer = Completer(self.traces, decider(samplers), clock=clock)
         self.scorers = [Scorer(store, each, clock=clock) for each in monitors]
+        self.watcher = Watcher(store, monitors, clock=clock)
         retention = Retention(store, {each.name: each.monitor.retention for each in monitors})
         self._deleting = _Loop("trivium-retention", lambda: retention.prune(clock()), RETENTION_SECONDS)
 
@@ -64,6 +66,7 @@ class Services:
         self.completer.start()
         for scorer in self.scorers:
             scorer.start()
+        self.watcher.start()
         self._deleting.start()
 
     def stop(self) -> None:
@@ -72,6 +75,7 @@ class Services:
         self.completer.stop()
         for scorer in self.scorers:
             scorer.stop()
+        self.watcher.stop()
         self._deleting.stop()
 
 

@@ -1,0 +1,173 @@
+"""The JSON interface: what it answers, that its description is right, and that nothing breaks it."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from litestar.testing import TestClient
+from schemathesis.checks import CHECKS, load_all_checks
+
+from tests.otlp_requests import agent_trace, body
+from tests.web.conftest import LOOPBACK
+from trivium.store.audit import audit_log
+from trivium.store.live_alerts import add_mark
+from trivium.store.tokens import Tokens
+from trivium.web.app import create_app
+from trivium.web.security import Access
+from trivium.web.services import Services
+
+DESCRIPTION = Path(__file__).parents[2] / "docs" / "openapi.json"
+TRACE = bytes(range(16))
+
+
+@pytest.fixture
+def scored(client):
+    """A client of a server that has scored three interactions."""
+    for number in range(3):
+        client.services.intake.receive(body(agent_trace(TRACE[:15] + bytes([number]))), "protobuf")
+    now = time.time() + 1
+    client.services.completer.complete(now)
+    client.services.scorers[0].score_all(now)
+    return client
+
+
+def test_monitors_are_named(scored, store):
+    add_mark(store, "other", now=0)
+    assert scored.get("/api/v1/monitors").json() == {"monitors": ["support"], "scoring": ["support"]}
+
+
+def test_the_status_is_that_of_the_command_line(scored):
+    status = scored.get("/api/v1/monitors/support/status").json()
+    assert status["monitor"] == "support"
+    assert (status["sample_count"], status["pass_rate"]) == (3, 1.0)
+
+
+def test_samples_come_in_pages_newest_first(scored):
+    first = scored.get("/api/v1/monitors/support/samples", params={"limit": 2}).json()
+    second = scored.get(
+        "/api/v1/monitors/support/samples", params={"limit": 2, "before": first["next"]}
+    ).json()
+    numbers = [sample["number"] for page in (first, second) for sample in page["samples"]]
+    assert numbers == sorted(numbers, reverse=True)
+    assert len(numbers) == 3
+    assert second["next"] is None
+
+
+def test_a_deployment_is_marked_and_audited(scored, store):
+    made = scored.post("/api/v1/monitors/support/marks", json={"version": "1.2", "note": ""})
+    assert made.status_code == 201
+    assert (made.json()["kind"], made.json()["version"], made.json()["note"]) == ("deployment", "1.2", None)
+    assert scored.get("/api/v1/monitors/support/marks").json()["marks"] == [made.json()]
+    (entry,) = audit_log(store)
+    assert (entry.action, entry.actor) == ("deployment marked", "testclient")
+
+
+def test_the_audit_log_names_the_token(connect, store):
+    token, secret = Tokens(store).create("ci", ["admin"], now=time.time(), actor="tests")
+    client = connect(Access(tokens=True))
+    client.headers["authorization"] = f"Bearer {secret}"
+    client.post("/api/v1/monitors/support/marks", json={"version": "1.2"})
+    page = client.get("/api/v1/audit", params={"limit": 1}).json()
+    assert page["entries"][0]["actor"] == f"token {token.id} ci"
+    rest = client.get("/api/v1/audit", params={"limit": 1, "before": page["next"]}).json()
+    assert rest["entries"][0]["action"] == "token created"
+
+
+@pytest.mark.parametrize(
+    ("scope", "read", "mark", "audit"),
+    [("read", 200, 403, 403), ("label", 403, 201, 403), ("admin", 200, 201, 200)],
+)
+def test_each_scope_opens_what_it_says(connect, store, scope, read, mark, audit):
+    _, secret = Tokens(store).create("t", [scope], now=time.time(), actor="tests")
+    client = connect(Access(tokens=True))
+    client.headers["authorization"] = f"Bearer {secret}"
+    assert client.get("/api/v1/monitors").status_code == read
+    assert client.post("/api/v1/monitors/support/marks", json={}).status_code == mark
+    assert client.get("/api/v1/audit").status_code == audit
+
+
+def test_counts_of_the_intake_are_by_reason(scored):
+    counts = scored.get("/api/v1/intake").json()["counts"]
+    assert {"monitor": "", "event": "received", "reason": "", "number": 9} in counts
+    assert scored.get("/api/v1/intake", params={"since": time.time() + 7200}).json()["counts"] == []
+
+
+def test_it_says_why_a_trace_has_a_score_or_none(scored):
+    (reason,) = scored.get(f"/api/v1/traces/{TRACE.hex()[:-2]}00").json()["reasons"]
+    assert (reason["state"], reason["monitor"]) == ("scored", "support")
+    (reason,) = scored.get("/api/v1/traces/unknown").json()["reasons"]
+    assert reason["state"] == "unknown"
+
+
+def test_alerts_are_listed(scored):
+    assert scored.get("/api/v1/monitors/support/alerts", params={"firing": True}).json() == {"alerts": []}
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("monitors/suport/status", 404, 'Did you mean "support"'),
+        ("monitors/support/samples?limit=0", 400, "limit"),
+        ("monitors/support/samples?before=x", 400, "before"),
+    ],
+)
+def test_mistakes_are_said(scored, path, status, said):
+    response = scored.get(f"/api/v1/{path}")
+    assert response.status_code == status
+    assert said in response.json()["message"]
+
+
+def test_a_body_that_is_wrong_or_too_large_is_refused(client):
+    path = "/api/v1/monitors/support/marks"
+    assert client.post(path, json={"versoin": "1"}).status_code == 400
+    assert client.post(path, content=b"{").status_code == 400
+    assert client.post(path, json={"note": "x" * 70_000}).status_code == 413
+
+
+def test_the_description_is_the_one_in_the_docs(client):
+    """After a change: python -m tests.web.test_api writes it."""
+    assert client.get("/api/v1/openapi.json").json() == json.loads(DESCRIPTION.read_text())
+
+
+CHECKED = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_schema_conformance",
+)
+
+
+def test_nothing_breaks_it_and_every_answer_is_described(scored):
+    load_all_checks()
+    checks = [CHECKS.get_one(name) for name in CHECKED]
+    app = create_app(scored.services, Access(names=frozenset({"testserver"})))
+    schema = schemathesis.openapi.from_asgi("/api/v1/openapi.json", app)
+    operations = [result.ok() for result in schema.get_all_operations()]
+    assert len(operations) >= 11
+    for operation in operations:
+
+        @settings(
+            max_examples=10, derandomize=True, deadline=None, database=None,
+            suppress_health_check=list(HealthCheck),
+        )  # fmt: skip
+        @given(case=operation.as_strategy())
+        def examples(case) -> None:
+            case.call_and_validate(checks=checks)
+
+        examples()
+
+
+if __name__ == "__main__":
+    from tempfile import TemporaryDirectory
+
+    from trivium.store.store import Store
+
+    with TemporaryDirectory() as folder, Store(f"sqlite:///{folder}/store.db") as empty:
+        services = Services(empty)
+        with TestClient(create_app(services), base_url=LOOPBACK) as client:
+            document = client.get("/api/v1/openapi.json").json()
+        services.stop()
+    DESCRIPTION.write_text(json.dumps(document, indent=1) + "\n")
