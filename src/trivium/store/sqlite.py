@@ -26,6 +26,7 @@ def writable_engine(address: URL, file: Path) -> Engine:
     """Open an existing file for reading and writing; connections never create a file."""
     status = file.stat()
     engine = _engine(address, file, "mode=rw")
+    event.listen(engine, "connect", _set_up_new_file)
     _FILES[engine] = file, status.st_dev, status.st_ino
     return engine
 
@@ -126,13 +127,18 @@ def _pragmas(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
     # In WAL mode a killed process loses nothing; a power cut may lose the last transactions.
     cursor.execute("PRAGMA synchronous=NORMAL")
-    # Only a new file takes these: of any other, auto_vacuum would ask for the write lock, and wait for it.
-    # An attempt is often longer than the usual page of 4 KiB. Pages that retention frees are given back to
-    # the disk (PRAGMA incremental_vacuum).
-    if cursor.execute("PRAGMA page_count").fetchone() == (0,):
-        cursor.execute("PRAGMA page_size=16384")
-        cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
     cursor.close()
+
+
+def _set_up_new_file(connection: Any, _record: Any) -> None:
+    """Set what only a new file takes: of any other, auto_vacuum would wait for the write lock.
+
+    An attempt is often longer than the usual page of 4 KiB. Pages that retention frees are given back to the
+    disk (``PRAGMA incremental_vacuum``).
+    """
+    if connection.execute("PRAGMA page_count").fetchone() == (0,):
+        connection.execute("PRAGMA page_size=16384")
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
 
 
 def _forbid_writing(connection: Any, _record: Any) -> None:
