@@ -30,7 +30,7 @@ COMMANDS = {
         "Receive traces of production and score samples of them.",
     ),
     "token": ("trivium.cli.monitoring.token:token", "Make, list, rotate and revoke the server's tokens."),
-    "monitor": ("trivium.cli.monitoring.monitor:monitor", "Watch production: status, alerts, why."),
+    "monitor": ("trivium.cli.monitoring.monitor:monitor", "Watch production: status, alerts, replay."),
     "backup": ("trivium.cli.monitoring.backup:backup", "Copy a store to a file, while it is in use."),
     "restore": ("trivium.cli.monitoring.backup:restore", "Copy a backup into an empty store."),
     "schema": ("trivium.cli.doctor:schema", "Print the JSON Schema of a file format, for editors."),

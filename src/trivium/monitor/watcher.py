@@ -121,7 +121,7 @@ class Watcher:
                 oldest_seconds=age,
             )  # fmt: skip
             alerting = Alerting(name, settings, from_state(watched.alerts))
-            window = window_of(samples, settings, begin=begin, end=now)
+            window = window_of(samples, settings, begin=begin, end=now, intervals=False)
             events = alerting.look(window, samples, levels, health, now)
             channels = range(len(settings.alerts.channels) or 1)
             sent = [message for event in events for message in _store_event(connection, event, channels, now)]

@@ -137,28 +137,43 @@ def by_facet(samples: Iterable[Sample], facets: Sequence[str]) -> dict[tuple[str
     return found
 
 
-def window_of(samples: Sequence[Sample], settings: MonitorSettings, *, begin: float, end: float) -> Window:
+def window_of(
+    samples: Sequence[Sample],
+    settings: MonitorSettings,
+    *,
+    begin: float,
+    end: float,
+    intervals: bool = True,
+) -> Window:
     """Estimate the figures of a window.
+
+    Means by facet have intervals if they are pass rates or have thresholds: an interval of values between 0
+    and 1 takes some 100 ms over ten thousand samples.
 
     Args:
         samples: Its samples, oldest first.
         settings: Settings of the monitor.
         begin: Unix time at which it begins.
         end: Unix time at which it ends.
+        intervals: Whether there are intervals at all.
     """
     figures = figures_of(settings)
+    bounded = {PASS_RATE, *settings.figures} if intervals else set()
     grouped = by_facet(samples, settings.by)
     counts: Counter[str] = Counter()
     rows = []
     for (facet, value), members in sorted(grouped.items(), key=lambda item: (-len(item[1]), item[0])):
         counts[facet] += 1
         if counts[facet] <= MOST_VALUES:
-            rows += [estimate(members, figure, settings, facet=facet, value=value) for figure in figures]
+            rows += [
+                estimate(members, figure, settings, facet=facet, value=value, interval=figure in bounded)
+                for figure in figures
+            ]
     return Window(
         begin=begin,
         end=end,
         samples=len(samples),
-        figures=tuple(estimate(samples, figure, settings) for figure in figures),
+        figures=tuple(estimate(samples, figure, settings, interval=intervals) for figure in figures),
         by=tuple(rows),
         left_out={facet: count - MOST_VALUES for facet, count in counts.items() if count > MOST_VALUES},
         shortened=len(samples) >= MOST_SAMPLES,
@@ -166,11 +181,21 @@ def window_of(samples: Sequence[Sample], settings: MonitorSettings, *, begin: fl
 
 
 def estimate(
-    samples: Sequence[Sample], figure: str, settings: MonitorSettings, *, facet: str = "", value: str = ""
+    samples: Sequence[Sample],
+    figure: str,
+    settings: MonitorSettings,
+    *,
+    facet: str = "",
+    value: str = "",
+    interval: bool = True,
 ) -> Estimate:
-    """Estimate a figure from samples, with its status."""
-    found = mean_of(samples, figure)
+    """Estimate a figure from samples, with its status, and with its interval if that is wanted."""
     thresholds = settings.figures.get(figure)
+    if not interval:
+        mean, number = _mean(samples, figure)
+        status = status_of_mean(mean, thresholds)
+        return Estimate(figure=figure, facet=facet, value=value, samples=number, mean=mean, status=status)
+    found = mean_of(samples, figure)
     if found is None:
         status = status_of_mean(None, thresholds)
         return Estimate(figure=figure, facet=facet, value=value, status=status)
@@ -201,6 +226,19 @@ def mean_of(samples: Iterable[Sample], figure: str) -> WeightedMean | None:
         smallest = min(smallest, sample.probability * sample.weight)
         clusters.append(codes.setdefault(session_of(sample), len(codes)))
     return weighted_mean(values, probabilities, groups=clusters, smallest=smallest)
+
+
+def _mean(samples: Iterable[Sample], figure: str) -> tuple[float | None, int]:
+    """The weighted mean of a figure, and the number of its values."""
+    total = weight = 0.0
+    number = 0
+    for sample in samples:
+        value = value_of(sample, figure)
+        if value is not None:
+            number += 1
+            total += value / sample.probability
+            weight += 1 / sample.probability
+    return (total / weight if number else None), number
 
 
 def session_of(sample: Sample) -> str:

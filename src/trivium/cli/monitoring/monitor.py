@@ -1,6 +1,7 @@
 """``trivium monitor``: what production looks like, what has alerted, and why."""
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -21,6 +22,7 @@ COMMANDS = {
         "Record a deployment, to compare what follows with what was.",
     ),
     "why": ("trivium.cli.monitoring.monitor:why", "Say why a trace has a score, or none."),
+    "replay": ("trivium.cli.monitoring.monitor:replay", "Try the alerts on recorded traffic."),
 }
 
 GATE_FAILED = 1
@@ -229,3 +231,72 @@ def why(trace: str, *, store: str, as_json: bool) -> None:
             click.echo(f"{about}{one_line(each.sentence, at_most=1000)}{run}")
     if not any(each.state == "scored" for each in found):
         raise click.exceptions.Exit(GATE_FAILED)
+
+
+@click.command(
+    epilog=options.examples(
+        "trivium monitor replay traces.jsonl",
+        "trivium monitor replay traces/*.json --suite support.yaml --sample-rate 0.2",
+    )
+)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@options.option("--suite", metavar="SUITE", help="The monitor's suite: its metrics and its key monitor.")
+@options.option("--format", "format_", metavar="NAME", help="Format of the files, if it cannot be detected.")
+@options.option(
+    "--sample-rate",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Sampling probability instead of the suite's; 1 without a suite.",
+)
+@options.option(
+    "--hours",
+    type=click.FloatRange(min=0, min_open=True),
+    default=24.0,
+    show_default=True,
+    help="Length of the traffic, if the traces state no times.",
+)
+@options.option(
+    "--looks",
+    type=click.IntRange(1, 100_000),
+    default=200,
+    show_default=True,
+    help="How often to look, at equal distances in the traffic's time.",
+)
+@options.option("--send", is_flag=True, help="Send the messages to the suite's channels.")
+@options.as_json
+def replay(
+    files: tuple[Path, ...],
+    *,
+    suite: str | None,
+    format_: str | None,
+    sample_rate: float | None,
+    hours: float,
+    looks: int,
+    send: bool,
+    as_json: bool,
+) -> None:
+    """Replay the traces in FILE as production traffic: what would have alerted, and when.
+
+    The whole chain runs in the traffic's own time, in a store of its own: sampling, scoring, windows, alerts.
+    Judges of the suite are asked. Nothing is sent unless --send is given.
+    """
+    from trivium.cli.monitoring.screens import ReplayScreen
+    from trivium.cli.output import print_json, show
+    from trivium.errors import InputError
+    from trivium.monitor.alerting.channels import missing_variables
+    from trivium.monitor.monitored import monitored
+    from trivium.monitor.replay import replay as replay_traces
+    from trivium.traces.readers import read_paths
+
+    rate = sample_rate if sample_rate is not None or suite is not None else 1.0
+    changes = None if rate is None else {"sample_rate": rate}
+    watched = monitored({"name": "replay"} if suite is None else suite, monitor=changes)
+    if send:
+        missing_variables(watched.monitor.alerts.channels, suite or "replay")
+    _, traces = read_paths(files, format_)
+    if not traces:
+        raise InputError(str(files[0]), "holds no traces")
+    found = replay_traces(watched, traces, hours=hours, looks=looks, send=send)
+    if as_json:
+        print_json(found)
+    else:
+        show(ReplayScreen(found))

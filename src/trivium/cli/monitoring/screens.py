@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trivium.monitor.alerting.messages import Message, duration, facts, moment, percent, words
+from trivium.monitor.replay import Replayed
 from trivium.monitor.status import MonitorStatus
 from trivium.monitor.windows import PASS_RATE, Estimate, Point
 from trivium.reports.escape import one_line
@@ -172,6 +173,52 @@ class MessageScreen:
         for example in message.examples:
             said = f"{one_line(example.query, at_most=60)} → {one_line(example.output, at_most=60)}"
             yield Text(f"  {one_line(example.trace, at_most=40)}  {said}")
+
+
+class ReplayScreen:
+    """What came of a replay: the messages, what other thresholds would have done, the status at the end.
+
+    Args:
+        replayed: What came of it.
+    """
+
+    def __init__(self, replayed: Replayed) -> None:
+        self.replayed = replayed
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        found = self.replayed
+        number = len(found.messages)
+        what = "no message" if not number else counted(number, "message")
+        yield Text(f"{what} would have been sent" if not found.sent else f"{what}, sent", style="bold")
+        for message in found.messages:
+            yield Text()
+            after = duration(message.time - found.begin)
+            yield Text(f"after {after}: {message.kind}", style=STYLES.get(message.status, ""))
+            yield MessageScreen(message, state="resolved" if message.kind == "resolved" else "firing")
+        yield Text()
+        table = _table("pass rate below", "surely, after", "in the window, after", "times")
+        for each in found.trials:
+            table.add_row(
+                percent(each.threshold),
+                _after(each.first_sure),
+                _after(each.first_below),
+                f"{each.crossings}",
+            )
+        yield table
+        yield Text()
+        yield answer(found.status)
+        yield from facet_tables(found.status.window.by, MOST_ROWS, options.max_width)
+        yield Text()
+        times = "which state no times: spread evenly" if found.spread else "in their own time"
+        yield Text(
+            f"{found.traces:,} traces over {duration(found.end - found.begin)}, {times}; "
+            f"{found.samples:,} sampled and scored",
+            style="dim",
+        )
+
+
+def _after(seconds: float | None) -> str:
+    return "never" if seconds is None else duration(seconds)
 
 
 def sparkline(points: Sequence[Point]) -> str:

@@ -172,10 +172,10 @@ class Alerting:
         limits = () if thresholds is None else ((3, thresholds.critical), (2, thresholds.warning))
         for severity, threshold in limits:
             sure = levels.sure_below(key, threshold)
-            fires = each.mean < threshold and (sure or self._unsure_is_enough(each, threshold))
+            fires = each.mean < threshold and (sure or self._unsure_is_enough(each, samples, threshold))
             stays = held >= severity and each.mean < threshold + margin
             if fires or stays:
-                return self._made(each, severity, threshold, sure)
+                return self._made(each, samples, severity, threshold, sure)
         level = levels.level(key)
         if level is None or not level.alarm or level.detector is None:
             return None
@@ -189,18 +189,27 @@ class Alerting:
             mean=mean.mean, low=mean.low, high=mean.high, samples=mean.n, before=level.detector.reference,
         )  # fmt: skip
 
-    def _unsure_is_enough(self, each: Estimate, threshold: float) -> bool:
+    def _unsure_is_enough(self, each: Estimate, samples: Sequence[Sample], threshold: float) -> bool:
         """Whether a status that is not sure fires; a facet's interval must also lie below the threshold."""
         if self.settings.alerts.only_sure:
             return False
-        many = each.samples >= FEWEST_UNSURE and each.high is not None and each.high < threshold
-        return many or not each.facet
+        if not each.facet:
+            return True
+        if each.samples < FEWEST_UNSURE:
+            return False
+        found = mean_of(_having(samples, each), each.figure)
+        return found is not None and found.high < threshold
 
     @staticmethod
-    def _made(each: Estimate, severity: int, threshold: float, sure: bool) -> Bad:
+    def _made(
+        each: Estimate, samples: Sequence[Sample], severity: int, threshold: float, sure: bool
+    ) -> Bad | None:
+        found = mean_of(_having(samples, each), each.figure)
+        if found is None:
+            return None
         return Bad(
             figure=each.figure, facet=each.facet, value=each.value, severity=severity, threshold=threshold,
-            sure=sure, mean=each.mean, low=each.low, high=each.high, samples=each.samples,
+            sure=sure, mean=found.mean, low=found.low, high=found.high, samples=found.n,
         )  # fmt: skip
 
     def _recovered(self, bad: Sequence[Bad]) -> set[str]:
