@@ -83,8 +83,10 @@ def test_runs_of_production_cannot_be_compared_and_the_answer_says_what_can(outc
 
 def test_exported_figures_of_production_come_with_the_note(outcome):
     run = json.loads(outcome("list", "--json")[1])[0]["run"]
-    code, _, err = outcome("export", run, "--what", "attempts")
+    code, out, err = outcome("export", run, "--what", "attempts")
     assert code == 0
+    for line in out.splitlines():
+        assert json.loads(line)["metadata"]["sampling"] == {"probability": 0.5, "rule": "errors"}
     assert NOTE in err
     assert "trivium monitor status" in err
     evaluate()

@@ -9,6 +9,7 @@ from tests.monitor.test_scorer import NOW
 from tests.runs.judging.suites import MODEL, PRICES, billed, provider
 from trivium.monitor.interaction import Recorded, encode_recorded
 from trivium.monitor.monitored import Monitored, monitored
+from trivium.monitor.reasons import reasons
 from trivium.monitor.scorer import DAY, Scorer, with_day_budget
 from trivium.runs.run import Run
 from trivium.store.live_counts import counts_of
@@ -82,6 +83,9 @@ def test_the_budget_of_a_day_is_kept_and_the_rest_is_scored_without_a_judge(
         summary = Run(store, store.live_runs("judged")[0]).summary()
         assert summary.metrics["completeness"].status == {"ok": asked, status: 30 - asked}
         assert "the budget of $0.004 is used up" in " ".join(summary.warnings)
+        for sample in samples:
+            (why,) = reasons(store, sample.trace, now=NOW)
+            assert ("the budget of $0.004 is used up" in why.sentence) == (sample.passed is None)
 
         record(store, *range(30, 40))
         score(store, monitor, now=NOW + 3600)

@@ -9,6 +9,7 @@ from trivium.store.connection import explain_errors
 from trivium.store.live_alerts import last_interaction, monitors_of
 from trivium.store.live_jobs import Job, LiveJobs
 from trivium.store.store import Store
+from trivium.suites.settings import Settings
 
 
 class TraceReason(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +88,7 @@ def _of_job(store: Store, job: Job, now: float) -> TraceReason:
 def _scored(store: Store, job: Job, how: str) -> TraceReason:
     samples, runs = schema.live_samples, schema.runs
     query = (
-        select(samples.c.score, samples.c.passed, samples.c.scored, runs.c.id)
+        select(samples.c.score, samples.c.passed, samples.c.scored, samples.c.position, runs.c.id)
         .join(runs, runs.c.number == samples.c.run, isouter=True)
         .where(samples.c.trace == job.trace, samples.c.monitor == job.monitor)
         .where(samples.c.version == job.version)
@@ -97,7 +98,7 @@ def _scored(store: Store, job: Job, how: str) -> TraceReason:
     if row is None:
         sentence = f"{how} and scored, but the scores are so old that they were deleted"
         return TraceReason(trace=job.trace, monitor=job.monitor, state="scored", sentence=sentence)
-    verdict = {True: ", passed", False: ", failed", None: ""}[row.passed]
+    verdict = {True: ", passed", False: ", failed", None: _undecided(store, row.id, row.position)}[row.passed]
     score = "without a composite" if row.score is None else f"composite {row.score:.3f}"
     late = f", version {job.version} (a span came late)" if job.version > 1 else ""
     return TraceReason(
@@ -109,3 +110,19 @@ def _scored(store: Store, job: Job, how: str) -> TraceReason:
         passed=row.passed,
         run=row.id,
     )
+
+
+def _undecided(store: Store, run: str | None, position: int) -> str:
+    """Why a sample neither passed nor failed: why the metrics that decide it have no score."""
+    if run is None:
+        return ""
+    record = store.run(run)
+    settings = msgspec.convert(record.settings, Settings, strict=False)
+    rule = settings.passed
+    deciding = settings.composite.weights if rule is None or rule.metric == "composite" else (rule.metric,)
+    for _, _, evaluation in store.views(record, positions=[position]):
+        for name in deciding:
+            score = evaluation.scores.get(name)
+            if score is not None and score.value is None and score.reason:
+                return f", neither passed nor failed: {name} has no score: {score.reason}"
+    return ", neither passed nor failed"

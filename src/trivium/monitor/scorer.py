@@ -337,7 +337,7 @@ def live_run(
 
 SAMPLE_NOTE = (
     "these are samples of production, some taken more often than others; for figures of all traffic: "
-    "trivium monitor status"
+    "trivium monitor status (the probability of each: trivium export --what attempts)"
 )
 
 

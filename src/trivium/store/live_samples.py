@@ -125,7 +125,9 @@ def save_scored(store: Store, run: RunRecord, scored: Sequence[Scored], now: flo
             # A late span gives a trace another case.
             id_ = each.case.id if each.job.version == 1 else f"{each.case.id}#{each.job.version}"
             case = msgspec.structs.replace(each.case, id=id_)
-            attempt = msgspec.structs.replace(each.attempt, case=id_)
+            sampling = {"probability": each.job.probability, "rule": each.job.rule}
+            metadata = {**each.attempt.metadata, "sampling": sampling}
+            attempt = msgspec.structs.replace(each.attempt, case=id_, metadata=metadata)
             evaluated = msgspec.structs.replace(each.evaluation, case=id_)
             cases.append({"suite": run.suite, "position": place, "id": id_, "body": encode(case)})
             rows.add_attempt(StoredAttempt(position=place, attempt=attempt))

@@ -54,6 +54,17 @@ def test_a_status_shows_where_it_is_bad_and_its_alert(url, capsys):
     assert rows[0].startswith("refund")
 
 
+def test_a_status_says_how_many_samples_have_no_verdict(url, capsys):
+    now = time.time()
+    with Store(url) as store:
+        store_traffic(store, now - 5)
+        store_samples(store, [sample(n, None if n < 7 else True, time=now - 60) for n in range(20)])
+        with store.engine.begin() as connection:
+            add_counts(connection, {("support", "scored", ""): 20}, now)
+    shown = " ".join(screen(capsys, "status", "--store", url).split())
+    assert "7 of 20 samples neither passed nor failed, so the pass rate lacks them" in shown
+
+
 def test_a_status_as_json_holds_every_figure(url, capsys):
     fill(url, good=False)
     (found,) = json.loads(screen(capsys, "status", "support", "--json", "--store", url, code=1))

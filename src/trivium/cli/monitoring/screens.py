@@ -128,6 +128,11 @@ def reservations(status: MonitorStatus) -> Iterator[str]:
         yield f"{counts['dropped']:,} samples were dropped before they were scored: the figures lack them"
     if counts.get("failed"):
         yield f"{counts['failed']:,} samples could not be scored"
+    if undecided := window.samples - window.figure(PASS_RATE).samples:
+        yield (
+            f"{undecided:,} of {counted(window.samples, 'sample')} neither passed nor failed, so the pass "
+            "rate lacks them: trivium monitor why TRACE"
+        )
     if window.shortened:
         yield f"the window shows its last {window.samples:,} samples"
     if status.waiting:
