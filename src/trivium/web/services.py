@@ -1,4 +1,4 @@
-"""What works behind the requests: receiving, completing, scoring, watching and deleting, in threads."""
+"""What works behind the requests: receiving, completing, scoring, watching, alerting and deleting."""
 
 import logging
 import time
@@ -7,6 +7,7 @@ from threading import Event, Thread
 from typing import Self
 
 from trivium.errors import StoreError
+from trivium.monitor.alerting.delivery import Deliverer
 from trivium.monitor.completion import Completer, bounds_of, decider
 from trivium.monitor.intake import Intake
 from trivium.monitor.monitored import Monitored
@@ -51,6 +52,7 @@ class Services:
         self.completer = Completer(self.traces, decider(samplers), clock=clock)
         self.scorers = [Scorer(store, each, clock=clock) for each in monitors]
         self.watcher = Watcher(store, monitors, clock=clock)
+        self.deliveries = Deliverer(store, monitors, clock=clock)
         retention = Retention(store, {each.name: each.monitor.retention for each in monitors})
         self._deleting = _Loop("trivium-retention", lambda: retention.prune(clock()), RETENTION_SECONDS)
 
@@ -67,6 +69,7 @@ class Services:
         for scorer in self.scorers:
             scorer.start()
         self.watcher.start()
+        self.deliveries.start()
         self._deleting.start()
 
     def stop(self) -> None:
@@ -76,6 +79,7 @@ class Services:
         for scorer in self.scorers:
             scorer.stop()
         self.watcher.stop()
+        self.deliveries.stop()
         self._deleting.stop()
 
 
