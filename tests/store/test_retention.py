@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import func, insert, select
+from sqlalchemy.exc import OperationalError
 
 from tests.store.samples import attempt, evaluation, new_run
-from trivium.store import schema
+from trivium.store import schema, sqlite
 from trivium.store.retention import DAY, Retention
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import RetentionSettings
@@ -240,3 +241,28 @@ def test_the_queries_use_indexes(url, statement):
         text = query.compile(store.engine, compile_kwargs={"literal_binds": True})
         plan = [row[-1] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}")]
     assert not [line for line in plan if line.startswith("SCAN")], plan
+
+
+def test_a_span_that_comes_late_is_not_deleted_with_its_trace(any_url, monkeypatch):
+    with Store(any_url) as store:
+        on_sqlite = store.engine.dialect.name == "sqlite"
+        fill(store, traces=[trace("old", age=2)], spans=[span("old")])
+        if on_sqlite:  # it waits for the deletion, and makes the trace anew
+            monkeypatch.setattr(sqlite, "BUSY_MS", 50)
+            real, locked = Retention._delete_traces, []
+
+            def delete_traces(connection, rows):
+                with Store(any_url) as other, pytest.raises(OperationalError, match="locked") as error:
+                    fill(other, counts=[{"monitor": "", "hour": 1, "event": "e", "reason": "", "number": 1}])
+                locked.append(error)
+                return real(connection, rows)
+
+            monkeypatch.setattr(Retention, "_delete_traces", staticmethod(delete_traces))
+            pruned(store)
+            assert locked
+            assert names(store) == set()
+        else:  # its trace is left alone
+            with store.engine.begin() as adding:
+                adding.execute(select(schema.live_traces).with_for_update()).all()
+                pruned(store)
+            assert names(store) == {"old"}

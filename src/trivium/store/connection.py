@@ -242,6 +242,16 @@ def _version(connection: Connection, engine: Engine) -> str | None:
     raise StoreError(f'{name}: is damaged: no schema is called "{version}"')
 
 
+def begin_writing(connection: Connection) -> None:
+    """Begin a transaction that reads and then writes.
+
+    SQLite lets a transaction that has begun by reading write only if no other has written meanwhile. What is
+    read must be locked on PostgreSQL (``with_for_update``).
+    """
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
 def check_file_exists(engine: Engine) -> None:
     """Raise StoreLost if the file of an SQLite store is gone; writes to it would still succeed."""
     if not sqlite.file_exists(engine):

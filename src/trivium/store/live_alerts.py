@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import Connection, Table, func, select, update
 
 from trivium.store import schema
-from trivium.store.connection import explain_errors, insert_into
+from trivium.store.connection import begin_writing, explain_errors, insert_into
 from trivium.store.store import Store
 
 
@@ -311,13 +311,6 @@ def monitors_of(store: Store) -> list[str]:
     )
     with explain_errors(store.engine), store.engine.connect() as connection:
         return sorted({str(row[0]) for query in queries for row in connection.execute(query)})
-
-
-def begin_writing(connection: Connection) -> None:
-    """Begin a transaction that reads and then writes."""
-    if connection.dialect.name == "sqlite":
-        # A transaction that begins by reading cannot write once another has written.
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _inserted(connection: Connection, table: Table, values: Mapping[str, Any]) -> int:

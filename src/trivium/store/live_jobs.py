@@ -6,7 +6,7 @@ import msgspec
 from sqlalchemy import Connection, Select, Update, func, select, update
 
 from trivium.store import schema
-from trivium.store.connection import explain_errors
+from trivium.store.connection import begin_writing, explain_errors
 from trivium.store.live_counts import Counts, add_counts
 from trivium.store.store import Store
 from trivium.suites.sanitize import sanitise
@@ -110,7 +110,7 @@ class LiveJobs:
         if trace is not None:
             query = query.where(table.c.trace == trace)
         with explain_errors(self._engine), self._engine.connect() as connection:
-            _begin(connection)
+            begin_writing(connection)
             due = [_job(row) for row in connection.execute(query).mappings()]
             worn = [job for job in due if job.tries >= MOST_TRIES]
             taken = [job for job in due if job.tries < MOST_TRIES]
@@ -182,7 +182,7 @@ class LiveJobs:
             excess = (connection.execute(select(func.count()).where(*waiting)).scalar() or 0) - backlog
             connection.rollback()
             while excess > 0:
-                _begin(connection)
+                begin_writing(connection)
                 limit = min(excess, _DROPPED_AT_ONCE)
                 oldest = (
                     _jobs().where(*waiting).order_by(table.c.number).limit(limit)
@@ -231,9 +231,3 @@ def _job(row: object) -> Job:
 
 def _these(jobs: Iterable[Job]) -> Update:
     return update(schema.live_jobs).where(schema.live_jobs.c.number.in_([job.number for job in jobs]))
-
-
-def _begin(connection: Connection) -> None:
-    if connection.dialect.name == "sqlite":
-        # A transaction that begins by reading cannot write once another has written.
-        connection.exec_driver_sql("BEGIN IMMEDIATE")

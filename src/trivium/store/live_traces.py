@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, func, select
 
 from trivium.store import schema
-from trivium.store.connection import check_file_exists, explain_errors
+from trivium.store.connection import begin_writing, check_file_exists, explain_errors
 from trivium.store.live_counts import Counts, add_counts
 from trivium.store.live_records import (
     Accepted,
@@ -155,7 +155,7 @@ class LiveTraces:
             if not due:
                 return 0
             decided = [(row, decide(self._complete_trace(connection, row))) for row in due]
-            _begin_writing(connection)
+            begin_writing(connection)
             unchanged = self._unchanged(connection, due)
             jobs, counts = [], Counts()
             for row, choices in decided:
@@ -242,7 +242,7 @@ class LiveTraces:
             if sqlite:
                 connection.exec_driver_sql("PRAGMA synchronous=FULL")
             try:
-                _begin_writing(connection)
+                begin_writing(connection)
                 if not sqlite:
                     connection.exec_driver_sql("SET LOCAL synchronous_commit TO on")
                 yield connection
@@ -252,12 +252,6 @@ class LiveTraces:
                     connection.rollback()  # of what failed: the setting cannot change in a transaction
                     connection.exec_driver_sql("PRAGMA synchronous=NORMAL")
         check_file_exists(self._engine)
-
-
-def _begin_writing(connection: Connection) -> None:
-    if connection.dialect.name == "sqlite":
-        # A transaction that begins by reading cannot write once another has written.
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _counted(accepted: Sequence[Accepted]) -> Counts:

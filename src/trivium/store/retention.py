@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import Connection, Select, delete, exists, func, select
 
 from trivium.store import schema
-from trivium.store.connection import explain_errors
+from trivium.store.connection import begin_writing, explain_errors
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import RetentionSettings
 
@@ -96,6 +96,7 @@ class Retention:
         number = size = 0
         while True:
             with explain_errors(self._store.engine), self._store.engine.begin() as connection:
+                begin_writing(connection)  # a span that comes late waits until its trace is deleted
                 deleted, freed = step(connection)
             if not deleted:
                 return number, size
@@ -199,6 +200,7 @@ class Retention:
         query = select(traces.c.number, traces.c.trace, traces.c.size).where(
             traces.c.state == "complete", ~waits
         )
+        query = query.with_for_update(of=traces, skip_locked=True)  # those that a late span opens again stay
         return query if sampled else query.where(~exists().where(samples.c.trace == traces.c.trace))
 
     @staticmethod
