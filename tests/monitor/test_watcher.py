@@ -311,3 +311,17 @@ def test_the_window_is_what_the_settings_say(store):
     by_time = status_of(store, "support", MonitorSettings(window=10 * MINUTE), now=at(99))
     by_number = status_of(store, "support", MonitorSettings(window_samples=30), now=at(99))
     assert (by_time.sample_count, by_number.sample_count) == (10, 30)
+
+
+def test_a_watcher_looks_until_it_is_stopped(store, monkeypatch):
+    monkeypatch.setattr("trivium.monitor.watcher.LOOK_SECONDS", 0.01)
+    store_samples(store, traffic(200, 0.3))
+    made = Monitored(name="support", settings=Settings(monitor=MonitorSettings()))
+    with Watcher(store, [made], clock=lambda: at(200)) as watch:
+        watch.start()
+        pause = threading.Event()
+        for _ in range(2000):
+            if alerts_of(store, "support"):
+                break
+            pause.wait(0.01)
+    assert [alert.status for alert in alerts_of(store, "support")] == ["critical"]

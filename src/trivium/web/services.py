@@ -9,6 +9,7 @@ from typing import Self
 from trivium.errors import StoreError
 from trivium.monitor.alerting.delivery import Deliverer
 from trivium.monitor.completion import Completer, bounds_of, decider
+from trivium.monitor.events import EventSender
 from trivium.monitor.intake import Intake
 from trivium.monitor.monitored import Monitored
 from trivium.monitor.otlp import IntakeLimits
@@ -53,6 +54,7 @@ class Services:
         self.scorers = [Scorer(store, each, clock=clock) for each in monitors]
         self.watcher = Watcher(store, monitors, clock=clock)
         self.deliveries = Deliverer(store, monitors, clock=clock)
+        self.events = EventSender(store, monitors, clock=clock)
         retention = Retention(store, {each.name: each.monitor.retention for each in monitors})
         self._deleting = _Loop("trivium-retention", lambda: retention.prune(clock()), RETENTION_SECONDS)
 
@@ -70,6 +72,7 @@ class Services:
             scorer.start()
         self.watcher.start()
         self.deliveries.start()
+        self.events.start()
         self._deleting.start()
 
     def stop(self) -> None:
@@ -80,6 +83,7 @@ class Services:
             scorer.stop()
         self.watcher.stop()
         self.deliveries.stop()
+        self.events.stop()
         self._deleting.stop()
 
 

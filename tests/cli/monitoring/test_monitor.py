@@ -196,3 +196,12 @@ def test_why_an_open_trace_waits(url, capsys):
 def test_why_an_unknown_trace_is_unknown(url, capsys):
     Store(url).close()
     assert "no trace with this id is stored" in screen(capsys, "why", "abc", "--store", url, code=1)
+
+
+def test_a_server_does_not_start_with_a_channel_that_cannot_send(url, tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("NO_SUCH", raising=False)
+    suite = tmp_path / "suite.json"
+    channels = [{"webhook": "${NO_SUCH}"}]
+    suite.write_text(json.dumps({"name": "support", "monitor": {"alerts": {"channels": channels}}}))
+    assert run_command(["serve", str(suite), "--store", url]) == 2
+    assert "the environment variable NO_SUCH is not set" in capsys.readouterr().err

@@ -87,6 +87,7 @@ def serve(
     are stored and not scored. The server stops with Ctrl-C or SIGTERM, when what was received is written.
     """
     _check_extra()
+    from trivium.monitor.alerting.channels import missing_variables
     from trivium.monitor.monitored import monitored
     from trivium.monitor.otlp import IntakeLimits
     from trivium.store.store import Store
@@ -96,6 +97,8 @@ def serve(
     from trivium.web.services import Services
 
     monitors = _different([monitored(suite) for suite in suites])
+    for each in monitors:
+        missing_variables(each.monitor.alerts.channels, each.name)
     loopback = _is_loopback(host)
     access = Access(
         tokens=require_token or bool(names) or not loopback,

@@ -1,0 +1,186 @@
+"""Sends scores of samples to an OpenTelemetry endpoint, as ``gen_ai.evaluation.result`` events.
+
+Each sample is one span, in the trace of its interaction, with an event for each score. The number of the last
+sample that was sent is in the store, and one server at a time sends for a monitor: nothing is sent twice,
+unless a server is killed between sending and noting that. The endpoint must not pass these spans on to
+``trivium serve``: each would come as a late span of its trace, which would be scored again.
+"""
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from threading import Event, Thread
+from typing import Self
+
+import msgspec
+from sqlalchemy import func, select
+
+from trivium.errors import InputError, StoreError
+from trivium.monitor.monitored import Monitored
+from trivium.store import schema
+from trivium.store.export.otlp import EVENT, results, send
+from trivium.store.live_alerts import locked_state, save_state
+from trivium.store.live_samples import Sample, samples_of
+from trivium.store.store import Store
+from trivium.traces.trace import Trace
+from trivium.traces.writers.otlp import TraceToExport, resource, resource_spans
+
+log = logging.getLogger(__name__)
+
+STATE = "events"
+"""Name of the state of a monitor's events."""
+
+SAMPLES_AT_ONCE = 100
+
+LOOK_SECONDS = 5.0
+"""Time between two looks for scores to send."""
+
+LEASE_SECONDS = 900.0
+"""How long one server sends for a monitor without noting it; tries of one request take less."""
+
+WAIT_SECONDS = 60.0
+"""Wait after the endpoint could not be reached."""
+
+
+class _Sent(msgspec.Struct, kw_only=True):
+    """What was sent for a monitor: the last sample, and who sends until when."""
+
+    last: int | None = None
+    owner: str = ""
+    until: float = 0.0
+
+
+class EventSender:
+    """Sends the scores of monitors that have an address for them, in a thread of its own once it is started.
+
+    Args:
+        store: The store.
+        monitors: The monitors.
+        clock: Gives the Unix time.
+    """
+
+    def __init__(
+        self, store: Store, monitors: Iterable[Monitored], *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store = store
+        self._addresses = {each.name: each.monitor.events for each in monitors if each.monitor.events}
+        self._clock = clock
+        self._owner = secrets.token_hex(8)
+        self._stopped = Event()
+        self._thread: Thread | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def send(self, now: float) -> int:
+        """Send what was scored since the last time; returns the number of samples.
+
+        At first, what was scored before is not sent.
+
+        Raises:
+            StoreError: If the store fails.
+        """
+        return sum(self._send(name, address, now) for name, address in self._addresses.items())
+
+    def start(self) -> None:
+        """Send until :meth:`stop`; nothing is started if no monitor has an address."""
+        if self._addresses:
+            self._thread = Thread(target=self._run, name="trivium-events", daemon=True)
+            self._thread.start()
+
+    def stop(self, *, wait_seconds: float = 2.0) -> None:
+        """End the thread; what is not sent is sent after a restart.
+
+        Args:
+            wait_seconds: How long to wait for a request.
+        """
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(wait_seconds)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(LOOK_SECONDS):
+            try:
+                self.send(self._clock())
+            except StoreError as error:
+                log.warning("scores cannot be read now: %s", error)
+            except Exception:  # the next look may succeed
+                log.exception("scores cannot be sent now")
+
+    def _send(self, monitor: str, address: str, now: float) -> int:
+        number = 0
+        while not self._stopped.is_set():
+            last = self._lease(monitor, now)
+            if last is None:
+                return number
+            samples = samples_of(self._store, monitor, after=last, limit=SAMPLES_AT_ONCE)
+            if not samples:
+                self._release(monitor, last, now)
+                return number
+            try:
+                send(resource_spans(self._exports(monitor, samples)), address)
+            except InputError as error:
+                log.warning("%s: scores were not sent: %s; next try in %.0f s", monitor, error, WAIT_SECONDS)
+                self._release(monitor, last, now, until=now + WAIT_SECONDS)
+                return number
+            number += len(samples)
+            self._release(monitor, samples[-1].number, now)
+        return number
+
+    def _lease(self, monitor: str, now: float) -> int | None:
+        """Begin to send; the number of the last sample that was sent, or None if it is not the time."""
+        with locked_state(self._store, monitor, STATE, now) as (connection, body):
+            sent = _read(body)
+            if sent.until > now:
+                return None
+            if sent.last is None:
+                table = schema.live_samples
+                query = select(func.max(table.c.number)).where(table.c.monitor == monitor)
+                sent.last = int(connection.execute(query).scalar() or 0)
+            sent.owner, sent.until = self._owner, now + LEASE_SECONDS
+            save_state(connection, monitor, STATE, _text(sent), now)
+            return sent.last
+
+    def _release(self, monitor: str, last: int, now: float, *, until: float = 0.0) -> None:
+        with locked_state(self._store, monitor, STATE, now) as (connection, body):
+            if _read(body).owner == self._owner:
+                save_state(connection, monitor, STATE, _text(_Sent(last=last, until=until)), now)
+
+    def _exports(self, monitor: str, samples: Sequence[Sample]) -> Iterator[TraceToExport]:
+        runs = {run.number: run for run in self._store.live_runs(monitor)}
+        for number in sorted({each.run for each in samples}):
+            if number not in runs:
+                continue
+            by_case = {_case(each): each for each in samples if each.run == number}
+            positions = [each.position for each in by_case.values()]
+            for case, _, evaluation in self._store.views(runs[number], positions=positions):
+                sample = by_case[case.id]
+                yield TraceToExport(
+                    trace=Trace(trace_id=sample.trace),
+                    key=f"{monitor} {sample.trace} {sample.version}",
+                    started_at=sample.scored,
+                    name="evaluate",
+                    resource=resource(**{"trivium.monitor": monitor}),
+                    attributes={
+                        "trivium.sampling.probability": sample.probability,
+                        "trivium.trace.version": sample.version,
+                    },
+                    events=[(EVENT, fields) for fields in results(evaluation)],
+                )
+
+
+def _case(sample: Sample) -> str:
+    """The id of a sample's case, as the scorer gave it."""
+    return sample.trace if sample.version == 1 else f"{sample.trace}#{sample.version}"
+
+
+def _read(body: str) -> _Sent:
+    return msgspec.json.decode(body, type=_Sent) if body else _Sent()
+
+
+def _text(sent: _Sent) -> str:
+    return msgspec.json.encode(sent).decode()
