@@ -1,5 +1,8 @@
 """Samples are judged within the day's budget; what is paid for once is not paid for again."""
 
+import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -13,7 +16,7 @@ from trivium.monitor.reasons import reasons
 from trivium.monitor.scorer import DAY, Scorer, with_day_budget
 from trivium.runs.run import Run
 from trivium.store.live_counts import counts_of
-from trivium.store.live_jobs import LiveJobs
+from trivium.store.live_jobs import LEASE_SECONDS, LiveJobs
 from trivium.store.live_records import Choice, RecordedTrace
 from trivium.store.live_samples import samples_of
 from trivium.store.live_traces import LiveTraces
@@ -129,6 +132,37 @@ def test_what_was_judged_before_is_not_paid_for_again(tmp_path, monkeypatch):
         versions = [(sample.version, sample.passed is not None) for sample in samples_of(store, "judged")]
         assert versions == [(2, True)]
         assert counts_of(store)["judged", "scored", ""] == 2
+
+
+KILLED = """
+import os, signal, sys, time
+from tests.monitor import test_judged_samples as here
+from trivium.monitor import scorer
+from trivium.store.judge_cache import cache_size
+
+def die(store, *_):
+    end = time.monotonic() + 60
+    while cache_size(store).answers < 4 and time.monotonic() < end:
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+scorer.save_scored = die
+with here.Store(sys.argv[1]) as store:
+    here.score(store, here.judged(budget=here.BUDGET_USD))
+"""
+
+
+def test_the_answers_of_a_killed_scorer_are_not_paid_for_again(tmp_path, monkeypatch):
+    """It is killed when everything is judged and kept, and no score is stored."""
+    with provider(monkeypatch) as server, Store(str(tmp_path / "store.db")) as store:
+        record(store, *range(4))
+        killed = subprocess.run([sys.executable, "-c", KILLED, store.url], capture_output=True, text=True)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        assert samples_of(store, "judged") == []
+        score(store, judged(budget=BUDGET_USD), now=NOW + LEASE_SECONDS)
+        assert len(samples_of(store, "judged")) == 4
+        assert len(server.requests) == 4
+        assert billed(server)[0] <= BUDGET_USD
 
 
 def test_a_scorer_that_is_stopped_waits_for_no_judge_and_leaves_the_sample_to_others(tmp_path, monkeypatch):
