@@ -162,8 +162,15 @@ def test_rarer_false_alarms_take_longer_to_notice_a_fall():
 
 @pytest.mark.parametrize("figure", ["pass_rate", "composite"])
 def test_a_figure_that_recovered_starts_anew(figure):
-    levels = levels_of([sample(n, passed=False) for n in range(50)])
+    thresholds = {"pass_rate": StatusThresholds(), "composite": StatusThresholds()}
+    settings = MonitorSettings(figures=thresholds)
+    levels = levels_of([sample(n, passed=False) for n in range(50)], settings)
     levels.restart(figure, BEGIN + 1e7)
     assert levels.level((figure, "", "")) is None
     other = "composite" if figure == "pass_rate" else "pass_rate"
     assert levels.level((other, "", "")) is not None
+
+
+def test_only_figures_with_thresholds_are_watched():
+    levels = levels_of([sample(n) for n in range(5)])
+    assert {figure for figure, _, _ in levels.keys} == {"pass_rate"}

@@ -325,3 +325,15 @@ def test_a_watcher_looks_until_it_is_stopped(store, monkeypatch):
                 break
             pause.wait(0.01)
     assert [alert.status for alert in alerts_of(store, "support")] == ["critical"]
+
+
+def test_many_new_samples_are_bet_on_in_several_transactions(store, monkeypatch):
+    monkeypatch.setattr("trivium.monitor.watcher.SAMPLES_AT_ONCE", 30)
+    samples = [sample(n, n % 3 != 0, session=f"s{n // 20}") for n in range(100)]
+    store_samples(store, samples)
+    watch = watcher(store)
+    watch.look(at(2000))
+    state = watched_of(state_of(store, "support", STATE))
+    (whole,) = [row for row in state.levels["levels"] if row["key"] == ["pass_rate", "", ""]]
+    assert state.last == 100
+    assert whole["sequence"]["n"] == 5

@@ -1,9 +1,9 @@
 """Says whether a status is sure, and whether a figure is worse than before the last deployment.
 
-For each figure, over all traffic and for each value of a facet, a confidence sequence and a change detector
-(:mod:`trivium.trust`) run from the last deployment or reset on. They bet on each sample once, in the order in
-which samples were scored. Their state is plain data, kept in the store with the number of the last sample:
-after a restart, or on another server, they go on with the same figures.
+For each figure that has thresholds, over all traffic and for each value of a facet, a confidence sequence and
+a change detector (:mod:`trivium.trust`) run from the last deployment or reset on. They bet on each sample
+once, in the order in which samples were scored. Their state is plain data, kept in the store with the number
+of the last sample: after a restart, or on another server, they go on with the same figures.
 
 **Sessions.** Interactions of one session are not independent, so a session is one bet: the weighted mean of
 its samples, with the sum of their weights, once nothing has come for ``SESSION_QUIET_SECONDS`` or it has
@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from trivium.errors import TrustError
-from trivium.monitor.windows import figures_of, value_of
+from trivium.monitor.windows import value_of
 from trivium.store.live_samples import Sample
 from trivium.suites.monitor_settings import MonitorSettings
 from trivium.trust.change_detection import ChangeDetector
@@ -107,7 +107,7 @@ class Levels:
         self._levels: dict[Key, Level] = {}
         self._sessions: dict[str, _Session] = {}
         self._began: dict[str, float] = {}
-        self._figures = figures_of(settings)
+        self._figures = tuple(settings.figures)
 
     # Updating
 
@@ -287,7 +287,7 @@ def references_of(samples: Sequence[Sample], settings: MonitorSettings) -> dict[
         settings: Settings of the monitor.
     """
     groups: dict[Key, list[Sample]] = {}
-    figures = figures_of(settings)
+    figures = tuple(settings.figures)
     for sample in samples:
         for key in keys_of(sample, figures, settings.by):
             groups.setdefault(key, []).append(sample)

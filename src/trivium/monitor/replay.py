@@ -168,7 +168,7 @@ def trials(
         )
         total = totals[last] - totals[first]
         means.append(float((sums[last] - sums[first]) / total) if total else None)
-    sequence = LevelSequence(settings.alpha / (2 * len(figures_of(settings))), 200, THRESHOLDS)
+    sequence = LevelSequence(settings.alpha / (2 * max(1, len(settings.figures))), 200, THRESHOLDS)
     sure: dict[float, float] = {}
     for time, value, sample in valued:
         sequence.update(value, sample.weight)

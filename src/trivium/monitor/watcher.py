@@ -36,8 +36,8 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 10.0
 """Time between two looks."""
 
-SAMPLES_AT_ONCE = 2000
-"""New samples that one look reads at a time."""
+SAMPLES_AT_ONCE = 200
+"""New samples that one transaction bets on, which takes some 200 ms; others that write wait for it."""
 
 REFERENCE_DAYS = 30.0
 """Length of the period before a deployment that it is compared with, at most."""
@@ -108,27 +108,31 @@ class Watcher:
         samples, begin = window_samples(self._store, name, settings, now)
         backlog = LiveJobs(self._store).backlog(name)
         last = last_interaction(self._store, settings.services)
-        with locked_state(self._store, name, STATE, now) as (connection, body):
-            watched = watched_of(body)
-            watched.started = watched.started or now
-            watched.looked = now
-            levels = self._levels(connection, monitored, watched, now)
-            self._bet(monitored, levels, watched, now)
-            age = None if backlog.oldest is None else max(0.0, now - backlog.oldest)
-            health = Health(
-                silent=silent(last, watched.started, settings, now), last=last,
-                stalled=age is not None and age > settings.stalled_after, waiting=backlog.waiting,
-                oldest_seconds=age,
-            )  # fmt: skip
-            alerting = Alerting(name, settings, from_state(watched.alerts))
-            window = window_of(samples, settings, begin=begin, end=now, intervals=False)
-            events = alerting.look(window, samples, levels, health, now)
-            channels = range(len(settings.alerts.channels) or 1)
-            sent = [message for event in events for message in _store_event(connection, event, channels, now)]
-            watched.levels = levels.to_state()
-            watched.alerts = to_state(alerting.state)
-            save_state(connection, name, STATE, msgspec.json.encode(watched).decode(), now)
-        return sent
+        age = None if backlog.oldest is None else max(0.0, now - backlog.oldest)
+        window = window_of(samples, settings, begin=begin, end=now, intervals=False)
+        channels = range(len(settings.alerts.channels) or 1)
+        while True:
+            with locked_state(self._store, name, STATE, now) as (connection, body):
+                watched = watched_of(body)
+                watched.started = watched.started or now
+                watched.looked = now
+                levels = self._levels(connection, monitored, watched, now)
+                done = self._bet(monitored, levels, watched, now)
+                sent: list[Message] = []
+                if done:
+                    health = Health(
+                        silent=silent(last, watched.started, settings, now), last=last,
+                        stalled=age is not None and age > settings.stalled_after, waiting=backlog.waiting,
+                        oldest_seconds=age,
+                    )  # fmt: skip
+                    alerting = Alerting(name, settings, from_state(watched.alerts))
+                    for event in alerting.look(window, samples, levels, health, now):
+                        sent += _store_event(connection, event, channels, now)
+                    watched.alerts = to_state(alerting.state)
+                watched.levels = levels.to_state()
+                save_state(connection, name, STATE, msgspec.json.encode(watched).decode(), now)
+            if done:
+                return sent
 
     def _levels(self, connection: Connection, monitored: Monitored, watched: Watched, now: float) -> Levels:
         """The levels so far; new ones if there was a deployment or reset since the last look."""
@@ -150,19 +154,18 @@ class Watcher:
             references = references_of(before, settings)
         return Levels(settings, since=mark.time, mark=mark.number, references=references)
 
-    def _bet(self, monitored: Monitored, levels: Levels, watched: Watched, now: float) -> None:
-        """Give the samples that were not seen before to the levels."""
-        name, figures = monitored.name, figures_of(monitored.monitor)
-        while True:
-            samples = samples_of(
-                self._store, name, after=watched.last, figures=figures, limit=SAMPLES_AT_ONCE
-            )
-            new = self._not_counted(name, samples, watched.last)
-            levels.add([each for each in new if each.time >= levels.since], now)
-            if samples:
-                watched.last = samples[-1].number
-            if len(samples) < SAMPLES_AT_ONCE:
-                return
+    def _bet(self, monitored: Monitored, levels: Levels, watched: Watched, now: float) -> bool:
+        """Give samples that were not seen before to the levels; returns whether these were all."""
+        samples = samples_of(
+            self._store, monitored.name, after=watched.last, figures=figures_of(monitored.monitor),
+            limit=SAMPLES_AT_ONCE,
+        )  # fmt: skip
+        done = len(samples) < SAMPLES_AT_ONCE
+        new = self._not_counted(monitored.name, samples, watched.last)
+        levels.add([each for each in new if each.time >= levels.since], now if done else samples[-1].scored)
+        if samples:
+            watched.last = samples[-1].number
+        return done
 
     def _not_counted(self, name: str, samples: Sequence[Sample], last: int) -> list[Sample]:
         """Leave out later versions of traces whose earlier version was bet on."""
