@@ -3,6 +3,7 @@
 import hmac
 import secrets
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Literal, get_args
 
@@ -138,12 +139,17 @@ class Tokens:
         """The active token with an id or a name.
 
         Raises:
-            InputError: If there is none.
+            InputError: If there is none, or several have the name.
         """
         active = [token for token in self.all() if token.state(now) == "active"]
         found = [token for token in active if wanted in {token.id, token.name}]
-        if found:
-            return found[-1]
+        if len(found) == 1:
+            return found[0]
+        if found:  # one was rotated, and the old one still works
+            ids = ", ".join(f"{token.id} (made {_utc(token.created)})" for token in found)
+            raise InputError(
+                "", Problem("", f'several active tokens are called "{wanted}": name an id: {ids}')
+            )
         hint = suggest(wanted, [token.name for token in active])
         raise InputError(
             "", Problem("", f'no active token is called "{wanted}".{hint} (`trivium token list`)')
@@ -201,6 +207,10 @@ def _insert(
 def _token(row: object) -> Token:
     values = {key: value for key, value in dict(row).items() if key != "hash"}  # type: ignore[call-overload]
     return Token(**values | {"scopes": tuple(values["scopes"].split())})
+
+
+def _utc(time: float) -> str:
+    return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _facts(token: Token) -> dict[str, object]:

@@ -80,8 +80,8 @@ def list_tokens(*, store: str, as_json: bool) -> None:
     from trivium.reports.escape import visible
 
     table = Table(box=None, pad_edge=False)
-    for title in ("id", "name", "scopes", "state", "expires", "last used"):
-        table.add_column(title, no_wrap=title == "id")
+    for title in ("id", "name", "scopes", "state", "expires (UTC)", "last used"):
+        table.add_column(title, no_wrap=title not in {"name", "scopes"})
     for each in found:
         table.add_row(
             each.id,
@@ -179,4 +179,4 @@ def _record(token_: "Token", now: float) -> dict[str, object]:
 
 
 def _day(time_: float | None) -> str:
-    return "never" if time_ is None else f"{datetime.fromtimestamp(time_, UTC):%Y-%m-%d %H:%M} UTC"
+    return "never" if time_ is None else f"{datetime.fromtimestamp(time_, UTC):%Y-%m-%d %H:%M}"
