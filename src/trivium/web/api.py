@@ -219,6 +219,14 @@ def _store_routes(services: Services) -> list[Any]:
     return [intake_counts, trace_reasons, audit_entries]
 
 
+class _Description(JsonRenderPlugin):
+    """Says also that a body may have no other fields, which Litestar leaves out."""
+
+    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
+        openapi_schema["components"]["schemas"]["NewMark"]["additionalProperties"] = False
+        return super().render(request, openapi_schema)
+
+
 def openapi_config() -> OpenAPIConfig:
     """The description of the interface, which the server has at ``/api/v1/openapi.json``."""
     bearer = SecurityScheme(type="http", scheme="bearer", description="A token: `trivium token create`.")
@@ -227,7 +235,7 @@ def openapi_config() -> OpenAPIConfig:
         version="1",
         description="Monitors of production traffic: figures, samples, alerts and marks.",
         path=PATH,
-        render_plugins=[JsonRenderPlugin()],
+        render_plugins=[_Description()],
         use_handler_docstrings=True,
         components=Components(security_schemes={"token": bearer}),
         security=[{"token": []}, {}],
