@@ -11,6 +11,7 @@ from sqlalchemy import func, select
 from tests.otlp_requests import BEGAN, SECOND, agent_trace, body, span
 from trivium.errors import StoreError, StoreLost
 from trivium.monitor.otlp import IntakeLimits, batch_of
+from trivium.monitor.sampling import draw
 from trivium.store import live_spans, schema, sqlite
 from trivium.store.live_counts import counts_of
 from trivium.store.live_records import Choice, RecordedTrace, TraceBounds
@@ -153,6 +154,31 @@ def test_a_late_span_makes_a_new_version_that_is_scored_once_more(any_url):
         assert traces.complete(NOW + 9 * HOUR, decide) == 0
 
 
+@pytest.mark.parametrize(("first", "second"), [(0.75, 0.25), (0.25, 0.75), (0.5, 0.5)])
+def test_a_trace_with_a_late_span_counts_once_whatever_its_probabilities(any_url, first, second):
+    """Its newest sample has the probability that it has a sample at all: that u is below the higher one."""
+    ids = [number.to_bytes(16, "big") for number in range(1, 61)]
+
+    def decide(probability):
+        def choose(trace):
+            sampled = draw(trace.trace_id) < probability
+            return [Choice(monitor="m", sampled=sampled, probability=probability, rule=f"{probability}")]
+
+        return choose
+
+    with Store(any_url) as store:
+        traces = LiveTraces(store, TraceBounds(quiet=30))
+        traces.add(batch([span(id_) for id_ in ids]), NOW)
+        assert traces.complete(NOW + 30, decide(first)) == 60
+        traces.add(batch([span(id_, id=b"latelate") for id_ in ids]), NOW + 60)
+        assert traces.complete(NOW + 90, decide(second)) == 60
+        higher = max(first, second)
+        newest = {job[0]: job[1:4] for job in jobs(store)}
+        sampled = {id_.hex() for id_ in ids if draw(id_.hex()) < higher}
+        assert 0 < len(sampled) < 60
+        assert newest == dict.fromkeys(sampled, (2, higher, f"{higher}"))
+
+
 def test_a_trace_that_goes_on_without_its_root_is_not_scored_for_each_span(any_url):
     with Store(any_url) as store:
         traces = LiveTraces(store, TraceBounds(quiet=30, longest=3600))
@@ -268,7 +294,8 @@ def test_what_an_application_records_is_complete_at_once(any_url):
         assert traces.open_traces() == (0, None)
         assert jobs(store) == [("t1", 1, 0.25, "errors", "waiting")]
         traces.record([RecordedTrace(trace_id="t1", body=b"{}", choices=never(None))], NOW + 1)
-        assert (traces.found("t1").version, traces.found("t1").late, len(jobs(store))) == (2, True, 1)
+        assert (traces.found("t1").version, traces.found("t1").late) == (2, True)
+        assert jobs(store)[1:] == [("t1", 2, 0.25, "errors", "waiting")]  # a sample stays a sample
 
 
 def test_commits_are_synced_to_the_disk_and_other_writes_are_as_before(url):

@@ -178,6 +178,19 @@ def record_rows(
         connection.execute(_record(), values)
 
 
+def earlier_jobs(connection: Connection, traces: Iterable[str]) -> dict[tuple[str, str], Mapping[Any, Any]]:
+    """The most probable job of each trace and monitor so far."""
+    table = schema.live_jobs
+    found: dict[tuple[str, str], Mapping[Any, Any]] = {}
+    for chunk in batched(traces, _ROWS_AT_ONCE):
+        query = select(table.c.trace, table.c.monitor, table.c.probability, table.c.weight, table.c.rule)
+        for row in connection.execute(query.where(table.c.trace.in_(chunk))).mappings():
+            known = found.setdefault((row["trace"], row["monitor"]), row)
+            if row["probability"] > known["probability"]:
+                found[row["trace"], row["monitor"]] = row
+    return found
+
+
 def insert_jobs(connection: Connection, jobs: Sequence[Mapping[str, Any]]) -> None:
     """Store jobs."""
     if jobs:

@@ -8,10 +8,11 @@ the setting of all other writes, a power cut may take the last commits back
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, RowMapping, func, select
 
 from trivium.store import schema
@@ -30,6 +31,7 @@ from trivium.store.live_records import (
 from trivium.store.live_rows import (
     TraceRow,
     complete_rows,
+    earlier_jobs,
     insert_jobs,
     insert_resources,
     known_keys,
@@ -157,11 +159,13 @@ class LiveTraces:
             decided = [(row, decide(self._complete_trace(connection, row))) for row in due]
             begin_writing(connection)
             unchanged = self._unchanged(connection, due)
+            earlier = earlier_jobs(connection, [row["trace"] for row in due if row["version"]])
             jobs, counts = [], Counts()
             for row, choices in decided:
                 if row["number"] in unchanged:
                     counts["", "failed", "unreadable"] += choices is None
-                    jobs += _jobs(row["trace"], row["version"] + 1, choices or (), now, counts)
+                    kept = _kept(row["trace"], choices or (), earlier)
+                    jobs += _jobs(row["trace"], row["version"] + 1, kept, now, counts)
             complete_rows(connection, unchanged)
             insert_jobs(connection, jobs)
             add_counts(connection, counts, now)
@@ -201,9 +205,11 @@ class LiveTraces:
         latest = {each.trace_id: each for each in recorded}
         with self._durable() as connection:
             rows = locked_rows(connection, sorted(latest), now)
+            earlier = earlier_jobs(connection, [trace for trace, row in rows.items() if row.version])
             jobs, counted = [], Counts(counts or {})
             for trace, each in latest.items():
-                jobs += _jobs(trace, rows[trace].version + 1, each.choices, now, counted)
+                kept = _kept(trace, each.choices, earlier)
+                jobs += _jobs(trace, rows[trace].version + 1, kept, now, counted)
             record_rows(connection, rows, latest, now)
             insert_jobs(connection, jobs)
             add_counts(connection, counted, now)
@@ -282,6 +288,23 @@ def _found(row: RowMapping, version: int, read: Callable[[], Trace]) -> Complete
         body=row["body"],
         read=read,
     )
+
+
+def _kept(
+    trace: str, choices: Iterable[Choice], earlier: Mapping[tuple[str, str], Mapping[Any, Any]]
+) -> Iterator[Choice]:
+    """Choices for a new version of a trace: a trace that was sampled stays so, with its highest probability.
+
+    Otherwise a trace whose probability has fallen would be sampled in one version with the one and in another
+    version with the other, and count more than once on average.
+    """
+    for choice in choices:
+        job = earlier.get((trace, choice.monitor))
+        if job is None or (choice.sampled and choice.probability >= job["probability"]):
+            yield choice
+        else:
+            fields = {name: job[name] for name in ("probability", "weight", "rule")}
+            yield msgspec.structs.replace(choice, sampled=True, **fields)
 
 
 def _jobs(
