@@ -88,7 +88,7 @@ def test_the_thread_completes_traces_and_goes_on_after_a_failure(url, monkeypatc
             assert completed.wait(60)
         assert traces.open_traces() == (0, None)
         assert completer.complete(NOW + 60) == 0
-    assert "traces could not be completed now: locked" in caplog.text
+    assert "traces cannot be completed now: locked" in caplog.text
     assert "KeyError" in caplog.text
 
 

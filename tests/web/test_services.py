@@ -1,15 +1,12 @@
 """The threads behind a server: all work, and all end."""
 
-import logging
 import threading
 import time
 
 from tests.otlp_requests import agent_trace, body
 from tests.web.conftest import SUITE
-from trivium.errors import StoreError
 from trivium.monitor.monitored import monitored
 from trivium.store.live_samples import samples_of
-from trivium.web import services as module
 from trivium.web.services import Services
 
 
@@ -33,23 +30,3 @@ def test_every_part_works_in_a_thread_and_ends_with_the_server(store):
         services.intake.receive(body(agent_trace()), "protobuf")
         assert until(lambda: samples_of(store, "support"))
     assert not ours()
-
-
-def test_old_data_are_deleted_again_and_again_also_after_a_failure(caplog):
-    results = [StoreError("it is locked"), ValueError("a mistake"), None]
-    called = threading.Event()
-
-    def prune() -> None:
-        if not results:
-            called.set()
-            return
-        if (result := results.pop(0)) is not None:
-            raise result
-
-    loop = module._Loop("trivium-test", prune, 0.0)
-    with caplog.at_level(logging.WARNING, "trivium"):
-        loop.start()
-        assert called.wait(60)
-        loop.stop()
-    assert "it is locked" in caplog.text
-    assert "a mistake" in caplog.text

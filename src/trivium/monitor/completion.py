@@ -3,11 +3,11 @@
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from threading import Event, Thread
 from typing import Self
 
 from trivium.errors import StoreError
 from trivium.monitor.interaction import Interaction, interaction_of
+from trivium.monitor.loop import Loop
 from trivium.monitor.sampling import Sampler, choices, draw
 from trivium.store.live_records import Choice, CompleteTrace, Decide, TraceBounds
 from trivium.store.live_traces import LiveTraces
@@ -70,8 +70,12 @@ class Completer:
         self._traces = traces
         self._decide = decide
         self._clock = clock
-        self._stopped = Event()
-        self._thread: Thread | None = None
+        self._loop = Loop(
+            "trivium-completer",
+            lambda: self.complete(self._clock()),
+            seconds=LOOK_SECONDS,
+            failing="traces cannot be completed now",
+        )
 
     def __enter__(self) -> Self:
         self.start()
@@ -87,7 +91,7 @@ class Completer:
             StoreError: If the store fails.
         """
         number = 0
-        while not self._stopped.is_set():
+        while not self._loop.stopping:
             found = self._traces.complete(now, self._choices, limit=TRACES_AT_ONCE)
             number += found
             if found < TRACES_AT_ONCE:
@@ -96,23 +100,11 @@ class Completer:
 
     def start(self) -> None:
         """Look for due traces until :meth:`stop`."""
-        self._thread = Thread(target=self._run, name="trivium-completer", daemon=True)
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
         """End the thread after what it is doing; what is due stays due."""
-        self._stopped.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopped.wait(LOOK_SECONDS):
-            try:
-                self.complete(self._clock())
-            except StoreError as error:
-                log.warning("traces could not be completed now: %s", error)
-            except Exception:  # the next look may succeed; without this thread nothing would be scored
-                log.exception("traces could not be completed now")
+        self._loop.stop()
 
     def _choices(self, trace: CompleteTrace) -> Sequence[Choice] | None:
         """What the monitors do; None if the trace cannot be read, which must not keep others waiting."""

@@ -10,13 +10,13 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from threading import Event, Thread
 from typing import Self
 
 import msgspec
 from sqlalchemy import func, select
 
-from trivium.errors import InputError, StoreError
+from trivium.errors import InputError
+from trivium.monitor.loop import Loop
 from trivium.monitor.monitored import Monitored
 from trivium.store import schema
 from trivium.store.export.otlp import EVENT, results, send
@@ -67,8 +67,12 @@ class EventSender:
         self._addresses = {each.name: each.monitor.events for each in monitors if each.monitor.events}
         self._clock = clock
         self._owner = secrets.token_hex(8)
-        self._stopped = Event()
-        self._thread: Thread | None = None
+        self._loop = Loop(
+            "trivium-events",
+            lambda: self.send(self._clock()),
+            seconds=LOOK_SECONDS,
+            failing="scores cannot be sent now",
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -89,8 +93,7 @@ class EventSender:
     def start(self) -> None:
         """Send until :meth:`stop`; nothing is started if no monitor has an address."""
         if self._addresses:
-            self._thread = Thread(target=self._run, name="trivium-events", daemon=True)
-            self._thread.start()
+            self._loop.start()
 
     def stop(self, *, wait_seconds: float = 2.0) -> None:
         """End the thread; what is not sent is sent after a restart.
@@ -98,22 +101,11 @@ class EventSender:
         Args:
             wait_seconds: How long to wait for a request.
         """
-        self._stopped.set()
-        if self._thread is not None:
-            self._thread.join(wait_seconds)
-
-    def _run(self) -> None:
-        while not self._stopped.wait(LOOK_SECONDS):
-            try:
-                self.send(self._clock())
-            except StoreError as error:
-                log.warning("scores cannot be read now: %s", error)
-            except Exception:  # the next look may succeed
-                log.exception("scores cannot be sent now")
+        self._loop.stop(wait_seconds)
 
     def _send(self, monitor: str, address: str, now: float) -> int:
         number = 0
-        while not self._stopped.is_set():
+        while not self._loop.stopping:
             last = self._lease(monitor, now)
             if last is None:
                 return number

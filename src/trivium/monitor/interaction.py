@@ -58,36 +58,14 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     metadata: dict[str, Any] = {}
 
 
-class Interaction(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """An interaction that is complete.
+class Interaction(Recorded, frozen=True, kw_only=True, dict=True):
+    """An interaction that is complete; its time is that of its first span's reception, if it comes as spans.
 
     Attributes:
         trace_id: Id of its trace.
-        time: Unix time at which it began: when its first span was received, if it comes as spans.
-        input: What was asked, any JSON value.
-        output: What came back, any JSON value.
-        error: Why the agent failed; None if it did not, or if only its trace says so.
-        seconds: How long it took.
-        trace: What the agent did; None if nothing is recorded.
-        tags: Its tags.
-        version: Version of the application.
-        service: Name of the service.
-        session: The session that it belongs to; interactions of one session are not independent.
-        metadata: Further data.
     """
 
     trace_id: str
-    time: float
-    input: Any = None
-    output: Any = None
-    error: str | None = None
-    seconds: float | None = None
-    trace: Trace | None = None
-    tags: tuple[str, ...] = ()
-    version: str | None = None
-    service: str | None = None
-    session: str | None = None
-    metadata: dict[str, Any] = {}
 
     @cached_property
     def failed(self) -> bool:

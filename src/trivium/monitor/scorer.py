@@ -19,6 +19,7 @@ from trivium.metrics.metric import Metric, Stopped
 from trivium.metrics.registry import build_metrics, default_metrics
 from trivium.metrics.scoring import Scores, prefetch, score_inputs
 from trivium.monitor.interaction import Interaction, interaction_of
+from trivium.monitor.loop import Loop
 from trivium.monitor.monitored import Monitored
 from trivium.runs.costs.judges import AttachedJudges
 from trivium.runs.provenance import judge_provenance, provenance
@@ -63,8 +64,14 @@ class Scorer:
         self._clock = clock
         self._owner = f"{os.getpid()}:{secrets.token_hex(8)}"
         self._day: _Day | None = None
-        self._stopped = Event()
-        self._thread: Thread | None = None
+        self._loop = Loop(
+            f"trivium-scorer-{monitored.name}",
+            self._score_and_wait,
+            seconds=LOOK_SECONDS,
+            first=0.0,
+            pause=PAUSE_SECONDS,
+            failing=f"{monitored.name}: samples cannot be scored now",
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -112,17 +119,15 @@ class Scorer:
 
     def start(self) -> None:
         """Score until :meth:`stop`."""
-        self._thread = Thread(target=self._run, name=f"trivium-scorer-{self.monitored.name}", daemon=True)
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
         """Abandon what is being scored, and end the thread; others, or a restart, score the rest."""
-        self._stopped.set()
+        self._loop.ask_to_stop()
         day = self._day
         if day is not None:
             day.abandon()
-        if self._thread is not None:
-            self._thread.join()
+        self._loop.stop()
         self.close()
 
     def close(self) -> None:
@@ -131,17 +136,9 @@ class Scorer:
             self._day.close()
             self._day = None
 
-    def _run(self) -> None:
-        wait = 0.0
-        while not self._stopped.wait(wait):
-            try:
-                wait = 0.0 if self.score_once(self._clock()) else LOOK_SECONDS
-            except StoreError as error:
-                log.warning("%s: samples cannot be scored now: %s", self.monitored.name, error)
-                wait = PAUSE_SECONDS
-            except Exception:  # without this thread nothing would be scored
-                log.exception("%s: samples cannot be scored now", self.monitored.name)
-                wait = PAUSE_SECONDS
+    def _score_and_wait(self) -> float:
+        """Score some jobs; returns how long to wait, which is not at all while there are more."""
+        return 0.0 if self.score_once(self._clock()) else LOOK_SECONDS
 
     @contextmanager
     def _renewed(self, jobs: Sequence[Job]) -> Iterator[None]:

@@ -1,19 +1,16 @@
 """Looks at what was scored since the last look, and opens, changes and resolves alerts."""
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from threading import Event as Signal
-from threading import Thread
 from typing import Self
 
 import msgspec
 from sqlalchemy import Connection, select
 
-from trivium.errors import StoreError
 from trivium.monitor.alerting.alerts import Alerting, Event, Health, from_state, to_state
 from trivium.monitor.alerting.messages import Message
 from trivium.monitor.levels import Levels, references_of
+from trivium.monitor.loop import Loop
 from trivium.monitor.monitored import Monitored
 from trivium.monitor.status import STATE, Watched, silent, watched_of, window_samples
 from trivium.monitor.windows import MOST_SAMPLES, figures_of, window_of
@@ -30,8 +27,6 @@ from trivium.store.live_alerts import (
 from trivium.store.live_jobs import LiveJobs
 from trivium.store.live_samples import Sample, samples_of
 from trivium.store.store import Store
-
-log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 10.0
 """Time between two looks."""
@@ -63,8 +58,12 @@ class Watcher:
         self._store = store
         self.monitors = tuple(monitors)
         self._clock = clock
-        self._stopped = Signal()
-        self._thread: Thread | None = None
+        self._loop = Loop(
+            "trivium-watcher",
+            lambda: len(self.look(self._clock())),
+            seconds=LOOK_SECONDS,
+            failing="what was scored cannot be watched now",
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -85,23 +84,11 @@ class Watcher:
 
     def start(self) -> None:
         """Look until :meth:`stop`."""
-        self._thread = Thread(target=self._run, name="trivium-watcher", daemon=True)
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
         """End the thread after the look that it is at."""
-        self._stopped.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopped.wait(LOOK_SECONDS):
-            try:
-                self.look(self._clock())
-            except StoreError as error:
-                log.warning("what was scored cannot be watched now: %s", error)
-            except Exception:  # the next look may succeed; without this thread nobody would be alerted
-                log.exception("what was scored cannot be watched now")
+        self._loop.stop()
 
     def _look(self, monitored: Monitored, now: float) -> list[Message]:
         name, settings = monitored.name, monitored.monitor

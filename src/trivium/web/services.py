@@ -1,16 +1,14 @@
 """What works behind the requests: receiving, completing, scoring, watching, alerting and deleting."""
 
-import logging
 import time
 from collections.abc import Callable, Sequence
-from threading import Event, Thread
 from typing import Self
 
-from trivium.errors import StoreError
 from trivium.monitor.alerting.delivery import Deliverer
 from trivium.monitor.completion import Completer, bounds_of, decider
 from trivium.monitor.events import EventSender
 from trivium.monitor.intake import Intake
+from trivium.monitor.loop import Loop
 from trivium.monitor.monitored import Monitored
 from trivium.monitor.otlp import IntakeLimits
 from trivium.monitor.sampling import Sampler
@@ -19,8 +17,6 @@ from trivium.monitor.watcher import Watcher
 from trivium.store.live_traces import LiveTraces
 from trivium.store.retention import Retention
 from trivium.store.store import Store
-
-log = logging.getLogger(__name__)
 
 RETENTION_SECONDS = 3600.0
 """Time between two deletions of old data."""
@@ -56,7 +52,13 @@ class Services:
         self.deliveries = Deliverer(store, monitors, clock=clock)
         self.events = EventSender(store, monitors, clock=clock)
         retention = Retention(store, {each.name: each.monitor.retention for each in monitors})
-        self._deleting = _Loop("trivium-retention", lambda: retention.prune(clock()), RETENTION_SECONDS)
+        self._deleting = Loop(
+            "trivium-retention",
+            lambda: retention.prune(clock()),
+            seconds=RETENTION_SECONDS,
+            first=60.0,
+            failing="old data cannot be deleted now",
+        )
 
     def __enter__(self) -> Self:
         self.start()
@@ -85,31 +87,3 @@ class Services:
         self.deliveries.stop()
         self.events.stop()
         self._deleting.stop()
-
-
-class _Loop:
-    """Calls a function again and again in a thread of its own; a failing store is tried again."""
-
-    def __init__(self, name: str, function: Callable[[], object], seconds: float) -> None:
-        self._function = function
-        self._seconds = seconds
-        self._stopped = Event()
-        self._thread = Thread(target=self._run, name=name, daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopped.is_set():
-            try:
-                self._function()
-            except StoreError as error:
-                log.warning("old data cannot be deleted now: %s", error)
-            except Exception:  # the next time may succeed
-                log.exception("old data cannot be deleted now")
-            self._stopped.wait(self._seconds)
