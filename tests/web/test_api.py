@@ -15,6 +15,7 @@ from schemathesis.checks import CHECKS, load_all_checks
 
 from tests.otlp_requests import agent_trace, body
 from tests.web.conftest import LOOPBACK
+from trivium.errors import InputError, StoreError
 from trivium.store.audit import audit_log
 from trivium.store.live_alerts import add_mark
 from trivium.store.tokens import Tokens
@@ -128,6 +129,25 @@ def test_a_body_that_is_wrong_or_too_large_is_refused(client):
     assert client.post(path, json={"versoin": "1"}).status_code == 400
     assert client.post(path, content=b"{").status_code == 400
     assert client.post(path, json={"note": "x" * 70_000}).status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "word"),
+    [
+        (StoreError("it is locked"), 503, "unavailable"),
+        (InputError("", "odd"), 400, "bad_request"),
+        (ValueError("trv_secret"), 500, "internal"),
+    ],
+)
+def test_failures_have_the_same_shape_and_tell_no_secret(client, monkeypatch, error, status, word):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("trivium.web.api.status_of", fail)
+    response = client.get("/api/v1/monitors/support/status")
+    assert (response.status_code, response.json()["error"]) == (status, word)
+    assert "trv_secret" not in response.text
+    assert ("retry-after" in response.headers) == (status == 503)
 
 
 def test_the_description_is_the_one_in_the_docs(client):

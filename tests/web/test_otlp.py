@@ -1,5 +1,6 @@
 """The intake of traces over HTTP: what is taken, what is refused, and in whose words."""
 
+import asyncio
 import gzip
 import json
 import os
@@ -14,8 +15,10 @@ from sqlalchemy import func, select
 
 from tests.otlp_requests import agent_trace, body, span
 from trivium.errors import StoreError
+from trivium.monitor.intake import Intake
 from trivium.monitor.otlp import IntakeLimits
 from trivium.store import schema
+from trivium.web.otlp import Receiver
 from trivium.web.security import Access
 
 PROTOBUF = {"content-type": "application/x-protobuf"}
@@ -162,3 +165,71 @@ def test_a_refused_token_is_answered_in_the_request_s_encoding(connect):
     client = connect(Access(tokens=True))
     assert status_of(send(client, body(agent_trace()))).code == 16
     assert send(client, json_body(SPAN), JSON).json()["code"] == 16
+
+
+def test_a_body_that_is_cut_off_is_not_stored(client, store):
+    scope = {
+        "type": "http", "method": "POST", "path": "/v1/traces", "client": ("127.0.0.1", 1),
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/x-protobuf")],
+    }  # fmt: skip
+    whole = body(agent_trace())
+    messages = [
+        {"type": "http.request", "body": whole[:-1], "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    sent = []
+
+    async def receive():
+        return messages.pop(0)
+
+    async def send_(message):
+        sent.append(message)
+
+    receiver = Receiver(client.services.intake)
+    asyncio.run(receiver.answer(scope, receive, send_))
+    receiver.close()
+    assert sent[0]["status"] == 400
+    assert receiver.refusals == {"cut_off": 1}
+    assert stored(store) == 0
+
+
+def test_a_request_waits_for_memory_that_others_have(client, store):
+    """The second of two requests that come at the same time is refused while the first has the memory."""
+    limits = IntakeLimits(waiting_bytes=1000)
+    intake = Intake(client.services.traces, limits=limits)
+    receiver = Receiver(intake)
+    statuses = []
+
+    async def one(first: asyncio.Event, go: asyncio.Event) -> None:
+        parts = [bytes(600), b""]
+
+        async def receive():
+            if len(parts) == 1:
+                first.set()
+                await go.wait()
+            return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
+
+        async def send_(message):
+            if "status" in message:
+                statuses.append(message["status"])
+
+        scope = {
+            "type": "http", "method": "POST", "path": "/v1/traces",
+            "headers": [(b"content-type", b"application/x-protobuf")],
+        }  # fmt: skip
+        await receiver.answer(scope, receive, send_)
+
+    async def both() -> None:
+        began, go = asyncio.Event(), asyncio.Event()
+        waiting = asyncio.create_task(one(began, go))
+        await began.wait()
+        await one(asyncio.Event(), go)
+        go.set()
+        await waiting
+        await one(asyncio.Event(), go)
+
+    asyncio.run(both())
+    receiver.close()
+    intake.close()
+    assert statuses[0] == 503
+    assert 503 not in statuses[1:]
