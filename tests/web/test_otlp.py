@@ -121,6 +121,13 @@ def test_a_request_above_the_limit_is_refused_before_it_is_read(connect, store):
     assert stored(store) == 0
 
 
+def test_a_request_with_too_many_spans_is_refused(connect):
+    response = send(connect(limits=IntakeLimits(request_spans=2)), body(agent_trace()))
+    assert response.status_code == 413
+    assert "more than 2 spans" in status_of(response).message
+    assert "--max-request-mb" not in status_of(response).message
+
+
 def test_a_gzip_bomb_is_inflated_to_the_limit_only(connect):
     client = connect(limits=IntakeLimits(request_bytes=100_000))
     bomb = gzip.compress(bytes(100_000_000))

@@ -82,7 +82,7 @@ class Receiver:
                 writing = await loop.run_in_executor(self._decoders, self._intake.submit, body, encoding)
                 del body
         except TooLarge as error:
-            raise _too_large(str(error)) from None
+            raise Refused(413, str(error), reason="too_large") from None
         except TraceError as error:
             raise Refused(400, str(error), reason="unreadable") from None
         except Overloaded as error:
