@@ -16,7 +16,7 @@ from trivium.suites.monitor_settings import MonitorSettings
 from trivium.suites.settings import Settings
 
 
-def fill(url: str, *, good: bool) -> None:
+def fill(url: str, *, good: bool, **texts: str) -> None:
     """A day of traffic; in its second half the tool "refund" fails unless it is good."""
     now = time.time()
     with Store(url) as store:
@@ -25,7 +25,8 @@ def fill(url: str, *, good: bool) -> None:
         for n in range(300):
             tool = ("search", "refund", "book")[n % 3]
             passed = good or tool != "refund" or n < 150
-            samples.append(sample(n, passed, time=now - 86_000 + 285 * n, tool=tool, agent="helper"))
+            fields = {"time": now - 86_000 + 285 * n, "tool": tool, "agent": "helper", **texts}
+            samples.append(sample(n, passed, **fields))
         store_samples(store, samples)
         with store.engine.begin() as connection:
             counts = {("support", "complete", ""): 30_000, ("support", "scored", ""): 300}
@@ -81,6 +82,11 @@ def test_alerts_name_origin_numbers_and_examples(url, capsys):
     assert "question" in shown
     (alert,) = json.loads(screen(capsys, "alerts", "--json", "--store", url, code=1))
     assert alert["body"]["origin"]["value"] == "refund"
+
+
+def test_an_example_without_input_and_output_says_so(url, capsys):
+    fill(url, good=False, query="", output="")
+    assert "no input or output is recorded" in screen(capsys, "alerts", "--store", url, code=1)
 
 
 def test_without_alerts_it_says_so(url, capsys):

@@ -176,8 +176,9 @@ class MessageScreen:
         for line in facts(message, resolved=self.resolved):
             yield Text(f"  {one_line(line, at_most=2000)}", style="dim")
         for example in message.examples:
-            said = f"{one_line(example.query, at_most=60)} → {one_line(example.output, at_most=60)}"
-            yield Text(f"  {one_line(example.trace, at_most=40)}  {said}")
+            said = [one_line(text, at_most=60) or "–" for text in (example.query, example.output)]
+            shown = " → ".join(said) if set(said) != {"–"} else "no input or output is recorded"
+            yield Text(f"  {one_line(example.trace, at_most=40)}  {shown}")
 
 
 class ReplayScreen:
