@@ -174,3 +174,10 @@ def test_a_figure_that_recovered_starts_anew(figure):
 def test_only_figures_with_thresholds_are_watched():
     levels = levels_of([sample(n) for n in range(5)])
     assert {figure for figure, _, _ in levels.keys} == {"pass_rate"}
+
+
+def test_too_many_open_sessions_close_the_oldest(monkeypatch):
+    monkeypatch.setattr("trivium.monitor.levels.MOST_SESSIONS", 3)
+    levels = Levels(MonitorSettings(), since=BEGIN)
+    levels.add([sample(n, session=f"s{n}", time=BEGIN + n) for n in range(5)], BEGIN + 5)
+    assert levels.level(WHOLE).sequence.n == 2

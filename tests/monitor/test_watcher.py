@@ -337,3 +337,17 @@ def test_many_new_samples_are_bet_on_in_several_transactions(store, monkeypatch)
     (whole,) = [row for row in state.levels["levels"] if row["key"] == ["pass_rate", "", ""]]
     assert state.last == 100
     assert whole["sequence"]["n"] == 5
+
+
+def test_an_unsure_facet_alerts_only_if_its_interval_is_below_the_threshold(store):
+    """One failure of a rare tool is nothing; most of fifteen are."""
+    fine = [sample(n, tool="search") for n in range(100)]
+    once = [sample(100 + n, n > 0, tool="once") for n in range(3)]
+    often = [sample(110 + n, n > 11, tool="often") for n in range(15)]
+    store_samples(store, fine + once + often)
+    alerts = AlertSettings(only_sure=False)
+    (message,) = watcher(
+        store, by=("tool",), alerts=alerts, figures={"pass_rate": StatusThresholds(warning=0.7, critical=0.6)}
+    ).look(at(130))
+    assert (message.mean.facet, message.mean.value) == ("tool", "often")
+    assert message.also == ()

@@ -1,6 +1,6 @@
 """Reads what a monitor has to say: statuses, figures, backlog and alerts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 
@@ -206,18 +206,6 @@ def silent(last: float | None, started: float, settings: MonitorSettings, now: f
 def watched_of(body: str) -> Watched:
     """The state of a watcher; a new one if there is none yet."""
     return msgspec.json.decode(body, type=Watched) if body else Watched()
-
-
-def worst_samples(samples: Sequence[Sample], figure: str, number: int) -> list[Sample]:
-    """The samples with the lowest values of a figure, latest first among equals."""
-    from trivium.monitor.windows import value_of
-
-    valued = [(value_of(each, figure), each) for each in samples]
-    ordered = sorted(
-        ((value, each) for value, each in valued if value is not None),
-        key=lambda pair: (pair[0], pair[1].score if pair[1].score is not None else 1.0, -pair[1].number),
-    )
-    return [each for _, each in ordered[:number]]
 
 
 def _of_monitor(counts: Counts, monitor: str) -> dict[str, int]:

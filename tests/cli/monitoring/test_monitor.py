@@ -211,3 +211,24 @@ def test_a_server_does_not_start_with_a_channel_that_cannot_send(url, tmp_path, 
     suite.write_text(json.dumps({"name": "support", "monitor": {"alerts": {"channels": channels}}}))
     assert run_command(["serve", str(suite), "--store", url]) == 2
     assert "the environment variable NO_SUCH is not set" in capsys.readouterr().err
+
+
+def test_a_status_says_what_the_figures_lack(url, capsys):
+    fill(url, good=True)
+    with Store(url) as store, store.engine.begin() as connection:
+        counts = {("support", "dropped", "backlog"): 7, ("support", "failed", "tries"): 2}
+        add_counts(connection, counts, time.time())
+        connection.execute(schema.live_jobs.insert().values(job("waiting")))
+    shown = " ".join(screen(capsys, "status", "--store", url).split())
+    assert "7 samples were dropped before they were scored" in shown
+    assert "2 samples could not be scored" in shown
+    assert "waiting to be scored: 1 sample, the oldest for 1 minute" in shown
+
+
+def test_a_status_without_traffic_says_since_when(url, capsys):
+    with Store(url) as store:
+        store_traffic(store, 86_400.0)
+        with store.engine.begin() as connection:
+            add_counts(connection, {("support", "complete", ""): 1}, 86_400.0)
+    shown = screen(capsys, "status", "--store", url)
+    assert shown.startswith("support is no data: no traffic since 1970-01-02 00:00 UTC")
