@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 from sqlalchemy import select
 
@@ -111,6 +112,24 @@ def test_the_job_of_a_killed_scorer_is_taken_up_again_and_scored_once(any_url):
         assert counts_of(store)["support", "scored", ""] == 1
         with store.engine.connect() as connection:
             assert len(connection.execute(select(schema.attempts)).all()) == 1
+
+
+def test_a_scorer_that_lost_its_lease_changes_nothing(any_url):
+    """Neither a job that another one has now, nor one that another one has done."""
+    with Store(any_url) as store, Scorer(store, monitored(suite())) as scorer:
+        record(store, "t1")
+        jobs = LiveJobs(store)
+        (slow,) = jobs.lease("support", owner="slow", now=NOW, limit=5)
+        jobs.lease("support", owner="other", now=NOW + LEASE_SECONDS, limit=5)
+        (other,) = jobs.of_trace("t1")
+        jobs.give_back([slow], now=NOW + LEASE_SECONDS)
+        jobs.retry(slow, now=NOW + LEASE_SECONDS, reason="slow")
+        jobs.supersede(slow, now=NOW + LEASE_SECONDS)
+        assert jobs.of_trace("t1") == [other]
+        scorer._score([other], NOW + LEASE_SECONDS)
+        jobs.retry(msgspec.structs.replace(other, tries=MOST_TRIES), now=NOW, reason="slow")
+        assert jobs.of_trace("t1")[0].state == "done"
+        assert not {event for _, event, _ in +counts_of(store)} & {"failed", "dropped"}
 
 
 def test_a_renewed_lease_is_the_scorers_own(any_url):
@@ -273,9 +292,10 @@ def test_characters_that_a_store_cannot_hold_are_replaced(any_url, text):
         first, second = samples_of(store, "support")
         assert "\0" not in first.session
         assert second.failed
-        job = LiveJobs(store).of_trace("t1")[0]
+        record(store, "t3")
+        (job,) = LiveJobs(store).lease("support", owner="me", now=NOW, limit=1)
         LiveJobs(store).retry(job, now=NOW, reason=f"cannot read {text}")
-        assert LiveJobs(store).of_trace("t1")[0].reason.startswith("cannot read ")
+        assert LiveJobs(store).of_trace("t3")[0].reason.startswith("cannot read ")
 
 
 def test_a_sample_that_cannot_be_scored_holds_up_no_other(any_url, monkeypatch):

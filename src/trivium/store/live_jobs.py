@@ -142,8 +142,9 @@ class LiveJobs:
         """Let others score jobs that were not scored, as if they had not been taken."""
         if jobs:
             with explain_errors(self._engine), self._engine.begin() as connection:
-                tries = schema.live_jobs.c.tries - 1
-                connection.execute(_these(jobs).values(state="waiting", owner=None, due=now, tries=tries))
+                for job in jobs:
+                    values = {"state": "waiting", "owner": None, "due": now, "tries": job.tries - 1}
+                    connection.execute(_held(job).values(values))
 
     def retry(self, job: Job, *, now: float, reason: str) -> None:
         """Try a job again later, or count it as failed if it has been tried ``MOST_TRIES`` times."""
@@ -152,17 +153,17 @@ class LiveJobs:
             if job.tries < MOST_TRIES:
                 wait = FIRST_WAIT_SECONDS * 3 ** (job.tries - 1)
                 values = {"state": "waiting", "owner": None, "due": now + wait, "reason": reason}
-                connection.execute(_these([job]).values(values))
+                connection.execute(_held(job).values(values))
             else:
-                connection.execute(_these([job]).values(state="failed", owner=None, reason=reason))
-                add_counts(connection, Counts({(job.monitor, "failed", "error"): 1}), now)
+                failed = connection.execute(_held(job).values(state="failed", owner=None, reason=reason))
+                add_counts(connection, Counts({(job.monitor, "failed", "error"): failed.rowcount}), now)
 
     def supersede(self, job: Job, *, now: float) -> None:
         """Drop a job whose trace has a newer version, which has a job of its own if it is sampled."""
         with explain_errors(self._engine), self._engine.begin() as connection:
             reason = "spans came later: the newer version is scored"
-            connection.execute(_these([job]).values(state="dropped", owner=None, reason=reason))
-            add_counts(connection, Counts({(job.monitor, "dropped", "superseded"): 1}), now)
+            dropped = connection.execute(_held(job).values(state="dropped", owner=None, reason=reason))
+            add_counts(connection, Counts({(job.monitor, "dropped", "superseded"): dropped.rowcount}), now)
 
     def drop_oldest(self, monitor: str, *, backlog: int, now: float) -> int:
         """Drop the oldest jobs above the bound of the backlog, and count them.
@@ -231,3 +232,11 @@ def _job(row: object) -> Job:
 
 def _these(jobs: Iterable[Job]) -> Update:
     return update(schema.live_jobs).where(schema.live_jobs.c.number.in_([job.number for job in jobs]))
+
+
+def _held(job: Job) -> Update:
+    """Changes a job unless another scorer has been given it since: each lease is one try more."""
+    table = schema.live_jobs
+    return update(table).where(
+        table.c.number == job.number, table.c.state == "scoring", table.c.tries == job.tries
+    )
