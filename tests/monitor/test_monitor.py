@@ -10,6 +10,7 @@ import pytest
 
 import trivium as tv
 from trivium.errors import InputError, StoreError
+from trivium.metrics.registry import REGISTERED
 from trivium.monitor import recorder
 from trivium.monitor.monitor import Monitor
 from trivium.monitor.sampling import draw
@@ -31,6 +32,9 @@ class Length(tv.Metric):
 
     def score(self, metric_input):
         return self.ok(min(1.0, len(metric_input.attempt.text) / 10))
+
+
+del REGISTERED["tests.length"]  # suites name it by its path; other tests know nothing of it
 
 
 def by_length(**settings) -> dict:

@@ -11,6 +11,7 @@ from trivium.monitor.monitored import Monitored
 from trivium.monitor.status import STATE, status_of, watched_of
 from trivium.monitor.watcher import Watcher
 from trivium.store import schema
+from trivium.store.audit import audit_log
 from trivium.store.live_alerts import add_mark, alerts_of, deliveries_of, state_of
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import (
@@ -71,6 +72,9 @@ def test_a_drop_alerts_once_and_its_recovery_once(store):
     (alert,) = alerts_of(store, "support")
     assert (alert.state, alert.cause) == ("resolved", "quality")
     assert len(deliveries_of(store, [alert.number])) == len(messages)
+    log = [(entry.actor, entry.action, entry.body["status"]) for entry in audit_log(store)]
+    assert log[0] == ("monitor support", "alert resolved", "healthy")
+    assert ("monitor support", "alert changed", "critical") in log
 
 
 def test_a_message_says_how_bad_how_sure_and_on_what(store):

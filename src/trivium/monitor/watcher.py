@@ -15,6 +15,7 @@ from trivium.monitor.monitored import Monitored
 from trivium.monitor.status import STATE, Watched, silent, watched_of, window_samples
 from trivium.monitor.windows import MOST_SAMPLES, figures_of, window_of
 from trivium.store import schema
+from trivium.store.audit import add_audit
 from trivium.store.live_alerts import (
     add_deliveries,
     change_alert,
@@ -189,6 +190,10 @@ def _store_event(connection: Connection, event: Event, channels: Iterable[int], 
         changed=now if event.changed else None,
         resolved=now if event.resolved else None,
     )
+    if event.changed or event.resolved:
+        action = "alert resolved" if event.resolved else "alert changed"
+        facts = {"alert": alert.number, "status": message.status, "title": message.title}
+        add_audit(connection, f"monitor {message.monitor}", action, facts, now=now)
     if not event.send:
         return []
     add_deliveries(connection, alert.number, key, body, channels, now)

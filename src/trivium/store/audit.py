@@ -1,4 +1,4 @@
-"""The audit log: who changed tokens and marks, and who tried a wrong token."""
+"""The audit log: who changed tokens and marks, who tried a wrong token, and how alerts changed."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         number: Rises with every entry.
         time: Unix time.
-        actor: Who did it: a token, a user of this machine, or an address.
+        actor: Who did it: a token, a user of this machine, an address, or a monitor.
         action: What they did, such as ``token created``.
         body: Further facts.
     """

@@ -17,6 +17,7 @@ from trivium.monitor.watcher import Watcher
 from trivium.store.live_traces import LiveTraces
 from trivium.store.retention import Retention
 from trivium.store.store import Store
+from trivium.suites.monitor_settings import RetentionSettings
 
 RETENTION_SECONDS = 3600.0
 """Time between two deletions of old data."""
@@ -51,7 +52,8 @@ class Services:
         self.watcher = Watcher(store, monitors, clock=clock)
         self.deliveries = Deliverer(store, monitors, clock=clock)
         self.events = EventSender(store, monitors, clock=clock)
-        retention = Retention(store, {each.name: each.monitor.retention for each in monitors})
+        kept = {each.name: each.monitor.retention for each in monitors} or {"": RetentionSettings()}
+        retention = Retention(store, kept)
         self._deleting = Loop(
             "trivium-retention",
             lambda: retention.prune(clock()),
