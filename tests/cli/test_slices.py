@@ -69,7 +69,7 @@ def test_a_comparison_says_which_slices_got_worse(store, capsys):
     assert row.endswith("worse")
     assert not any(line.startswith("refund") and line.endswith(("worse", "better")) for line in lines)
     assert "| shipping | 20 |" in (store / "c.md").read_text(encoding="utf-8")
-    assert "Pass_rate by tag, largest loss first" in (store / "c.html").read_text(encoding="utf-8")
+    assert "Pass rate by tag, largest loss first" in (store / "c.html").read_text(encoding="utf-8")
     assert run_command(["compare", "--by", "tag", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["slices"]["tag"][0]["value"] == "shipping"
 

@@ -22,8 +22,8 @@ AGENT_KEYS = {
     "repeats",
     "seed",
 }
-ELSEWHERE = {"judge", "margin"}
-"""Shown in tests/metrics/judge, and in tests/runs/comparing."""
+ELSEWHERE = {"judge", "margin", "monitor"}
+"""Shown in tests/metrics/judge, tests/runs/comparing and tests/monitor."""
 
 CHANGES: list[dict[str, Any]] = [
     {"metrics": ["jaccard"]},
@@ -169,7 +169,7 @@ def _keys(record: type, prefix: str = "") -> set[str]:
             kind for kind in _kinds(field.type) if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
         ]
         name = prefix + field.encode_name
-        if kinds and field.encode_name != "judge":
+        if kinds and field.encode_name not in ELSEWHERE:
             keys |= _keys(kinds[0], f"{name}.")
         else:
             keys.add(name)

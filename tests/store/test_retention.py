@@ -122,6 +122,13 @@ def test_a_sample_goes_after_its_days_with_its_scores_and_then_its_trace(any_url
         assert (result.samples, result.traces) == (1, 1)
 
 
+def test_samples_are_kept_for_as_many_days_as_the_settings_say(url):
+    with Store(url) as store:
+        fill(store, samples=[sample("old", age=6), sample("young", age=4)])
+        pruned(store, RetentionSettings(days=5))
+        assert names(store, "live_samples") == {"young"}
+
+
 def test_the_scores_of_a_newer_version_stay(any_url):
     with Store(any_url) as store:
         both = {1: 91.0, 2: 1.0}

@@ -27,6 +27,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "pandas": (("pandas", "pyarrow"), "frames of pandas"),
     "report": (("altair", "jinja2", "vl_convert"), "the HTML report"),
     "postgres": (("psycopg",), "a PostgreSQL store"),
+    "serve": (("litestar", "uvicorn"), "the server that receives traces of production"),
     "inspect": (("zstandard",), "packed logs of Inspect AI"),
 }
 """Modules that each extra installs, and what it is for."""
