@@ -53,7 +53,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a replay.
+    """The results of a replay.
 
     Attributes:
         traces: Number of traces.

@@ -182,10 +182,10 @@ class MessageScreen:
 
 
 class ReplayScreen:
-    """What came of a replay: the messages, what other thresholds would have done, the status at the end.
+    """Shows a replay: its messages, what other thresholds would have done, and the status at the end.
 
     Args:
-        replayed: What came of it.
+        replayed: The results of the replay.
     """
 
     def __init__(self, replayed: Replayed) -> None:

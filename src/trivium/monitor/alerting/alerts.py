@@ -1,4 +1,4 @@
-"""Decides when an alert opens, changes and is resolved, and when that is worth a message.
+"""Decides when an alert opens, changes and is resolved, and which of these changes send a message.
 
 **One message for one cause.** A figure can be bad over all traffic and for many values of facets at once. All
 that would be fine without the samples of one agent (tool, tag, model, version, service) belongs to one alert,
