@@ -288,6 +288,8 @@ class Monitor:
         Raises:
             StoreError: If the store cannot be read.
         """
+        from trivium.monitor.windows import status_of_mean
+
         settings, name = self._settings, self._monitored.name
         with Store(self._url) as store:
             if settings.window_samples is not None:
@@ -304,7 +306,7 @@ class Monitor:
             "sample_count": len(passed),
             "pass_rate": pass_rate,
             "average_score": _weighted(scores) if scores else None,
-            "status": status_of(pass_rate, thresholds),
+            "status": status_of_mean(pass_rate, thresholds),
         }
 
     def flush(self, timeout: float | None = None, *, scored: bool = False) -> bool:
@@ -342,13 +344,6 @@ class Monitor:
         if self._listens:
             send_to(None)
         self._recorder.close(timeout)
-
-
-def status_of(value: float, thresholds: StatusThresholds) -> str:
-    """The status of a figure: critical, warning or healthy (spec: metrics, M.2)."""
-    if value < thresholds.critical:
-        return "critical"
-    return "warning" if value < thresholds.warning else "healthy"
 
 
 def _weighted(values: Sequence[tuple[float, float]]) -> float:
