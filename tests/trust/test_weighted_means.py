@@ -140,6 +140,25 @@ def test_scores_have_a_betting_interval_that_covers_and_uses_their_small_spread(
     assert found.method == "betting, weighted"
 
 
+@pytest.mark.parametrize("shape", ["step", "slope", "two steps"])
+def test_an_interval_of_scores_whose_level_moved_surrounds_their_mean(shape):
+    """It covers the mean of the levels, and never ends at its own mean."""
+    n, rng, inside = 400, np.random.default_rng(14), 0
+    level = {
+        "step": np.where(np.arange(n) < 280, 0.95, 0.3),
+        "slope": np.linspace(0.95, 0.3, n),
+        "two steps": np.where((np.arange(n) // 130) % 2 == 0, 0.9, 0.2),
+    }[shape]
+    for _ in range(60):
+        scores = np.clip(level + rng.normal(0, 0.05, n), 0, 1)
+        found = weighted_mean(scores, np.full(n, 0.5))
+        assert found.low < found.mean - 0.01
+        assert found.mean + 0.01 < found.high
+        assert found.high - found.low < 0.2
+        inside += found.low <= level.mean() <= found.high
+    assert inside / 60 >= 0.95
+
+
 def test_codes_of_groups_are_only_names():
     scores = np.random.default_rng(9).random(40)
     codes = np.arange(40) // 4

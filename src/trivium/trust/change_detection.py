@@ -15,7 +15,7 @@ from math import isfinite
 from typing import Any
 
 from trivium.errors import TrustError
-from trivium.trust.gamblers import MOST, ClusterWeight, Gamblers
+from trivium.trust.gamblers import MOST, STAKES, ClusterWeight, Gamblers
 
 _STATE_VERSION = 1
 
@@ -102,7 +102,8 @@ class ChangeDetector:
         weight = self._scale.scaled(weight)
         self.n += 1
         self.elapsed += elapsed
-        self._gamblers.bet(value, weight, brought=elapsed, time=self.elapsed)
+        brought = [elapsed / len(STAKES)] * len(STAKES)
+        self._gamblers.bet(value, weight, brought=brought, time=self.elapsed)
         return self.alarm
 
     @property

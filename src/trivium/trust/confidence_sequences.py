@@ -108,7 +108,8 @@ def final_interval(
 ) -> tuple[float, float]:
     """The last interval of :func:`confidence_sequence` with ``planned`` = n, some fifty times as fast.
 
-    A candidate is excluded only if all beyond it are, so each end is found by bisection.
+    It is for one look, so only the capital after the last value counts (no running intersection). A candidate
+    is excluded only if all beyond it are, so each end is found by bisection.
 
     Args:
         values: See :func:`confidence_sequence`; at least one.
@@ -117,7 +118,7 @@ def final_interval(
         grid: See there.
 
     Returns:
-        The lower end, and the upper one; the lower is above the upper if no constant mean is possible.
+        The lower end, and the upper one; [0, 1] if no constant mean is possible.
 
     Raises:
         TrustError: See there.
@@ -131,13 +132,14 @@ def final_interval(
         excluded, possible = -1, grid + 1
         while possible - excluded > 1:
             middle = (excluded + possible) // 2
-            if (_log_capital(values, w, stakes, middle / grid) >= rich).any():
+            if _log_capital(values, w, stakes, middle / grid)[-1] >= rich:
                 excluded = middle
             else:
                 possible = middle
         return max(excluded, 0)
 
-    return last_excluded(x) / grid, (grid - last_excluded(1 - x)) / grid
+    lower, upper = last_excluded(x) / grid, (grid - last_excluded(1 - x)) / grid
+    return (lower, upper) if lower <= upper else (0.0, 1.0)
 
 
 @overload

@@ -4,7 +4,7 @@ As long as the mean of each value, given the past, is at least the limit, no gam
 expected capital of all is at most what they brought, whenever one looks, and whatever the values look like.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -67,20 +67,20 @@ class Gamblers:
         self._best = [0.0] * len(STAKES)  # largest product of factors up to now over all starts
         self._start = [0.0] * len(STAKES)  # time of the first value of that product
 
-    def bet(self, value: float, weight: float, *, brought: float, time: float) -> None:
+    def bet(self, value: float, weight: float, *, brought: Sequence[float], time: float) -> None:
         """Let new gamblers in, and let everyone bet on a value.
 
         Args:
             value: In [0, 1].
             weight: In (0, 1].
-            brought: What the new gamblers bring, shared among the stakes; known before the value.
+            brought: What the new gamblers of each stake bring; known before the value.
             time: Time of the value.
         """
-        share, gain = brought / len(STAKES), weight * (self.limit - value)
+        gain = weight * (self.limit - value)
         factors = [1 + stake * gain for stake in self._per_unit]
         self._capital = [
-            min((capital + share) * factor, MOST)
-            for capital, factor in zip(self._capital, factors, strict=True)
+            min((capital + new) * factor, MOST)
+            for capital, new, factor in zip(self._capital, brought, factors, strict=True)
         ]
         self._start = [
             start if best > 1 else time for start, best in zip(self._start, self._best, strict=True)

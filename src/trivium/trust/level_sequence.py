@@ -19,14 +19,14 @@ from trivium.trust.confidence_sequences import (
     check_options,
     stake,
 )
-from trivium.trust.gamblers import ClusterWeight, Gamblers
+from trivium.trust.gamblers import STAKES, ClusterWeight, Gamblers
 
 Floats = npt.NDArray[np.float64]
 
 ALL_STARTS = 2.1098
 """Upper bound of the sum of 1 / (k ln²(k)) over k from 2, by which the starting capital is divided."""
 
-_STATE_VERSION = 1
+_STATE_VERSION = 2
 
 
 class LevelSequence:
@@ -39,8 +39,9 @@ class LevelSequence:
     not: they refute that the mean was on the other side of a threshold *all the time*. Bets from the first
     value on become sure soon if the mean was on this side from the beginning, but have a long past to
     overcome if it crossed the threshold late. For the ``thresholds`` named beforehand half of ``alpha`` goes
-    to gamblers who start at each value: those who start at the n-th bring 1 / (c (n + 1) ln²(n + 1)) of the
-    capital, which is 1 in all. So a late crossing takes little longer than an early one.
+    to gamblers who start again and again: those of the k-th start bring 1 / (c (k + 1) ln²(k + 1)) of the
+    capital of their stake, which is 1 in all. So a late crossing takes little longer than an early one. Small
+    stakes win slowly, and start as rarely as costs them little: fewer starts leave more to each.
 
     Attributes:
         alpha: Probability that any interval misses the mean, and that a one-sided answer is ever wrong.
@@ -228,12 +229,13 @@ class _Crossings:
         self.threshold = float(threshold)
         self.fell = self.rose = False
         self._falls, self._rises = Gamblers(self.threshold), Gamblers(1 - self.threshold)
+        self._periods = _periods(self.threshold), _periods(1 - self.threshold)
 
     def update(self, value: float, weight: float, step: int, enough: float) -> None:
         """Let the gamblers bet on the ``step``-th value; a capital of ``enough`` makes sure."""
-        brought = 1 / (ALL_STARTS * (step + 1) * log1p(step) ** 2)
-        self._falls.bet(value, weight, brought=brought, time=step)
-        self._rises.bet(1 - value, weight, brought=brought, time=step)
+        falls, rises = ([_brought(step, period) for period in periods] for periods in self._periods)
+        self._falls.bet(value, weight, brought=falls, time=step)
+        self._rises.bet(1 - value, weight, brought=rises, time=step)
         self.fell = self.fell or self._falls.capital >= enough
         self.rose = self.rose or self._rises.capital >= enough
 
@@ -253,6 +255,21 @@ class _Crossings:
         crossings._falls = Gamblers.from_state(crossings.threshold, state["falls"])
         crossings._rises = Gamblers.from_state(1 - crossings.threshold, state["rises"])
         return crossings
+
+
+def _periods(limit: float) -> list[int]:
+    """Values between two starts of each stake, by which it wins half a unit of log capital at most.
+
+    If the mean falls to (1 - f) limit, where the stake f wins fastest, that is f² limit / (2 (1 - limit)) a
+    value.
+    """
+    return [max(1, int((1 - limit) / (each**2 * limit))) for each in STAKES]
+
+
+def _brought(step: int, period: int) -> float:
+    """What those bring who start at the ``step``-th value with a stake that starts every ``period``-th."""
+    start, waits = divmod(step - 1, period)
+    return 0.0 if waits else 1 / (ALL_STARTS * len(STAKES) * (start + 2) * log1p(start + 1) ** 2)
 
 
 def _at_least(rising: Floats, limit: float) -> int:

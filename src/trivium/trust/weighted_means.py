@@ -59,7 +59,7 @@ def weighted_mean(
     values, that number is divided by the design effect (the linearised variance with clusters over the one
     without, at least 1) and by (t / z)² with Student's t of the clusters; with few clusters each counts as
     one value. Other values have a betting interval (Waudby-Smith & Ramdas 2024) over clusters, which adapts
-    to their variance. Both are for one look at a sample that was set beforehand, such as a window; whoever
+    to their variance, whether or not the level moved meanwhile. Both are for one look at a sample that was set beforehand, such as a window; whoever
     looks again and again needs :class:`~trivium.trust.level_sequence.LevelSequence`.
 
     Args:
@@ -178,10 +178,14 @@ def _exact_ends(mean: float, size: float, tail: float) -> tuple[float, float]:
 
 
 def _betting_ends(x: Floats, w: Floats, codes: Ints, alpha: float) -> tuple[float, float]:
-    """Ends of the betting interval with one bet a cluster, in the order of the clusters' first values."""
+    """Ends of the betting interval with one bet a cluster, in an order that has nothing to do with time.
+
+    Bets in the order of time would exclude the mean of a window in which the level moved.
+    """
     weights = np.bincount(codes, w)
     means = np.clip(np.bincount(codes, w * x) / weights, 0, 1)
-    order = np.argsort(np.unique(codes, return_index=True)[1])
+    seen = np.argsort(np.unique(codes, return_index=True)[1])
+    order = seen[np.random.default_rng(0).permutation(seen.size)]
     return final_interval(means[order], weights=(weights / weights.max())[order], alpha=alpha)
 
 
