@@ -301,3 +301,15 @@ def test_a_title_cannot_add_headers():
         message = Message(monitor="m", title=title, key="1")
         channel_of(settings).send(message, json.dumps({}).encode(), "1")
     assert b"\nBcc:" not in server.data.split(b"\r\n\r\n")[0]
+
+
+@pytest.mark.parametrize("field", ["sender", "email"])
+def test_a_line_feed_in_an_address_is_refused_for_good(field, monkeypatch):
+    monkeypatch.setenv("ADDRESS", "a@example.org\r\nBcc: all@example.org")
+    fields = {"email": ("b@example.org",), "sender": "c@example.org"}
+    fields[field] = ("${ADDRESS}",) if field == "email" else "${ADDRESS}"
+    channel = channel_of(ChannelSettings(smtp="localhost:1", **fields))
+    with pytest.raises(NotSent, match="sender or recipients") as caught:
+        channel.send(Message(monitor="m", title="t", key="1"), b"{}", "1")
+    assert not caught.value.retry
+    assert "all@example.org" not in str(caught.value)

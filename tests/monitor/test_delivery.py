@@ -86,6 +86,37 @@ def test_a_message_is_given_up_after_many_tries(url, receiver: Receiver, caplog)
         assert "it is not tried again" in caplog.records[-1].message
 
 
+def test_a_message_that_was_overtaken_is_not_sent_any_more(url, receiver: Receiver):
+    """Else "it fires" would come after "it is over"."""
+    with Store(url) as store:
+        alert, other = store_message(store), store_message(store)
+        deliverer = Deliverer(store, [monitored(ChannelSettings(webhook=receiver.url))])
+        receiver.status = 500
+        deliverer.deliver(BEGIN)
+        with store.engine.begin() as connection:
+            add_deliveries(connection, alert, f"{alert}-1", {"monitor": "support"}, [0], BEGIN + 1)
+        receiver.status = 200
+        assert deliverer.deliver(BEGIN + 1) == 1
+        assert rows(store, alert) == [("superseded", 1), ("sent", 1)]
+        assert deliverer.deliver(BEGIN + 1e6) == 1
+        assert rows(store, other) == [("sent", 2)]
+        assert [headers["idempotency-key"] for headers, _ in receiver.requests[2:]] == ["1-1:0", "2-0:0"]
+
+
+def test_a_channel_that_breaks_in_an_unknown_way_is_retried_and_given_up(url, monkeypatch):
+    def broken(*_: object) -> None:
+        raise RuntimeError("a secret")
+
+    monkeypatch.setattr("trivium.monitor.alerting.channels.Log.send", broken)
+    with Store(url) as store:
+        alert = store_message(store)
+        deliverer = Deliverer(store, [monitored()])
+        for n in range(MOST_TRIES + 3):
+            deliverer.deliver(BEGIN + n * 4000)
+        assert rows(store, alert) == [("failed", MOST_TRIES)]
+        assert deliveries_of(store, [alert])[0]["reason"] == "failed: RuntimeError"
+
+
 def test_the_log_is_the_channel_if_none_is_given(url, caplog):
     with Store(url) as store:
         store_message(store)

@@ -7,7 +7,10 @@ import pytest
 
 from tests.monitor.samples import BEGIN, sample
 from trivium.monitor.levels import (
+    DAY,
+    FEWEST_SAMPLES,
     MOST_FACETS,
+    MOST_SEEN,
     SESSION_LONGEST_SECONDS,
     SESSION_QUIET_SECONDS,
     Levels,
@@ -55,7 +58,7 @@ def test_a_sure_status_of_any_figure_or_facet_is_wrong_in_at_most_5_percent_of_l
 
 def test_the_error_of_all_means_adds_up_to_at_most_alpha():
     names = [f"v{n}" for n in range(2 * MOST_FACETS)]
-    levels = levels_of([sample(n, tag=name) for n, name in enumerate(names)])
+    levels = levels_of([sample(n, tag=name) for n, name in enumerate(FEWEST_SAMPLES * names)])
     shares = [levels.level(key).sequence.alpha for key in levels.keys]
     assert sum(shares) <= MonitorSettings().alpha * (1 + 1e-9)
     assert len(levels.left_out) == MOST_FACETS
@@ -165,10 +168,59 @@ def test_a_figure_that_recovered_starts_anew(figure):
     thresholds = {"pass_rate": StatusThresholds(), "composite": StatusThresholds()}
     settings = MonitorSettings(figures=thresholds)
     levels = levels_of([sample(n, passed=False) for n in range(50)], settings)
-    levels.restart(figure, BEGIN + 1e7)
-    assert levels.level((figure, "", "")) is None
+    levels.restart((figure, "", ""), BEGIN + 1e7)
+    assert not levels.sure_below((figure, "", ""), 0.7)
     other = "composite" if figure == "pass_rate" else "pass_rate"
-    assert levels.level((other, "", "")) is not None
+    assert levels.sure_below((other, "", ""), 0.7)
+
+
+def test_a_mean_that_recovered_forgets_the_open_sessions_and_no_other_mean():
+    failed = [sample(n, passed=False, agent="a") for n in range(50)]
+    key = ("pass_rate", "agent", "a")
+    levels = Levels(MonitorSettings(), since=BEGIN)
+    end = failed[-1].scored
+    levels.add([*failed, sample(50, passed=False, agent="a", session="s", time=end)], end)
+    levels.restart(key, end)
+    assert levels.sure_below(WHOLE, 0.7)
+    levels.add([], end + DAY)
+    assert (levels.level(key).sequence.n, levels.level(WHOLE).sequence.n) == (0, 51)
+
+
+def test_values_that_appear_once_take_no_place():
+    """Neither among the means that are watched nor, in the long run, in the state."""
+    rare = [sample(n, tag=f"once {n}") for n in range(MOST_SEEN + MOST_FACETS)]
+    often = [sample(len(rare) + n, passed=False, tag="often") for n in range(40)]
+    levels = levels_of(rare + often)
+    assert {key for key in levels.keys if key[1]} == {("pass_rate", "tag", "often")}
+    assert levels.sure_below(("pass_rate", "tag", "often"), 0.7)
+    assert levels.left_out == set()
+    assert len(levels.to_state()["seen"]) <= MOST_SEEN
+
+
+def test_a_value_with_a_reference_is_watched_from_its_first_sample():
+    key = ("pass_rate", "tag", "known")
+    levels = levels_of([sample(1, tag="known")], references={key: 0.9})
+    assert levels.level(key).sequence.n == 1
+
+
+def test_a_pause_of_a_year_is_no_evidence_of_a_fall():
+    levels = Levels(MonitorSettings(), since=BEGIN, references={WHOLE: 0.9})
+    for time in (BEGIN, BEGIN + 365 * DAY):
+        levels.add([sample(1, time=time)], time)
+    assert not levels.changed(WHOLE)
+    assert levels.level(WHOLE).detector.elapsed == 1.0
+
+
+def test_a_clock_that_was_ahead_for_a_moment_does_not_blind_the_watch():
+    rng = np.random.default_rng(2)
+    levels = Levels(MonitorSettings(), since=BEGIN, references={WHOLE: 0.9})
+    levels.add([sample(0, time=BEGIN + 30 * DAY)], BEGIN + 30 * DAY)
+    for n, ok in enumerate(rng.random(6000) < 0.95):
+        levels.add([sample(n, bool(ok))], BEGIN + 60 * n)
+    assert levels.level(WHOLE).detector.elapsed == pytest.approx(1 + 6000 / 1440, abs=0.01)
+    for n, ok in enumerate(rng.random(600) < 0.6, 6000):
+        levels.add([sample(n, bool(ok))], BEGIN + 60 * n)
+    assert levels.changed(WHOLE)
 
 
 def test_only_figures_with_thresholds_are_watched():

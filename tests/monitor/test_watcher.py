@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from tests.monitor.samples import BEGIN, sample, store_samples, store_traffic
+from trivium.monitor.alerting.messages import text_of
+from trivium.monitor.levels import Levels
 from trivium.monitor.monitored import Monitored
 from trivium.monitor.status import STATE, status_of, watched_of
 from trivium.monitor.watcher import Watcher
@@ -355,3 +357,103 @@ def test_an_unsure_facet_alerts_only_if_its_interval_is_below_the_threshold(stor
     ).look(at(130))
     assert (message.mean.facet, message.mean.value) == ("tool", "often")
     assert message.also == ()
+
+
+def low_thresholds() -> dict:
+    return {"pass_rate": StatusThresholds(warning=0.5, critical=0.3)}
+
+
+def test_two_deployments_in_a_row_are_compared_with_what_was_before_both(store):
+    """Ten samples between them say nothing; a reset between them ends the comparison."""
+    watch = watcher(store, window=2000 * MINUTE, by=(), figures=low_thresholds())
+    store_samples(store, traffic(500, 0.97))
+    watch.look(at(500))
+    add_mark(store, "support", now=at(500), version="2.0")
+    store_samples(store, traffic(10, 1.0, first=501))
+    watch.look(at(511))
+    add_mark(store, "support", now=at(511), version="2.1")
+    store_samples(store, traffic(300, 0.75, first=512))
+    (message,) = watch.look(at(812))
+    assert (message.status, message.mean.samples) == ("worse", 300)
+    add_mark(store, "support", now=at(812), kind="reset")
+    add_mark(store, "support", now=at(813), version="2.2")
+    watch.look(at(814))
+    state = watched_of(state_of(store, "support", STATE))
+    assert (state.levels["mark"], state.levels["references"]) == (4, [])
+
+
+def test_two_deployments_between_two_looks_are_compared_with_what_was_before_both(store):
+    watch = watcher(store, window=2000 * MINUTE, by=(), figures=low_thresholds())
+    store_samples(store, traffic(500, 0.97) + traffic(300, 0.75, first=512))
+    add_mark(store, "support", now=at(500), version="2.0")
+    add_mark(store, "support", now=at(511), version="2.1")
+    (message,) = watch.look(at(812))
+    assert message.status == "worse"
+
+
+def test_a_clock_that_is_set_back_undoes_no_mark_and_silences_no_alert(store):
+    watch = watcher(store, window=2000 * MINUTE, by=(), alerts=AlertSettings(cool_down=3600))
+    store_samples(store, traffic(200, 0.3))
+    add_mark(store, "support", now=at(0), kind="reset")
+    add_mark(store, "support", now=at(300), kind="reset")
+    (first,) = watch.look(at(300) + 10 * DAY)
+    assert first.cause == "no_data"  # the clock is ten days ahead
+    watch.look(at(299))
+    state = watched_of(state_of(store, "support", STATE))
+    assert state.levels["mark"] == 2
+    store_samples(store, [sample(310 + n, passed=False) for n in range(50)])
+    assert [each.status for each in watch.look(at(360))] == ["critical"]
+
+
+def test_what_was_sure_long_ago_says_nothing_of_a_window_that_is_low_by_chance(store):
+    """The window was never low while it was sure that the level had been."""
+    watch = watcher(store, window=255 * MINUTE, by=())
+    store_samples(store, traffic(60, 0.4) + traffic(200, 1.0, first=60))
+    assert watch.look(at(260)) == []
+    assert status_sure(store)
+    store_samples(store, traffic(130, 1.0, first=260))
+    assert watch.look(at(390)) == []
+    assert not status_sure(store)
+    store_samples(store, [sample(390 + n, passed=n % 5 > 0) for n in range(260)])
+    assert watch.look(at(650)) == []
+    assert status_of(store, "support", watch.monitors[0].monitor, now=at(650)).status == "warning"
+
+
+def status_sure(store) -> bool:
+    """Whether the level of all traffic once was surely below a threshold."""
+    levels = Levels.from_state(MonitorSettings(by=()), watched_of(state_of(store, "support", STATE)).levels)
+    return levels.level(("pass_rate", "", "")).sure is not None
+
+
+def test_a_facet_of_which_no_samples_come_has_not_recovered(store):
+    watch = watcher(store, window=200 * MINUTE, by=("agent",))
+    store_samples(store, mixed(traffic(100, 0.99, agent="sales") + traffic(60, 0.1, first=100, agent="old")))
+    (message,) = watch.look(at(160))
+    assert message.mean.value == "old"
+    store_samples(store, traffic(200, 0.99, first=300, agent="sales"))
+    (over,) = watch.look(at(500))
+    assert "no samples of agent old come any more" in over.title
+
+
+def test_names_from_the_traffic_add_no_line_to_a_message(store):
+    name = "a\r\nBcc: all@example.org\x1b[2J\u2028x"
+    store_samples(store, mixed(traffic(100, 0.99, agent="sales") + traffic(60, 0.1, first=100, agent=name)))
+    (message,) = watcher(store, by=("agent",)).look(at(160))
+    assert message.mean.value == name
+    assert message.title.isprintable()
+    assert "Bcc: all@example.org" in message.title
+    assert all(line.isprintable() for line in text_of(message).split("\n"))
+
+
+def test_messages_of_two_stores_have_different_keys(url, tmp_path):
+    keys = []
+    for place in (url, f"sqlite:///{tmp_path / 'other.db'}"):
+        with Store(place) as opened:
+            store_samples(opened, traffic(200, 0.3))
+            store_traffic(opened, BEGIN)
+            watcher(opened, by=()).look(at(200))
+            (alert,) = alerts_of(opened, "support")
+            (row,) = deliveries_of(opened, [alert.number])
+            assert row["key"] == f"{alert.body['key']}:0"
+            keys.append(row["key"])
+    assert keys[0] != keys[1]

@@ -12,8 +12,10 @@ lasted ``SESSION_LONGEST_SECONDS``.
 **How the error is shared.** A monitor watches many means. ``alpha`` is the probability that any of its
 statuses is ever wrongly called sure, from one deployment or reset to the next. Half of it goes to the figures
 over all traffic, in equal parts; the other half to the facets, ``MOST_FACETS`` for each figure, in equal
-parts. Values of facets beyond that number, in the order in which they appear, are not watched, and counted.
-The mean time between false alarms of a figure is shared in the same way.
+parts. A value of a facet is watched from its ``FEWEST_SAMPLES``-th sample on, or at once if it has a
+reference, so that values which appear once take nobody's place. Values beyond that number are not watched,
+and counted. The mean time between false alarms of a figure is shared in the same way; each figure has its
+own. A mean that recovered starts anew, with its share of the error.
 """
 
 from collections import Counter
@@ -33,6 +35,12 @@ from trivium.trust.weighted_means import reference_level
 MOST_FACETS = 50
 """Values of facets that are watched for each figure."""
 
+FEWEST_SAMPLES = 5
+"""Samples of a facet's value from which on it is watched."""
+
+MOST_SEEN = 1000
+"""Values of facets whose samples are counted; beyond it those that are not watched yet are forgotten."""
+
 GRID = 200
 """Steps of [0, 1] of a confidence sequence; its state takes 4 kB at first."""
 
@@ -42,6 +50,7 @@ MOST_SESSIONS = 2000
 """Sessions that may be open; beyond it the oldest are closed."""
 
 DAY = 86_400.0
+"""Also the most that the time between two bets counts for a change detector: clocks may jump."""
 
 Key = tuple[str, str, str]
 """Figure, facet and value; facet and value are empty for all traffic."""
@@ -72,6 +81,7 @@ class Level:
     Attributes:
         began: Unix time of the last bet, from which the next one counts.
         alarm: Whether the detector has given an alarm since the last deployment or reset.
+        sure: Unix time at which it became sure that the mean was below a threshold; None before.
     """
 
     def __init__(self, *, sequence: LevelSequence, detector: ChangeDetector | None, began: float) -> None:
@@ -79,6 +89,18 @@ class Level:
         self.detector = detector
         self.began = began
         self.alarm = False
+        self.sure: float | None = None
+
+    def bet(self, value: float, weight: float, time: float) -> None:
+        """Bet on a value at a Unix time, which rises except where a clock is set back."""
+        self.sequence.update(value, weight)
+        if self.detector is not None:
+            elapsed = min(max(0.0, time - self.began), DAY) / DAY
+            self.alarm = self.detector.update(value, elapsed, weight) or self.alarm
+        set_back = time < self.began - SESSION_LONGEST_SECONDS
+        self.began = time if set_back else max(self.began, time)
+        if self.sure is None and any(map(self.sequence.sure_below, self.sequence.thresholds)):
+            self.sure = time
 
 
 class Levels:
@@ -103,10 +125,9 @@ class Levels:
         self.since = since
         self.mark = mark
         self.references = dict(references or {})
-        self.left_out: set[tuple[str, str]] = set()
         self._levels: dict[Key, Level] = {}
         self._sessions: dict[str, _Session] = {}
-        self._began: dict[str, float] = {}
+        self._seen: dict[tuple[str, str], int] = {}
         self._figures = tuple(settings.figures)
 
     # Updating
@@ -120,9 +141,11 @@ class Levels:
         """
         for sample in samples:
             self._close_sessions(sample.scored)
+            self._see(sample)
             sums = {
                 key: (sample.weight * (value_of(sample, key[0]) or 0.0), sample.weight)
                 for key in keys_of(sample, self._figures, self.settings.by)
+                if self._admitted(key)
             }
             if sample.session:
                 self._add_to_session(sample.session, sums, sample.scored)
@@ -130,11 +153,32 @@ class Levels:
                 self._bet(sums, sample.scored)
         self._close_sessions(now)
 
-    def restart(self, figure: str, now: float) -> None:
-        """Forget what a figure did so far, as after an alert that is resolved."""
-        self._began[figure] = now
-        for key in [key for key in self._levels if key[0] == figure]:
-            del self._levels[key]
+    def restart(self, key: Key, now: float) -> None:
+        """Forget what a mean did so far, as after an alert that is resolved; it keeps its place."""
+        if key in self._levels:
+            self._levels[key] = self._new(key, now)
+        for session in self._sessions.values():
+            session.sums.pop(_text(key), None)
+
+    def _see(self, sample: Sample) -> None:
+        """Count a sample for its values of facets."""
+        for facet in self.settings.by:
+            for value in sample.facets.get(facet, ()):
+                self._seen[facet, value] = self._seen.get((facet, value), 0) + 1
+        if len(self._seen) > MOST_SEEN:
+            self._seen = {part: n for part, n in self._seen.items() if n >= FEWEST_SAMPLES}
+            for part in list(self._seen)[MOST_SEEN:]:
+                del self._seen[part]
+
+    def _admitted(self, key: Key) -> bool:
+        """Whether a mean is watched if there is room for it."""
+        _, facet, value = key
+        return (
+            not facet
+            or key in self._levels
+            or key in self.references
+            or self._seen.get((facet, value), 0) >= FEWEST_SAMPLES
+        )
 
     def _add_to_session(self, name: str, sums: Mapping[Key, Sequence[float]], time: float) -> None:
         if name not in self._sessions:
@@ -166,35 +210,32 @@ class Levels:
             level = self._level(key, time)
             if level is None:
                 continue
-            value = min(1.0, weighted / weight)
-            level.sequence.update(value, weight)
-            if level.detector is not None:
-                elapsed = max(0.0, time - level.began) / DAY
-                level.alarm = level.detector.update(value, elapsed, weight) or level.alarm
-            level.began = max(level.began, time)
+            level.bet(min(1.0, weighted / weight), weight, time)
 
     def _level(self, key: Key, time: float) -> Level | None:
         """The level of a key; a new one if there is room for it."""
         if key in self._levels:
             return self._levels[key]
-        figure, facet, value = key
-        if facet:
-            watched = sum(1 for each in self._levels if each[0] == figure and each[1])
-            if watched >= MOST_FACETS:
-                self.left_out.add((facet, value))
-                return None
+        figure, facet, _ = key
+        if figure not in self.settings.figures:
+            return None  # of a session that began under other settings
+        if facet and sum(1 for each in self._levels if each[0] == figure and each[1]) >= MOST_FACETS:
+            return None
+        self._levels[key] = self._new(key, self.since or time)
+        return self._levels[key]
+
+    def _new(self, key: Key, began: float) -> Level:
+        figure, facet, _ = key
         share = 2 * len(self._figures) if not facet else 2 * len(self._figures) * MOST_FACETS
-        thresholds = self.settings.figures.get(figure)
-        named = [] if thresholds is None else [thresholds.critical, thresholds.warning]
-        level = Level(
+        thresholds = self.settings.figures[figure]
+        named = (thresholds.critical, thresholds.warning)
+        return Level(
             sequence=LevelSequence(
                 self.settings.alpha / share, GRID, sorted({each for each in named if 0 < each < 1})
             ),
             detector=self._detector(key),
-            began=max(self.since, self._began.get(figure, 0.0)) or time,
+            began=began,
         )
-        self._levels[key] = level
-        return level
 
     def _detector(self, key: Key) -> ChangeDetector | None:
         reference = self.references.get(key)
@@ -221,6 +262,12 @@ class Levels:
         return self._levels.get(key)
 
     @property
+    def left_out(self) -> set[tuple[str, str]]:
+        """Values of facets that are not watched, because there are too many."""
+        watched = {key[1:] for key in self._levels}
+        return {part for part, n in self._seen.items() if n >= FEWEST_SAMPLES and part not in watched}
+
+    @property
     def keys(self) -> tuple[Key, ...]:
         """The means that are watched."""
         return tuple(self._levels)
@@ -233,8 +280,7 @@ class Levels:
             "since": self.since,
             "mark": self.mark,
             "references": [[*key, value] for key, value in self.references.items()],
-            "left_out": sorted(self.left_out),
-            "began": dict(self._began),
+            "seen": [[*part, number] for part, number in self._seen.items()],
             "sessions": {name: msgspec.to_builtins(each) for name, each in self._sessions.items()},
             "levels": [
                 {
@@ -243,6 +289,7 @@ class Levels:
                     "detector": None if level.detector is None else level.detector.to_state(),
                     "began": level.began,
                     "alarm": level.alarm,
+                    "sure": level.sure,
                 }
                 for key, level in self._levels.items()
             ],
@@ -256,9 +303,8 @@ class Levels:
         """
         references = {(row[0], row[1], row[2]): row[3] for row in state["references"]}
         levels = cls(settings, since=state["since"], mark=state["mark"], references=references)
-        levels.left_out = {(row[0], row[1]) for row in state["left_out"]}
+        levels._seen = {(row[0], row[1]): row[2] for row in state.get("seen", ())}
         levels._sessions = msgspec.convert(state["sessions"], dict[str, _Session])
-        levels._began = dict(state["began"])
         for row in state["levels"]:
             key = (row["key"][0], row["key"][1], row["key"][2])
             if key[0] not in levels._figures or (key[1] and key[1] not in settings.by):
@@ -273,7 +319,7 @@ class Levels:
                 continue  # written by another version
             fresh.began = row["began"]
             if _same_sequence(sequence, fresh.sequence):
-                fresh.sequence = sequence
+                fresh.sequence, fresh.sure = sequence, row.get("sure")
             if _same_detector(detector, fresh.detector):
                 fresh.detector, fresh.alarm = detector, row["alarm"]
         return levels

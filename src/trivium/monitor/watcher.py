@@ -1,5 +1,6 @@
 """Looks at what was scored since the last look, and opens, changes and resolves alerts."""
 
+import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Self
@@ -9,7 +10,7 @@ from sqlalchemy import Connection, select
 
 from trivium.monitor.alerting.alerts import Alerting, Event, Health, from_state, to_state
 from trivium.monitor.alerting.messages import Message
-from trivium.monitor.levels import Levels, references_of
+from trivium.monitor.levels import Key, Levels, references_of
 from trivium.monitor.loop import Loop
 from trivium.monitor.monitored import Monitored
 from trivium.monitor.status import STATE, Watched, silent, watched_of, window_samples
@@ -17,6 +18,7 @@ from trivium.monitor.windows import MOST_SAMPLES, figures_of, window_of
 from trivium.store import schema
 from trivium.store.audit import add_audit
 from trivium.store.live_alerts import (
+    Mark,
     add_deliveries,
     change_alert,
     last_interaction,
@@ -128,19 +130,35 @@ class Watcher:
         marks = [mark for mark in marks_of(connection, monitored.name) if mark.time <= now]
         mark = marks[0] if marks else None
         levels = Levels.from_state(settings, watched.levels) if watched.levels else None
-        if levels is not None and (mark is None or mark.number == levels.mark):
-            return levels
-        if mark is None:
-            return Levels(settings, since=0.0)
-        references = {}
-        if mark.kind == "deployment":
-            begin = max(marks[1].time if len(marks) > 1 else 0.0, mark.time - REFERENCE_DAYS * _DAY)
-            before = samples_of(
-                self._store, monitored.name, since=begin, until=mark.time, latest=MOST_SAMPLES,
-                figures=figures_of(settings),
-            )  # fmt: skip
-            references = references_of(before, settings)
+        if mark is None or (levels is not None and (mark.time, mark.number) <= (levels.since, levels.mark)):
+            return levels or Levels(settings, since=0.0)
+        references = self._references(monitored, marks, levels)
         return Levels(settings, since=mark.time, mark=mark.number, references=references)
+
+    def _references(
+        self, monitored: Monitored, marks: Sequence[Mark], levels: Levels | None
+    ) -> dict[Key, float]:
+        """What means were before a deployment; where too few samples say it, before an earlier one.
+
+        Args:
+            monitored: The monitor.
+            marks: Newest first.
+            levels: Those before the marks that are new.
+        """
+        settings = monitored.monitor
+        found: dict[Key, float] = {}
+        for place, mark in enumerate(marks):
+            if mark.kind != "deployment" or all((figure, "", "") in found for figure in settings.figures):
+                return found
+            if levels is not None and (mark.time, mark.number) <= (levels.since, levels.mark):
+                return {**levels.references, **found}
+            began = marks[place + 1].time if place + 1 < len(marks) else 0.0
+            before = samples_of(
+                self._store, monitored.name, since=max(began, mark.time - REFERENCE_DAYS * _DAY),
+                until=mark.time, latest=MOST_SAMPLES, figures=figures_of(settings),
+            )  # fmt: skip
+            found = {**references_of(before, settings), **found}
+        return found
 
     def _bet(self, monitored: Monitored, levels: Levels, watched: Watched, now: float) -> bool:
         """Give samples that were not seen before to the levels; returns whether these were all."""
@@ -174,11 +192,12 @@ def _store_event(connection: Connection, event: Event, channels: Iterable[int], 
     alert = event.alert
     body = msgspec.to_builtins(event.message)
     if not alert.number:
+        alert.id = secrets.token_hex(8)
         alert.number = open_alert(
             connection, monitor=event.message.monitor, cause=alert.cause, status=event.message.status,
             body=body, now=now,
         )  # fmt: skip
-    key = f"{alert.number}-{alert.messages}"
+    key = f"{alert.id or alert.number}-{alert.messages}"
     message = msgspec.structs.replace(event.message, alert=alert.number, key=key)
     alert.body = message
     body = msgspec.to_builtins(message)

@@ -234,7 +234,11 @@ def lease_deliveries(
 def settle_delivery(
     store: Store, delivery: Delivery, *, state: str, due: float, reason: str | None = None
 ) -> None:
-    """Store what became of a try: ``sent``, ``failed``, or ``waiting`` until a Unix time."""
+    """Store what became of a try: ``sent``, ``failed``, or ``waiting`` until a Unix time.
+
+    Earlier messages about the alert that wait for another try are ``superseded`` by one that is sent: they
+    would say that it fires when it is resolved.
+    """
     table = schema.live_deliveries
     with explain_errors(store.engine), store.engine.begin() as connection:
         connection.execute(
@@ -242,6 +246,17 @@ def settle_delivery(
             .where(table.c.number == delivery.number)
             .values(state=state, due=due, reason=None if reason is None else reason[:500])
         )
+        if state == "sent":
+            connection.execute(
+                update(table)
+                .where(
+                    table.c.alert == delivery.alert,
+                    table.c.channel == delivery.channel,
+                    table.c.number < delivery.number,
+                    table.c.state == "waiting",
+                )
+                .values(state="superseded", reason="a later message about the alert was sent")
+            )
 
 
 def deliveries_of(store: Store, alerts: Sequence[int]) -> list[dict[str, Any]]:

@@ -59,8 +59,9 @@ def weighted_mean(
     values, that number is divided by the design effect (the linearised variance with clusters over the one
     without, at least 1) and by (t / z)² with Student's t of the clusters; with few clusters each counts as
     one value. Other values have a betting interval (Waudby-Smith & Ramdas 2024) over clusters, which adapts
-    to their variance, whether or not the level moved meanwhile. Both are for one look at a sample that was set beforehand, such as a window; whoever
-    looks again and again needs :class:`~trivium.trust.level_sequence.LevelSequence`.
+    to their variance, whether or not the level moved meanwhile. Both are for one look at a sample that was
+    set beforehand, such as a window; whoever looks again and again needs
+    :class:`~trivium.trust.level_sequence.LevelSequence`.
 
     Args:
         values: Shape (n,), in [0, 1], in the order in which they were seen.

@@ -39,6 +39,7 @@ class Open(msgspec.Struct, kw_only=True):
     Attributes:
         cause: Its cause.
         number: Its number in the store; 0 until it is stored.
+        id: Drawn once, so that no other alert of any store has it.
         opened: Unix time.
         severity: 0 none, 1 worse, 2 warning, 3 critical.
         worst: The highest severity so far.
@@ -50,6 +51,7 @@ class Open(msgspec.Struct, kw_only=True):
 
     cause: Cause
     number: int = 0
+    id: str = ""
     opened: float
     severity: int = 0
     worst: int = 0
@@ -131,14 +133,14 @@ class Alerting:
         Args:
             window: The window's estimates.
             samples: The window's samples.
-            levels: What is sure. A figure that has recovered starts anew there.
+            levels: What is sure. A mean that has recovered starts anew there.
             health: Whether traffic comes and is scored.
             now: Unix time.
         """
         bad = self._bad(window, samples, levels)
         events = self._quality(bad, samples, now)
-        for figure in self._recovered(bad):
-            levels.restart(figure, now)
+        for key in (*self._recovered(bad), *self._over(window, bad, levels, now)):
+            levels.restart(key, now)
         self.state.held = {_text(each.key): each.severity for each in bad}
         events += self._simple("stalled", health.stalled, health, now)
         events += self._simple("no_data", health.silent, health, now)
@@ -212,10 +214,26 @@ class Alerting:
             sure=sure, mean=found.mean, low=found.low, high=found.high, samples=found.n,
         )  # fmt: skip
 
-    def _recovered(self, bad: Sequence[Bad]) -> set[str]:
-        """Figures of which nothing is bad any more."""
-        still = {each.figure for each in bad}
-        return {_key(text)[0] for text in self.state.held} - still
+    def _recovered(self, bad: Sequence[Bad]) -> set[Key]:
+        """The means that are not bad any more."""
+        return {_key(text) for text in self.state.held} - {each.key for each in bad}
+
+    def _over(self, window: Window, bad: Sequence[Bad], levels: Levels, now: float) -> set[Key]:
+        """The means that once were surely low, and for as long as the window is long have not been bad.
+
+        What is sure stays sure; later it would say of a window that is low by chance that it surely is.
+        """
+        found, still = set(), {each.key for each in bad}
+        for each in (*window.figures, *window.by):
+            key = (each.figure, each.facet, each.value)
+            level = levels.level(key)
+            if level is None or level.sure is None or key in still or each.mean is None:
+                continue
+            limit = max(filter(level.sequence.sure_below, level.sequence.thresholds), default=1.0)
+            margin = self.settings.alerts.hysteresis
+            if each.mean >= limit + margin and now - level.sure >= self.settings.window:
+                found.add(key)
+        return found
 
     # What belongs to which alert
 
@@ -289,7 +307,7 @@ class Alerting:
         """Decide whether the message is sent, and note it in the alert's state."""
         cause = _cause(alert)
         changed = severity != alert.told
-        waits = now - self.state.told.get(cause, float("-inf")) < self.settings.alerts.cool_down
+        waits = abs(now - self.state.told.get(cause, float("-inf"))) < self.settings.alerts.cool_down
         first_critical = severity == 3 and alert.worst in {1, 2} and alert.told in {1, 2}
         send = changed and (not waits or first_critical)
         if not severity and not alert.told:
@@ -307,8 +325,8 @@ class Alerting:
 
     def _forget(self, now: float) -> None:
         """Forget when messages were sent that no longer hold others back."""
-        limit = now - self.settings.alerts.cool_down
-        self.state.told = {cause: time for cause, time in self.state.told.items() if time > limit}
+        wait = self.settings.alerts.cool_down
+        self.state.told = {cause: time for cause, time in self.state.told.items() if abs(now - time) < wait}
 
 
 def _belongs(bad: Bad, origin: Origin | None, samples: Sequence[Sample]) -> bool:

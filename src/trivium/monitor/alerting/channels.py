@@ -28,7 +28,7 @@ from typing import Any, Protocol
 
 from trivium.errors import InputError, Problem
 from trivium.masking import MASK, mask
-from trivium.monitor.alerting.messages import Message, text_of
+from trivium.monitor.alerting.messages import Message, one_line, text_of
 from trivium.suites.monitor_settings import ChannelSettings
 
 log = logging.getLogger("trivium.alerts")
@@ -120,7 +120,7 @@ class Log:
     def send(self, message: Message, body: bytes, key: str) -> None:
         """Log a message; a resolved one as information."""
         level = logging.INFO if message.kind == "resolved" else self._level
-        log.log(level, "%s", message.title)
+        log.log(level, "%s", one_line(message.title))
 
 
 class Webhook:
@@ -187,9 +187,12 @@ class Email:
         settings = self._settings
         secrets = Secrets(settings)
         mail = EmailMessage()
-        mail["Subject"] = " ".join(message.title.split())[:300]
-        mail["From"] = secrets.replaced(settings.sender or "trivium@localhost")
-        mail["To"] = ", ".join(secrets.replaced(each) for each in settings.email or ())
+        mail["Subject"] = one_line(message.title)[:300]
+        try:
+            mail["From"] = secrets.replaced(settings.sender or "trivium@localhost")
+            mail["To"] = ", ".join(secrets.replaced(each) for each in settings.email or ())
+        except ValueError as error:  # such as a line feed
+            raise NotSent(secrets.masked(f"sender or recipients: {error}"), retry=False) from error
         mail["Date"] = formatdate()
         mail["Message-ID"] = f"<{re.sub(r'[^0-9a-zA-Z.-]', '-', key)}@trivium>"
         mail["Auto-Submitted"] = "auto-generated"

@@ -69,7 +69,11 @@ class Deliverer:
         Raises:
             StoreError: If the store fails.
         """
-        return sum(self._deliver(*channel, now) for channel in self._channels)
+        sent = 0
+        for channel in self._channels:
+            while (found := self._deliver(*channel, now)) is not None:
+                sent += found
+        return sent
 
     def start(self) -> None:
         """Deliver until :meth:`stop`."""
@@ -93,28 +97,31 @@ class Deliverer:
     def _run(self, monitor: str, place: int, channel: Channel, timeout: float) -> None:
         while not self._stopped.wait(LOOK_SECONDS):
             try:
-                self._deliver(monitor, place, channel, timeout, self._clock())
+                while self._deliver(monitor, place, channel, timeout, self._clock()) is not None:
+                    pass
             except StoreError as error:
                 log.warning("messages cannot be read now: %s", error)
             except Exception:  # the next look may succeed
                 log.exception("messages cannot be delivered now")
 
-    def _deliver(self, monitor: str, place: int, channel: Channel, timeout: float, now: float) -> int:
-        """Send what is due to one channel, one message at a time, so that a lease is short."""
-        sent = 0
-        while not self._stopped.is_set():
-            leased = lease_deliveries(
-                self._store, monitor, channel=place, now=now, lease=4 * timeout + 60, limit=1
-            )
-            if not leased:
-                return sent
-            sent += self._send(channel, leased[0], now)
-        return sent
+    def _deliver(self, monitor: str, place: int, channel: Channel, timeout: float, now: float) -> bool | None:
+        """Try one message that is due to a channel, so that a lease is short; None if none is due."""
+        if self._stopped.is_set():
+            return None
+        lease = 4 * timeout + 60
+        leased = lease_deliveries(self._store, monitor, channel=place, now=now, lease=lease, limit=1)
+        return self._send(channel, leased[0], now) if leased else None
 
     def _send(self, channel: Channel, delivery: Delivery, now: float) -> bool:
-        message = msgspec.json.decode(delivery.body, type=Message)
         try:
-            channel.send(message, delivery.body.encode(), delivery.key)
+            message = msgspec.json.decode(delivery.body, type=Message)
+            try:
+                channel.send(message, delivery.body.encode(), delivery.key)
+            except NotSent:
+                raise
+            except Exception as error:  # its text may hold secrets
+                log.debug("%s", channel.name, exc_info=True)
+                raise NotSent(f"failed: {type(error).__name__}") from error
         except NotSent as error:
             over = not error.retry or delivery.tries >= MOST_TRIES
             wait = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 3 ** (delivery.tries - 1))

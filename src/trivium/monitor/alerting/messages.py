@@ -163,11 +163,12 @@ def message_of(
     )  # fmt: skip
     if kind == "resolved":
         what = last.mean if last is not None else None
-        title = f"{note.monitor}: {_over(note.cause, what)}, after {duration(note.now - note.opened)}"
+        length = duration(max(0.0, note.now - note.opened))
+        title = one_line(f"{note.monitor}: {_over(note.cause, what, samples)}, after {length}")
         return msgspec.structs.replace(common, status="healthy", title=title, mean=what, origin=origin)
     if note.cause != "quality":
         return msgspec.structs.replace(
-            common, status=note.cause, title=f"{note.monitor}: {_simple(note, settings)}"
+            common, status=note.cause, title=one_line(f"{note.monitor}: {_simple(note, settings)}")
         )
     named = None if origin is None else (origin.facet, origin.value)
     first = max(
@@ -183,7 +184,7 @@ def message_of(
     return msgspec.structs.replace(
         common,
         status=status,
-        title=f"{note.monitor}: {sentence(first, origin)}",
+        title=one_line(f"{note.monitor}: {sentence(first, origin)}"),
         mean=first,
         sure=first.sure,
         error=settings.alpha if first.severity > 1 and first.sure else None,
@@ -251,16 +252,20 @@ def text_of(message: Message) -> str:
     lines = [message.title, "", *facts(message)]
     if message.examples:
         lines += ["", "The worst examples:"]
-        lines += [f"  {each.trace}: {_line(each.query)} -> {_line(each.output)}" for each in message.examples]
-    return "\n".join(lines) + "\n"
+        lines += [
+            f"{each.trace}: {one_line(each.query)[:120]} -> {one_line(each.output)[:120]}"
+            for each in message.examples
+        ]
+    return "\n".join(one_line(line) for line in lines) + "\n"
 
 
 def _brief(bad: Bad) -> str:
     return words(bad.figure) + (f" of {bad.facet} {bad.value}" if bad.facet else " of all traffic")
 
 
-def _line(text: str) -> str:
-    return " ".join(text.split())[:120]
+def one_line(text: str) -> str:
+    """A text on one line, without control characters: names come from the traffic."""
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
 
 
 def words(figure: str) -> str:
@@ -312,13 +317,15 @@ def _simple(note: Note, settings: MonitorSettings) -> str:
     return f"no data: no traffic has come {when} (bound: {duration(settings.no_data_after)})"
 
 
-def _over(cause: str, bad: Bad | None) -> str:
+def _over(cause: str, bad: Bad | None, samples: Sequence[Sample]) -> str:
     if cause == "stalled":
         return "samples are scored again"
     if cause == "no_data":
         return "traffic comes again"
     if bad is None:
         return "resolved"
+    if bad.facet and not any(bad.value in each.facets.get(bad.facet, ()) for each in samples):
+        return f"no samples of {bad.facet} {bad.value} come any more"
     return words(bad.figure) + (f" of {bad.facet} {bad.value}" if bad.facet else "") + " has recovered"
 
 
