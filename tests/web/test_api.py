@@ -66,7 +66,7 @@ def test_a_deployment_is_marked_and_audited(scored, store):
     assert (made.json()["kind"], made.json()["version"], made.json()["note"]) == ("deployment", "1.2", None)
     assert scored.get("/api/v1/monitors/support/marks").json()["marks"] == [made.json()]
     (entry,) = audit_log(store)
-    assert (entry.action, entry.actor) == ("deployment marked", "testclient")
+    assert (entry.action, entry.actor) == ("deployment marked", "unknown")
 
 
 def test_the_audit_log_names_the_token(connect, store):

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import io
 import json
 import os
 import tracemalloc
@@ -18,7 +19,7 @@ from trivium.errors import StoreError
 from trivium.monitor.intake import Intake
 from trivium.monitor.otlp import IntakeLimits
 from trivium.store import schema
-from trivium.web.otlp import Receiver
+from trivium.web.otlp import MOST_MEMBERS, Receiver
 from trivium.web.security import Access
 
 PROTOBUF = {"content-type": "application/x-protobuf"}
@@ -145,6 +146,58 @@ def test_broken_gzip_is_refused(client, broken):
     response = send(client, broken, **{"content-encoding": "gzip"})
     assert response.status_code == 400
     assert "gzip" in status_of(response).message
+
+
+def test_a_gzip_body_of_very_many_empty_members_is_refused(connect):
+    """Each costs time, and none makes the body larger."""
+    client = connect(limits=IntakeLimits(request_bytes=10_000))
+    headers = {"content-encoding": "gzip"}
+    response = send(client, gzip.compress(b"") * (MOST_MEMBERS + 1), **headers)
+    assert (response.status_code, "parts" in status_of(response).message) == (400, True)
+    padded = gzip.GzipFile(fileobj=(raw := io.BytesIO()), mode="wb", compresslevel=0)
+    padded.write(b"")
+    padded.close()
+    named = raw.getvalue()[:3] + b"\x08" + raw.getvalue()[4:10] + b"n" * 9_000 + b"\0" + raw.getvalue()[10:]
+    response = send(client, iter([named, named]), **headers)
+    assert response.status_code == 413
+
+
+def test_an_answer_quotes_no_more_than_a_little_of_a_request(client):
+    number = {"key": "a", "value": {"intValue": "9" * 100_000}}
+    response = send(client, json_body(SPAN | {"attributes": [number]}), JSON)
+    assert response.status_code == 400
+    assert len(response.content) < 2_000
+
+
+def test_a_failure_of_the_server_is_answered_in_the_request_s_encoding(client, monkeypatch, caplog):
+    def fails(*_):
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr(client.services.intake, "submit", fails)
+    response = send(client, body(agent_trace()))
+    assert (response.status_code, status_of(response).code) == (500, 13)
+    assert "secret" not in response.text
+    assert "secret detail" in caplog.text
+
+
+def test_a_slow_body_is_sent_again_by_exporters(connect):
+    """They drop the spans of a request that is answered with 408."""
+    app = connect(Access(body_seconds=0.001)).app
+    scope = {
+        "type": "http", "method": "POST", "path": "/v1/traces", "client": ("127.0.0.1", 1),
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/x-protobuf")],
+    }  # fmt: skip
+    sent = []
+
+    async def receive():
+        await asyncio.Event().wait()
+
+    async def send_(message):
+        sent.append(message)
+
+    asyncio.run(app(scope, receive, send_))
+    assert (sent[0]["status"], dict(sent[0]["headers"])[b"retry-after"]) == (503, b"2")
+    assert b"--body-timeout" in sent[1]["body"]
 
 
 def test_an_overloaded_server_says_when_to_send_again(connect):

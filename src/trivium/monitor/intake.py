@@ -127,7 +127,7 @@ class Intake:
 
     def _check_room(self, size: int) -> None:
         if self._closed:
-            raise Overloaded("the server is stopping: send this again", retry_after=5)
+            raise Overloaded("the server is stopping: send this again", retry_after=2)
         full = len(self._waiting) >= self.limits.waiting_requests
         if full or (self._waiting and self._bytes + size > self.limits.waiting_bytes):
             raise Overloaded("too much waits to be stored: send this again", retry_after=1)

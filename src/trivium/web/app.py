@@ -12,7 +12,7 @@ from litestar.types import Receive, Scope, Send
 
 from trivium.errors import InputError, StoreError
 from trivium.web.api import api_routes, openapi_config
-from trivium.web.errors import TRACES_PATH, WORDS, ErrorBody, Refused
+from trivium.web.errors import RETRY_AFTER, TRACES_PATH, WORDS, ErrorBody, Refused
 from trivium.web.health import health_routes
 from trivium.web.metrics import metrics_route
 from trivium.web.otlp import Receiver
@@ -68,7 +68,7 @@ def _refusal(error: Exception) -> Refused:
         return error
     if isinstance(error, StoreError):
         log.warning("a request could not be answered: %s", error)
-        return Refused(503, f"the store cannot be used now: {error}", headers={"Retry-After": "5"})
+        return Refused(503, f"the store cannot be used now: {error}", headers=RETRY_AFTER)
     if isinstance(error, InputError):
         return Refused(400, str(error))
     if isinstance(error, HTTPException) and error.status_code < 500:

@@ -34,6 +34,14 @@ _RPC_CODES: Final = {
 }  # fmt: skip
 """Codes of google.rpc for statuses of HTTP (google/rpc/code.proto)."""
 
+_MOST_MESSAGE = 1_000
+"""Characters of a message; it may quote what was wrong, of any length."""
+
+
+RETRY_AFTER: Final = {"Retry-After": "2"}
+"""Header of an answer that sends a client away for now. An exporter of OpenTelemetry gives its batch up when
+10 s are over, or would be after this wait: with 5 s it tries twice, with 2 s five times."""
+
 
 class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
     """What was wrong.
@@ -61,10 +69,10 @@ class Refused(Exception):
         self, status: int, message: str, *, headers: Mapping[str, str] | None = None, reason: str = ""
     ) -> None:
         self.status = status
-        self.message = message
+        self.message = message if len(message) <= _MOST_MESSAGE else f"{message[:_MOST_MESSAGE]} …"
         self.headers = dict(headers or {})
         self.reason = reason or WORDS[status]
-        super().__init__(message)
+        super().__init__(self.message)
 
     def answer(self, *, otlp: Literal["protobuf", "json"] | None) -> tuple[bytes, str]:
         """Body and media type of the answer.

@@ -18,8 +18,8 @@ import msgspec
 from trivium.errors import Overloaded, StoreError, TooLarge, TraceError
 from trivium.monitor.intake import Intake, Receipt
 from trivium.monitor.otlp import Encoding
-from trivium.web.errors import JSON, PROTOBUF, Refused, header, media_type
-from trivium.web.security import send_refusal
+from trivium.web.errors import JSON, PROTOBUF, RETRY_AFTER, Refused, header, media_type
+from trivium.web.security import address_of, send_refusal
 
 if TYPE_CHECKING:
     from litestar.types import HTTPScope, Receive, Send
@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 
 DECODERS = 2
 """Requests that are decoded at the same time: each needs one core and several times the request's size."""
+
+MOST_MEMBERS = 100
+"""Most members of a gzip body; exporters send one. Each may be empty, and costs time all the same."""
 
 _ENCODINGS: Final[dict[str, Encoding]] = {PROTOBUF: "protobuf", JSON: "json"}
 
@@ -60,12 +63,13 @@ class Receiver:
         try:
             encoding = _encoding(scope)
             receipt = await self._receive(scope, receive, encoding)
-        except Refused as refusal:
+        except Exception as error:
+            refusal = error if isinstance(error, Refused) else _failed(error)
             self.refusals[refusal.reason] += 1
             await send_refusal(scope, send, refusal)
             return
         if receipt.rejected:
-            log.warning("%s: %s", (scope.get("client") or ("unknown",))[0], receipt.message)
+            log.warning("%s: %s", address_of(scope), receipt.message)
         body = response(receipt, encoding)
         headers = [
             (b"content-type", (PROTOBUF if encoding == "protobuf" else JSON).encode()),
@@ -86,12 +90,14 @@ class Receiver:
         except TraceError as error:
             raise Refused(400, str(error), reason="unreadable") from None
         except Overloaded as error:
-            raise _unavailable(str(error), error.retry_after, "overloaded") from None
+            headers = {"Retry-After": str(math.ceil(error.retry_after))}
+            raise Refused(503, str(error), headers=headers, reason="overloaded") from None
         try:
             # Shielded: the writing thread sets the result, also if nobody waits for it any longer.
             return await asyncio.shield(asyncio.wrap_future(writing))
         except StoreError as error:
-            raise _unavailable(f"the spans cannot be stored now: {error}", 5, "store") from None
+            message = f"the spans cannot be stored now: {error}"
+            raise Refused(503, message, headers=RETRY_AFTER, reason="store") from None
 
     async def _body(self, scope: "HTTPScope", receive: "Receive", share: "_Share") -> bytes:
         """The body of a request, decompressed as it comes; it never takes more memory than is allowed."""
@@ -100,7 +106,7 @@ class Receiver:
         if length.isdecimal() and int(length) > most:
             raise _too_large(f"the request has {int(length):,} bytes; at most {most:,} are accepted")
         inflate = _inflater(header(headers, b"content-encoding"))
-        body = bytearray()
+        body, compressed = bytearray(), 0
         more = True
         while more:
             message = await receive()
@@ -108,8 +114,9 @@ class Receiver:
                 raise Refused(400, "the connection ended before the body did", reason="cut_off")
             more = message.get("more_body", False)
             chunk = message.get("body", b"")
+            compressed += len(chunk)
             body += inflate.add(chunk, most - len(body)) if inflate else chunk
-            if len(body) > most:
+            if len(body) > most or compressed > most:
                 raise _too_large(f"the request has more than {most:,} bytes, decompressed")
             share.grow(len(body))
         if inflate is not None:
@@ -146,7 +153,8 @@ class _Share:
         """Have so many bytes."""
         others = self._memory.used - self._bytes
         if others and others + size > self._memory.most:
-            raise _unavailable("too much is being received: send this again", 1, "overloaded")
+            message = "too much is being received: send this again"
+            raise Refused(503, message, headers=RETRY_AFTER, reason="overloaded")
         self._memory.used = others + size
         self._bytes = size
 
@@ -160,6 +168,7 @@ class _Inflater:
 
     def __init__(self, encoding: str) -> None:
         self._encoding = encoding
+        self._members = 1
         self._stream = zlib.decompressobj(_WINDOW_BITS[encoding])
 
     def add(self, chunk: bytes, room: int) -> bytes:
@@ -167,6 +176,10 @@ class _Inflater:
         inflated = bytearray()
         while chunk and len(inflated) <= room:
             if self._stream.eof:  # the next member of a gzip file
+                self._members += 1
+                if self._members > MOST_MEMBERS:
+                    message = f"the body has more than {MOST_MEMBERS} parts of {self._encoding}"
+                    raise Refused(400, message, reason="unreadable")
                 self._stream = zlib.decompressobj(_WINDOW_BITS[self._encoding])
             try:
                 inflated += self._stream.decompress(chunk, room + 1 - len(inflated))
@@ -222,6 +235,6 @@ def _too_large(message: str) -> Refused:
     return Refused(413, f"{message} (--max-request-mb): send smaller batches", reason="too_large")
 
 
-def _unavailable(message: str, seconds: float, reason: str) -> Refused:
-    headers = {"Retry-After": str(math.ceil(seconds))}
-    return Refused(503, message, headers=headers, reason=reason)
+def _failed(error: Exception) -> Refused:
+    log.error("a request could not be answered", exc_info=error)
+    return Refused(500, "the server has failed: its log says why")

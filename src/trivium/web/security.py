@@ -22,7 +22,7 @@ from trivium.store.audit import audit
 from trivium.store.store import Store
 from trivium.store.tokens import Scope as TokenScope
 from trivium.store.tokens import Token, Tokens, matching
-from trivium.web.errors import TRACES_PATH, Refused, header, otlp_encoding
+from trivium.web.errors import RETRY_AFTER, TRACES_PATH, Refused, header, otlp_encoding
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
@@ -130,7 +130,7 @@ class Guard:
             await send_refusal(scope, sending, refusal)
         else:
             scope.setdefault("state", {})["actor"] = actor
-            await self._app(scope, _within(receive, self._access.body_seconds), sending)
+            await self._app(scope, _within(receive, self._access.body_seconds, scope["path"]), sending)
         finally:
             self._active -= 1
 
@@ -140,15 +140,14 @@ class Guard:
         Raises:
             Refused: If it is not allowed.
         """
-        headers, address = list(scope["headers"]), _address(scope)
+        headers, address = list(scope["headers"]), address_of(scope)
         self._check_host(header(headers, b"host"))
+        _check_path(scope["path"])
         if scope["path"] in PUBLIC_PATHS:
             return address
         if self._active > self._access.active_requests:
-            headers_ = {"Retry-After": "1"}
-            raise Refused(
-                503, "too many requests at once: send this again", headers=headers_, reason="overloaded"
-            )
+            message = "too many requests at once: send this again"
+            raise Refused(503, message, headers=RETRY_AFTER, reason="overloaded")
         if scope["method"] not in SAFE_METHODS:
             _check_origin(headers)
         credentials = header(headers, b"authorization")
@@ -191,7 +190,7 @@ class Guard:
             return token
         if self._failures.add(address, now) > FAILURES_A_MINUTE:
             message = "too many wrong tokens from this address: wait a minute"
-            raise Refused(429, message, headers={"Retry-After": "60"}, reason="wrong_tokens")
+            raise Refused(429, message, headers=_next_minute(now), reason="wrong_tokens")
         if self._failures.add("", now) <= AUDITED_A_MINUTE:
             log.warning("%s sent a wrong, expired or revoked token", address)
             await self._quietly(audit, self._store, address, "wrong token", {}, now=now)
@@ -203,8 +202,8 @@ class Guard:
             try:
                 self._known = await asyncio.to_thread(self._tokens.active, now)
             except StoreError as error:
-                headers = {"Retry-After": "5"}
-                raise Refused(503, f"tokens cannot be checked now: {error}", headers=headers) from None
+                message = f"tokens cannot be checked now: {error}"
+                raise Refused(503, message, headers=RETRY_AFTER, reason="store") from None
             self._known_at = now
         return self._known
 
@@ -225,7 +224,7 @@ class Guard:
         quota = self._access.requests_a_minute
         if quota is not None and self._quotas.add(token.id, self._clock()) > quota:
             message = f'the token "{token.name}" may send {quota:,} requests a minute (--requests-per-minute)'
-            raise Refused(429, message, headers={"Retry-After": "60"}, reason="quota")
+            raise Refused(429, message, headers=_next_minute(self._clock()), reason="quota")
 
 
 class MinuteCounts:
@@ -258,7 +257,8 @@ def host_name(host: str) -> str:
     """The name in a header Host, in lower case: without port, brackets and the root's dot."""
     host = host.strip().lower()
     if host.startswith("["):
-        return host[1:].partition("]")[0]
+        name, _, port = host[1:].partition("]")
+        return name if not port or port.startswith(":") else host
     return host.rpartition(":")[0].rstrip(".") if ":" in host else host.rstrip(".")
 
 
@@ -266,8 +266,6 @@ async def send_refusal(scope: "HTTPScope", send: "Send", refusal: Refused) -> No
     """Answer a request with a refusal, in the encoding that its path has."""
     body, media = refusal.answer(otlp=otlp_encoding(scope["path"], scope["headers"]))
     headers = {"content-type": media, "content-length": str(len(body)), **refusal.headers}
-    if refusal.status in {408, 413}:
-        headers["connection"] = "close"  # the rest of the body is not read
     encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": refusal.status, "headers": encoded})
     body = b"" if scope["method"] == "HEAD" else body
@@ -281,6 +279,18 @@ def is_http(scope: "Scope") -> "TypeIs[HTTPScope]":
 
 def _unauthorized(message: str, reason: str) -> Refused:
     return Refused(401, message, headers={"WWW-Authenticate": 'Bearer realm="trivium"'}, reason=reason)
+
+
+def _next_minute(now: float) -> dict[str, str]:
+    """The header that says when the counts of a minute begin anew."""
+    return {"Retry-After": str(60 - int(now % 60))}
+
+
+def _check_path(path: str) -> None:
+    """Refuse a path with further slashes: the routes would pass over them, and the scopes belong to paths."""
+    plain = "/" + "/".join(part for part in path.split("/") if part)
+    if path != plain:
+        raise Refused(404, f"the path has too many slashes: send this to {plain[:200]}")
 
 
 def _check_origin(headers: list[tuple[bytes, bytes]]) -> None:
@@ -299,9 +309,10 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def _address(scope: "HTTPScope") -> str:
+def address_of(scope: "HTTPScope") -> str:
+    """The address that a request comes from; a proxy on this machine may state any text as one."""
     client = scope.get("client")
-    return client[0] if client else "unknown"
+    return client[0] if client and _is_address(client[0]) else "unknown"
 
 
 def _with_headers(send: "Send") -> "Send":
@@ -318,8 +329,11 @@ def _with_headers(send: "Send") -> "Send":
     return sending
 
 
-def _within(receive: "Receive", seconds: float) -> "Receive":
-    """Refuse a request whose body is not here within a time."""
+def _within(receive: "Receive", seconds: float, path: str) -> "Receive":
+    """Refuse a request whose body is not here within a time.
+
+    Exporters of OpenTelemetry send again after 503, and drop their spans after 408.
+    """
     end = asyncio.get_running_loop().time() + seconds
     complete = False
 
@@ -331,8 +345,10 @@ def _within(receive: "Receive", seconds: float) -> "Receive":
             async with asyncio.timeout_at(end):
                 message = await receive()
         except TimeoutError:
-            message_ = f"the body did not come within {seconds:g} s (--body-timeout)"
-            raise Refused(408, message_) from None
+            text = f"the body did not come within {seconds:g} s (--body-timeout)"
+            if path == TRACES_PATH:
+                raise Refused(503, text, headers=RETRY_AFTER, reason="timeout") from None
+            raise Refused(408, text) from None
         complete = not message.get("more_body", False)
         return message
 

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 HEAD_SECONDS = 10.0
 """Time within which the head of a request has to be here, counted from the connection or its first byte."""
 
+REST_SECONDS = 10.0
+"""Time within which the rest of a body has to be here whose request is answered; it is thrown away."""
+
+ANSWER_SECONDS = 30.0
+"""Time within which a client has to read some of a long answer."""
+
 KEEP_ALIVE_SECONDS = 75
 """Time that a connection stays open between two requests; exporters send every few seconds."""
 
@@ -33,32 +39,65 @@ MOST_HEAD_BYTES = 32 * 2**10
 
 
 class _Protocol(H11Protocol):
-    """Closes connections whose request does not come."""
+    """Closes connections whose request does not come, or whose answer is not read."""
 
-    _head_timer: asyncio.TimerHandle | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _timed = ""
+    _write_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._set_head_timer()
+        self._limit("head", HEAD_SECONDS)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._set_head_timer()
+        state = self.conn.their_state
+        if state is h11.IDLE and (self.conn.trailing_data[0] or self.cycle is None):
+            self._limit("head", HEAD_SECONDS)
+        elif state is h11.IDLE:  # the rest of a body that nobody wanted is here
+            self._limit("next request", KEEP_ALIVE_SECONDS)
+        elif not self._answered():
+            self._limit()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, or for the rest of a body that was refused before it was here.
+
+        A client that is still sending would not see an answer after which the connection is closed.
+        """
+        self._limit()
+        super().on_response_complete()
+        if self._answered() and self.conn.their_state is h11.SEND_BODY:
+            self._limit("rest", REST_SECONDS)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._write_timer = self.loop.call_later(ANSWER_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._unset_write_timer()
+        super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._unset_head_timer()
+        self._limit()
+        self._unset_write_timer()
         super().connection_lost(exc)
 
-    def _set_head_timer(self) -> None:
-        if self.conn.their_state is not h11.IDLE:
-            self._unset_head_timer()
-        elif self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+    def _answered(self) -> bool:
+        return self.cycle is not None and self.cycle.response_complete
 
-    def _unset_head_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    def _limit(self, what: str = "", seconds: float = 0.0) -> None:
+        """End the connection unless something comes within a time; the time does not begin anew for it."""
+        if what == self._timed:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.loop.call_later(seconds, self.transport.abort) if what else None
+        self._timed = what
+
+    def _unset_write_timer(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
 
 
 class _Server(uvicorn.Server):
