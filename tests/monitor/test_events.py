@@ -6,9 +6,11 @@ import time
 from tests.monitor.test_channels import Receiver, receiver
 from tests.monitor.test_scorer import NOW, record, suite
 from trivium.monitor.events import LEASE_SECONDS, WAIT_SECONDS, EventSender
+from trivium.monitor.intake import Intake
 from trivium.monitor.monitored import Monitored, monitored
 from trivium.monitor.scorer import Scorer
 from trivium.store.live_alerts import locked_state, save_state
+from trivium.store.live_traces import LiveTraces
 from trivium.store.store import Store
 
 __all__ = ["receiver"]
@@ -51,6 +53,21 @@ def test_each_score_is_an_event_in_its_trace_once(any_url, receiver):
     attributes = [{each["key"]: each["value"] for each in event["attributes"]} for event in events[FIRST]]
     names = {each["gen_ai.evaluation.name"]["stringValue"] for each in attributes}
     assert {"completed", "composite", "passed"} <= names
+
+
+def test_scores_that_come_back_are_refused(any_url, receiver):
+    """As late spans they would have their traces scored again, whose scores would come back, and so on."""
+    with Store(any_url) as store:
+        monitor = watched(receiver)
+        sender = EventSender(store, [monitor])
+        sender.send(NOW)
+        scored(store, monitor, FIRST, SECOND)
+        sender.send(NOW)
+        (_, body), *_ = receiver.requests
+        with Intake(LiveTraces(store)) as intake:
+            receipt = intake.receive(body, "json")
+    assert (receipt.new, receipt.refused) == (0, {"own_scores": 2})
+    assert "`events` must not lead here" in receipt.message
 
 
 def test_without_an_address_nothing_is_sent(url, receiver):

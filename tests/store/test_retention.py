@@ -9,6 +9,7 @@ from sqlalchemy.exc import OperationalError
 
 from tests.store.samples import attempt, evaluation, new_run
 from trivium.store import schema, sqlite
+from trivium.store.live_counts import counts_of, spent_in_deleted_runs
 from trivium.store.retention import DAY, Retention
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import RetentionSettings
@@ -178,6 +179,29 @@ def test_the_run_of_a_day_goes_when_its_samples_have_gone(any_url):
                 assert sorted(connection.execute(select(table.c.run)).scalars()) == [2, 3]
 
 
+def test_no_total_falls_when_old_counts_and_runs_go(any_url):
+    """Prometheus takes a counter that falls for one that begins anew, and adds all that is left to rates."""
+    count = {"monitor": "m", "event": "scored", "reason": "", "number": 3}
+    numbers = ("requests", "answered", "from_cache", "input_tokens", "output_tokens", "unpriced", "unknown",
+               "unknown_tokens", "unknown_usd")  # fmt: skip
+    cost = {"model": "j", "about": ""} | dict.fromkeys(numbers, 1)
+    with Store(any_url) as store:
+        fill(store, counts=[count | {"hour": int((NOW - age * DAY) / 3600)} for age in (405, 404, 1)])
+        new_run(store, id="old", kind="live")
+        with store.engine.begin() as connection:
+            connection.execute(schema.runs.update().values(suite_name="m", created=NOW - 92 * DAY))
+            connection.execute(insert(schema.spending).values(cost | {"run": 1, "cost_usd": 0.1234567}))
+        for _ in range(2):  # deleting again changes nothing
+            pruned(store)
+            assert store.runs() == []
+            assert counts_of(store) == {("m", "scored", ""): 9}
+            assert counts_of(store, since=NOW - 2 * DAY) == {("m", "scored", ""): 3}
+            assert 0.1234567 <= spent_in_deleted_runs(store)["m"] < 0.12346
+            with store.engine.connect() as connection:
+                rows = select(func.count()).select_from(schema.live_counts)
+                assert connection.execute(rows).scalar() == 3
+
+
 def test_old_counts_resolved_alerts_and_audit_lines_go(any_url):
     alert = {"monitor": "m", "cause": "c", "state": "resolved", "status": "warning", "opened": 0.0,
              "changed": 0.0, "body": "{}"}  # fmt: skip
@@ -196,7 +220,9 @@ def test_old_counts_resolved_alerts_and_audit_lines_go(any_url):
                 connection.execute(insert(schema.audit).values(line))
         pruned(store)
         with store.engine.connect() as connection:
-            for table in (schema.live_counts, schema.live_alerts, schema.live_deliveries, schema.audit):
+            hours = connection.execute(select(schema.live_counts.c.hour)).scalars()
+            assert sorted(hours) == [0, int((NOW - DAY) / 3600)]  # the sum of the old ones, and yesterday's
+            for table in (schema.live_alerts, schema.live_deliveries, schema.audit):
                 assert connection.execute(select(func.count()).select_from(table)).scalar() == 1, table.name
             assert connection.execute(select(schema.live_deliveries.c.alert)).scalar() == 2
 

@@ -5,6 +5,7 @@ import time
 
 from tests.otlp_requests import agent_trace, body, span
 from trivium.store.live_alerts import begin_writing, open_alert
+from trivium.store.live_counts import keep_spent
 from trivium.web.metrics import Exposition
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
@@ -80,6 +81,14 @@ def test_numbers_are_those_of_the_store(client, store):
     found = parsed(client.get("/metrics").text)
     assert found["trivium_samples_scored_total", (support,)] == 1
     assert found["trivium_backlog", (support,)] == 0
+
+
+def test_the_cost_of_judges_counts_runs_that_are_deleted(client, store):
+    with store.engine.begin() as connection:
+        keep_spent(connection, "support", 1.5)
+    found = parsed(client.get("/metrics").text)
+    assert found["trivium_judge_cost_usd_total", (("monitor", "support"),)] == 1.5
+    assert "spent" not in client.get("/api/v1/intake").text
 
 
 def test_hostile_names_are_escaped():

@@ -2,8 +2,8 @@
 
 Each sample is one span, in the trace of its interaction, with an event for each score. The number of the last
 sample that was sent is in the store, and one server at a time sends for a monitor: nothing is sent twice,
-unless a server is killed between sending and noting that. The endpoint must not pass these spans on to
-``trivium serve``: each would come as a late span of its trace, which would be scored again.
+unless a server is killed between sending and noting that. Such spans are refused by ``trivium serve``, should
+they come back: each would be a late span of its trace, which would be scored again.
 """
 
 import logging
@@ -18,6 +18,7 @@ from sqlalchemy import func, select
 from trivium.errors import InputError
 from trivium.monitor.loop import Loop
 from trivium.monitor.monitored import Monitored
+from trivium.monitor.otlp import MONITOR_ATTRIBUTE
 from trivium.store import schema
 from trivium.store.export.otlp import EVENT, results, send
 from trivium.store.live_alerts import locked_state, save_state
@@ -156,7 +157,7 @@ class EventSender:
                     key=f"{monitor} {sample.trace} {sample.version}",
                     started_at=sample.scored,
                     name="evaluate",
-                    resource=resource(**{"trivium.monitor": monitor}),
+                    resource=resource(**{MONITOR_ATTRIBUTE: monitor}),
                     attributes={
                         "trivium.sampling.probability": sample.probability,
                         "trivium.trace.version": sample.version,

@@ -26,6 +26,7 @@ _REASONS = {
     "span_too_large": "too large",
     "resource_too_large": "whose resource or scope is too large",
     "too_many_spans": "of traces that have the most spans already",
+    "own_scores": "that carry scores of a monitor: its suite's `events` must not lead here",
     "trace_too_large": "of traces that are as large as allowed already",
 }
 

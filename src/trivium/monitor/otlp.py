@@ -27,7 +27,11 @@ SOURCE: Final = "the request"
 BAD_ID: Final = "bad_id"
 SPAN_TOO_LARGE: Final = "span_too_large"
 RESOURCE_TOO_LARGE: Final = "resource_too_large"
+OWN_SCORES: Final = "own_scores"
 """Reasons for which a span is refused."""
+
+MONITOR_ATTRIBUTE: Final = "trivium.monitor"
+"""Attribute of the resource of spans that carry a monitor's scores (:mod:`trivium.monitor.events`)."""
 
 _TRACE_BYTES, _SPAN_BYTES = 16, 8
 _MOST_SHORT = 2**20
@@ -158,7 +162,12 @@ def _split(request: Any, limits: IntakeLimits) -> Batch:
         resource_id = _digest(resource)
         resources[resource_id] = resource
         service = _service(group.resource)
+        # As late spans of the traces that they are about, they would have these scored again, for ever.
+        own = any(each.key == MONITOR_ATTRIBUTE for each in group.resource.attributes)
         for scope_spans in group.scope_spans:
+            if own:
+                refused[OWN_SCORES] += len(scope_spans.spans)
+                continue
             scope = scope_spans.scope.SerializeToString()
             if max(len(resource), len(scope)) > limits.resource_bytes:
                 refused[RESOURCE_TOO_LARGE] += len(scope_spans.spans)

@@ -322,7 +322,9 @@ def monitors_of(store: Store) -> list[str]:
     """Names of the monitors that have seen or scored traffic, sorted."""
     queries = (
         select(schema.runs.c.suite_name).where(schema.runs.c.kind == "live").distinct(),
-        select(schema.live_counts.c.monitor).where(schema.live_counts.c.monitor != "").distinct(),
+        select(schema.live_counts.c.monitor)
+        .where(schema.live_counts.c.monitor != "", schema.live_counts.c.hour > 0)
+        .distinct(),
     )
     with explain_errors(store.engine), store.engine.connect() as connection:
         return sorted({str(row[0]) for query in queries for row in connection.execute(query)})

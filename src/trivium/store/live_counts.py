@@ -1,11 +1,16 @@
-"""Counts by the hour of what happened to production traffic."""
+"""Counts by the hour of what happened to production traffic.
 
+Counts of hours that are not kept are summed in hour 0: the total of a count never falls. Prometheus would
+take a fall for a restart, and count everything anew.
+"""
+
+import math
 from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, delete, func, select
 
 from trivium.store import schema
 from trivium.store.connection import explain_errors, insert_into
@@ -15,6 +20,9 @@ if TYPE_CHECKING:
     from sqlalchemy.dialects.postgresql import Insert
 
 HOUR = 3600
+
+_SPENT = "spent_micro_usd"
+"""Event of hour 0: what judges cost in runs that are deleted."""
 
 Counts = Counter[tuple[str, str, str]]
 """Numbers by monitor (empty for what belongs to none), event and reason (empty for none)."""
@@ -42,11 +50,38 @@ def counts_of(store: Store, *, since: float = 0) -> Counts:
     table = schema.live_counts
     query = (
         select(table.c.monitor, table.c.event, table.c.reason, func.sum(table.c.number))
-        .where(table.c.hour >= int(since // HOUR))
+        .where(table.c.hour >= int(since // HOUR), table.c.event != _SPENT)
         .group_by(table.c.monitor, table.c.event, table.c.reason)
     )
     with explain_errors(store.engine), store.engine.connect() as connection:
         return Counter({(row[0], row[1], row[2]): int(row[3]) for row in connection.execute(query)})
+
+
+def sum_old_counts(connection: Connection, before: float) -> None:
+    """Sum the counts of hours that ended before a Unix time, and delete those hours."""
+    table = schema.live_counts
+    old = (table.c.hour > 0) & (table.c.hour < int(before // HOUR))
+    deleted = (
+        delete(table).where(old).returning(table.c.monitor, table.c.event, table.c.reason, table.c.number)
+    )
+    sums = Counts()
+    for monitor, event, reason, number in connection.execute(deleted):
+        sums[monitor, event, reason] += number
+    add_counts(connection, sums, 0)
+
+
+def keep_spent(connection: Connection, monitor: str, usd: float) -> None:
+    """Remember what judges cost in a run that is deleted."""
+    # Rounded up: the sum must not fall, by however little.
+    add_counts(connection, Counts({(monitor, _SPENT, ""): math.ceil(usd * 1e6)}), 0)
+
+
+def spent_in_deleted_runs(store: Store) -> dict[str, float]:
+    """What judges cost in runs that are deleted, in US dollars, by monitor."""
+    table = schema.live_counts
+    query = select(table.c.monitor, table.c.number).where(table.c.hour == 0, table.c.event == _SPENT)
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        return {str(monitor): number / 1e6 for monitor, number in connection.execute(query)}
 
 
 @cache

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Select, delete, exists, func, select
 
 from trivium.store import schema
 from trivium.store.connection import begin_writing, explain_errors
+from trivium.store.live_counts import keep_spent, sum_old_counts
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import RetentionSettings
 
@@ -21,7 +22,7 @@ PAUSE_SECONDS = 0.01
 """Time between two transactions, for others to write."""
 
 DAYS_OF_COUNTS = 400.0
-"""Days that hourly counts and the audit log are kept: a year and a month to compare it with."""
+"""Days that hourly counts, then summed, and the audit log are kept: a year and a month to compare it with."""
 
 _PAGES_AT_ONCE = 64
 """Pages of 16 KiB that SQLite gives back to the disk in one transaction."""
@@ -147,12 +148,13 @@ class Retention:
                 return 0, 0
             number, suite = found
             connection.execute(delete(schema.cases).where(schema.cases.c.suite == suite))
-            of_run = (
-                schema.attempts, schema.evaluations, schema.case_scores, schema.spending, schema.advances
-            )  # fmt: skip
+            of_run = (schema.attempts, schema.evaluations, schema.case_scores, schema.advances)
             for table in of_run:
                 connection.execute(delete(table).where(table.c.run == number))
             connection.execute(delete(runs).where(runs.c.number == number))
+            spending = schema.spending
+            spent = delete(spending).where(spending.c.run == number).returning(spending.c.cost_usd)
+            keep_spent(connection, monitor, sum(connection.execute(spent).scalars()))
             return 1, 0
 
         return self._in_steps(step)[0]
@@ -214,13 +216,13 @@ class Retention:
         return len(names), sum(row.size for row in rows)
 
     def _prune_rest(self, now: float) -> None:
-        """Delete old hourly counts, resolved alerts with their deliveries, and the audit log."""
+        """Sum old hourly counts; delete resolved alerts with their deliveries, and the audit log."""
         days = max((each.days for each in self._settings.values()), default=DAYS_OF_COUNTS)
         alerts, deliveries = schema.live_alerts, schema.live_deliveries
         before = now - DAYS_OF_COUNTS * DAY
         resolved = select(alerts.c.number).where(alerts.c.resolved < now - max(days, DAYS_OF_COUNTS) * DAY)
         with explain_errors(self._store.engine), self._store.engine.begin() as connection:
-            connection.execute(delete(schema.live_counts).where(schema.live_counts.c.hour < before / 3600))
+            sum_old_counts(connection, before)
             connection.execute(delete(schema.audit).where(schema.audit.c.time < before))
             connection.execute(delete(deliveries).where(deliveries.c.alert.in_(resolved)))
             connection.execute(delete(alerts).where(alerts.c.number.in_(resolved)))

@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 from trivium.store import schema
 from trivium.store.connection import explain_errors
 from trivium.store.live_alerts import alerts_of
-from trivium.store.live_counts import counts_of
+from trivium.store.live_counts import counts_of, spent_in_deleted_runs
 from trivium.store.live_jobs import LiveJobs
 from trivium.store.store import Store
 from trivium.web.services import Services
@@ -146,7 +146,10 @@ def _spent_usd(store: Store) -> Mapping[str, float]:
         .group_by(schema.runs.c.suite_name)
     )
     with explain_errors(store.engine), store.engine.connect() as connection:
-        return {name: float(usd) for name, usd in connection.execute(query)}
+        spent = {str(name): float(usd) for name, usd in connection.execute(query)}
+    for name, usd in spent_in_deleted_runs(store).items():
+        spent[name] = spent.get(name, 0.0) + usd
+    return spent
 
 
 def _deliveries(store: Store) -> Mapping[str, int]:
