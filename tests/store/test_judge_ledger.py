@@ -10,7 +10,7 @@ import pytest
 
 from tests.store.samples import new_run
 from trivium.errors import StoreError
-from trivium.metrics.judge.budget.ledger import Spending
+from trivium.metrics.judge.budget.ledger import Draw, Spending
 from trivium.store.judge_ledger import StoredLedger, committed_of, entries_of
 from trivium.store.store import Store
 
@@ -41,23 +41,48 @@ def test_committed_amounts_are_stored_when_the_call_returns(any_url):
     with Store(any_url) as store:
         run = new_run(store)
         ledger = StoredLedger(store, run)
-        for usd, tokens in ((0.5, 10), (0.75, 20), (0.25, 5)):
-            ledger.commit(usd=usd, tokens=tokens)
-            assert committed_of(store, run) == ledger.committed() == (usd, tokens)
+        for total in ((0.5, 10), (1.0, 20), (1.5, 30)):
+            assert ledger.draw(Draw(usd=0.5, tokens=10))
+            assert committed_of(store, run) == ledger.committed() == total
+        ledger.give_back(usd=1.25, tokens=25)
         ledger.close()
         assert StoredLedger(store, run).committed() == (0.25, 5)
 
 
+@pytest.mark.parametrize("limit", [{"budget_usd": 1.0}, {"budget_tokens": 20}])
+def test_ledgers_of_one_run_draw_no_more_than_the_budget_together(any_url, limit):
+    with Store(any_url) as store, Store(any_url) as other:
+        run = new_run(store)
+        one, two = StoredLedger(store, run), StoredLedger(other, run)
+        draw = Draw(usd=0.5, tokens=10, **limit)
+        assert [each.draw(draw) for each in (one, two, one, two)] == [True, True, False, False]
+        one.give_back(usd=0.5, tokens=10)
+        one.close()
+        assert [two.draw(draw), two.draw(draw)] == [True, False]
+        two.close()
+
+
+def test_what_a_run_spent_before_it_had_a_budget_counts(any_url):
+    with Store(any_url) as store:
+        run = new_run(store)
+        ledger = StoredLedger(store, run)
+        ledger.record(CLARITY, ONE)
+        assert not ledger.draw(Draw(usd=0.25, budget_usd=0.374))
+        assert ledger.draw(Draw(usd=0.25, tokens=5, budget_usd=0.376))
+        assert ledger.committed() == (0.375, 20)
+        ledger.close()
+
+
 _DRAWER = """
 import sys
-from tests.store.test_judge_ledger import CLARITY, ONE
+from trivium.metrics.judge.budget.ledger import Draw
 from trivium.store.judge_ledger import StoredLedger
 from trivium.store.store import Store
 store = Store(sys.argv[1])
 ledger = StoredLedger(store, store.run())
 spent = 0
 while True:
-    ledger.commit(usd=spent + 1.0, tokens=0)
+    ledger.draw(Draw(usd=1.0))
     spent += 1
     print(spent, flush=True)
 """
@@ -80,12 +105,12 @@ def test_a_failed_write_is_raised_by_the_next_write(url):
     with Store(url) as store:
         run = new_run(store)
         ledger = StoredLedger(store, run)
-        ledger.commit(usd=1.0, tokens=1)
+        ledger.draw(Draw(usd=1.0, tokens=1))
         with sqlite3.connect(store.engine.url.database) as connection:
             connection.execute("DROP TABLE spending")
         ledger.record(CLARITY, ONE)
         with pytest.raises(StoreError, match="spending"):
-            ledger.commit(usd=2.0, tokens=1)
+            ledger.draw(Draw(usd=1.0, tokens=1))
         with pytest.raises(StoreError, match="spending"):
             ledger.record(CLARITY, ONE)
         with pytest.raises(StoreError, match="spending"):

@@ -1,16 +1,20 @@
-"""Ledger in the store: records what a run spends on judges while it runs."""
+"""Ledger in the store: records what a run spends on judges while it runs.
+
+Several processes may spend the budget of one run. Each draws an amount before it spends it; the database
+adds up what is drawn, under a lock, so that together they never draw more than the budget.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Column, Connection, func, select, update
 
-from trivium.metrics.judge.budget.ledger import Entry, Spending
+from trivium.metrics.judge.budget.ledger import Draw, Entry, Spending
 from trivium.store import schema as tables
 from trivium.store.background_writer import Writer
-from trivium.store.connection import explain_errors, insert_into
+from trivium.store.connection import begin_writing, explain_errors, insert_into
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 
@@ -26,15 +30,16 @@ class StoredLedger:
 
     Args:
         store: The store.
-        run: The run, owned by this process.
+        run: The run.
     """
 
     def __init__(self, store: Store, run: RunRecord) -> None:
+        self._engine = store.engine
         self._run = run.number
         self._lock = Lock()
         self._entries = dict(entries_of(store, run))
         self._committed = committed_of(store, run)
-        self._writer = Writer(store.engine, {"record": self._record, "commit": self._commit})
+        self._writer = Writer(store.engine, {"record": self._record, "give_back": self._give_back})
 
     def record(self, entry: Entry, more: Spending) -> None:
         """Add spending to an entry; returns at once."""
@@ -42,19 +47,38 @@ class StoredLedger:
             self._entries[entry] = self._entries.get(entry, Spending()) + more
         self._writer.write("record", (entry, more))
 
-    def commit(self, *, usd: float, tokens: int) -> None:
-        """Record how much may be spent; returns when the database has it."""
-        self._writer.write("commit", (usd, tokens))
-        self._writer.flush()
+    def draw(self, draw: Draw) -> bool:
+        """Commit an amount unless a limit would be passed; returns when the database has it."""
+        self._writer.flush()  # what was given back counts, and what was recorded
+        table = tables.advances
+        ours = table.c.run == self._run
+        with explain_errors(self._engine), self._engine.connect() as connection:
+            begin_writing(connection)
+            nothing = insert_into(connection.dialect.name, table).values(run=self._run, usd=0.0, tokens=0)
+            connection.execute(nothing.on_conflict_do_nothing())
+            row = connection.execute(select(table.c.usd, table.c.tokens).where(ours).with_for_update()).one()
+            recorded = _recorded(connection, self._run)
+            # A run that had no budget before has spent without drawing.
+            usd, tokens = max(row.usd, recorded.most_usd), max(row.tokens, recorded.most_tokens)
+            fits = draw.fits(usd, tokens)
+            if fits:
+                usd, tokens = usd + draw.usd, tokens + draw.tokens
+                connection.execute(update(table).where(ours).values(usd=usd, tokens=tokens))
+            connection.commit()
         self._committed = (usd, tokens)
+        return fits
+
+    def give_back(self, *, usd: float, tokens: int) -> None:
+        """Take an amount back from what is committed; returns at once."""
+        self._writer.write("give_back", (usd, tokens))
 
     def entries(self) -> Mapping[Entry, Spending]:
-        """Return everything recorded so far for the run."""
+        """Return what was recorded for the run at first, and by this process since."""
         with self._lock:
             return dict(self._entries)
 
     def committed(self) -> tuple[float, int]:
-        """Return the USD and tokens last committed."""
+        """Return the USD and tokens that were committed when this process last drew."""
         return self._committed
 
     def close(self) -> None:
@@ -75,14 +99,11 @@ class StoredLedger:
         ]
         connection.execute(_upsert(connection.dialect.name), rows)
 
-    def _commit(self, connection: Connection, committed: Sequence[tuple[float, int]]) -> None:
-        usd, tokens = committed[-1]
-        statement = insert_into(connection.dialect.name, tables.advances).values(
-            run=self._run, usd=usd, tokens=tokens
-        )
-        connection.execute(
-            statement.on_conflict_do_update(index_elements=["run"], set_={"usd": usd, "tokens": tokens})
-        )
+    def _give_back(self, connection: Connection, amounts: Sequence[tuple[float, int]]) -> None:
+        table = tables.advances
+        usd, tokens = sum(usd for usd, _ in amounts), sum(tokens for _, tokens in amounts)
+        less = {"usd": table.c.usd - usd, "tokens": table.c.tokens - tokens}
+        connection.execute(update(table).where(table.c.run == self._run).values(less))
 
 
 def entries_of(store: Store, run: RunRecord) -> Mapping[Entry, Spending]:
@@ -106,6 +127,25 @@ def committed_of(store: Store, run: RunRecord) -> tuple[float, int]:
     with explain_errors(store.engine), store.engine.connect() as connection:
         row = connection.execute(query).one_or_none()
     return (0.0, 0) if row is None else (row.usd, row.tokens)
+
+
+def _recorded(connection: Connection, run: int) -> Spending:
+    """What all processes have recorded for a run: what the most that was spent is computed from."""
+    table = tables.spending
+
+    def total(column: Column[Any]) -> Any:
+        return func.coalesce(func.sum(column), 0)
+
+    names = ("cost_usd", "unknown_usd", "input_tokens", "output_tokens", "unknown_tokens")
+    query = select(*[total(table.c[name]) for name in names]).where(table.c.run == run)
+    cost, unknown, read, written, unknown_tokens = tuple(connection.execute(query).one())
+    return Spending(
+        cost_usd=float(cost),
+        unknown_usd=float(unknown),
+        input_tokens=int(read),
+        output_tokens=int(written),
+        unknown_tokens=int(unknown_tokens),
+    )
 
 
 @cache

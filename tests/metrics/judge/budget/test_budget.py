@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.metrics.judge.budget.calls import call, reply
 from trivium.metrics.judge.budget.budget import BudgetExhausted, InputTokenBound, RunBudget
-from trivium.metrics.judge.budget.ledger import MemoryLedger, Spending
+from trivium.metrics.judge.budget.ledger import Draw, MemoryLedger, Spending
 from trivium.metrics.judge.budget.prices import Prices
 
 NAME = "openai:gpt-4o-mini"
@@ -253,7 +253,7 @@ def test_a_budget_is_not_passed_by_a_run_that_is_killed_again_and_again(seed, ki
         ledger = MemoryLedger()
         for entry, spent in entries.items():
             ledger.record(entry, spent)
-        ledger.commit(usd=committed[0], tokens=committed[1])
+        ledger.draw(Draw(usd=committed[0], tokens=committed[1]))
         one = make_budget(budget_usd=budget, ledger=ledger)
 
         async def ask(one=one, ledger=ledger) -> None:
@@ -283,10 +283,10 @@ def test_what_is_held_is_given_back_when_the_advance_cannot_be_put_down():
     class FullDisk(MemoryLedger):
         full = True
 
-        def commit(self, *, usd: float, tokens: int) -> None:
+        def draw(self, draw: Draw) -> bool:
             if self.full:
                 raise OSError("no space left")
-            super().commit(usd=usd, tokens=tokens)
+            return super().draw(draw)
 
     async def work():
         ledger = FullDisk()
@@ -301,18 +301,22 @@ def test_what_is_held_is_given_back_when_the_advance_cannot_be_put_down():
 
 def test_few_advances_serve_many_requests():
     class Counting(MemoryLedger):
-        commits = 0
+        draws = 0
 
-        def commit(self, *, usd: float, tokens: int) -> None:
-            self.commits += 1
-            super().commit(usd=usd, tokens=tokens)
+        def draw(self, draw: Draw) -> bool:
+            self.draws += 1
+            return super().draw(draw)
+
+        def give_back(self, *, usd: float, tokens: int) -> None:
+            self.draws += 1
+            super().give_back(usd=usd, tokens=tokens)
 
     async def work():
         ledger = Counting()
         one = make_budget(budget_usd=1000 * MOST_USD, ledger=ledger)
         for _ in range(1000):
             one.settle(await one.reserve(CALL, about=ABOUT), reply(100, 10), billed=True)
-        return ledger.commits
+        return ledger.draws
 
     assert asyncio.run(work()) < 60
 

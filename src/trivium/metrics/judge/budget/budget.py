@@ -4,6 +4,10 @@ The maximum needs an upper bound on tokens. A response reports the input tokens 
 part that all cases share (instructions, schema, what the provider adds) has at most the smallest count
 reported. For the rest every byte counts as a token, because byte-level tokenizers produce no more. The bound
 therefore holds for any text, and is tight for short texts from the first response on.
+
+Several processes may spend one budget. Each draws amounts from the ledger, which adds up what all have drawn
+and refuses what would pass the budget; what a process drew and does not need it gives back. A process that
+finds too little left, because others may need what they have drawn, takes the budget as used up.
 """
 
 import asyncio
@@ -13,14 +17,14 @@ from typing import Protocol
 
 import msgspec
 
-from trivium.metrics.judge.budget.ledger import Entry, Ledger, MemoryLedger, Spending
+from trivium.metrics.judge.budget.ledger import Draw, Entry, Ledger, MemoryLedger, Spending
 from trivium.metrics.judge.budget.prices import Price, Prices, models_of
 from trivium.metrics.judge.client.request import ModelRequest, ModelResponse
 from trivium.suites.rubrics.rubric import Dimension
 from trivium.suites.settings import JudgeSettings
 
 ADVANCE_SHARE = 0.02
-"""Share of the budget that is committed to the ledger in advance, so that few requests wait for the disk."""
+"""Share of the budget that is drawn from the ledger in advance, so that few requests wait for the disk."""
 
 FRAMING_TOKENS = 600
 """Tokens that providers add to a request: roles, and the text that introduces a tool or a schema."""
@@ -121,13 +125,13 @@ class Budget(Protocol):
 
 
 class RunBudget:
-    """The budget of one run, for one event loop.
+    """The budget of one run, for one event loop; several processes may share it through a ledger.
 
     Args:
         prices: Prices of the suite's models.
         budget_usd: Limit of the run's spending in USD, or None.
         budget_tokens: Limit of the run's tokens, or None.
-        ledger: Records the spending; entries that it already holds count.
+        ledger: Records the spending; what it already holds counts.
     """
 
     def __init__(
@@ -143,15 +147,13 @@ class RunBudget:
         self._budget_tokens = budget_tokens
         self._bounded = budget_usd is not None or budget_tokens is not None
         self._ledger = ledger or MemoryLedger()
-        before = sum(self._ledger.entries().values(), Spending())
-        # A killed process may have spent what it had committed without recording it.
-        committed_usd, committed_tokens = self._ledger.committed()
-        self._usd = max(before.most_usd, committed_usd)
-        self._tokens = max(before.most_tokens, committed_tokens)
-        self._committed_usd, self._committed_tokens = self._usd, self._tokens
+        # Drawn, and spent of it, by this process.
+        self._drawn_usd, self._drawn_tokens = 0.0, 0
+        self._usd, self._tokens = 0.0, 0
         self._reserved_usd, self._reserved_tokens, self._in_flight = 0.0, 0, 0
         self._waiting: list[asyncio.Future[None]] = []
-        self._committing: asyncio.Future[None] | None = None
+        self._drawing: asyncio.Future[None] | None = None
+        self._wanted: dict[int, Reservation] = {}
         self._bound = InputTokenBound()
         self._output_ratio = 1.0
 
@@ -163,20 +165,17 @@ class RunBudget:
             raise BudgetExhausted(f"no price of {name} is known, and the run has a budget in USD")
         while True:
             reservation = self._reservation(request, (name, about), price)
-            shortfall = self._shortfall(reservation.usd, reservation.tokens)
-            if shortfall is None:
+            if self._covers(reservation):
                 break
+            in_flight = self._in_flight
+            if await self._draw(reservation) or in_flight != self._in_flight:
+                continue
             if not self._in_flight:
-                raise BudgetExhausted(shortfall)
+                raise BudgetExhausted(self._shortfall(reservation))
             await self._wait_for_settlement()
         self._reserved_usd += reservation.usd
         self._reserved_tokens += reservation.tokens
         self._in_flight += 1
-        try:
-            await self._commit()
-        except BaseException:
-            self._release(reservation)
-            raise
         # If the process is killed now, this stays: sent, billing unknown.
         self._ledger.record(reservation.entry, reservation.as_unknown)
         return reservation
@@ -211,6 +210,7 @@ class RunBudget:
         self._tokens += more.most_tokens
         self._ledger.record(reservation.entry, more - reservation.as_unknown)
         self._release(reservation)
+        self._give_surplus_back()
         return cost
 
     def record_cached(self, request: ModelRequest, *, about: tuple[str, ...]) -> None:
@@ -218,9 +218,9 @@ class RunBudget:
         self._ledger.record((self._prices.name(request), about), Spending(from_cache=1))
 
     def close(self) -> None:
-        """Release the committed amount that was not spent. No request may be in flight."""
-        if self._bounded:
-            self._ledger.commit(usd=self._usd, tokens=self._tokens)
+        """Give back what was drawn and not spent. No request may be in flight."""
+        if self._bounded and (self._drawn_usd, self._drawn_tokens) != (self._usd, self._tokens):
+            self._give_back(self._drawn_usd - self._usd, self._drawn_tokens - self._tokens)
 
     def _reservation(self, request: ModelRequest, entry: Entry, price: Price | None) -> Reservation:
         """Compute the reservation of a request."""
@@ -236,20 +236,32 @@ class RunBudget:
             output_tokens=output_tokens,
         )
 
-    def _shortfall(self, usd: float, tokens: int) -> str | None:
-        """Return why the budget does not allow a request, or None if it does."""
-        if self._budget_usd is not None and self._usd + self._reserved_usd + usd > self._budget_usd:
+    def _covers(self, reservation: Reservation) -> bool:
+        """Whether what is drawn is enough for one more request."""
+        usd, tokens = self._needed(reservation)
+        return (self._budget_usd is None or usd <= 0) and (self._budget_tokens is None or tokens <= 0)
+
+    def _needed(self, *more: Reservation) -> tuple[float, int]:
+        """USD and tokens that must be drawn for more requests; not positive if what is drawn is enough."""
+        usd = self._usd + self._reserved_usd + sum(each.usd for each in more)
+        tokens = self._tokens + self._reserved_tokens + sum(each.tokens for each in more)
+        return usd - self._drawn_usd, tokens - self._drawn_tokens
+
+    def _shortfall(self, reservation: Reservation) -> str:
+        """Why the budget does not allow a request, after the ledger has refused it."""
+        committed_usd, committed_tokens = self._ledger.committed()
+        spent_usd = committed_usd - self._drawn_usd + self._usd
+        spent_tokens = committed_tokens - self._drawn_tokens + self._tokens
+        need_usd, _ = self._needed(reservation)
+        if self._budget_usd is not None and committed_usd + max(0.0, need_usd) > self._budget_usd:
             return (
-                f"the budget of ${self._budget_usd:g} is used up: ${self._usd:.6f} is spent, and a request "
-                f"may cost ${usd:.6f} (judge.budget_usd)"
+                f"the budget of ${self._budget_usd:g} is used up: ${spent_usd:.6f} is spent, and a request "
+                f"may cost ${reservation.usd:.6f} (judge.budget_usd)"
             )
-        used, most = self._tokens + self._reserved_tokens, self._budget_tokens
-        if most is not None and used + tokens > most:
-            return (
-                f"the budget of {most:,} tokens is used up: {self._tokens:,} are used, and a request may use "
-                f"{tokens:,} (judge.budget_tokens)"
-            )
-        return None
+        return (
+            f"the budget of {self._budget_tokens:,} tokens is used up: {spent_tokens:,} are used, and a "
+            f"request may use {reservation.tokens:,} (judge.budget_tokens)"
+        )
 
     async def _wait_for_settlement(self) -> None:
         settled = asyncio.get_running_loop().create_future()
@@ -267,37 +279,66 @@ class RunBudget:
             if not settled.done():
                 settled.set_result(None)
 
-    async def _commit(self) -> None:
-        """Commit spending before it happens; one task commits for all that wait."""
-        while self._needs_commit():
-            if self._committing is not None:
-                await asyncio.wait([self._committing])
-                continue
-            self._committing = asyncio.get_running_loop().create_future()
-            try:
-                usd = _with_advance(self._usd + self._reserved_usd, self._budget_usd)
-                tokens = int(_with_advance(self._tokens + self._reserved_tokens, self._budget_tokens))
-                await asyncio.to_thread(self._ledger.commit, usd=usd, tokens=tokens)
-                self._committed_usd, self._committed_tokens = usd, tokens
-            finally:
-                self._committing.set_result(None)
-                self._committing = None
+    async def _draw(self, reservation: Reservation) -> bool:
+        """Draw what a request needs; one task draws for all that wait, and an advance if there is room.
 
-    def _needs_commit(self) -> bool:
-        usd, tokens = self._usd + self._reserved_usd, self._tokens + self._reserved_tokens
-        return (self._budget_usd is not None and usd > self._committed_usd) or (
-            self._budget_tokens is not None and tokens > self._committed_tokens
+        Returns:
+            Whether it is worth looking again: something was drawn, by this task or another.
+        """
+        if self._drawing is not None:
+            self._wanted[id(reservation)] = reservation
+            try:
+                await asyncio.wait([self._drawing])
+            finally:
+                self._wanted.pop(id(reservation), None)
+            return True
+        self._drawing = asyncio.get_running_loop().create_future()
+        try:
+            usd, tokens = self._needed(reservation, *self._wanted.values())
+            advance_usd, advance_tokens = self._advances()
+            return await self._drawn(usd + advance_usd, int(tokens + advance_tokens)) or await self._drawn(
+                *self._needed(reservation)
+            )
+        finally:
+            self._drawing.set_result(None)
+            self._drawing = None
+
+    async def _drawn(self, usd: float, tokens: int) -> bool:
+        """Draw an amount from the ledger; whether there was enough."""
+        draw = Draw(
+            usd=0.0 if self._budget_usd is None else max(0.0, usd),
+            tokens=0 if self._budget_tokens is None else max(0, tokens),
+            budget_usd=self._budget_usd,
+            budget_tokens=self._budget_tokens,
         )
+        drawn = await asyncio.to_thread(self._ledger.draw, draw)
+        if drawn:
+            self._drawn_usd += draw.usd
+            self._drawn_tokens += draw.tokens
+        return drawn
+
+    def _give_surplus_back(self) -> None:
+        """Leave to other processes what this one does not need soon."""
+        advance_usd, advance_tokens = self._advances()
+        usd, tokens = (-need for need in self._needed())
+        too_much = self._budget_usd is not None and usd > 2 * advance_usd
+        if too_much or (self._budget_tokens is not None and tokens > 2 * advance_tokens):
+            self._give_back(max(0.0, usd - advance_usd), max(0, int(tokens - advance_tokens)))
+
+    def _give_back(self, usd: float, tokens: int) -> None:
+        usd = 0.0 if self._budget_usd is None else usd
+        tokens = 0 if self._budget_tokens is None else tokens
+        self._ledger.give_back(usd=usd, tokens=tokens)
+        self._drawn_usd -= usd
+        self._drawn_tokens -= tokens
+
+    def _advances(self) -> tuple[float, float]:
+        return ADVANCE_SHARE * (self._budget_usd or 0.0), ADVANCE_SHARE * (self._budget_tokens or 0)
 
 
 def _usage_reported(response: ModelResponse) -> bool:
     """Whether the provider reported token counts: an answer needs input tokens, and a text output tokens."""
     return response.input_tokens > 0 and (response.output_tokens > 0 or not response.text)
-
-
-def _with_advance(needed: float, budget: float | None) -> float:
-    """The amount needed plus an advance, within the budget."""
-    return needed if budget is None else min(needed + ADVANCE_SHARE * budget, max(needed, budget))
 
 
 def run_budget(judge: JudgeSettings, *, ledger: Ledger | None = None) -> RunBudget:

@@ -56,20 +56,49 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         return self.input_tokens + self.output_tokens + self.unknown_tokens
 
 
+class Draw(msgspec.Struct, frozen=True, kw_only=True):
+    """An amount that is drawn from a run's budget before it is spent, or given back if it is negative.
+
+    Attributes:
+        usd: Amount in USD.
+        tokens: Number of tokens.
+        budget_usd: Limit of what the run may have spent in USD with it; None for no limit.
+        budget_tokens: Limit of its tokens; None for no limit.
+    """
+
+    usd: float = 0.0
+    tokens: int = 0
+    budget_usd: float | None = None
+    budget_tokens: int | None = None
+
+    def fits(self, usd: float, tokens: int) -> bool:
+        """Whether the amount may be drawn when this much is committed already."""
+        return (self.usd <= 0 or self.budget_usd is None or usd + self.usd <= self.budget_usd) and (
+            self.tokens <= 0 or self.budget_tokens is None or tokens + self.tokens <= self.budget_tokens
+        )
+
+
 class Ledger(Protocol):
-    """Durable record of the spending of a run."""
+    """Durable record of the spending of a run, which several processes may share."""
 
     def record(self, entry: Entry, more: Spending) -> None:
         """Add to an entry and return at once."""
 
-    def commit(self, *, usd: float, tokens: int) -> None:
-        """Record that the run may have spent this much in total; return once that is durable."""
+    def draw(self, draw: Draw) -> bool:
+        """Commit an amount unless a limit would be passed, whoever else draws; return once that is durable.
+
+        Returns:
+            Whether it was committed.
+        """
+
+    def give_back(self, *, usd: float, tokens: int) -> None:
+        """Take an amount back from what is committed; returns at once."""
 
     def entries(self) -> Mapping[Entry, Spending]:
-        """Everything recorded so far for the run."""
+        """Everything recorded for the run when the ledger was opened, and by this process since."""
 
     def committed(self) -> tuple[float, int]:
-        """USD and tokens as last committed: what the run may have spent."""
+        """USD and tokens that the run may have spent, as this process last saw them."""
 
     def close(self) -> None:
         """Block until everything is durable."""
@@ -86,9 +115,17 @@ class MemoryLedger:
         """Add to an entry."""
         self._entries[entry] = self._entries.get(entry, Spending()) + more
 
-    def commit(self, *, usd: float, tokens: int) -> None:
-        """Store how much may have been spent."""
-        self._committed = (usd, tokens)
+    def draw(self, draw: Draw) -> bool:
+        """Commit an amount unless a limit would be passed."""
+        usd, tokens = self._committed
+        fits = draw.fits(usd, tokens)
+        if fits:
+            self._committed = (usd + draw.usd, tokens + draw.tokens)
+        return fits
+
+    def give_back(self, *, usd: float, tokens: int) -> None:
+        """Take an amount back."""
+        self._committed = (self._committed[0] - usd, self._committed[1] - tokens)
 
     def entries(self) -> Mapping[Entry, Spending]:
         """Everything recorded so far."""
