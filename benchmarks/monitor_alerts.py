@@ -1,6 +1,10 @@
 """How soon alerts of production traffic come, and how often they are false, by simulation.
 
     python -m benchmarks.monitor_alerts [lives per row, default 60]
+    python -m benchmarks.monitor_alerts watcher [lives, default 100]
+
+The second form lets the whole watcher live on stores of its own: see ``benchmarks/watched_lives.py``. The
+first one looks at its parts.
 
 **Alerts.** Four weeks of healthy traffic give the reference, eight more give false alarms, then the pass
 rate drops by 5, 10 or 20 points and the delay until the alarm is counted (four weeks at most). 200 samples
@@ -35,6 +39,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.sizes import sized
+from benchmarks.watched_lives import watcher
 from trivium.trust.change_detection import ChangeDetector
 from trivium.trust.confidence_sequences import confidence_sequence
 from trivium.trust.distributions import t_critical_value
@@ -364,6 +369,9 @@ def weighted_exact(mean: float, size: float) -> tuple[float, float]:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["watcher"]:
+        watcher(int(sys.argv[2]) if len(sys.argv) > 2 else sized(100, 1))
+        return
     lives = int(sys.argv[1]) if len(sys.argv) > 1 else sized(60, 2)
     began = time.perf_counter()
     print(f"alerts: {lives} lives a row\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PARTS = {"prose", "sizes"}
+PARTS = {"prose", "sizes", "watched_lives"}
 """What benchmarks share."""
 
 ELSEWHERE = {
@@ -29,8 +29,18 @@ NAMES = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in PARTS | set(ELSEWHERE)])
 def test_a_benchmark_runs_to_its_end(name):
+    run(name, *ARGUMENTS.get(name, []))
+
+
+def test_the_whole_watcher_lives_to_its_end():
+    printed = run("monitor_alerts", "watcher", "1")
+    assert "at the thresholds: something is ever sure in 0.0 % of lives" in printed
+    assert "noticed" in printed
+
+
+def run(name: str, *arguments: str) -> str:
     completed = subprocess.run(
-        [sys.executable, "-W", "error::SyntaxWarning", "-m", f"benchmarks.{name}", *ARGUMENTS.get(name, [])],
+        [sys.executable, "-W", "error::SyntaxWarning", "-m", f"benchmarks.{name}", *arguments],
         cwd=ROOT,
         env=os.environ | {"BENCHMARKS_TINY": "1"},
         capture_output=True,
@@ -38,3 +48,4 @@ def test_a_benchmark_runs_to_its_end(name):
     )
     assert completed.returncode == 0, completed.stderr
     assert len(completed.stdout.splitlines()) >= 2
+    return completed.stdout

@@ -76,6 +76,12 @@ def test_a_session_is_one_bet_with_the_mean_of_its_samples():
     assert mine.to_state() == same.to_state()
 
 
+def test_turns_a_quarter_of_an_hour_apart_are_one_bet():
+    """Whoever reads an answer takes a while; two bets on one session would not be independent."""
+    samples = [sample(n, session="s", time=BEGIN + 900 * n) for n in range(4)]
+    assert levels_of(samples).level(WHOLE).sequence.n == 1
+
+
 def test_a_session_is_open_until_it_is_quiet():
     levels = Levels(MonitorSettings(), since=BEGIN)
     levels.add([sample(1, session="s", time=BEGIN)], BEGIN + SESSION_QUIET_SECONDS - 1)
