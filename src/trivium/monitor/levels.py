@@ -46,8 +46,8 @@ GRID = 200
 
 SESSION_QUIET_SECONDS = 1800.0
 SESSION_LONGEST_SECONDS = 14_400.0
-"""A session whose turns are further apart is taken for several, which are not independent of one another. With
-300 seconds, and turns 6 minutes apart, sure was wrong in 9 of 60 simulated lives; with 1800, in one of 60."""
+"""A session whose turns are further apart is taken for several, which are not independent of one another.
+With 300 seconds, and turns 6 minutes apart, sure was wrong in 9 of 60 simulated lives; with 1800, in one."""
 
 MOST_SESSIONS = 2000
 """Sessions that may be open; beyond it the oldest are closed."""
