@@ -1,5 +1,6 @@
 """Certifies the lowest confidence at which judgements may be accepted with a guaranteed error rate."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Sequence
 from math import ceil, floor, log, log1p
 from typing import Literal, Protocol
@@ -330,13 +331,13 @@ def _shares_of_delta(
 
     def first(level: float) -> int:
         """Index of the first threshold at which a sample without errors passes; ``ends.size`` if none."""
-        ideal, added = new_test(), 0
-        for place, end in enumerate(map(int, ends)):
-            ideal.accept(codes[added:end], np.zeros(end - added))
-            added = end
-            if ideal.log_p(copies) <= log(level):
-                return place
-        return int(ends.size)
+
+        def passes(place: int) -> bool:  # and then every later one does: more right verdicts prove more
+            ideal, end = new_test(), int(ends[place])
+            ideal.accept(codes[:end], np.zeros(end))
+            return ideal.log_p(copies) <= log(level)
+
+        return bisect_left(range(ends.size), True, key=passes)
 
     place = first(FIRST_SHARE * delta)
     if place == ends.size or 2 * ends[place] > n:
