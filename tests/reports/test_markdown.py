@@ -149,6 +149,7 @@ def test_failures_that_are_not_listed_are_counted():
     assert text.partition("</details>")[0].count("\n- ") == 20
 
 
+@pytest.mark.no_cover
 def test_a_comment_stays_far_under_what_a_forge_takes():
     failure = samples.summary().failures[0]
     long = msgspec.structs.replace(failure, why="w" * 1_000_000, case="c" * 1_000_000)

@@ -75,6 +75,7 @@ def test_headers_that_are_right_spare_refusals(fixed):
 
 
 @pytest.mark.parametrize("merged", [0.0, 0.2, 10.0])
+@pytest.mark.no_cover
 def test_headers_that_are_wrong_cost_little(merged):
     weather = Weather(rate=25, burst=25)
     without, day = (spend_a_day(each, seed=1) for each in (weather, weather._replace(headers=merged)))
