@@ -29,6 +29,7 @@ COMMANDS = {
         "trivium.cli.monitoring.serve:serve",
         "Receive traces of production and score samples of them.",
     ),
+    "view": ("trivium.cli.monitoring.serve:view", "Open the stored runs in the browser."),
     "token": ("trivium.cli.monitoring.token:token", "Make, list, rotate and revoke the server's tokens."),
     "monitor": ("trivium.cli.monitoring.monitor:monitor", "Watch production: status, alerts, replay."),
     "backup": ("trivium.cli.monitoring.backup:backup", "Copy a store to a file, while it is in use."),
@@ -45,7 +46,6 @@ OTHER_WORDS = {
     "evaluate": "run",
     "test": "run",
     "new": "init",
-    "view": "show",
     "ls": "list",
     "diff": "compare",
 }

@@ -1,7 +1,5 @@
 """Table of stored runs for the terminal (Rich)."""
 
-from datetime import UTC, datetime
-
 import msgspec
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
@@ -74,7 +72,7 @@ class RunsTable:
             table.add_row(
                 Text(one_line(row.run), style="bold"),
                 Text(one_line(row.suite)),
-                *([Text(_moment(row.started))] if wide else []),
+                *([Text(wording.moment(row.started))] if wide else []),
                 Text(one_line(row.state), style=STATE_STYLES.get(row.state, "")),
                 Text(f"{row.attempts:,}" if complete else f"{row.attempts:,}/{row.due:,}"),
                 Text(wording.NOTHING if row.pass_rate is None else wording.share(row.pass_rate)),
@@ -85,12 +83,3 @@ class RunsTable:
             yield Text(PRODUCTION, style="dim")
         if self.older:
             yield Text(f"… and older ones (--limit, now {len(self.rows):,})", style="dim")
-
-
-def _moment(started: float | None) -> str:
-    if started is None:
-        return wording.NOTHING
-    try:
-        return datetime.fromtimestamp(started, UTC).strftime("%Y-%m-%d %H:%M")
-    except (OverflowError, ValueError, OSError):
-        return wording.NOTHING

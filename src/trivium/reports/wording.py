@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from trivium.reports.escape import one_line
@@ -32,6 +33,16 @@ def number(value: float | None, *, digits: int = 3) -> str:
     if value is None or not math.isfinite(value):
         return NOTHING
     return f"{value:.{digits}f}"
+
+
+def moment(seconds: float | None) -> str:
+    """A Unix time as ``2026-11-23 04:51`` (UTC), or a dash."""
+    if seconds is None:
+        return NOTHING
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+    except (OverflowError, ValueError, OSError):
+        return NOTHING
 
 
 def interval(bounds: tuple[float, float] | None, *, digits: int = 3) -> str:

@@ -51,6 +51,13 @@ runs = Table(
     Column("settings", Text, nullable=False),
     Column("provenance", Text, nullable=False),
     Column("summary", Text),
+    # Of the summary, for lists of runs.
+    Column("attempts", Integer),
+    Column("pass_rate", Double),
+    Column("composite", Double),
+    Index("ix_runs_pass_rate", "pass_rate", "number"),
+    Index("ix_runs_composite", "composite", "number"),
+    Index("ix_runs_suite_name", "suite_name", "number"),
 )
 
 cases = Table(

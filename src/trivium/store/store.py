@@ -3,7 +3,7 @@
 import secrets
 import time
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 import msgspec
@@ -239,6 +239,7 @@ class Store:
             "finished": now if state == "done" else None,
             "owner": None,
             "summary": None if summary is None else encode(summary),
+            **_figures(summary or {}),
         }
         if due is not None:
             values["due"] = due
@@ -467,6 +468,15 @@ class Store:
     def _count(connection: Any, table: Any, condition: Any) -> int:
         counted = connection.execute(select(func.count()).select_from(table).where(condition)).scalar()
         return int(counted or 0)
+
+
+def _figures(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What lists of runs show of a summary."""
+    return {
+        "attempts": summary.get("attempts"),
+        "pass_rate": (summary.get("pass_rate") or {}).get("value"),
+        "composite": (summary.get("composite") or {}).get("mean"),
+    }
 
 
 def _attempts_run(run: RunRecord) -> int:

@@ -4,6 +4,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from litestar import Litestar, Request, Response, asgi
@@ -16,6 +17,7 @@ from trivium.web.errors import RETRY_AFTER, TRACES_PATH, WORDS, ErrorBody, Refus
 from trivium.web.health import health_routes
 from trivium.web.metrics import metrics_route
 from trivium.web.otlp import Receiver
+from trivium.web.pages import Site, page_routes
 from trivium.web.security import Access, Guard, is_http
 from trivium.web.services import Services
 
@@ -43,9 +45,17 @@ def create_app(
         if is_http(scope):
             await receiver.answer(scope, receive, send)
 
+    site = Site(services)
+    intake = [traces] if services.receiving else []
     app = Litestar(
-        [traces, *health_routes(services), *api_routes(services), metrics_route(services, counted)],
-        exception_handlers={Exception: _error},
+        [
+            *intake,
+            *health_routes(services),
+            *api_routes(services),
+            metrics_route(services, counted),
+            *page_routes(site),
+        ],
+        exception_handlers={Exception: partial(_error, site)},
         logging_config=None,
         openapi_config=openapi_config(),
         request_max_body_size=MOST_JSON_BYTES,
@@ -56,9 +66,11 @@ def create_app(
     return guard
 
 
-def _error(_: Request[Any, Any, Any], error: Exception) -> Response[ErrorBody]:
-    """The answer for an error, in the one shape that all have."""
+def _error(site: Site, request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+    """The answer for an error: a page where one was asked for, else JSON in the one shape."""
     refusal = _refusal(error)
+    if site.is_page(request):
+        return site.problem(request, refusal)
     body = ErrorBody(error=WORDS[refusal.status], message=refusal.message)
     return Response(body, status_code=refusal.status, headers=refusal.headers)
 

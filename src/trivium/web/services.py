@@ -30,6 +30,8 @@ class Services:
         store: The store.
         monitors: What is scored; without any, traces are stored and not scored.
         limits: What is refused, and how much may wait.
+        receiving: Whether traces are received, completed, scored, watched and deleted; else the server only
+            shows what its store holds, and another one may work on it.
         clock: Gives the Unix time.
     """
 
@@ -39,11 +41,13 @@ class Services:
         monitors: Sequence[Monitored] = (),
         *,
         limits: IntakeLimits | None = None,
+        receiving: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.store = store
         self.monitors = {each.name: each for each in monitors}
         self.clock = clock
+        self.receiving = receiving
         self.traces = LiveTraces(store, bounds_of(each.monitor for each in monitors))
         self.intake = Intake(self.traces, limits=limits, clock=clock)
         samplers = [Sampler(each.name, each.monitor, store, clock=clock) for each in monitors]
@@ -71,6 +75,8 @@ class Services:
 
     def start(self) -> None:
         """Start the threads."""
+        if not self.receiving:
+            return
         self.completer.start()
         for scorer in self.scorers:
             scorer.start()

@@ -122,6 +122,41 @@ def serve(
     return INTERRUPTED if ended_by == signal.SIGINT else 0
 
 
+@click.command(epilog=options.examples("trivium view", "trivium view 20261123 --no-browser"))
+@click.argument("run", required=False)
+@options.store
+@options.option("--port", type=click.IntRange(0, 65535), default=0, help="Port to listen on; default: any.")
+@options.option(
+    "--browser/--no-browser", default=True, show_default=True, help="Open the address in a browser."
+)
+def view(run: str | None, *, store: str, port: int, browser: bool) -> int:
+    """Open the stored runs, or one RUN, in the browser.
+
+    The pages are served on this machine until Ctrl-C. Nothing is received or scored; that is `trivium serve`.
+    """
+    _check_extra()
+    from urllib.parse import quote
+
+    from trivium.store.store import Store
+    from trivium.web.app import create_app
+    from trivium.web.server import serve as serve_app
+    from trivium.web.services import Services
+
+    with Store(store, create=False) as opened:
+        path = f"/runs/{quote(opened.run(run).id, safe='')}" if run else "/runs"
+
+        def listening(used: int) -> None:
+            address = f"http://127.0.0.1:{used}{path}"
+            click.echo(f"{address}\n  stop: Ctrl-C")
+            if browser:
+                click.launch(address)
+
+        services = Services(opened, receiving=False)
+        with services:
+            serve_app(create_app(services), host="127.0.0.1", port=port, listening=listening)
+    return 0
+
+
 def _check_extra() -> None:
     """Raise MissingExtra if what the server needs is not installed."""
     from importlib.util import find_spec

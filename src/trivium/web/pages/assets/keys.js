@@ -1,0 +1,52 @@
+// The keys of every page. Links and forms do the work; a key only presses them.
+(() => {
+  "use strict";
+  const typing = (target) => target.closest("input, textarea, select, [contenteditable]") !== null;
+  const rows = () => [...document.querySelectorAll("[data-row]")].filter((row) => row.checkVisibility());
+  const link = (row) => (row.matches("a, summary") ? row : row.querySelector("a[href], summary"));
+
+  function move(by) {
+    const all = rows();
+    if (!all.length) return;
+    const here = all.findIndex((row) => row.contains(document.activeElement));
+    const next = all[here < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(here + by, 0), all.length - 1)];
+    link(next)?.focus();
+    next.scrollIntoView({ block: "nearest" });
+  }
+
+  let going = 0;
+  document.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (typing(event.target)) {
+      if (event.key === "Escape") event.target.blur();
+      return;
+    }
+    const dialog = document.getElementById("keys");
+    if (dialog.open) return;
+    if (Date.now() - going < 1500) {
+      going = 0;
+      const to = document.querySelector(`[data-go="${CSS.escape(event.key)}"]`);
+      if (to) {
+        event.preventDefault();
+        to.click();
+        return;
+      }
+    }
+    const pressed = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+    if (pressed) {
+      event.preventDefault();
+      pressed.click();
+    } else if (event.key === "?") dialog.showModal();
+    else if (event.key === "j") move(1);
+    else if (event.key === "k") move(-1);
+    else if (event.key === "g") going = Date.now();
+    else if (event.key === "/") {
+      const search = document.querySelector("[data-search]");
+      if (search) {
+        event.preventDefault();
+        search.focus();
+        search.select?.();
+      }
+    }
+  });
+})();

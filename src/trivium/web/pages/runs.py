@@ -1,0 +1,94 @@
+"""The list of runs: filter, search, sort, export."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal
+
+from litestar import Request, Response, get
+from litestar.params import QueryParameter
+from litestar.response import Redirect, Stream
+
+from trivium.store.browse import RUN_SORTS, RunOutline, RunSort, find_runs, suite_names
+from trivium.web.pages.site import Column, Site, table_export
+
+__all__ = ["routes"]
+
+ROWS = 50
+"""Runs on a page."""
+
+_EXPORTED_AT_ONCE = 500
+
+SORT_WORDS: Final[dict[RunSort, str]] = {
+    "newest": "newest first",
+    "oldest": "oldest first",
+    "pass_rate": "lowest pass rate first",
+    "composite": "lowest composite first",
+    "suite": "by suite",
+}
+
+COLUMNS: Final = tuple(
+    Column(name=name, field=name)
+    for name in (
+        "run",
+        "suite",
+        "kind",
+        "state",
+        "started",
+        "finished",
+        "attempts",
+        "due",
+        "pass_rate",
+        "composite",
+    )
+)
+
+Text = Annotated[str, QueryParameter(max_length=10_000)]
+Kind = Literal["agent", "recorded", "human", "live", ""]
+State = Annotated[Literal["running", "done", "interrupted", ""], QueryParameter(name="state")]
+Start = Annotated[int, QueryParameter(ge=0, le=10**9)]
+Form = Literal["html", "csv", "json"]
+
+
+def routes(site: Site) -> list[Any]:
+    """The routes of the page."""
+
+    @get("/", include_in_schema=False, sync_to_thread=False)
+    def home() -> Redirect:
+        return Redirect("/runs")
+
+    @get("/runs", include_in_schema=False, sync_to_thread=True)
+    def list_runs(
+        request: Request[Any, Any, Any],
+        q: Text = "",
+        suite: Text = "",
+        kind: Kind = "",
+        run_state: State = "",
+        sort: RunSort = "newest",
+        start: Start = 0,
+        format: Form = "html",  # noqa: A002 - its name in the address
+    ) -> Response[str] | Stream:
+        chosen: dict[str, Any] = {"text": q, "suite": suite, "kind": kind, "state": run_state, "sort": sort}
+        if format != "html":
+            return table_export(_all(site, chosen), COLUMNS, file="runs", form=format)
+        page = find_runs(site.store, **chosen, start=start, limit=ROWS)
+        return site.page(
+            request,
+            "runs.html",
+            title="Runs",
+            section="runs",
+            found=page,
+            suites=suite_names(site.store),
+            chosen={**chosen, "q": q},
+            sorts=[(each, SORT_WORDS[each]) for each in RUN_SORTS],
+            previous=max(0, start - ROWS) if start else None,
+        )
+
+    return [home, list_runs]
+
+
+def _all(site: Site, chosen: dict[str, Any]) -> Iterator[RunOutline]:
+    """All runs that the filters select, a page at a time."""
+    start: int | None = 0
+    while start is not None:
+        page = find_runs(site.store, **chosen, start=start, limit=_EXPORTED_AT_ONCE)
+        yield from page.runs
+        start = page.next

@@ -1,0 +1,263 @@
+"""What all pages share: the templates, the styles and scripts, the layout, and the headers of answers.
+
+Templates escape everything; styles and scripts are files of the server, so that the Content-Security-Policy
+can refuse all that is inside a page. The parts of the reports are drawn with the reports' templates.
+"""
+
+import csv
+import gzip
+import hashlib
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+from litestar import MediaType, Request, Response, get
+from litestar.params import PathParameter
+from litestar.response import Stream
+
+from trivium.reports.html.page import asset as report_asset
+from trivium.reports.html.page import environment
+from trivium.reports.wording import moment
+from trivium.web.errors import Refused
+from trivium.web.services import Services
+
+if TYPE_CHECKING:
+    import jinja2
+
+__all__ = ["ASSETS_PATH", "Column", "Site", "asset_url", "query", "segment", "table_export"]
+
+ASSETS_PATH: Final = "/assets/"
+
+PAGE_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""The Content-Security-Policy of a page: nothing from elsewhere, nothing inline, in no frame."""
+
+_FOLDER = Path(__file__).parent
+_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".txt": "text/plain"}
+
+NAVIGATION: Final = (("runs", "Runs", "/runs"),)
+"""Sections of the site: key, words, address."""
+
+_INTERFACES: Final = ("/api/", "/v1/", "/metrics", "/healthz", "/readyz", ASSETS_PATH)
+_PROBLEMS: Final = {404: "Not found", 500: "The server has failed", 503: "Not now"}
+
+Columns = Sequence["Column"]
+
+
+class Column(msgspec.Struct, frozen=True, kw_only=True):
+    """A column of an exported table.
+
+    Attributes:
+        name: Its heading.
+        field: Attribute of a row, or key of a mapping.
+    """
+
+    name: str
+    field: str
+
+
+class Asset(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that pages load.
+
+    Attributes:
+        body: Its bytes.
+        packed: Its bytes, compressed with gzip.
+        media_type: Its type.
+        digest: Of its bytes; part of its address, so that browsers may keep it for ever.
+    """
+
+    body: bytes
+    packed: bytes
+    media_type: str
+    digest: str
+
+
+@cache
+def assets() -> Mapping[str, Asset]:
+    """The files that pages load, by name."""
+    files = {path.name: path.read_bytes() for path in (_FOLDER / "assets").iterdir() if path.suffix in _TYPES}
+    files["style.css"] = report_asset("style.css").encode() + files.pop("site.css")
+    return {
+        name: Asset(
+            body=body,
+            packed=gzip.compress(body, mtime=0),
+            media_type=_TYPES[Path(name).suffix],
+            digest=hashlib.sha256(body).hexdigest()[:12],
+        )
+        for name, body in files.items()
+    }
+
+
+def asset_url(name: str) -> str:
+    """Address of a file that pages load."""
+    return f"{ASSETS_PATH}{assets()[name].digest}/{name}"
+
+
+class Site:
+    """Draws pages.
+
+    Args:
+        services: What works behind the server.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.store = services.store
+        self.clock = services.clock
+
+    @cached_property
+    def templates(self) -> "jinja2.Environment":
+        """The reports' templates, and those of the pages."""
+        import jinja2
+
+        reports = environment()
+        templates = reports.overlay(
+            loader=jinja2.ChoiceLoader(
+                [jinja2.FileSystemLoader(_FOLDER / "templates"), reports.loader or jinja2.DictLoader({})]
+            )
+        )
+        templates.filters = {**reports.filters, "moment": moment, "segment": segment}
+        templates.globals = {**reports.globals, "asset": asset_url, "query": query}
+        return templates
+
+    def page(
+        self,
+        request: Request[Any, Any, Any],
+        template: str,
+        *,
+        title: str,
+        section: str = "",
+        status: int = 200,
+        **context: Any,
+    ) -> Response[str]:
+        """Answer with a page.
+
+        Args:
+            request: The request.
+            template: Name of a template that extends ``layout.html``. Where HTMX asked for a part of it,
+                only its block ``partial`` is drawn (``partial`` is the id of the wanted element, or empty).
+            title: Title of the page, the most special first.
+            section: Key of its section in the navigation.
+            status: Status of the answer.
+            context: Values for the template.
+        """
+        partial = request.headers.get("HX-Target", "") if request.headers.get("HX-Request") else ""
+        body = self.templates.get_template(template).render(
+            context,
+            title=title,
+            section=section,
+            navigation=NAVIGATION,
+            partial=partial,
+            path=request.url.path,
+            arguments=list(request.query_params.multi_items()),
+        )
+        headers = {"Content-Security-Policy": PAGE_POLICY, "Vary": "HX-Request, HX-Target"}
+        return Response(body, status_code=status, media_type=MediaType.HTML, headers=headers)
+
+    @staticmethod
+    def is_page(request: Request[Any, Any, Any]) -> bool:
+        """Whether a request is answered with a page, also if it fails."""
+        is_interface = request.url.path.startswith(_INTERFACES)
+        return not is_interface and "text/html" in request.headers.get("Accept", "")
+
+    def problem(self, request: Request[Any, Any, Any], refusal: Refused) -> Response[str]:
+        """Answer with a page that says why there is no other."""
+        title = _PROBLEMS.get(refusal.status, "This request cannot be answered")
+        answer = self.page(
+            request, "problem.html", title=title, status=refusal.status, message=refusal.message
+        )
+        answer.headers |= refusal.headers
+        return answer
+
+    def routes(self) -> list[Any]:
+        """The route of the files that pages load."""
+
+        @get(ASSETS_PATH + "{digest:str}/{name:str}", include_in_schema=False, sync_to_thread=False)
+        def asset_file(
+            digest: Annotated[str, PathParameter()],
+            name: Annotated[str, PathParameter()],
+            request: Request[Any, Any, Any],
+        ) -> Response[bytes]:
+            found = assets().get(name)
+            if found is None or found.digest != digest:
+                raise Refused(404, "there is no such file")
+            headers = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
+            packed = "gzip" in request.headers.get("Accept-Encoding", "")
+            if packed:
+                headers["Content-Encoding"] = "gzip"
+            return Response(
+                found.packed if packed else found.body,
+                media_type=f"{found.media_type}; charset=utf-8",
+                headers=headers,
+            )
+
+        return [asset_file]
+
+
+def segment(text: str) -> str:
+    """A text as one segment of an address."""
+    return quote(text, safe="")
+
+
+def query(arguments: Iterable[tuple[str, str]], **changed: object) -> str:
+    """A query string with some arguments changed; None or an empty text leaves one out.
+
+    Args:
+        arguments: Names and values of the present query.
+        changed: New values by name.
+    """
+    kept = [(name, value) for name, value in arguments if name not in changed and value != ""]
+    new = [(name, str(value)) for name, value in changed.items() if value not in {None, ""}]
+    return "?" + urlencode(kept + new)
+
+
+def table_export(rows: Iterable[Any], columns: Columns, *, file: str, form: str) -> Stream:
+    """Answer with a table as CSV or JSON lines, row by row.
+
+    Args:
+        rows: Records or mappings.
+        columns: What is written.
+        file: Name of the file, without its ending.
+        form: csv or json.
+    """
+    media = {"csv": "text/csv; charset=utf-8", "json": "application/x-ndjson"}[form]
+    ending = {"csv": "csv", "json": "jsonl"}[form]
+    headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{segment(file)}.{ending}"}
+    lines = _csv(rows, columns) if form == "csv" else _json_lines(rows, columns)
+    return Stream(lines, media_type=media, headers=headers)
+
+
+def _values(row: Any, columns: Columns) -> list[Any]:
+    if isinstance(row, Mapping):
+        return [row.get(column.field) for column in columns]
+    return [getattr(row, column.field) for column in columns]
+
+
+def _json_lines(rows: Iterable[Any], columns: Columns) -> Iterator[bytes]:
+    for row in rows:
+        yield (
+            msgspec.json.encode({c.name: v for c, v in zip(columns, _values(row, columns), strict=True)})
+            + b"\n"
+        )
+
+
+def _csv(rows: Iterable[Any], columns: Columns) -> Iterator[bytes]:
+    from trivium.store.export.tables import escape_formula
+
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    writer.writerow([column.name for column in columns])
+    for row in rows:
+        writer.writerow(
+            [escape_formula(value) if isinstance(value, str) else value for value in _values(row, columns)]
+        )
+        yield buffer.getvalue().encode()
+        buffer.seek(0)
+        buffer.truncate()
+    yield buffer.getvalue().encode()
