@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal
 
 from litestar import Request, Response, get
-from litestar.params import QueryParameter
+from litestar.params import FromQuery, QueryParameter
 from litestar.response import Redirect, Stream
 
 from trivium.store.browse import RUN_SORTS, RunOutline, RunSort, find_runs, suite_names
@@ -42,10 +42,11 @@ COLUMNS: Final = tuple(
 )
 
 Text = Annotated[str, QueryParameter(max_length=10_000)]
-Kind = Literal["agent", "recorded", "human", "live", ""]
+Kind = FromQuery[Literal["agent", "recorded", "human", "live", ""]]
 State = Annotated[Literal["running", "done", "interrupted", ""], QueryParameter(name="state")]
 Start = Annotated[int, QueryParameter(ge=0, le=10**9)]
-Form = Literal["html", "csv", "json"]
+Form = FromQuery[Literal["html", "csv", "json"]]
+Sort = FromQuery[RunSort]
 
 
 def routes(site: Site) -> list[Any]:
@@ -62,7 +63,7 @@ def routes(site: Site) -> list[Any]:
         suite: Text = "",
         kind: Kind = "",
         run_state: State = "",
-        sort: RunSort = "newest",
+        sort: Sort = "newest",
         start: Start = 0,
         format: Form = "html",  # noqa: A002 - its name in the address
     ) -> Response[str] | Stream:

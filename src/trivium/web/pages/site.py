@@ -169,9 +169,8 @@ class Site:
     def problem(self, request: Request[Any, Any, Any], refusal: Refused) -> Response[str]:
         """Answer with a page that says why there is no other."""
         title = _PROBLEMS.get(refusal.status, "This request cannot be answered")
-        answer = self.page(
-            request, "problem.html", title=title, status=refusal.status, message=refusal.message
-        )
+        message = "There is no such page." if refusal.message == "Not Found" else refusal.message
+        answer = self.page(request, "problem.html", title=title, status=refusal.status, message=message)
         answer.headers |= refusal.headers
         return answer
 

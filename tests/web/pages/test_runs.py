@@ -1,0 +1,97 @@
+"""The list of runs."""
+
+import csv
+import io
+import json
+import re
+
+import pytest
+
+HTML = {"Accept": "text/html"}
+
+
+@pytest.fixture
+def runs(store):
+    """Three runs: of an agent, of recorded outputs, and of a hostile name."""
+    for number, (suite, kind, rate) in enumerate(
+        [("reviews", "agent", 0.9), ("answers", "recorded", None), ("<b>=1+1</b>", "agent", 0.2)]
+    ):
+        run = store.new_run(
+            id=f"run-{number}",
+            suite_name=suite,
+            suite=f"s{number}",
+            kind=kind,
+            settings={},
+            provenance={},
+            due=4,
+        )
+        summary = (
+            None
+            if rate is None
+            else {"attempts": 4, "pass_rate": {"value": rate}, "composite": {"mean": 1 - rate}}
+        )
+        store.finish(run, "done" if summary else "interrupted", summary=summary)
+
+
+def listed(client, **chosen):
+    body = client.get("/runs", params=chosen, headers=HTML).text
+    return re.findall(r'href="/runs/(run-\d)"', body)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        ({}, [2, 1, 0]),
+        ({"sort": "oldest"}, [0, 1, 2]),
+        ({"sort": "pass_rate"}, [2, 0, 1]),
+        ({"sort": "composite"}, [0, 2, 1]),
+        ({"sort": "suite"}, [2, 1, 0]),
+        ({"kind": "recorded"}, [1]),
+        ({"state": "done"}, [2, 0]),
+        ({"suite": "reviews"}, [0]),
+        ({"q": "RUN-1"}, [1]),
+        ({"q": "view"}, [0]),
+        ({"q": "%"}, []),
+        ({"start": "1"}, [1, 0]),
+    ],
+)
+def test_filters_and_orders(client, runs, chosen, expected):
+    assert listed(client, **chosen) == [f"run-{number}" for number in expected]
+
+
+def test_a_filter_replaces_only_the_table(client, runs):
+    answer = client.get(
+        "/runs", params={"q": "run-1"}, headers=HTML | {"HX-Request": "true", "HX-Target": "found"}
+    )
+    assert answer.text.strip().startswith('<div id="found"')
+
+
+def test_names_never_become_markup(client, runs):
+    body = client.get("/runs", headers=HTML).text
+    assert "<b>=1" not in body
+    assert "&lt;b&gt;=1+1" in body
+
+
+def test_the_export_holds_all_that_the_filters_select(client, runs):
+    lines = [
+        json.loads(line)
+        for line in client.get("/runs", params={"format": "json", "kind": "agent"}).text.splitlines()
+    ]
+    assert [(line["run"], line["pass_rate"]) for line in lines] == [("run-2", 0.2), ("run-0", 0.9)]
+    rows = list(csv.DictReader(io.StringIO(client.get("/runs", params={"format": "csv"}).text)))
+    assert [row["run"] for row in rows] == ["run-2", "run-1", "run-0"]
+
+
+def test_an_export_holds_no_formula(client, store):
+    store.new_run(id="x", suite_name='=HYPERLINK("x")', suite="s", kind="agent", settings={}, provenance={})
+    (row,) = csv.DictReader(io.StringIO(client.get("/runs", params={"format": "csv"}).text))
+    assert row["suite"].startswith("'=")
+
+
+@pytest.mark.parametrize("chosen", [{"sort": "x"}, {"start": "-1"}, {"q": "x" * 10_001}, {"format": "pdf"}])
+def test_a_wrong_query_is_refused(client, chosen):
+    assert client.get("/runs", params=chosen, headers=HTML).status_code == 400
+
+
+def test_an_empty_store_says_how_to_make_a_run(client):
+    assert "trivium run SUITE" in client.get("/runs", headers=HTML).text
