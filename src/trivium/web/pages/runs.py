@@ -7,7 +7,7 @@ from litestar import Request, Response, get
 from litestar.params import FromQuery, QueryParameter
 from litestar.response import Redirect, Stream
 
-from trivium.store.browse import RUN_SORTS, RunOutline, RunSort, find_runs, suite_names
+from trivium.store.browsing.runs import RUN_SORTS, RunOutline, RunSort, find_runs, suite_names
 from trivium.web.pages.site import Column, Site, table_export
 
 __all__ = ["routes"]

@@ -2,7 +2,7 @@
 
 from sqlalchemy import create_engine, text
 
-from trivium.store.browse import find_runs, suite_names
+from trivium.store.browsing.runs import find_runs, suite_names
 from trivium.store.connection import upgrade
 from trivium.store.store import Store
 

@@ -1,4 +1,4 @@
-"""Queries of the pages that list what a store holds.
+"""Lists of runs.
 
 They read no bodies, and each is answered from an index (tests/store/test_query_plans.py).
 """

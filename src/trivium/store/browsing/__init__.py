@@ -1,0 +1,1 @@
+"""Queries of the pages that list and search what a store holds."""
