@@ -2,12 +2,17 @@
 
 import json
 import time
+from io import StringIO
+from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from tests.monitor.samples import sample, store_samples, store_traffic
 from trivium.cli.main import run_command
+from trivium.cli.monitoring.screens import LiveScreen
 from trivium.monitor.monitored import Monitored
+from trivium.monitor.status import status_of
 from trivium.monitor.watcher import Watcher
 from trivium.store import schema
 from trivium.store.live_counts import add_counts
@@ -117,6 +122,51 @@ def test_hostile_texts_cannot_steer_the_terminal(url, capsys):
 def test_top_shows_the_status_once_without_a_terminal(url, capsys):
     fill(url, good=True)
     assert screen(capsys, "top", "--store", url).startswith("support is healthy")
+
+
+def live_lines(url: str, *, height: int, problem: str = "") -> list[str]:
+
+    console = Console(file=StringIO(), width=80, height=height)
+    with Store(url) as store:
+        found = status_of(store, "support", now=time.time())
+    console.print(LiveScreen([found], every=2, problem=problem), end="")
+    return console.file.getvalue().split("\n")
+
+
+def test_top_fits_the_height_of_the_terminal(url):
+    fill(url, good=False)
+    high = live_lines(url, height=60)
+    assert sum(line.startswith(("refund", "search", "book")) for line in high) == 3
+    assert high[-1].endswith("every 2 s · Ctrl-C: end")
+    low = live_lines(url, height=len(high) - 1)
+    assert len(low) < len(high)
+    assert sum(line.startswith(("refund", "search", "book")) for line in low) < 3
+    lowest = live_lines(url, height=6)
+    assert len(lowest) == 6
+    assert lowest[0].startswith("support is ")
+    assert "further lines: trivium monitor status" in lowest[-1]
+
+
+def test_top_goes_on_when_the_store_cannot_be_read(url, capsys, monkeypatch):
+    fill(url, good=True)
+    file = Path(url.removeprefix("sqlite:///"))
+    looks = []
+
+    def sleep(seconds: float) -> None:
+        assert seconds == 2
+        looks.append(seconds)
+        if len(looks) == 1:
+            for each in file.parent.glob(f"{file.name}*"):
+                each.write_bytes(b"no database")
+        else:
+            raise KeyboardInterrupt
+
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr("trivium.cli.monitoring.monitor.time.sleep", sleep)
+    shown = screen(capsys, "top", "--store", url)
+    assert len(looks) == 2
+    assert "Ctrl-C: end" in shown
+    assert "not up to date since" in shown
 
 
 def test_a_mark_records_a_deployment(url, capsys):

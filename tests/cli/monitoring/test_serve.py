@@ -113,7 +113,7 @@ def test_limits_are_options(serve, tmp_path):
                 "content-type: application/x-protobuf\r\ncontent-length: 100\r\n\r\nslow"
             )
             slow.sendall(head.encode())
-            assert slow.recv(100).startswith(b"HTTP/1.1 408 ")
+            assert slow.recv(100).startswith(b"HTTP/1.1 503 ")
         assert status(b"") == 429
 
 
@@ -129,6 +129,13 @@ def test_without_a_token_it_refuses_to_be_reached_from_elsewhere(arguments, tmp_
     assert code == 2
     assert "trivium token create NAME --scope ingest" in err
     assert "TLS" in err
+
+
+@pytest.mark.parametrize("name", ["https://traces.example.org", "a.example/traces", " ", "me@a.example"])
+def test_what_no_header_host_can_hold_is_no_name(name, capfd):
+    code, err = exit_of("--name", name, capfd=capfd)
+    assert code == 2
+    assert "traces.example.org, without https://" in err
 
 
 def test_two_monitors_need_two_names(tmp_path, capfd):

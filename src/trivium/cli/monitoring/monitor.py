@@ -104,26 +104,33 @@ def _names(store: "Store", monitor: str | None) -> list[str]:
 )  # fmt: skip
 def top(monitor: str | None, *, store: str, every: float) -> None:
     """Show the status and keep it up to date, until Ctrl-C; once, if the output is no terminal."""
-    from rich.console import Console, Group
+    from rich.console import Console
     from rich.live import Live
 
-    from trivium.cli.monitoring.screens import StatusScreen
+    from trivium.cli.monitoring.screens import LIVE_ROWS, LiveScreen, StatusScreen
     from trivium.cli.output import show
+    from trivium.errors import StoreError
     from trivium.store.store import Store
 
-    def screen() -> Group:
+    def look() -> "list[MonitorStatus]":
         with Store(store, create=False, read_only=True) as opened:
-            return Group(*(StatusScreen(each, rows=4) for each in _statuses(opened, monitor)))
+            return _statuses(opened, monitor)
 
+    found, problem = look(), ""
     console = Console(highlight=False)
     if not console.is_terminal:
-        show(screen())
+        for each in found:
+            show(StatusScreen(each, rows=LIVE_ROWS))
         return
-    with Live(screen(), console=console, screen=True, auto_refresh=False) as live:
+    with Live(LiveScreen(found, every=every), console=console, screen=True, auto_refresh=False) as live:
         try:
             while True:
+                live.update(LiveScreen(found, every=every, problem=problem), refresh=True)
                 time.sleep(every)
-                live.update(screen(), refresh=True)
+                try:
+                    found, problem = look(), ""
+                except StoreError as error:  # it may come back
+                    problem = str(error)
         except KeyboardInterrupt:
             return
 

@@ -1,8 +1,10 @@
 """What ``trivium monitor`` shows in a terminal (Rich)."""
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -21,6 +23,9 @@ STYLES: dict[str, str] = {
 
 MOST_ROWS = 8
 """Values of a facet that a screen shows."""
+
+LIVE_ROWS = 4
+"""The same of a screen that is kept up to date, if it is high enough."""
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -52,6 +57,47 @@ class StatusScreen:
         yield Text()
         for sentence in reservations(status):
             yield Text(sentence, style="dim")
+
+
+class LiveScreen:
+    """Statuses within the height of a terminal, with fewer values of facets if they do not fit.
+
+    Args:
+        statuses: The statuses.
+        every: Seconds between two updates.
+        problem: Why the statuses are not up to date; empty if they are.
+    """
+
+    def __init__(self, statuses: Sequence[MonitorStatus], *, every: float, problem: str = "") -> None:
+        self.statuses = statuses
+        self.every = every
+        self.problem = problem
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        height = (options.height or console.height) - 1
+        rows = LIVE_ROWS
+        lines = self._lines(console, options, rows)
+        while len(lines) > height and rows > 1:
+            rows -= 1
+            lines = self._lines(console, options, rows)
+        missing = len(lines) - height
+        for line in lines[:height]:
+            yield from line
+            yield Segment.line()
+        at = datetime.fromtimestamp(max(each.time for each in self.statuses), UTC)
+        below = f"{counted(missing, 'further line')}: trivium monitor status · " if missing > 0 else ""
+        text = Text(f"{below}{at:%H:%M:%S} UTC, every {self.every:g} s · Ctrl-C: end", style="dim")
+        if self.problem:
+            text = Text(f"not up to date since {at:%H:%M:%S} UTC: {one_line(self.problem)}", style="bold red")
+        text.truncate(options.max_width, overflow="ellipsis")
+        text.end = ""
+        yield text
+
+    def _lines(self, console: Console, options: ConsoleOptions, rows: int) -> list[list[Segment]]:
+        shown: list[StatusScreen | Text] = []
+        for each in self.statuses:
+            shown += [Text(), StatusScreen(each, rows=rows)] if shown else [StatusScreen(each, rows=rows)]
+        return console.render_lines(Group(*shown), options.update(height=None), pad=False)
 
 
 def answer(status: MonitorStatus) -> Text:

@@ -16,6 +16,16 @@ if TYPE_CHECKING:
 MEBIBYTE = 2**20
 
 
+def _checked_names(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse what can be no name in the header Host: every request would be refused."""
+    for name in names:
+        if not name.strip() or not set("/@?# ").isdisjoint(name):
+            raise click.BadParameter(
+                f'"{name}" is no name of a server: give it as traces.example.org, without https:// or a path'
+            )
+    return names
+
+
 @click.command(
     epilog=options.examples(
         "trivium serve",
@@ -42,6 +52,7 @@ MEBIBYTE = 2**20
     "--name",
     "names",
     multiple=True,
+    callback=_checked_names,
     metavar="NAME",
     help="Name of the server, as behind a reverse proxy; tokens are needed then. Repeatable.",
 )
