@@ -52,6 +52,29 @@ def test_failures_only_are_sure_after_as_many_as_the_stakes_need():
     assert not sequence.sure_above(0.01)
 
 
+def test_a_named_threshold_is_sure_as_soon_as_the_two_sided_ends_say_so():
+    """Five values of one kind, as above: before the late gamblers, with the other half of the error."""
+    below, above = (LevelSequence(grid=10, thresholds=[threshold]) for threshold in (0.7, 0.3))
+    for n in range(1, 6):
+        below.update(0.0)
+        above.update(1.0)
+        assert below.sure_below(0.7) == above.sure_above(0.3) == (n >= 5)
+    assert not below.to_state()["crossings"][0]["fell"]
+    assert not above.to_state()["crossings"][0]["rose"]
+    assert (below.upper, above.lower) == (0.7, 0.3)
+    assert not below.sure_above(0.7)
+    assert not above.sure_below(0.3)
+
+
+def test_a_value_weighs_one():
+    """So a cluster of weight 3 that comes later is larger than what was before."""
+    one, other = LevelSequence(), LevelSequence()
+    one.update(0.4)
+    other.update(0.4, 1.0)
+    assert one.to_state() == other.to_state()
+    assert one.to_state()["largest_weight"] == 1.0
+
+
 def test_passes_only_are_sure_above():
     sequence = LevelSequence()
     for _ in range(200):

@@ -28,6 +28,9 @@ from trivium.suites.settings import Settings
 STATE = "watch"
 """Name of the state of a watcher."""
 
+LOST_SECONDS = 600.0
+"""Time after the last look of a watcher from which on nobody watches."""
+
 SEVERITY = {"no_data": 4, "critical": 3, "warning": 2, "insufficient_data": 1, "healthy": 0}
 
 
@@ -71,6 +74,7 @@ class MonitorStatus(msgspec.Struct, frozen=True, kw_only=True):
         last_interaction: Unix time at which traffic last came; None if it never did.
         since: Unix time from which on the status is sure: the last deployment or reset; None at first.
         mark: The last deployment or reset.
+        looked: Unix time at which a watcher last looked: levels and alerts are of then; None if none did.
         unwatched: Number of values of facets that are not watched for alerts: there are too many.
         alerts: The alerts that are firing, newest first.
     """
@@ -92,6 +96,7 @@ class MonitorStatus(msgspec.Struct, frozen=True, kw_only=True):
     last_interaction: float | None = None
     since: float | None = None
     mark: Mark | None = None
+    looked: float | None = None
     unwatched: int = 0
     alerts: tuple[StoredAlert, ...] = ()
 
@@ -152,6 +157,7 @@ def status_of(
         last_interaction=last,
         since=None if levels is None else levels.since or None,
         mark=mark,
+        looked=watched.looked or None,
         unwatched=0 if levels is None else len(levels.left_out),
         alerts=tuple(alerts_of(store, monitor, firing=True)),
     )

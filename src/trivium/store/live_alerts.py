@@ -8,6 +8,7 @@ import msgspec
 from sqlalchemy import Connection, Table, func, select, update
 
 from trivium.store import schema
+from trivium.store.audit import add_audit
 from trivium.store.connection import begin_writing, explain_errors, insert_into
 from trivium.store.store import Store
 
@@ -132,9 +133,12 @@ def change_alert(
     changed: float | None = None,
     resolved: float | None = None,
 ) -> None:
-    """Store the latest message about an alert, and since when its status is what it is."""
+    """Store the latest message about an alert, and since when its status is what it is.
+
+    One that somebody resolved by hand fires again.
+    """
     table = schema.live_alerts
-    values: dict[str, Any] = {"status": status, "body": _json(body)}
+    values: dict[str, Any] = {"status": status, "body": _json(body), "state": "firing", "resolved": None}
     if changed is not None:
         values["changed"] = changed
     if resolved is not None:
@@ -163,6 +167,15 @@ def alerts_of(
     with explain_errors(store.engine), store.engine.connect() as connection:
         rows = connection.execute(query).mappings().all()
     return [StoredAlert(**{**row, "body": msgspec.json.decode(row["body"])}) for row in rows]
+
+
+def resolve_alert(store: Store, number: int, *, actor: str, now: float) -> None:
+    """Note that somebody resolved an alert by hand."""
+    table = schema.live_alerts
+    values = {"state": "resolved", "status": "healthy", "changed": now, "resolved": now}
+    with explain_errors(store.engine), store.engine.begin() as connection:
+        connection.execute(update(table).where(table.c.number == number).values(values))
+        add_audit(connection, actor, "alert resolved by hand", {"alert": number}, now=now)
 
 
 # Deliveries

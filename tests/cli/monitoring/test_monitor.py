@@ -5,6 +5,7 @@ import time
 from io import StringIO
 from pathlib import Path
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -12,9 +13,11 @@ from tests.monitor.samples import sample, store_samples, store_traffic
 from trivium.cli.main import run_command
 from trivium.cli.monitoring.screens import LiveScreen
 from trivium.monitor.monitored import Monitored
-from trivium.monitor.status import status_of
+from trivium.monitor.status import STATE, status_of, watched_of
 from trivium.monitor.watcher import Watcher
 from trivium.store import schema
+from trivium.store.audit import audit_log
+from trivium.store.live_alerts import locked_state, save_state
 from trivium.store.live_counts import add_counts
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import MonitorSettings
@@ -282,3 +285,30 @@ def test_a_status_without_traffic_says_since_when(url, capsys):
             add_counts(connection, {("support", "complete", ""): 1}, 86_400.0)
     shown = screen(capsys, "status", "--store", url)
     assert shown.startswith("support is no data: no traffic since 1970-01-02 00:00 UTC")
+
+
+def forsake(url, seconds: float) -> None:
+    """Let the last look of the watcher be some time ago."""
+    with Store(url) as store, locked_state(store, "support", STATE, time.time()) as (connection, body):
+        watched = watched_of(body)
+        watched.looked = time.time() - seconds
+        save_state(connection, "support", STATE, msgspec.json.encode(watched).decode(), time.time())
+
+
+def test_an_alert_of_a_monitor_that_nobody_watches_can_be_resolved(url, capsys):
+    fill(url, good=False)
+    assert "nobody has watched" not in screen(capsys, "status", "--store", url, code=1)
+    assert run_command(["monitor", "alerts", "--resolve", "1", "--store", url]) == 2
+    assert "support is watched, so the alert ends" in " ".join(capsys.readouterr().err.split())
+    forsake(url, 700)
+    assert "nobody has watched since" in screen(capsys, "status", "--store", url, code=1)
+    assert run_command(["monitor", "alerts", "--resolve", "77", "--store", url]) == 2
+    assert "no alert 77 is firing (firing: 1)" in " ".join(capsys.readouterr().err.split())
+    assert screen(capsys, "alerts", "--resolve", "1", "--store", url) == "alert 1: resolved\n"
+    assert screen(capsys, "alerts", "--store", url) == "no alert is firing\n"
+    with Store(url) as store:
+        assert audit_log(store)[0].action == "alert resolved by hand"
+        Watcher(store, [Monitored(name="support", settings=Settings(monitor=MonitorSettings()))]).look(
+            time.time()
+        )
+    screen(capsys, "alerts", "--store", url, code=1)  # it is watched again, and still bad

@@ -135,7 +135,11 @@ def top(monitor: str | None, *, store: str, every: float) -> None:
             return
 
 
-@click.command(epilog=options.examples("trivium monitor alerts", "trivium monitor alerts --all --json"))
+@click.command(
+    epilog=options.examples(
+        "trivium monitor alerts", "trivium monitor alerts --all --json", "trivium monitor alerts --resolve 7"
+    )
+)
 @monitor_name
 @options.store
 @options.as_json
@@ -143,7 +147,15 @@ def top(monitor: str | None, *, store: str, every: float) -> None:
 @options.option(
     "--last", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Most alerts."
 )
-def alerts(monitor: str | None, *, store: str, as_json: bool, every: bool, last: int) -> None:
+@options.option(
+    "--resolve",
+    type=click.IntRange(min=1),
+    metavar="NUMBER",
+    help="End an alert of a monitor that nobody watches any more.",
+)
+def alerts(
+    monitor: str | None, *, store: str, as_json: bool, every: bool, last: int, resolve: int | None
+) -> None:
     """List the alerts that are firing: how bad, where it comes from, the worst examples.
 
     Exit code 1: an alert is firing.
@@ -156,6 +168,11 @@ def alerts(monitor: str | None, *, store: str, as_json: bool, every: bool, last:
     from trivium.store.live_alerts import alerts_of
     from trivium.store.store import Store
 
+    if resolve is not None:
+        with Store(store, create=False) as opened:
+            _resolve(opened, resolve)
+        click.echo(f"alert {resolve}: resolved")
+        return
     with Store(store, create=False, read_only=True) as opened:
         if monitor is not None:
             _names(opened, monitor)
@@ -172,6 +189,31 @@ def alerts(monitor: str | None, *, store: str, as_json: bool, every: bool, last:
             show(MessageScreen(message, state=each.state, resolved=each.resolved))
     if any(each.state == "firing" for each in found):
         raise click.exceptions.Exit(GATE_FAILED)
+
+
+def _resolve(store: "Store", number: int) -> None:
+    """Resolve an alert by hand.
+
+    Raises:
+        InputError: If no such alert fires, or its monitor is watched: then it ends by itself.
+    """
+    from trivium.errors import InputError
+    from trivium.monitor.status import LOST_SECONDS, STATE, watched_of
+    from trivium.store.live_alerts import alerts_of, resolve_alert, state_of
+
+    now = time.time()
+    firing = {each.number: each for each in alerts_of(store, firing=True, limit=10_000)}
+    if number not in firing:
+        listed = ", ".join(map(str, firing)) or "none"
+        raise InputError("--resolve", f"no alert {number} is firing (firing: {listed})")
+    name = firing[number].monitor
+    if now - watched_of(state_of(store, name, STATE)).looked < LOST_SECONDS:
+        raise InputError(
+            "--resolve",
+            f"{name} is watched, so the alert ends when what it is about does; "
+            f"`trivium monitor mark {name} --reset` begins anew",
+        )
+    resolve_alert(store, number, actor="trivium monitor alerts --resolve", now=now)
 
 
 @click.command(

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from trivium.monitor.alerting.messages import Message, duration, facts, moment, percent, words
 from trivium.monitor.replay import Replayed
-from trivium.monitor.status import MonitorStatus
+from trivium.monitor.status import LOST_SECONDS, MonitorStatus
 from trivium.monitor.windows import PASS_RATE, Estimate, Point
 from trivium.reports.escape import one_line
 from trivium.reports.wording import counted
@@ -190,6 +190,8 @@ def reservations(status: MonitorStatus) -> Iterator[str]:
         yield f"{number:,} further values of {facet} are not shown"
     if status.unwatched:
         yield f"{counted(status.unwatched, 'value')} of facets are not watched for alerts: there are too many"
+    if status.looked is not None and status.time - status.looked > LOST_SECONDS:
+        yield f"nobody has watched since {moment(status.looked)}: what is sure, and the alerts, are of then"
     since = "the beginning" if status.since is None else moment(status.since)
     mark = status.mark
     if mark is not None and status.since is not None:
