@@ -105,6 +105,18 @@ def test_a_client_sees_why_its_large_body_is_refused_and_may_go_on():
     asyncio.run(main())
 
 
+def test_a_wish_for_another_protocol_is_passed_over(caplog):
+    """Any client may state one, as curl does for HTTP/2; uvicorn would advise to install further packages."""
+
+    async def main() -> None:
+        async with connected(refuses) as (reader, writer):
+            writer.write(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n")
+            assert b" 413 " in await answer_of(reader)
+
+    asyncio.run(main())
+    assert caplog.text == ""
+
+
 def test_a_client_that_does_not_read_its_answer_is_given_up(short):
     async def main() -> None:
         ended = asyncio.Event()

@@ -131,7 +131,7 @@ class Intake:
             raise Overloaded("the server is stopping: send this again", retry_after=2)
         full = len(self._waiting) >= self.limits.waiting_requests
         if full or (self._waiting and self._bytes + size > self.limits.waiting_bytes):
-            raise Overloaded("too much waits to be stored: send this again", retry_after=1)
+            raise Overloaded("too much waits to be stored: send this again", retry_after=2)
 
     def _enqueue(self, batch: Batch, size: int) -> "Future[Receipt]":
         waiting = _Waiting(batch, size, Future())

@@ -82,6 +82,9 @@ class _Protocol(H11Protocol):
         self._unset_write_timer()
         super().connection_lost(exc)
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing of a wish for HTTP/2 or WebSocket, which is answered in HTTP/1.1."""
+
     def _answered(self) -> bool:
         return self.cycle is not None and self.cycle.response_complete
 
