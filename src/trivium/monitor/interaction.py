@@ -189,9 +189,15 @@ _decoder = msgspec.json.Decoder(Recorded)
 
 
 def _values(values: Any) -> tuple[str, ...]:
-    """The different texts among values, cut and bounded."""
-    texts = dict.fromkeys(str(value)[:LONGEST_VALUE] for value in values if value)
+    """The different texts among values, cut and bounded, without control characters."""
+    texts = dict.fromkeys(_printable(str(value)[:LONGEST_VALUE]) for value in values if value)
     return tuple(texts)[:MOST_VALUES]
+
+
+def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
 
 
 def _text(value: Any) -> str | None:
