@@ -4,19 +4,22 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 
 import pytest
 
-from tests.judge_server import HANG
+from tests.judge_server import ANSWER, HANG, failure
 from tests.monitor.test_scorer import NOW
 from tests.runs.judging.suites import MODEL, PRICES, billed, provider
+from trivium.errors import StoreError
 from trivium.monitor.interaction import Recorded, encode_recorded
 from trivium.monitor.monitored import Monitored, monitored
 from trivium.monitor.reasons import reasons
 from trivium.monitor.scorer import DAY, Scorer, with_day_budget
 from trivium.runs.run import Run
+from trivium.store import schema
 from trivium.store.live_counts import counts_of
-from trivium.store.live_jobs import LEASE_SECONDS, LiveJobs
+from trivium.store.live_jobs import FIRST_WAIT_SECONDS, LEASE_SECONDS, MOST_TRIES, LiveJobs
 from trivium.store.live_records import Choice, RecordedTrace
 from trivium.store.live_samples import samples_of
 from trivium.store.live_traces import LiveTraces
@@ -85,6 +88,7 @@ def test_the_budget_of_a_day_is_kept_and_the_rest_is_scored_without_a_judge(
         assert sum(sample.passed is not None for sample in samples) == asked
         summary = Run(store, store.live_runs("judged")[0]).summary()
         assert summary.metrics["completeness"].status == {"ok": asked, status: 30 - asked}
+        assert counts_of(store)["judged", "unjudged", "budget"] == 30 - asked
         assert "the budget of $0.004 is used up" in " ".join(summary.warnings)
         for sample in samples:
             (why,) = reasons(store, sample.trace, now=NOW)
@@ -119,6 +123,67 @@ def test_scorers_at_once_share_the_budget_of_the_day(tmp_path, monkeypatch):
 def test_the_lower_of_both_budgets_counts(of_a_day, of_a_run, counts):
     own = {} if of_a_run is None else {"budget_usd": of_a_run}
     assert with_day_budget(judged(budget=of_a_day, **own)).judge.budget_usd == counts
+
+
+def test_a_run_of_tests_may_have_a_time_limit_and_a_monitor_has_none():
+    assert with_day_budget(judged(time_limit=5)).judge.time_limit is None
+
+
+def test_a_sample_whose_judge_failed_is_judged_later(any_url, monkeypatch):
+    down = [True]
+
+    def fail(_):
+        return failure(401) if down[0] else ANSWER
+
+    with provider(monkeypatch, plan=fail), Store(any_url) as store:
+        record(store, 1, 2)
+        score(store, judged())
+        assert samples_of(store, "judged") == []
+        (job,) = LiveJobs(store).of_trace("t1")
+        assert (job.state, job.tries, job.due) == ("waiting", 1, NOW + FIRST_WAIT_SECONDS)
+        assert "a judge did not answer: no judge: gpt-4o-mini" in job.reason
+        down[0] = False
+        score(store, judged(), now=NOW + FIRST_WAIT_SECONDS)
+        assert [sample.passed is not None for sample in samples_of(store, "judged")] == [True, True]
+        assert counts_of(store)["judged", "unjudged", "failing"] == 0
+        assert counts_of(store)["judged", "scored", ""] == 2
+
+
+def test_a_sample_whose_judge_always_fails_is_kept_in_the_end_and_counted(tmp_path, monkeypatch):
+    def fail(_):
+        return failure(401)
+
+    with provider(monkeypatch, plan=fail), Store(str(tmp_path / "store.db")) as store:
+        record(store, 1)
+        with store.engine.begin() as connection:
+            connection.execute(schema.live_jobs.update().values(tries=MOST_TRIES - 1))
+        score(store, judged())
+        assert [each.passed for each in samples_of(store, "judged")] == [None]
+        assert counts_of(store)["judged", "unjudged", "failing"] == 1
+        assert [job.state for job in LiveJobs(store).of_trace("t1")] == ["done"]
+
+
+def test_judges_go_on_when_the_store_failed_for_a_while(any_url, monkeypatch):
+    """What they spend could not be recorded; then it can."""
+    with provider(monkeypatch), Store(any_url) as store, Scorer(store, judged()) as scorer:
+
+        def rename(old: str, new: str) -> None:
+            with store.engine.begin() as connection:
+                connection.exec_driver_sql(f"ALTER TABLE {old} RENAME TO {new}")
+
+        record(store, 1)
+        scorer.score_all(NOW)
+        rename("spending", "gone")
+        record(store, 2)
+        with suppress(StoreError):
+            scorer.score_all(NOW)
+        record(store, 3)
+        with suppress(StoreError):
+            scorer.score_all(NOW)
+        rename("gone", "spending")
+        scorer.score_all(NOW + LEASE_SECONDS)
+        verdicts = {each.trace: each.passed is not None for each in samples_of(store, "judged")}
+        assert verdicts == {"t1": True, "t2": True, "t3": True}
 
 
 def test_what_was_judged_before_is_not_paid_for_again(tmp_path, monkeypatch):

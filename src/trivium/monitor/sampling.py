@@ -9,6 +9,13 @@ samples of an hour near ``per_hour``: the room that is left, divided by the samp
 without a scale in the rest of the hour, as the hour so far and the one before say. The scale depends only on
 interactions that were decided before, so p is known, given the past, before u is looked at; estimates that
 weight each sample by 1 / p are unbiased.
+
+A trace that is decided again, because a span came late, counts with the highest of its probabilities. As u is
+the same each time, that is exactly the probability with which it is sampled at any of the decisions, and
+estimates stay unbiased. With ``per_hour`` this is an approximation: the sample that a trace is lowers the
+scale of its own later decision a little. In simulations where the rate of *every* trace may double with a
+late span, the estimated size of the traffic is 3 % too high at ``per_hour: 100`` and 19 % at
+``per_hour: 10``; the excess is in proportion to the share of such traces: without late spans there is none.
 """
 
 import math

@@ -1,10 +1,15 @@
-"""Scores samples with the metrics of a suite, each once, into the monitor's run of the day."""
+"""Scores samples with the metrics of a suite, each once, into the monitor's run of the day.
+
+A sample whose judge failed in a way that may pass is asked again later, as often as any job is tried. Then,
+and at once if the day's budget is used up, it is stored with the scores of the other metrics, and counted as
+``unjudged`` by cause.
+"""
 
 import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -15,7 +20,7 @@ import msgspec
 
 from trivium.errors import StoreError
 from trivium.metrics.evaluation import evaluation
-from trivium.metrics.metric import Metric, Stopped
+from trivium.metrics.metric import Metric, Score, Stopped, is_unavailable
 from trivium.metrics.registry import build_metrics, default_metrics
 from trivium.metrics.scoring import Scores, prefetch, score_inputs
 from trivium.monitor.interaction import Interaction, interaction_of
@@ -24,7 +29,7 @@ from trivium.monitor.monitored import Monitored
 from trivium.runs.costs.judges import AttachedJudges
 from trivium.runs.provenance import judge_provenance, provenance
 from trivium.runs.summarize import summarise
-from trivium.store.live_jobs import LEASE_SECONDS, Job, LiveJobs
+from trivium.store.live_jobs import LEASE_SECONDS, MOST_TRIES, Job, LiveJobs
 from trivium.store.live_samples import Scored, save_scored
 from trivium.store.live_traces import LiveTraces
 from trivium.store.records import RunRecord
@@ -42,6 +47,9 @@ PAUSE_SECONDS = 10.0
 """Time after which the store is tried again."""
 
 DAY = 86_400
+
+FAILED = "error"
+"""Cause of a judgement that is missing because something failed that should not, such as the store."""
 
 
 class Scorer:
@@ -95,8 +103,12 @@ class Scorer:
         self._jobs.drop_oldest(monitor.name, backlog=monitor.monitor.backlog, now=now)
         jobs = self._jobs.lease(monitor.name, owner=self._owner, now=now, limit=JOBS_AT_ONCE)
         if jobs:
-            with self._renewed(jobs):
-                self._score(jobs, now)
+            try:
+                with self._renewed(jobs):
+                    self._score(jobs, now)
+            except StoreError:
+                self._forget_day()
+                raise
         return len(jobs)
 
     def score_all(self, now: float) -> int:
@@ -135,6 +147,15 @@ class Scorer:
         if self._day is not None:
             self._day.close()
             self._day = None
+
+    def _forget_day(self) -> None:
+        """Close the judges; the next sample opens them anew."""
+        day, self._day = self._day, None
+        if day is not None:
+            try:
+                day.close()
+            except StoreError as error:
+                log.warning("%s: the costs of judges are not all recorded: %s", self.monitored.name, error)
 
     def _score_and_wait(self) -> float:
         """Score some jobs; returns how long to wait, which is not at all while there are more."""
@@ -181,7 +202,15 @@ class Scorer:
     def _score_together(self, day: "_Day", pairs: Sequence[tuple[Job, Interaction]], now: float) -> None:
         """Score and store interactions; one by one if that fails, so that one does not hold up the others."""
         try:
-            save_scored(self._store, day.run, self._scored(day, pairs), now)
+            scored = self._scored(day, pairs)
+            again = [each for each in scored if self._may_be_judged_later(each)]
+            later = {each.job.number for each in again}
+            save_scored(self._store, day.run, [each for each in scored if each.job.number not in later], now)
+            for each in again:
+                why = reason_of(each.evaluation.scores) or ""
+                self._jobs.retry(each.job, now=now, reason=f"a judge did not answer: {why}"[:500])
+            if again:
+                self._forget_day()  # a model that was turned off, or a ledger that failed, stays so
         except Stopped:
             self._jobs.give_back([job for job, _ in pairs], now=now)
         except Exception as error:  # what is scored may be anything
@@ -190,6 +219,10 @@ class Scorer:
                     self._score_together(day, [pair], now)
             else:
                 self._retry(pairs[0][0], error, now)
+
+    @staticmethod
+    def _may_be_judged_later(scored: Scored) -> bool:
+        return scored.unjudged in {"failing", FAILED} and scored.job.tries < MOST_TRIES
 
     def _interaction(self, job: Job, now: float) -> Interaction | None:
         """The interaction of a job; None if it cannot be scored, or its trace has a newer job."""
@@ -232,6 +265,7 @@ class Scorer:
                 session=interaction.session,
                 facets=interaction.facets,
                 fingerprints=day.fingerprints,
+                unjudged=unjudged(each),
             )
             for (job, interaction), (case, attempt), each in zip(pairs, cases, scores, strict=True)
         ]
@@ -287,12 +321,15 @@ class _Day:
 
 
 def with_day_budget(monitored: Monitored) -> Settings:
-    """Settings whose judges may cost ``budget_usd_per_day``, or less if their own budget is less."""
+    """Settings whose judges may cost ``budget_usd_per_day``, or less if their own budget is less.
+
+    ``judge.time_limit`` is of a run of tests: a monitor's judges are asked all day.
+    """
     settings, budget = monitored.settings, monitored.monitor.budget_usd_per_day
-    if settings.judge is None or budget is None:
+    if settings.judge is None:
         return settings
-    own = settings.judge.budget_usd
-    judge = msgspec.structs.replace(settings.judge, budget_usd=budget if own is None else min(own, budget))
+    budgets = [each for each in (settings.judge.budget_usd, budget) if each is not None]
+    judge = msgspec.structs.replace(settings.judge, budget_usd=min(budgets, default=None), time_limit=None)
     return msgspec.structs.replace(settings, judge=judge)
 
 
@@ -360,3 +397,20 @@ def confidence_of(scores: Scores) -> float | None:
         and isinstance(signals.get("verbalized_confidence"), int | float)
     ]
     return sum(stated) / len(stated) if stated else None
+
+
+def unjudged(scores: Scores) -> str | None:
+    """Why a judge did not answer; None if all did. Of several causes the one that may pass."""
+    causes: set[str | None] = {
+        (score.detail or {}).get("unjudged", FAILED if score.status == "error" else None)
+        for score in scores.values()
+        if score.tier == "judge" and is_unavailable(score)
+    }
+    ranked = ("failing", FAILED, "budget", "unusable", "unavailable")
+    return next((cause for cause in ranked if cause in causes), None)
+
+
+def reason_of(scores: Mapping[str, Score]) -> str | None:
+    """The reason of the first judgement that is missing."""
+    missing = (each for each in scores.values() if each.tier == "judge" and is_unavailable(each))
+    return next((each.reason for each in missing), None)

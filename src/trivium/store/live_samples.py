@@ -85,6 +85,7 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
         session: Its session.
         facets: Its agents, tools, tags, models, version and service.
         fingerprints: Digest of the scorer of each metric.
+        unjudged: Why a judge did not answer, for the counts; None if all answered, or none was asked.
     """
 
     job: Job
@@ -97,6 +98,7 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None
     facets: Mapping[str, Sequence[str]]
     fingerprints: Mapping[str, str]
+    unjudged: str | None = None
 
 
 def save_scored(store: Store, run: RunRecord, scored: Sequence[Scored], now: float) -> int:
@@ -148,6 +150,8 @@ def save_scored(store: Store, run: RunRecord, scored: Sequence[Scored], now: flo
         counts = Counts()
         for each in new:
             counts[each.job.monitor, "scored", ""] += 1
+            if each.unjudged is not None:
+                counts[each.job.monitor, "unjudged", each.unjudged] += 1
         add_counts(connection, counts, now)
         connection.commit()
     return len(new)

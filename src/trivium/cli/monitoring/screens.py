@@ -160,6 +160,15 @@ def facet_tables(estimates: Sequence[Estimate], rows: int, width: int) -> Iterat
             yield Text(f"… {rows} of {len(worst)} shown", style="dim")
 
 
+_LACKING = {
+    "dropped": "samples were dropped before they were scored: the figures lack them",
+    "failed": "samples could not be scored",
+    "unjudged": "samples lack a judgement: no judge answered, or the day's budget was used up, and then "
+    "those of the late hours lack it (per_hour makes it last)",
+}
+"""Events of the counts that the figures lack, in words."""
+
+
 def reservations(status: MonitorStatus) -> Iterator[str]:
     """What changes how the figures are to be read, a sentence each."""
     counts = status.counts
@@ -170,10 +179,9 @@ def reservations(status: MonitorStatus) -> Iterator[str]:
         f"window: the last {length}; {seen:,} interactions, {counts.get('sampled', 0):,} sampled, "
         f"{counts.get('scored', 0):,} scored; each sample is weighted by 1 / its probability"
     )
-    if counts.get("dropped"):
-        yield f"{counts['dropped']:,} samples were dropped before they were scored: the figures lack them"
-    if counts.get("failed"):
-        yield f"{counts['failed']:,} samples could not be scored"
+    for event, sentence in _LACKING.items():
+        if counts.get(event):
+            yield f"{counts[event]:,} {sentence}"
     if undecided := window.samples - window.figure(PASS_RATE).samples:
         yield (
             f"{undecided:,} of {counted(window.samples, 'sample')} neither passed nor failed, so the pass "

@@ -122,7 +122,7 @@ class Judge:
         asking = [self._vote(name, metric_input, prepared) for name in models]
         for name, found in zip(models, await asyncio.gather(*asking), strict=True):
             if isinstance(found, BudgetExhausted | MissingVote):
-                missing.append(MissingVote(model=name, reason=str(found)))
+                missing.append(_missing(name, found))
             else:
                 votes.append((name, found))
         if not votes:
@@ -145,7 +145,7 @@ class Judge:
             found = await self._vote(name, metric_input, prepared)
             for each in left:
                 if isinstance(found, BudgetExhausted | MissingVote):
-                    missing[each.name].append(MissingVote(model=name, reason=str(found)))
+                    missing[each.name].append(_missing(name, found))
                 elif found[each.name].status == "failed":
                     missing[each.name].append(MissingVote(model=name, reason=found[each.name].reason))
                 else:
@@ -164,10 +164,10 @@ class Judge:
             samples = await self._samples(model, prepared)
         except ModelUnavailable as unavailable:
             self._warn_once(name, f"the judge {name} is off: {unavailable}")
-            return MissingVote(model=name, reason=str(unavailable))
+            return MissingVote(model=name, reason=str(unavailable), cause="unavailable")
         except GivenUp as why:
             log.info("%s, repeat %d: %s", metric_input.attempt.case, metric_input.attempt.repeat, why)
-            return MissingVote(model=name, reason=str(why))
+            return MissingVote(model=name, reason=str(why), cause="failing" if why.transient else "unusable")
         except BudgetExhausted as spent:
             self._warn_once("the budget", str(spent))
             return spent
@@ -282,6 +282,15 @@ def _with_earlier_failures(missing: Sequence[MissingVote], judgement: Judgement)
     )
 
 
+def _missing(model: str, found: BudgetExhausted | MissingVote) -> MissingVote:
+    if isinstance(found, MissingVote):
+        return found
+    return MissingVote(model=model, reason=str(found), cause="budget")
+
+
 def _no_judgement(missing: Sequence[MissingVote]) -> Judgement:
     why_not = "; ".join(each.reason for each in missing) or "judge.models names none"
-    return Judgement(status="failed", reason=f"no judge: {why_not}")
+    causes = [each.cause for each in missing]
+    # Of several, the one that may pass: then it is worth asking again.
+    cause = "failing" if "failing" in causes else causes[0] if causes else "unavailable"
+    return Judgement(status="failed", reason=f"no judge: {why_not}", detail={"unjudged": cause})

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import msgspec
 
@@ -95,7 +95,7 @@ class JudgedDimension(Metric):
 
     def _score(self, metric_input: MetricInput, judgement: Judgement) -> Score:
         if judgement.status == "failed":
-            return self._without_judge(metric_input, judgement.reason)
+            return self._without_judge(metric_input, judgement.reason, judgement.detail)
         return Score(
             name=self.name,
             tier=self.tier,
@@ -107,14 +107,15 @@ class JudgedDimension(Metric):
             detail=judgement.detail,
         )
 
-    def _without_judge(self, metric_input: MetricInput, why: str) -> Score:
+    def _without_judge(self, metric_input: MetricInput, why: str, detail: dict[str, Any]) -> Score:
         if self.on_failure == "fail":
-            return self.error(why)
+            return self.error(why, detail=detail)
         if self.on_failure == "skip":
-            return self.skipped(why, missing=True)
+            return self.skipped(why, missing=True, detail=detail)
         fallback = metric_input.scores[JUDGE_FALLBACK]
         if fallback.value is None:
-            return self.skipped(f"{why}; nor is there a {JUDGE_FALLBACK}: {fallback.reason}", missing=True)
+            why = f"{why}; nor is there a {JUDGE_FALLBACK}: {fallback.reason}"
+            return self.skipped(why, missing=True, detail=detail)
         return Score(
             name=self.name,
             tier=self.tier,
@@ -122,6 +123,7 @@ class JudgedDimension(Metric):
             status="fallback",
             reason=why,
             method=JUDGE_FALLBACK,
+            detail=detail,
         )
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median, median_low
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -36,16 +36,22 @@ class Vote(msgspec.Struct, frozen=True, kw_only=True):
         return self.judgement.value
 
 
+Cause = Literal["budget", "failing", "unavailable", "unusable"]
+
+
 class MissingVote(msgspec.Struct, frozen=True, kw_only=True):
     """A judge without a usable answer.
 
     Attributes:
         model: The judge's model.
         reason: Why there is no answer.
+        cause: ``budget`` (used up), ``failing`` (the provider failed; another time may be better),
+            ``unavailable`` (the model cannot be used) or ``unusable`` (it answered, or refused to).
     """
 
     model: str
     reason: str
+    cause: Cause = "unusable"
 
     def __str__(self) -> str:
         return self.reason

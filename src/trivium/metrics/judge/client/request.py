@@ -193,7 +193,15 @@ class RequestError(Exception):
 
 
 class GivenUp(Exception):
-    """A model gave no usable answer; the message states the reason in one line."""
+    """A model gave no usable answer; the message states the reason in one line.
+
+    Attributes:
+        transient: Whether another time may be better: the provider failed, whatever it was asked.
+    """
+
+    def __init__(self, why: str, *, transient: bool = True) -> None:
+        super().__init__(why)
+        self.transient = transient
 
 
 class ParameterRefused(GivenUp):
@@ -204,5 +212,5 @@ class ParameterRefused(GivenUp):
     """
 
     def __init__(self, why: str, parameter: str) -> None:
-        super().__init__(why)
+        super().__init__(why, transient=False)
         self.parameter = parameter

@@ -131,7 +131,7 @@ async def ask(
                 break
             executor.drop(sent)
             why = f"{TWO_INVALID}{error}{cut}" if is_second else "refused to answer"
-            raise GivenUp(f"{model.model} {why}")
+            raise GivenUp(f"{model.model} {why}", transient=False)
         log.info("%s: malformed answer, asked once more: %s%s", model.model, error, cut)
         remaining = tuple(name for name in remaining if name not in answer)
         part = f"{', '.join(remaining)} again, and nothing else" if answer else "the whole answer again"
