@@ -124,6 +124,14 @@ def test_the_interval_for_one_look_is_the_last_of_the_sequence_planned_for_it(va
     assert found == pytest.approx((whole.lower[-1], whole.upper[-1]), abs=1e-12)
 
 
+@pytest.mark.parametrize("rate", [0.02, 0.5, 0.97])
+def test_the_interval_for_one_look_is_found_wherever_it_lies(rate):
+    values = lives(rate, lives=1, looks=300)[0]
+    whole = confidence_sequence(values, planned=300, running_intersection=False)
+    assert final_interval(values) == (whole.lower[-1], whole.upper[-1])
+    assert whole.upper[-1] - whole.lower[-1] < 0.2
+
+
 def sampled_sessions(rng, sessions, sampled=0.1):
     """Mean and weight of sessions of up to 4; errors come together, fail and are always sampled.
 

@@ -118,7 +118,7 @@ def final_interval(
         grid: See there.
 
     Returns:
-        The lower end, and the upper one; [0, 1] if no constant mean is possible.
+        The lower end, and the upper one; the lower is above the upper if no constant mean is possible.
 
     Raises:
         TrustError: See there.
@@ -138,8 +138,7 @@ def final_interval(
                 possible = middle
         return max(excluded, 0)
 
-    lower, upper = last_excluded(x) / grid, (grid - last_excluded(1 - x)) / grid
-    return (lower, upper) if lower <= upper else (0.0, 1.0)
+    return last_excluded(x) / grid, (grid - last_excluded(1 - x)) / grid
 
 
 @overload
