@@ -102,6 +102,7 @@ def test_planning_the_number_of_values_gives_a_narrower_interval_there():
         ({"weights": [0.0]}, r"weights\[0\] must be above 0"),
         ({"weights": [float("inf")]}, "finite"),
         ({"weights": [1.0, 1.0]}, "equal length"),
+        ({"alpha": 0.0}, "alpha"),
         ({"alpha": 1.0}, "alpha"),
         ({"grid": 1}, "grid"),
         ({"planned": 0}, "planned"),
