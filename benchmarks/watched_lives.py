@@ -15,7 +15,7 @@ measured. The lives are shared among the cores.
   false.
 * at the thresholds: four weeks whose means are exactly at the warning thresholds, for each agent, tool and
   tag, the hardest case. Any status that is ever called sure is wrong.
-* noticed, in every third life: with the deployment the pass rate of all agents falls by 5, 10 or 20 points
+* noticed, in every fifth life: with the deployment the pass rate of all agents falls by 5, 10 or 20 points
   (the quality by half of that); the delay until the first message about quality.
 * sure, likewise: a pass rate 5, 10, 20 points under the warning threshold from the beginning on; the delay
   until the status of all traffic is sure.
@@ -297,7 +297,7 @@ def lived(seed: int) -> Lived:
         empty = template(Path(name))
         healthy(Life(Path(name), seed, empty), found)
         found.wrong = at_threshold(Life(Path(name), seed, empty))
-        for drop in DROPS if seed % 3 == 0 else ():
+        for drop in DROPS if seed % 5 == 0 else ():
             found.until_sure[drop] = under(Life(Path(name), seed, empty), drop)
     return found
 
@@ -308,7 +308,7 @@ def healthy(life: Life, found: Lived) -> None:
     for _ in life.live(MARK, HEALTHY, QUALITY):
         pass
     life.deploy()
-    twins = {drop: life.twin(f"{drop}") for drop in DROPS if life.seed % 3 == 0}
+    twins = {drop: life.twin(f"{drop}") for drop in DROPS if life.seed % 5 == 0}
     for _ in life.live(DAYS - MARK, HEALTHY, QUALITY):
         pass
     found.alerts = sum(each.cause == "quality" for each in alerts_of(life.store, NAME))
