@@ -87,6 +87,14 @@ def test_errors_that_are_always_sampled_do_not_pull_the_level_down():
     assert unweighted.upper[-1] < 0.95
 
 
+def test_a_planned_stake_is_the_one_of_the_formula():
+    """One value 0: the capital against m is 1 + m √(2 ln(2 / alpha) / (planned / 4)), against 2 / alpha."""
+    alpha, planned = 0.9, 3
+    stake = np.sqrt(2 * np.log(2 / alpha) / (planned * 0.25))
+    found = confidence_sequence([0.0], alpha=alpha, planned=planned)
+    assert found.upper[0] == pytest.approx((2 / alpha - 1) / stake, abs=1e-3)
+
+
 def test_planning_the_number_of_values_gives_a_narrower_interval_there():
     values = lives(0.9, lives=1, looks=300)[0]
     ends = [confidence_sequence(values, planned=n) for n in (None, 300)]
