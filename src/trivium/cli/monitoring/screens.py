@@ -8,10 +8,11 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from trivium.monitor.alerting.messages import Message, duration, facts, moment, percent, words
+from trivium.monitor import sentences
+from trivium.monitor.alerting.messages import Message, duration, facts, percent, words
 from trivium.monitor.replay import Replayed
-from trivium.monitor.status import LOST_SECONDS, MonitorStatus
-from trivium.monitor.windows import PASS_RATE, Estimate, Point
+from trivium.monitor.status import MonitorStatus
+from trivium.monitor.windows import Estimate, Point
 from trivium.reports.escape import one_line
 from trivium.reports.wording import counted
 from trivium.store.live_alerts import StoredAlert
@@ -53,10 +54,10 @@ class StatusScreen:
             line = sparkline(status.series)
             if line:
                 yield Text(f"{line}  pass rate, oldest first", style="dim")
-            yield from facet_tables(status.window.by, self.rows, options.max_width)
+            yield from facet_tables(status, self.rows, options.max_width)
         yield Text()
-        for sentence in reservations(status):
-            yield Text(sentence, style="dim")
+        for sentence in sentences.reservations(status):
+            yield Text(one_line(sentence), style="dim")
 
 
 class LiveScreen:
@@ -102,18 +103,12 @@ class LiveScreen:
 
 def answer(status: MonitorStatus) -> Text:
     """The answer in a sentence."""
+    what, figure = sentences.answer(status)
     text = Text(one_line(status.monitor), style="bold")
     text.append(" is ")
-    text.append(status.status.replace("_", " "), style=STYLES.get(status.status, ""))
-    if status.status in {"critical", "warning"}:
-        text.append(" (sure)" if status.sure else " (not sure yet)")
-    figure = status.window.figure(PASS_RATE)
-    if figure.mean is not None:
-        text.append(f": {percent(figure.mean)} of the traffic passes, {_interval(figure)}, ")
-        text.append(f"{counted(figure.samples, 'sample')}")
-    elif status.status == "no_data":
-        when = "ever" if status.last_interaction is None else f"since {moment(status.last_interaction)}"
-        text.append(f": no traffic {when}")
+    word, space, rest = what.partition(" (")
+    text.append(word, style=STYLES.get(status.status, ""))
+    text.append(space + rest + (f": {figure}" if figure else ""))
     return text
 
 
@@ -132,81 +127,30 @@ def figures_table(figures: Sequence[Estimate], *, wide: bool) -> Table:
     """Figures over all traffic."""
     table = _table("figure", "status", "mean", "95 % interval", "samples", *(["sessions"] if wide else []))
     for each in figures:
-        row: list[str | Text] = [words(each.figure), _status(each), _mean(each), _bounds(each)]
+        row: list[str | Text] = [
+            words(each.figure),
+            _status(each),
+            sentences.mean(each),
+            sentences.bounds(each),
+        ]
         row.append(f"{each.samples:,}")
         table.add_row(*row, *([f"{each.sessions:,}"] if wide else []))
     return table
 
 
-def facet_tables(estimates: Sequence[Estimate], rows: int, width: int) -> Iterator[Table | Text]:
-    """The pass rate by each facet that has more than one value, or a value that is not fine."""
-    facets: dict[str, list[Estimate]] = {}
-    for each in estimates:
-        if each.figure == PASS_RATE:
-            facets.setdefault(each.facet, []).append(each)
-    for facet, found in facets.items():
-        if len(found) < 2:
-            continue
-        worst = sorted(found, key=lambda each: (each.mean is None, each.mean or 0.0, -each.samples))
+def facet_tables(status: MonitorStatus, rows: int, width: int) -> Iterator[Table | Text]:
+    """The pass rate by each facet that has more than one value."""
+    for facet, worst in sentences.by_facet(status).items():
         yield Text()
         table = _table(f"by {facet}, worst first", "status", "pass rate", "95 % interval", "samples")
         for each in worst[:rows]:
             table.add_row(
-                one_line(each.value, at_most=max(20, width - 55)), _status(each), _mean(each), _bounds(each),
-                f"{each.samples:,}",
+                one_line(each.value, at_most=max(20, width - 55)), _status(each), sentences.mean(each),
+                sentences.bounds(each), f"{each.samples:,}",
             )  # fmt: skip
         yield table
         if len(worst) > rows:
             yield Text(f"… {rows} of {len(worst)} shown", style="dim")
-
-
-_LACKING = {
-    "dropped": "samples were dropped before they were scored: the figures lack them",
-    "failed": "samples could not be scored",
-    "unjudged": "samples lack a judgement: no judge answered, or the day's budget was used up, and then "
-    "those of the late hours lack it (per_hour makes it last)",
-}
-"""Events of the counts that the figures lack, in words."""
-
-
-def reservations(status: MonitorStatus) -> Iterator[str]:
-    """What changes how the figures are to be read, a sentence each."""
-    counts = status.counts
-    window = status.window
-    length = duration(max(0.0, window.end - window.begin))
-    seen = counts.get("complete", 0)
-    yield (
-        f"window: the last {length}; {seen:,} interactions, {counts.get('sampled', 0):,} sampled, "
-        f"{counts.get('scored', 0):,} scored; each sample is weighted by 1 / its probability"
-    )
-    for event, sentence in _LACKING.items():
-        if counts.get(event):
-            yield f"{counts[event]:,} {sentence}"
-    if undecided := window.samples - window.figure(PASS_RATE).samples:
-        yield (
-            f"{undecided:,} of {counted(window.samples, 'sample')} neither passed nor failed, so the pass "
-            "rate lacks them: trivium monitor why TRACE"
-        )
-    if window.shortened:
-        yield f"the window shows its last {window.samples:,} samples"
-    if status.waiting:
-        oldest = (
-            "" if status.oldest_seconds is None else f", the oldest for {duration(status.oldest_seconds)}"
-        )
-        yield f"waiting to be scored: {counted(status.waiting, 'sample')}{oldest}"
-    for facet, number in window.left_out.items():
-        yield f"{number:,} further values of {facet} are not shown"
-    if status.unwatched:
-        yield f"{counted(status.unwatched, 'value')} of facets are not watched for alerts: there are too many"
-    if status.looked is not None and status.time - status.looked > LOST_SECONDS:
-        yield f"nobody has watched since {moment(status.looked)}: what is sure, and the alerts, are of then"
-    since = "the beginning" if status.since is None else moment(status.since)
-    mark = status.mark
-    if mark is not None and status.since is not None:
-        what = "reset" if mark.kind == "reset" else f"deployment {one_line(mark.version or '')}".strip()
-        since = f"{since} ({what})"
-    wrong = percent(status.error)
-    yield f'"sure" holds at every look since {since}; wrong with a probability of at most {wrong}'
 
 
 class MessageScreen:
@@ -269,7 +213,7 @@ class ReplayScreen:
         yield table
         yield Text()
         yield answer(found.status)
-        yield from facet_tables(found.status.window.by, MOST_ROWS, options.max_width)
+        yield from facet_tables(found.status, MOST_ROWS, options.max_width)
         yield Text()
         times = "which state no times: spread evenly" if found.spread else "in their own time"
         yield Text(
@@ -309,21 +253,3 @@ def _status(each: Estimate) -> Text:
     if each.changed:
         text.append(", worse", style=STYLES["worse"])
     return text
-
-
-def _mean(each: Estimate) -> str:
-    if each.mean is None:
-        return "–"
-    return percent(each.mean) if each.figure == PASS_RATE else f"{each.mean:.3f}"
-
-
-def _bounds(each: Estimate) -> str:
-    if each.low is None or each.high is None:
-        return ""
-    if each.figure == PASS_RATE:
-        return f"{percent(each.low)} to {percent(each.high)}"
-    return f"{each.low:.3f} to {each.high:.3f}"
-
-
-def _interval(each: Estimate) -> str:
-    return f"95 % interval {_bounds(each)}"

@@ -1,0 +1,111 @@
+"""What a monitor's status says in sentences, on every surface."""
+
+from collections.abc import Iterator
+
+from trivium.monitor.alerting.messages import duration, moment, percent
+from trivium.monitor.status import LOST_SECONDS, MonitorStatus
+from trivium.monitor.windows import PASS_RATE, Estimate
+
+__all__ = ["answer", "bounds", "by_facet", "mean", "reservations"]
+
+
+_LACKING = {
+    "dropped": "samples were dropped before they were scored: the figures lack them",
+    "failed": "samples could not be scored",
+    "unjudged": "samples lack a judgement: no judge answered, or the day's budget was used up, and then "
+    "those of the late hours lack it (per_hour makes it last)",
+}
+"""Events of the counts that the figures lack, in words."""
+
+
+def answer(status: MonitorStatus) -> tuple[str, str]:
+    """The answer in a sentence, in two parts: what the status is, and the figure that it rests on.
+
+    The second part is empty without a figure.
+    """
+    what = status.status.replace("_", " ")
+    if status.status in {"critical", "warning"}:
+        what += " (sure)" if status.sure else " (not sure yet)"
+    figure = status.window.figure(PASS_RATE)
+    if figure.mean is not None:
+        return what, (
+            f"{percent(figure.mean)} of the traffic passes, 95 % interval {bounds(figure)}, "
+            f"{_samples(figure.samples)}"
+        )
+    if status.status == "no_data":
+        when = "ever" if status.last_interaction is None else f"since {moment(status.last_interaction)}"
+        return what, f"no traffic {when}"
+    return what, ""
+
+
+def mean(each: Estimate) -> str:
+    """A mean: the pass rate in per cent, others with three decimals, a dash without samples."""
+    if each.mean is None:
+        return "–"
+    return percent(each.mean) if each.figure == PASS_RATE else f"{each.mean:.3f}"
+
+
+def bounds(each: Estimate) -> str:
+    """The ends of an interval, or an empty text."""
+    if each.low is None or each.high is None:
+        return ""
+    if each.figure == PASS_RATE:
+        return f"{percent(each.low)} to {percent(each.high)}"
+    return f"{each.low:.3f} to {each.high:.3f}"
+
+
+def by_facet(status: MonitorStatus) -> dict[str, list[Estimate]]:
+    """The pass rate by each facet that has more than one value, the worst value first."""
+    facets: dict[str, list[Estimate]] = {}
+    for each in status.window.by:
+        if each.figure == PASS_RATE:
+            facets.setdefault(each.facet, []).append(each)
+    return {
+        facet: sorted(found, key=lambda each: (each.mean is None, each.mean or 0.0, -each.samples))
+        for facet, found in facets.items()
+        if len(found) > 1
+    }
+
+
+def reservations(status: MonitorStatus) -> Iterator[str]:
+    """What changes how the figures are to be read, a sentence each."""
+    counts = status.counts
+    window = status.window
+    length = duration(max(0.0, window.end - window.begin))
+    seen = counts.get("complete", 0)
+    yield (
+        f"window: the last {length}; {seen:,} interactions, {counts.get('sampled', 0):,} sampled, "
+        f"{counts.get('scored', 0):,} scored; each sample is weighted by 1 / its probability"
+    )
+    for event, sentence in _LACKING.items():
+        if counts.get(event):
+            yield f"{counts[event]:,} {sentence}"
+    if undecided := window.samples - window.figure(PASS_RATE).samples:
+        yield (
+            f"{undecided:,} of {_samples(window.samples)} neither passed nor failed, so the pass "
+            "rate lacks them: trivium monitor why TRACE"
+        )
+    if window.shortened:
+        yield f"the window shows its last {window.samples:,} samples"
+    if status.waiting:
+        oldest = (
+            "" if status.oldest_seconds is None else f", the oldest for {duration(status.oldest_seconds)}"
+        )
+        yield f"waiting to be scored: {_samples(status.waiting)}{oldest}"
+    for facet, number in window.left_out.items():
+        yield f"{number:,} further values of {facet} are not shown"
+    if status.unwatched:
+        yield f"{status.unwatched:,} values of facets are not watched for alerts: there are too many"
+    if status.looked is not None and status.time - status.looked > LOST_SECONDS:
+        yield f"nobody has watched since {moment(status.looked)}: what is sure, and the alerts, are of then"
+    since = "the beginning" if status.since is None else moment(status.since)
+    mark = status.mark
+    if mark is not None and status.since is not None:
+        what = "reset" if mark.kind == "reset" else f"deployment {mark.version or ''}".strip()
+        since = f"{since} ({what})"
+    wrong = percent(status.error)
+    yield f'"sure" holds at every look since {since}; wrong with a probability of at most {wrong}'
+
+
+def _samples(number: int) -> str:
+    return "1 sample" if number == 1 else f"{number:,} samples"
