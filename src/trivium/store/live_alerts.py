@@ -165,8 +165,19 @@ def alerts_of(
     if firing:
         query = query.where(table.c.state == "firing")
     with explain_errors(store.engine), store.engine.connect() as connection:
-        rows = connection.execute(query).mappings().all()
-    return [StoredAlert(**{**row, "body": msgspec.json.decode(row["body"])}) for row in rows]
+        return [_stored(row) for row in connection.execute(query).mappings()]
+
+
+def alert_of(store: Store, number: int) -> StoredAlert | None:
+    """The alert with a number."""
+    query = select(schema.live_alerts).where(schema.live_alerts.c.number == number)
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        row = connection.execute(query).mappings().first()
+    return None if row is None else _stored(row)
+
+
+def _stored(row: Mapping[Any, Any]) -> StoredAlert:
+    return StoredAlert(**{**row, "body": msgspec.json.decode(row["body"])})
 
 
 def resolve_alert(store: Store, number: int, *, actor: str, now: float) -> None:

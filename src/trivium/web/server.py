@@ -106,10 +106,13 @@ class _Protocol(H11Protocol):
 class _Server(uvicorn.Server):
     """Keeps the signal that ended it, and calls back once it listens."""
 
-    def __init__(self, config: uvicorn.Config, listening: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, listening: Callable[[], None], ending: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self.ended_by: int | None = None
         self._listening = listening
+        self._ending = ending
 
     async def startup(self, sockets: list[Any] | None = None) -> None:
         await super().startup(sockets=sockets)
@@ -124,6 +127,7 @@ class _Server(uvicorn.Server):
             self.force_exit = self.should_exit
             self.should_exit = True
             self.ended_by = self.ended_by or number
+            self._ending()
 
         before = {each: signal.signal(each, end) for each in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -134,7 +138,13 @@ class _Server(uvicorn.Server):
 
 
 def serve(
-    app: "ASGIApp", *, host: str, port: int, listening: Callable[[int], None], access_log: bool = False
+    app: "ASGIApp",
+    *,
+    host: str,
+    port: int,
+    listening: Callable[[int], None],
+    ending: Callable[[], None],
+    access_log: bool = False,
 ) -> int | None:
     """Serve an application until a signal comes; a second one ends it at once.
 
@@ -143,6 +153,7 @@ def serve(
         host: Address to listen on.
         port: Port to listen on; 0 for any that is free.
         listening: Called with the port once requests can be sent.
+        ending: Called at the first signal, so that answers that go on for long end.
         access_log: Log every request.
 
     Returns:
@@ -168,7 +179,7 @@ def serve(
         h11_max_incomplete_event_size=MOST_HEAD_BYTES,
     )
     sockets = _sockets(host, port)
-    server = _Server(config, lambda: listening(sockets[0].getsockname()[1]))
+    server = _Server(config, lambda: listening(sockets[0].getsockname()[1]), ending)
     _log_like_trivium(access_log=access_log)
     server.run(sockets)
     return server.ended_by

@@ -1,5 +1,6 @@
 """What works behind the requests: receiving, completing, scoring, watching, alerting and deleting."""
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Self
@@ -48,6 +49,7 @@ class Services:
         self.monitors = {each.name: each for each in monitors}
         self.clock = clock
         self.receiving = receiving
+        self.stopping = threading.Event()
         self.traces = LiveTraces(store, bounds_of(each.monitor for each in monitors))
         self.intake = Intake(self.traces, limits=limits, clock=clock)
         samplers = [Sampler(each.name, each.monitor, store, clock=clock) for each in monitors]

@@ -128,6 +128,7 @@ def serve(
                 host=host,
                 port=port,
                 listening=lambda used: _say_where(host, used, monitors, access),
+                ending=services.stopping.set,
                 access_log=access_log,
             )
     return INTERRUPTED if ended_by == signal.SIGINT else 0
@@ -164,7 +165,13 @@ def view(run: str | None, *, store: str, port: int, browser: bool) -> int:
 
         services = Services(opened, receiving=False)
         with services:
-            serve_app(create_app(services), host="127.0.0.1", port=port, listening=listening)
+            serve_app(
+                create_app(services),
+                host="127.0.0.1",
+                port=port,
+                listening=listening,
+                ending=services.stopping.set,
+            )
     return 0
 
 

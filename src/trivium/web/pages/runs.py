@@ -8,7 +8,7 @@ from litestar.params import FromQuery, QueryParameter
 from litestar.response import Redirect, Stream
 
 from trivium.store.browsing.runs import RUN_SORTS, RunOutline, RunSort, find_runs, suite_names
-from trivium.web.pages.site import Column, Site, table_export
+from trivium.web.pages.site import Column, Form, Site, table_export
 
 __all__ = ["routes"]
 
@@ -45,7 +45,6 @@ Text = Annotated[str, QueryParameter(max_length=10_000)]
 Kind = FromQuery[Literal["agent", "recorded", "human", "live", ""]]
 State = Annotated[Literal["running", "done", "interrupted", ""], QueryParameter(name="state")]
 Start = Annotated[int, QueryParameter(ge=0, le=10**9)]
-Form = FromQuery[Literal["html", "csv", "json"]]
 Sort = FromQuery[RunSort]
 
 

@@ -11,12 +11,12 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from urllib.parse import quote, urlencode
 
 import msgspec
 from litestar import MediaType, Request, Response, get
-from litestar.params import PathParameter
+from litestar.params import FromQuery, PathParameter
 from litestar.response import Stream
 
 from trivium.reports.html.page import asset as report_asset
@@ -28,7 +28,7 @@ from trivium.web.services import Services
 if TYPE_CHECKING:
     import jinja2
 
-__all__ = ["ASSETS_PATH", "Column", "Site", "asset_url", "query", "segment", "table_export"]
+__all__ = ["ASSETS_PATH", "Column", "Form", "Site", "asset_url", "query", "segment", "table_export"]
 
 ASSETS_PATH: Final = "/assets/"
 
@@ -41,13 +41,16 @@ PAGE_POLICY: Final = (
 _FOLDER = Path(__file__).parent
 _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".txt": "text/plain"}
 
-NAVIGATION: Final = (("runs", "Runs", "/runs"),)
+NAVIGATION: Final = (("runs", "Runs", "/runs"), ("monitors", "Production", "/monitors"))
 """Sections of the site: key, words, address."""
 
 _INTERFACES: Final = ("/api/", "/v1/", "/metrics", "/healthz", "/readyz", ASSETS_PATH)
 _PROBLEMS: Final = {404: "Not found", 500: "The server has failed", 503: "Not now"}
 
 Columns = Sequence["Column"]
+
+Form = FromQuery[Literal["html", "csv", "json"]]
+"""What a table is answered as: a page, or a file."""
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,7 +136,7 @@ class Site:
         *,
         title: str,
         section: str = "",
-        status: int = 200,
+        status_code: int = 200,
         **context: Any,
     ) -> Response[str]:
         """Answer with a page.
@@ -144,7 +147,7 @@ class Site:
                 only its block ``partial`` is drawn (``partial`` is the id of the wanted element, or empty).
             title: Title of the page, the most special first.
             section: Key of its section in the navigation.
-            status: Status of the answer.
+            status_code: Status of the answer.
             context: Values for the template.
         """
         partial = request.headers.get("HX-Target", "") if request.headers.get("HX-Request") else ""
@@ -158,7 +161,7 @@ class Site:
             arguments=list(request.query_params.multi_items()),
         )
         headers = {"Content-Security-Policy": PAGE_POLICY, "Vary": "HX-Request, HX-Target"}
-        return Response(body, status_code=status, media_type=MediaType.HTML, headers=headers)
+        return Response(body, status_code=status_code, media_type=MediaType.HTML, headers=headers)
 
     @staticmethod
     def is_page(request: Request[Any, Any, Any]) -> bool:
@@ -170,7 +173,7 @@ class Site:
         """Answer with a page that says why there is no other."""
         title = _PROBLEMS.get(refusal.status, "This request cannot be answered")
         message = "There is no such page." if refusal.message == "Not Found" else refusal.message
-        answer = self.page(request, "problem.html", title=title, status=refusal.status, message=message)
+        answer = self.page(request, "problem.html", title=title, status_code=refusal.status, message=message)
         answer.headers |= refusal.headers
         return answer
 

@@ -1,0 +1,237 @@
+"""Production: the monitors, one of them live, its alerts, and why a trace has its scores."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Final
+
+import msgspec
+from litestar import Request, Response, get
+from litestar.params import FromPath, QueryParameter
+from litestar.response import ServerSentEvent, Stream
+from litestar.response.sse import ServerSentEventMessage
+
+from trivium.errors import suggest
+from trivium.monitor import sentences
+from trivium.monitor.alerting.messages import Message, duration, facts, words
+from trivium.monitor.reasons import reasons
+from trivium.monitor.status import MonitorStatus, status_of
+from trivium.monitor.windows import Point
+from trivium.store.live_alerts import StoredAlert, alert_of, alerts_of, marks_of, monitors_of
+from trivium.store.live_counts import HOUR, counts_of
+from trivium.store.live_samples import samples_of
+from trivium.suites.sanitize import sanitise
+from trivium.web.errors import Refused
+from trivium.web.pages.site import Column, Form, Site, table_export
+
+__all__ = ["routes"]
+
+ROWS = 50
+"""Samples or alerts on a page."""
+
+LIVE_SECONDS = 2.0
+"""Time between two looks at a status that a page shows live."""
+
+MOST_STREAMS = 100
+"""Pages that are live at the same time; further ones show their status as it was when they were opened."""
+
+PILLS: Final = {
+    "critical": "bad", "warning": "warn", "healthy": "good", "no_data": "bad", "insufficient_data": "plain",
+    "worse": "warn", "stalled": "bad", "resolved": "good",
+}  # fmt: skip
+
+SAMPLE_COLUMNS: Final = tuple(
+    Column(name=name, field=name)
+    for name in (
+        "trace", "version", "time", "scored", "probability", "rule", "score", "passed", "confidence",
+        "failed", "seconds", "session", "query", "output",
+    )
+)  # fmt: skip
+
+Before = Annotated[int | None, QueryParameter(ge=1, le=2**53)]
+
+
+class Bar(msgspec.Struct, frozen=True, kw_only=True):
+    """A mean over a part of the window, as a bar of a picture that is 100 high."""
+
+    x: int
+    y: float
+    height: float
+    label: str
+
+
+def routes(site: Site) -> list[Any]:
+    """The routes of the pages."""
+    store, clock, services = site.store, site.clock, site.services
+    live = _Live(site)
+
+    def known(monitor: str) -> str:
+        names = {*services.monitors, *monitors_of(store)}
+        if monitor not in names:
+            raise Refused(404, f'No monitor is called "{monitor[:100]}".{suggest(monitor[:100], names)}')
+        return monitor
+
+    @get("/monitors", include_in_schema=False, sync_to_thread=True)
+    def list_monitors(request: Request[Any, Any, Any]) -> Response[str]:
+        names = sorted({*services.monitors, *monitors_of(store)})
+        now = clock()
+        statuses = [live.status(name, now) for name in names]
+        refused = _refused(site, now)
+        return site.page(
+            request,
+            "monitors.html",
+            title="Production",
+            section="monitors",
+            statuses=[(each, *sentences.answer(each)) for each in statuses],
+            refused=refused,
+            pills=PILLS,
+            duration=duration,
+        )
+
+    @get("/monitors/{monitor:str}", include_in_schema=False, sync_to_thread=True)
+    def one_monitor(
+        request: Request[Any, Any, Any],
+        monitor: FromPath[str],
+        before: Before = None,
+        format: Form = "html",  # noqa: A002
+    ) -> Response[str] | Stream:
+        name = known(monitor)
+        if format != "html":
+            found = samples_of(store, name, latest=100_000)[::-1]
+            return table_export(found, SAMPLE_COLUMNS, file=f"samples of {name}", form=format)
+        samples = samples_of(store, name, before=before, latest=ROWS)[::-1]
+        with store.engine.connect() as connection:
+            marks = marks_of(connection, name, limit=10)
+        return site.page(
+            request,
+            "monitor.html",
+            title=name,
+            section="monitors",
+            **live.context(name),
+            samples=samples,
+            older=samples[-1].number if len(samples) == ROWS else None,
+            newer=before is not None,
+            marks=marks,
+            refused=_refused(site, clock()),
+            past=[each for each in alerts_of(store, name, limit=ROWS) if each.state == "resolved"],
+        )
+
+    @get("/monitors/{monitor:str}/events", include_in_schema=False)
+    async def events(monitor: FromPath[str]) -> ServerSentEvent:
+        name = await asyncio.to_thread(known, monitor)
+        return ServerSentEvent(live.stream(name))
+
+    @get("/alerts/{number:int}", include_in_schema=False, sync_to_thread=True)
+    def one_alert(request: Request[Any, Any, Any], number: FromPath[int]) -> Response[str]:
+        alert = alert_of(store, number) if number < 2**63 else None
+        if alert is None:
+            raise Refused(404, f"No alert has the number {number}.")
+        message = msgspec.convert(alert.body, Message, strict=False)
+        return site.page(
+            request,
+            "alert.html",
+            title=f"Alert {number}",
+            section="monitors",
+            alert=alert,
+            message=message,
+            facts=facts(message, resolved=alert.resolved),
+            pills=PILLS,
+        )
+
+    @get("/traces/{trace:str}", include_in_schema=False, sync_to_thread=True)
+    def one_trace(request: Request[Any, Any, Any], trace: FromPath[str]) -> Response[str]:
+        found = reasons(store, sanitise(trace[:200])[0], now=clock())
+        return site.page(
+            request, "why.html", title=f"Trace {trace[:40]}", section="monitors", trace=trace, reasons=found
+        )
+
+    return [list_monitors, one_monitor, events, one_alert, one_trace]
+
+
+class _Live:
+    """The status of each monitor, read at most every ``LIVE_SECONDS`` however many pages show it."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._streams = 0
+        self._known: dict[str, tuple[float, MonitorStatus]] = {}
+
+    def status(self, monitor: str, now: float) -> MonitorStatus:
+        """The status of a monitor now, or a moment ago."""
+        read, status = self._known.get(monitor, (float("-inf"), None))
+        if status is None or not 0 <= now - read < LIVE_SECONDS:
+            own = self._site.services.monitors.get(monitor)
+            status = status_of(self._site.store, monitor, None if own is None else own.monitor, now=now)
+            self._known[monitor] = now, status
+        return status
+
+    def context(self, monitor: str) -> dict[str, Any]:
+        """Values for the part of the page that is live."""
+        status = self.status(monitor, self._site.clock())
+        what, figure = sentences.answer(status)
+        return {
+            "status": status,
+            "what": what,
+            "figure": figure,
+            "facets": sentences.by_facet(status),
+            "reservations": list(sentences.reservations(status)),
+            "bars": _bars(status.series),
+            "pills": PILLS,
+            "words": words,
+            "mean": sentences.mean,
+            "bounds": sentences.bounds,
+            "title_of": _title,
+        }
+
+    async def stream(self, monitor: str) -> AsyncIterator[ServerSentEventMessage]:
+        """The live part of the page, whenever it has changed; ends when the server does."""
+        if self._streams >= MOST_STREAMS:
+            return
+        self._streams += 1
+        try:
+            last = b""
+            while not self._site.services.stopping.is_set():
+                html = await asyncio.to_thread(self._render, monitor)
+                digest = hashlib.sha256(html.encode()).digest()
+                yield (
+                    ServerSentEventMessage(comment="here")
+                    if digest == last
+                    else ServerSentEventMessage(data=html, event="status")
+                )
+                last = digest
+                for _ in range(4):
+                    await asyncio.sleep(LIVE_SECONDS / 4)
+                    if self._site.services.stopping.is_set():
+                        return
+        finally:
+            self._streams -= 1
+
+    def _render(self, monitor: str) -> str:
+        return self._site.templates.get_template("live.html").render(self.context(monitor))
+
+
+def _refused(site: Site, now: float) -> list[tuple[str, int]]:
+    """Spans that were refused within the last day, by reason."""
+    found: dict[str, int] = {}
+    for (_, event, reason), number in counts_of(site.store, since=now - 24 * HOUR).items():
+        if event == "refused":
+            found[reason] = found.get(reason, 0) + number
+    return sorted(found.items(), key=lambda each: -each[1])
+
+
+def _bars(points: tuple[Point, ...]) -> list[Bar]:
+    """The pass rate over time as bars; none where there is no sample."""
+    return [
+        Bar(
+            x=4 + 24 * place,
+            y=100 - 100 * each.mean,
+            height=max(1.0, 100 * each.mean),
+            label=f"{each.mean:.0%} of {each.samples:,}",
+        )
+        for place, each in enumerate(points)
+        if each.mean is not None
+    ]
+
+
+def _title(alert: StoredAlert) -> str:
+    return str(alert.body.get("title", "")).removeprefix(f"{alert.monitor}: ")
