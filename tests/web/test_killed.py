@@ -42,7 +42,13 @@ def serve(url: str, port: int) -> None:
     from trivium.web.server import serve as listen
 
     with Store(url) as store, Services(store, [monitored(SUITE)]) as services:
-        listen(create_app(services), host="127.0.0.1", port=port, listening=lambda _: None)
+        listen(
+            create_app(services),
+            host="127.0.0.1",
+            port=port,
+            listening=lambda _: None,
+            ending=services.stopping.set,
+        )
 
 
 def export(port: int, acknowledged: int, compression: str) -> None:

@@ -1,0 +1,98 @@
+"""The pages of production."""
+
+import asyncio
+import re
+import time
+
+import pytest
+
+from tests.otlp_requests import agent_trace, body
+from trivium.store.live_alerts import add_mark, open_alert
+from trivium.store.live_counts import add_counts
+from trivium.web.pages.monitors import routes
+from trivium.web.pages.site import Site
+
+HTML = {"Accept": "text/html"}
+
+
+@pytest.fixture
+def scored(client):
+    """A client of a server that has scored three interactions."""
+    for number in range(3):
+        client.services.intake.receive(body(agent_trace(bytes(range(15)) + bytes([number]))), "protobuf")
+    now = time.time() + 1
+    client.services.completer.complete(now)
+    client.services.scorers[0].score_all(now)
+    return client
+
+
+def text_of(answer) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", answer.text).split())
+
+
+def test_every_monitor_is_listed_with_its_answer(scored):
+    page = text_of(scored.get("/monitors", headers=HTML))
+    assert "support healthy 100 % of the traffic passes" in page
+
+
+def test_the_page_of_a_monitor_leads_to_the_case_of_each_sample(scored):
+    page = scored.get("/monitors/support", headers=HTML)
+    traces = re.findall(r'href="(/traces/\w+)"', page.text)
+    assert len(traces) == 3
+    why = scored.get(traces[0], headers=HTML)
+    assert "sampled with probability 1" in text_of(why)
+    assert re.search(r'href="/runs/live-[^"/]+/cases/\w+"', why.text)
+
+
+def test_deployments_alerts_and_refused_spans_are_on_the_page(scored, store):
+    add_mark(store, "support", now=time.time(), version="<b>2", note="new prompt")
+    with store.engine.begin() as connection:
+        message = {"monitor": "support", "title": "support: fewer answers <b>pass", "opened": 1.0}
+        number = open_alert(
+            connection, monitor="support", cause="quality", status="critical", body=message, now=time.time()
+        )
+        add_counts(connection, {("", "refused", "no trace id"): 7}, time.time())
+    page = scored.get("/monitors/support", headers=HTML)
+    assert "<b>" not in page.text
+    assert "fewer answers <b>pass" in text_of(page).replace("&lt;", "<").replace("&gt;", ">")
+    assert "7 no trace id" in text_of(page)
+    assert "new prompt" in text_of(page)
+    alert = scored.get(f"/alerts/{number}", headers=HTML)
+    assert alert.status_code == 200
+    assert f"Alert {number}" in text_of(alert)
+
+
+@pytest.mark.parametrize(
+    "path", ["/monitors/suport", "/monitors/suport/events", "/alerts/9", f"/alerts/{2**70}"]
+)
+def test_what_is_unknown_is_not_found(scored, path):
+    answer = scored.get(path, headers=HTML)
+    assert answer.status_code == 404
+    assert "suport" not in path or 'Did you mean "support"?' in text_of(answer).replace("&#34;", '"')
+
+
+def test_samples_are_exported(scored):
+    lines = scored.get("/monitors/support", params={"format": "csv"}).text.splitlines()
+    assert lines[0].startswith("trace,version,time")
+    assert len(lines) == 4
+
+
+def test_the_live_part_is_sent_again_when_it_changes_and_ends_with_the_server(scored, store):
+    events = next(
+        handler
+        for handler in routes(Site(scored.services))
+        if "/monitors/{monitor:str}/events" in handler.paths
+    )
+
+    async def stream():
+        answer = await events.fn(monitor="support")
+        messages = aiter(answer.iterator)
+        first = await anext(messages)
+        add_mark(store, "support", now=time.time())
+        scored.services.stopping.set()
+        return first, [message async for message in messages]
+
+    first, rest = asyncio.run(stream())
+    assert b"event: status" in first
+    assert b"of the traffic passes" in first
+    assert rest == []
