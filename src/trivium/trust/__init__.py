@@ -7,6 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from trivium.trust.active_inference import ActiveMean as ActiveMean
+    from trivium.trust.active_inference import active_mean as active_mean
+    from trivium.trust.active_sampling import Draw as Draw
+    from trivium.trust.active_sampling import Sampling as Sampling
+    from trivium.trust.active_sampling import next_draw as next_draw
     from trivium.trust.bias_correction import corrected_mean as corrected_mean
     from trivium.trust.bias_correction import corrected_rate as corrected_rate
     from trivium.trust.calibration.calibrator import Calibrator as Calibrator
@@ -57,6 +62,15 @@ if TYPE_CHECKING:
     from trivium.trust.weighted_means import weighted_mean as weighted_mean
 
 _HOMES = {
+    "active_inference": (
+        "ActiveMean",
+        "active_mean",
+    ),
+    "active_sampling": (
+        "Draw",
+        "Sampling",
+        "next_draw",
+    ),
     "bias_correction": (
         "corrected_mean",
         "corrected_rate",

@@ -229,6 +229,10 @@ def _random_order(seed: int, population: int) -> Ints:
 
 
 def _uniform_numbers(seed: int, step: int, count: int) -> Floats:
-    """Numbers in [0, 1) that are the same with every version of NumPy, unlike those of a Generator."""
-    raw = PCG64(SeedSequence([seed, step])).random_raw(count)
+    """Numbers in [0, 1) that are the same with every version of NumPy, unlike those of a Generator.
+
+    The step after the seed is never 0: NumPy takes [seed, 0] for the seed alone, so that data simulated with
+    the same seed would determine what is drawn.
+    """
+    raw = PCG64(SeedSequence([seed, step + 1])).random_raw(count)
     return np.asarray(raw >> np.uint64(11), dtype=np.float64) / 2**53
