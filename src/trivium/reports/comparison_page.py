@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from math import floor, log10
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trivium.errors import InputError, MissingExtra
 from trivium.reports import comparison_text as phrases
@@ -19,6 +19,9 @@ from trivium.reports.slices import compared_rows
 from trivium.reports.wording import seconds, signed, signed_interval
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
 from trivium.runs.comparing.graph_edges import GraphComparison
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 ROWS_SHOWN = 60
 """Rows in each table of edges and times; the others are counted."""
@@ -59,45 +62,64 @@ _CASES_MARK = "<!-- cases -->"
 
 
 def _page(comparison: Comparison, links: Mapping[str, str]) -> str:
-    templates = environment().overlay()
-    templates.filters = templates.filters | {
-        "signed": signed,
-        "signed_interval": signed_interval,
-        "interval_of": phrases.interval_of,
-        "probability": phrases.probability,
-        "wins_losses_ties": phrases.wins_losses_ties,
-        "further_cases": phrases.further_cases,
-        "change_word": phrases.change_word,
-        "edge_text": phrases.edge_text,
-        "factor": phrases.factor,
-        "factors": phrases.factors,
-        "seconds": seconds,
-    }
     from markupsafe import Markup
 
     from trivium._version import __version__
 
+    templates = environment().overlay()
+    templates.filters = {**templates.filters, **FILTERS}
     style = asset("style.css")
+    cases = Markup(_CASES_MARK)  # noqa: S704 - our own
     return templates.get_template("comparison.html").render(
-        comparison=comparison,
+        body_context(comparison, cases),
         pairs_compared=phrases.pairs_compared(comparison),
-        outlook=phrases.outlook(comparison),
-        sentence=phrases.answer_sentence(comparison),
-        what_moved=what_moved(comparison.moved_cases),
-        cases=Markup(_CASES_MARK),  # noqa: S704 - our own
         links=links,
-        note=phrases.note(comparison),
-        slices=[compared_rows(comparison, by) for by in comparison.slices],
-        figures=[(one_line(name), figure) for name, figure in comparison.metrics.items()],
-        unpaired=[("base", comparison.only_base), ("head", comparison.only_head)],
-        forest=Markup(forest(comparison)),  # noqa: S704 - names are escaped, the rest is numbers
-        graphs=None if comparison.graphs is None else _graphs(comparison.graphs),
-        marks=phrases.MARKS,
-        tones=_TONES,
         style=Markup(style),  # noqa: S704 - our own file
         policy=policy(style),
         version=__version__,
     )
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "signed": signed,
+    "signed_interval": signed_interval,
+    "interval_of": phrases.interval_of,
+    "probability": phrases.probability,
+    "wins_losses_ties": phrases.wins_losses_ties,
+    "further_cases": phrases.further_cases,
+    "change_word": phrases.change_word,
+    "edge_text": phrases.edge_text,
+    "factor": phrases.factor,
+    "factors": phrases.factors,
+    "seconds": seconds,
+}
+"""Filters of ``comparison_body.html``."""
+
+
+def body_context(comparison: Comparison, cases: "Markup") -> dict[str, Any]:
+    """Values for ``comparison_body.html``: the answer, what changed, the figures, the reservations.
+
+    Args:
+        comparison: The comparison.
+        cases: The cases that moved, as HTML.
+    """
+    from markupsafe import Markup
+
+    return {
+        "comparison": comparison,
+        "outlook": phrases.outlook(comparison),
+        "sentence": phrases.answer_sentence(comparison),
+        "what_moved": what_moved(comparison.moved_cases),
+        "cases": cases,
+        "note": phrases.note(comparison),
+        "slices": [compared_rows(comparison, by) for by in comparison.slices],
+        "figures": [(one_line(name), figure) for name, figure in comparison.metrics.items()],
+        "unpaired": [("base", comparison.only_base), ("head", comparison.only_head)],
+        "forest": Markup(forest(comparison)),  # noqa: S704 - names are escaped, the rest is numbers
+        "graphs": None if comparison.graphs is None else _graphs(comparison.graphs),
+        "marks": phrases.MARKS,
+        "tones": _TONES,
+    }
 
 
 def _graphs(graphs: GraphComparison) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Moved cases on the HTML page of a comparison, in folded pages of fifty."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from urllib.parse import quote, urlsplit
 
@@ -15,7 +15,7 @@ from trivium.reports.moved_cases.shown import (
     values_text,
     verdicts_text,
 )
-from trivium.runs.comparing.moved_cases import MovedCases
+from trivium.runs.comparing.moved_cases import MovedCase, MovedCases
 
 CASES_AT_FIRST = 10
 """Cases in the open, so that the figures are not far below."""
@@ -44,7 +44,7 @@ def checked_link(link: str) -> str:
 
 
 def cases_html(moved: MovedCases, links: Mapping[str, str]) -> Iterator[bytes]:
-    """Yield the cases as HTML, one after another.
+    """Yield the cases as HTML, one after another, in folded pages.
 
     Args:
         moved: The cases.
@@ -52,9 +52,10 @@ def cases_html(moved: MovedCases, links: Mapping[str, str]) -> Iterator[bytes]:
     """
     from trivium.reports.view import anchor
 
-    templates = environment().overlay()
-    templates.filters = templates.filters | {"call_text": call_text}
-    template = templates.get_template("moved_case.html")
+    def pages_of(case: ShownCase) -> dict[str, str]:
+        at = anchor(*case.attempt)
+        return {name: f"{links[name]}#{at}" if name in links else "" for name in ("base", "head")}
+
     cases, total = iter(moved), len(moved)
     for start in (0, *range(CASES_AT_FIRST, total, CASES_AT_ONCE)) if total else ():
         end = min(start + CASES_AT_ONCE if start else CASES_AT_FIRST, total)
@@ -62,22 +63,38 @@ def cases_html(moved: MovedCases, links: Mapping[str, str]) -> Iterator[bytes]:
             title = f"Cases {start + 1:,} to {end:,} of {total:,}"
             yield f'<details class="cases"><summary>{title}</summary>'.encode()
         yield b'<div class="list">'
-        for place, each in enumerate(islice(cases, end - start), start):
-            case = shown_case(each, chars=TEXT_CHARS, calls=CALLS_SHOWN)
-            at = anchor(*case.attempt)
-            change = _change(case)
-            others = (verdicts_text(case), values_text(case), case.repeats)
-            pages = {name: f"{links[name]}#{at}" if name in links else "" for name in ("base", "head")}
-            yield template.render(
-                case=case,
-                anchor=at,
-                open=place < OPEN_CASES,
-                pages=pages,
-                gist=_gist(case.input),
-                change=change,
-                facts=" · ".join(fact for fact in others if fact and fact != change),
-            ).encode()
+        yield from list_html(islice(cases, end - start), pages_of, open_cases=0 if start else OPEN_CASES)
         yield b"</div></details>" if start else b"</div>"
+
+
+def list_html(
+    cases: Iterable[MovedCase], pages_of: Callable[[ShownCase], Mapping[str, str]], *, open_cases: int = 0
+) -> Iterator[bytes]:
+    """Yield cases as HTML.
+
+    Args:
+        cases: The cases.
+        pages_of: Gives the addresses of an attempt on the pages of ``base`` and ``head``; empty for none.
+        open_cases: Cases that are unfolded at first.
+    """
+    from trivium.reports.view import anchor
+
+    templates = environment().overlay()
+    templates.filters = templates.filters | {"call_text": call_text}
+    template = templates.get_template("moved_case.html")
+    for place, each in enumerate(cases):
+        case = shown_case(each, chars=TEXT_CHARS, calls=CALLS_SHOWN)
+        change = _change(case)
+        others = (verdicts_text(case), values_text(case), case.repeats)
+        yield template.render(
+            case=case,
+            anchor=anchor(*case.attempt),
+            open=place < open_cases,
+            pages=pages_of(case),
+            gist=_gist(case.input),
+            change=change,
+            facts=" · ".join(fact for fact in others if fact and fact != change),
+        ).encode()
 
 
 def _change(case: ShownCase) -> str:

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from trivium.web.pages import monitors, runs
+from trivium.web.pages import comparison, monitors, runs
 from trivium.web.pages.site import Site
 
 __all__ = ["Site", "page_routes"]
 
-_MODULES = (runs, monitors)
+_MODULES = (runs, comparison, monitors)
 """Each has ``routes(site)``."""
 
 

@@ -19,16 +19,19 @@ from litestar import MediaType, Request, Response, get
 from litestar.params import FromQuery, PathParameter
 from litestar.response import Stream
 
+from trivium.errors import StoreError
 from trivium.reports.html.page import asset as report_asset
 from trivium.reports.html.page import environment
 from trivium.reports.wording import moment
+from trivium.store.records import RunRecord
+from trivium.store.store import Store
 from trivium.web.errors import Refused
 from trivium.web.services import Services
 
 if TYPE_CHECKING:
     import jinja2
 
-__all__ = ["ASSETS_PATH", "Column", "Form", "Site", "asset_url", "query", "segment", "table_export"]
+__all__ = ["ASSETS_PATH", "Column", "Form", "Site", "asset_url", "query", "run_of", "segment", "table_export"]
 
 ASSETS_PATH: Final = "/assets/"
 
@@ -200,6 +203,20 @@ class Site:
             )
 
         return [asset_file]
+
+
+def run_of(store: Store, run: str) -> RunRecord:
+    """The run with an id or the beginning of one.
+
+    Raises:
+        Refused: If there is none, or several.
+    """
+    try:
+        return store.run(run[:100])
+    except StoreError as error:
+        if "no run is called" in str(error) or "several runs" in str(error) or "no run yet" in str(error):
+            raise Refused(404, str(error).partition(": ")[2]) from None
+        raise
 
 
 def segment(text: str) -> str:

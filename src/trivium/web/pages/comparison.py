@@ -1,0 +1,142 @@
+"""Two runs compared: the answer, what changed with both outputs, the figures, the graphs that changed."""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from threading import Lock
+from typing import Annotated, Any, Final
+
+from litestar import Request, Response, get
+from litestar.params import FromPath, FromQuery, QueryParameter
+from litestar.response import Redirect, Stream
+from markupsafe import Markup
+
+from trivium.errors import InputError
+from trivium.reports.comparison_page import FILTERS, body_context
+from trivium.reports.moved_cases.page import list_html
+from trivium.reports.moved_cases.shown import ShownCase
+from trivium.runs.comparing.compare import compare
+from trivium.runs.comparing.comparison import Comparison
+from trivium.runs.comparing.moved_cases import MovedCase
+from trivium.runs.run import Run
+from trivium.web.errors import Refused
+from trivium.web.pages.site import Column, Form, Site, run_of, segment, table_export
+
+__all__ = ["routes"]
+
+CASES = 10
+"""Moved cases on a page."""
+
+REMEMBERED = 16
+"""Comparisons that are kept: bootstrapping a large one takes seconds, and finished runs do not change."""
+
+Start = Annotated[int, QueryParameter(ge=0, le=10**9)]
+
+COLUMNS: Final = tuple(
+    Column(name=name, field=name)
+    for name in ("metric", "answer", "base", "head", "delta", "low", "high", "p", "p_holm", "n", "groups")
+)
+
+
+def routes(site: Site) -> list[Any]:
+    """The routes of the page."""
+    site.templates.filters.update(FILTERS)
+    comparisons = _Comparisons(site)
+
+    @get("/compare", include_in_schema=False, sync_to_thread=True)
+    def choose(base: FromQuery[str] = "", head: FromQuery[str] = "") -> Redirect:
+        """Where the forms that choose two runs lead."""
+        if not base or not head:
+            raise Refused(400, "Name two runs: /compare?base=RUN&head=RUN")
+        first, second = run_of(site.store, base), run_of(site.store, head)
+        return Redirect(f"/compare/{segment(first.id)}/{segment(second.id)}")
+
+    @get("/compare/{base:str}/{head:str}", include_in_schema=False, sync_to_thread=True)
+    def compared(
+        request: Request[Any, Any, Any],
+        base: FromPath[str],
+        head: FromPath[str],
+        start: Start = 0,
+        force: FromQuery[bool] = False,
+        format: Form = "html",  # noqa: A002 - its name in the address
+    ) -> Response[str] | Stream | Redirect:
+        first, second = run_of(site.store, base), run_of(site.store, head)
+        if (first.id, second.id) != (base, head):
+            return Redirect(f"/compare/{segment(first.id)}/{segment(second.id)}")
+        try:
+            found = comparisons.of(Run(site.store, first), Run(site.store, second), force=force)
+        except InputError as error:
+            return site.page(
+                request,
+                "cannot_compare.html",
+                title="Cannot be compared",
+                section="runs",
+                status_code=400,
+                base=base,
+                head=head,
+                message=str(error),
+            )
+        if format != "html":
+            return table_export(_rows(found), COLUMNS, file=f"{head} against {base}", form=format)
+        moved = len(found.moved_cases)
+        cases = found.moved_cases[start : start + CASES]
+        return site.page(
+            request,
+            "compared.html",
+            title=f"{found.suite}: {found.answer}",
+            section="runs",
+            **body_context(found, _cases(cases, found)),
+            total=moved,
+            start=start,
+            next=start + CASES if start + CASES < moved else None,
+            previous=max(0, start - CASES) if start else None,
+        )
+
+    return [choose, compared]
+
+
+class _Comparisons:
+    """The last comparisons; each is made once, also if several requests ask for it at the same time."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._lock = Lock()
+        self._known: OrderedDict[tuple[object, ...], Comparison] = OrderedDict()
+
+    def of(self, base: Run, head: Run, *, force: bool) -> Comparison:
+        """The comparison of two runs as they are now."""
+        key = (*_version(base), *_version(head), force)
+        with self._lock:
+            found = self._known.pop(key, None)
+            if found is None:
+                found = compare(base, head, force=force, graphs=True)
+            if base.record.state == head.record.state == "done":
+                self._known[key] = found
+            if len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+        return found
+
+
+def _version(run: Run) -> tuple[object, ...]:
+    return run.record.number, run.record.finished
+
+
+def _cases(cases: Iterable[MovedCase], comparison: Comparison) -> Markup:
+    def pages_of(case: ShownCase) -> Mapping[str, str]:
+        name, repeat = case.attempt
+        return {
+            side: f"/runs/{segment(run)}/cases/{segment(name)}" + (f"?repeat={repeat}" if repeat else "")
+            for side, run in (("base", comparison.base), ("head", comparison.head))
+        }
+
+    html = b"".join(list_html(cases, pages_of, open_cases=1)).decode()
+    return Markup('<div class="list">{}</div>').format(Markup(html)) if html else Markup("")  # noqa: S704
+
+
+def _rows(comparison: Comparison) -> Iterable[dict[str, Any]]:
+    for name, figure in comparison.metrics.items():
+        low, high = figure.ci95 or (None, None)
+        yield {
+            "metric": name, "answer": figure.answer, "base": figure.base, "head": figure.head,
+            "delta": figure.delta, "low": low, "high": high, "p": figure.p, "p_holm": figure.p_holm,
+            "n": figure.n, "groups": figure.groups,
+        }  # fmt: skip

@@ -1,0 +1,90 @@
+"""Two runs compared."""
+
+import csv
+import io
+import re
+
+import pytest
+
+import trivium as tv
+
+HTML = {"Accept": "text/html"}
+CASES = [
+    {"id": f"case <i>{n}</i>/{n}", "input": f"Question {n}?", "references": [f"answer {n}"]}
+    for n in range(14)
+]
+
+
+@pytest.fixture
+def runs(store):
+    """Ids of two runs of one suite: the second passes in twelve more of fourteen cases."""
+    ids = []
+    for good in (2, 14):
+
+        def agent(question: str, good: int = good) -> str:
+            number = int(question.split()[1][:-1])
+            return f"<script>answer {number}" if number < good else "no idea"
+
+        suite = {"name": "facts", "cases": CASES, "metrics": ["success"], "success": {"contains": "any"}}
+        ids.append(tv.evaluate(suite, agent=agent, store=store).id)
+    return ids
+
+
+def test_the_answer_comes_first_then_the_cases_with_both_outputs(client, runs):
+    page = client.get(f"/compare/{runs[0]}/{runs[1]}", headers=HTML).text
+    text = re.sub(r"<[^>]+>", " ", page)
+    assert text.index("Answer") < text.index("What changed") < text.index("Metrics")
+    assert "<script>answer" not in page
+    assert page.count('<details class="attempt moved"') == 10
+    case = re.search(r'href="(/runs/[^"]+)"[^>]*>whole attempt', page)[1]
+    assert case == f"/runs/{runs[0]}/cases/case%20%3Ci%3E2%3C%2Fi%3E%2F2"
+
+
+def test_further_cases_are_on_the_next_page(client, runs):
+    def listed(**query):
+        page = client.get(f"/compare/{runs[0]}/{runs[1]}", params=query, headers=HTML).text
+        return re.findall(r'<details class="attempt moved" id="([^"]+)"', page), 'rel="next"' in page
+
+    (first, more), (second, end) = listed(), listed(start=10)
+    assert (len(first), more, len(second), end) == (10, True, 2, False)
+    assert not set(first) & set(second)
+
+
+def test_swapped_runs_have_opposite_differences(client, runs):
+    def deltas(base, head):
+        text = client.get(f"/compare/{base}/{head}", params={"format": "csv"}).text
+        return {row["metric"]: float(row["delta"]) for row in csv.DictReader(io.StringIO(text))}
+
+    there, back = deltas(*runs), deltas(*reversed(runs))
+    assert there["success"] == pytest.approx(12 / 14)
+    assert back == pytest.approx({name: -value for name, value in there.items()})
+
+
+def test_an_interrupted_run_is_compared_anew(client, runs, store):
+    address = f"/compare/{runs[0]}/{runs[1]}"
+    store.finish(store.run(runs[1]), "interrupted", summary=None)
+    client.get(address, headers=HTML)
+    with store.engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM evaluations WHERE run = 2 AND position > 9")
+    assert "10 cases" in re.sub(r"<[^>]+>", " ", client.get(address, headers=HTML).text)
+
+
+def test_the_beginning_of_an_id_leads_to_the_whole(client, runs):
+    answer = client.get("/compare", params={"base": runs[0], "head": runs[1]}, headers=HTML)
+    assert answer.url.path == f"/compare/{runs[0]}/{runs[1]}"
+
+
+@pytest.mark.parametrize("address", ["/compare/none/{}", "/compare/{}/none", "/compare?base={}"])
+def test_without_two_runs_nothing_is_compared(client, runs, address):
+    assert client.get(address.format(runs[0]), headers=HTML).status_code in {400, 404}
+
+
+def test_unlike_runs_are_compared_only_on_wish(client, runs, store):
+    suite = {"name": "facts", "cases": CASES, "metrics": ["success"], "success": {"exact": True}}
+    other = tv.evaluate(suite, agent=str, store=store).id
+    refused = client.get(f"/compare/{runs[0]}/{other}", headers=HTML)
+    assert refused.status_code == 400
+    assert "cannot be compared" in refused.text
+    assert (
+        client.get(f"/compare/{runs[0]}/{other}", params={"force": "true"}, headers=HTML).status_code == 200
+    )
