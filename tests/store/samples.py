@@ -55,4 +55,9 @@ def make_first_version(connection: sqlite3.Connection) -> None:
     for (table,) in tables.fetchall():
         if table not in FIRST_TABLES:
             connection.execute(f"DROP TABLE {table}")
+    for index in ("ix_runs_pass_rate", "ix_runs_composite", "ix_runs_suite_name"):
+        connection.execute(f"DROP INDEX IF EXISTS {index}")
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(runs)")}
+    for column in columns & {"attempts", "pass_rate", "composite"}:
+        connection.execute(f"ALTER TABLE runs DROP COLUMN {column}")
     connection.execute("UPDATE alembic_version SET version_num = '0001'")

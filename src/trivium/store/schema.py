@@ -9,8 +9,11 @@ The tables ``live_…`` hold production traffic. Received spans (``live_spans``)
 spans of a request share, a resource and a scope, is stored once each (``live_resources``). A trace
 (``live_traces``) that an application recorded itself holds its body. A trace that is complete and sampled has
 a job for each monitor (``live_jobs``); a scored one is a sample (``live_samples``) whose attempt and
-evaluation belong to the monitor's run of that day, and whose scores are in ``live_scores``. Times are Unix
-times in seconds.
+evaluation belong to the monitor's run of that day, and whose scores are in ``live_scores``.
+
+A person's label (``labels``) is never changed or deleted; one that was taken back has a time in ``undone``. A
+queue of labels (``label_queues``) holds its population as columns; what was drawn from it is in
+``label_tasks``, and what somebody has in hand in ``label_leases``. Times are Unix times in seconds.
 """
 
 from sqlalchemy import (
@@ -297,6 +300,72 @@ live_deliveries = Table(
     Column("body", Text, nullable=False),
     Column("reason", Text),
     Index("ix_live_deliveries_due", "state", "due"),
+)
+
+label_queues = Table(
+    "label_queues",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("id", String(64), nullable=False, unique=True),
+    Column("run", String(64)),  # id of the run; none for a queue of a monitor's samples
+    Column("monitor", Text),
+    Column("dimension", Text, nullable=False),
+    Column("seed", BigInteger, nullable=False),
+    Column("population", Integer, nullable=False),
+    Column("created", Double, nullable=False),
+    Column("closed", Double),
+    Column("settings", Text, nullable=False),
+    Column("packed", LargeBinary, nullable=False),  # run, position, repeat, prediction, uncertainty; packed
+    Index("ix_label_queues_run", "run", "dimension"),
+)
+
+label_tasks = Table(
+    "label_tasks",
+    metadata,
+    Column("queue", _Number, primary_key=True, autoincrement=False),
+    Column("place", Integer, primary_key=True, autoincrement=False),  # 1, 2, … in the order of drawing
+    Column("item", Integer, nullable=False),  # position in the population
+    Column("probability", Double, nullable=False),
+    Column("how", String(12), nullable=False),  # uniform, active
+    Column("wanted", Integer, nullable=False),  # answers
+    Column("missing", Integer, nullable=False),  # answers that are still wanted
+    Column("drawn", Double, nullable=False),
+    Index("ix_label_tasks_missing", "queue", "missing", "place"),
+)
+
+label_leases = Table(
+    "label_leases",
+    metadata,
+    Column("queue", _Number, primary_key=True, autoincrement=False),
+    Column("by", String(200), primary_key=True),  # one task in hand for each person
+    Column("place", Integer, nullable=False),
+    Column("slot", Integer, nullable=False),  # which of the wanted answers
+    Column("until", Double, nullable=False),
+    Index("ux_label_leases", "queue", "place", "slot", unique=True),
+)
+
+labels = Table(
+    "labels",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("run", String(64), nullable=False),  # ids: the label outlives its run
+    Column("case", Text, nullable=False),
+    Column("repeat", Integer, nullable=False),
+    Column("dimension", Text, nullable=False),
+    Column("answer", String(12), nullable=False),  # label, cannot_tell, skip
+    Column("value", Double),
+    Column("by", String(200), nullable=False),
+    Column("at", Double, nullable=False),
+    Column("how", String(12), nullable=False),  # uniform, active, volunteered, imported, adjudicated
+    Column("probability", Double),
+    Column("queue", _Number),
+    Column("place", Integer),  # of its task
+    Column("undone", Double),
+    Column("key", String(64), nullable=False, unique=True),  # the same for every try to send it
+    Column("note", Text),
+    Index("ix_labels_run", "run", "dimension", "number"),
+    Index("ix_labels_queue", "queue", "number"),
+    Index("ix_labels_by", "queue", "by", "number"),
 )
 
 tokens = Table(

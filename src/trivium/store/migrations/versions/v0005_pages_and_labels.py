@@ -1,4 +1,4 @@
-"""Figures of runs for lists of them."""
+"""Figures of runs for lists of them; tables of people's labels."""
 
 import json
 from typing import Any
@@ -11,6 +11,8 @@ down_revision = "0004"
 
 _ROWS_AT_ONCE = 100
 
+_number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
 
 def upgrade() -> None:
     """Add columns and fill them from the stored summaries."""
@@ -20,6 +22,68 @@ def upgrade() -> None:
     op.create_index("ix_runs_composite", "runs", ["composite", "number"])
     op.create_index("ix_runs_suite_name", "runs", ["suite_name", "number"])
     _fill_figures()
+    _make_labels()
+
+
+def _make_labels() -> None:
+    op.create_table(
+        "label_queues",
+        sa.Column("number", _number, primary_key=True, autoincrement=True),
+        sa.Column("id", sa.String(64), nullable=False, unique=True),
+        sa.Column("run", sa.String(64)),
+        sa.Column("monitor", sa.Text),
+        sa.Column("dimension", sa.Text, nullable=False),
+        sa.Column("seed", sa.BigInteger, nullable=False),
+        sa.Column("population", sa.Integer, nullable=False),
+        sa.Column("created", sa.Double, nullable=False),
+        sa.Column("closed", sa.Double),
+        sa.Column("settings", sa.Text, nullable=False),
+        sa.Column("packed", sa.LargeBinary, nullable=False),
+    )
+    op.create_index("ix_label_queues_run", "label_queues", ["run", "dimension"])
+    op.create_table(
+        "label_tasks",
+        sa.Column("queue", _number, primary_key=True, autoincrement=False),
+        sa.Column("place", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("item", sa.Integer, nullable=False),
+        sa.Column("probability", sa.Double, nullable=False),
+        sa.Column("how", sa.String(12), nullable=False),
+        sa.Column("wanted", sa.Integer, nullable=False),
+        sa.Column("missing", sa.Integer, nullable=False),
+        sa.Column("drawn", sa.Double, nullable=False),
+    )
+    op.create_index("ix_label_tasks_missing", "label_tasks", ["queue", "missing", "place"])
+    op.create_table(
+        "label_leases",
+        sa.Column("queue", _number, primary_key=True, autoincrement=False),
+        sa.Column("by", sa.String(200), primary_key=True),
+        sa.Column("place", sa.Integer, nullable=False),
+        sa.Column("slot", sa.Integer, nullable=False),
+        sa.Column("until", sa.Double, nullable=False),
+    )
+    op.create_index("ux_label_leases", "label_leases", ["queue", "place", "slot"], unique=True)
+    op.create_table(
+        "labels",
+        sa.Column("number", _number, primary_key=True, autoincrement=True),
+        sa.Column("run", sa.String(64), nullable=False),
+        sa.Column("case", sa.Text, nullable=False),
+        sa.Column("repeat", sa.Integer, nullable=False),
+        sa.Column("dimension", sa.Text, nullable=False),
+        sa.Column("answer", sa.String(12), nullable=False),
+        sa.Column("value", sa.Double),
+        sa.Column("by", sa.String(200), nullable=False),
+        sa.Column("at", sa.Double, nullable=False),
+        sa.Column("how", sa.String(12), nullable=False),
+        sa.Column("probability", sa.Double),
+        sa.Column("queue", _number),
+        sa.Column("place", sa.Integer),
+        sa.Column("undone", sa.Double),
+        sa.Column("key", sa.String(64), nullable=False, unique=True),
+        sa.Column("note", sa.Text),
+    )
+    op.create_index("ix_labels_run", "labels", ["run", "dimension", "number"])
+    op.create_index("ix_labels_queue", "labels", ["queue", "number"])
+    op.create_index("ix_labels_by", "labels", ["queue", "by", "number"])
 
 
 def _fill_figures() -> None:

@@ -1,0 +1,89 @@
+"""What a labeller may see of an item: never what judges or other people said about it."""
+
+from typing import Any
+
+import msgspec
+from sqlalchemy import and_, func, select
+
+from trivium.agents.attempt import Attempt
+from trivium.errors import InputError
+from trivium.labels.records import Task
+from trivium.store import schema as tables
+from trivium.store.connection import explain_errors
+from trivium.store.store import Store
+from trivium.suites.case import Case
+from trivium.traces.trace import Trace
+
+__all__ = ["Material", "material_of"]
+
+
+class Material(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt without scores, verdicts, confidences, reasons and labels.
+
+    Attributes:
+        case: Id of the case.
+        repeat: Number of the repeat.
+        input: What the agent was asked.
+        source: The document that the case is about, or None.
+        references: Good outputs, if there are any.
+        output: What the agent answered.
+        trace: What it did, or None.
+    """
+
+    case: str
+    repeat: int
+    input: Any
+    source: str | None
+    references: tuple[str, ...]
+    output: Any
+    trace: Trace | None
+
+    @property
+    def input_text(self) -> str:
+        """The input as text."""
+        return self.input if isinstance(self.input, str) else _json(self.input)
+
+    @property
+    def output_text(self) -> str:
+        """The output as text."""
+        if self.output is None:
+            return ""
+        return self.output if isinstance(self.output, str) else _json(self.output)
+
+
+def material_of(store: Store, task: Task) -> Material:
+    """Read what a labeller may see of the item that they have in hand.
+
+    Scores are not even read. A process metric that the agent recorded itself, and metadata of the case or of
+    the attempt, are left out too: they may hold what somebody thought of it.
+
+    Raises:
+        InputError: If the run was deleted meanwhile.
+    """
+    runs, cases, attempts = tables.runs, tables.cases, tables.attempts
+    owner = func.coalesce(runs.c.attempts_from, runs.c.number)
+    query = (
+        select(func.coalesce(attempts.c.case_body, cases.c.body), attempts.c.body)
+        .select_from(runs)
+        .join(attempts, and_(attempts.c.run == owner, attempts.c.position == task.position))
+        .join(cases, and_(cases.c.suite == runs.c.suite, cases.c.position == task.position))
+        .where(runs.c.id == task.run, attempts.c.repeat == task.repeat)
+    )
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        row = connection.execute(query).first()
+    if row is None:
+        raise InputError(f"run {task.run}", "was deleted: its attempt can no longer be seen")
+    case, attempt = msgspec.json.decode(row[0], type=Case), msgspec.json.decode(row[1], type=Attempt)
+    return Material(
+        case=case.id,
+        repeat=attempt.repeat,
+        input=case.input,
+        source=case.source,
+        references=case.references,
+        output=attempt.output,
+        trace=attempt.trace,
+    )
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

@@ -1,0 +1,513 @@
+"""A queue of labels: draws items with known probability and gives them to people (spec: metrics, H.6).
+
+``LabelQueues`` is the one way in, for a terminal and for pages:
+
+    queues = LabelQueues(store)
+    queue = queues.create(run, "clarity", by="ann", overlap=0.1)
+    task = queues.next(queue.id, "ann")           # reserved for ann; None: nothing left for her
+    queues.answer(task.queue, task.place, "ann", "label", 0.8, key=form_key)
+    queues.undo(queue.id, "ann")                  # her last answer; she has the item in hand again
+
+Calling ``next`` again gives the same item. An answer that is sent twice with one key is stored once. All
+calls on one queue wait for one another, so that no item is given to two people unless it is in the overlap.
+"""
+
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from hashlib import blake2b
+
+import msgspec
+from sqlalchemy import Connection, and_, delete, func, insert, select, update
+
+from trivium.errors import InputError, suggest
+from trivium.labels.population import choices_for, population_of
+from trivium.labels.reading import (
+    draws_of,
+    is_there,
+    labels_of_queue,
+    people_say,
+    queue_of,
+    run_number,
+    sampling_of,
+)
+from trivium.labels.records import (
+    Answer,
+    LabelQueue,
+    Population,
+    QueueSettings,
+    StoredLabel,
+    Task,
+    checked_value,
+    unpacked,
+)
+from trivium.labels.writing import checked_name, insert_label, key_of, label_with_key, noted
+from trivium.store import schema
+from trivium.store.audit import add_audit
+from trivium.store.connection import begin_writing, explain_errors
+from trivium.store.records import RunRecord, encode
+from trivium.store.store import Store
+from trivium.suites.sanitize import sanitise
+from trivium.trust.active_sampling import next_draw
+
+__all__ = ["LabelQueues"]
+
+SKIP_RETURNS = 10
+"""Answers after which a skipped item is offered to the same person again."""
+
+NOBODY = "trivium"
+"""Who answers for items that nobody can see any more, because their run was deleted."""
+
+_CACHED = 8
+_GONE_AT_ONCE = 500
+_SEEDS = 2**31
+
+
+class LabelQueues:
+    """The queues of a store.
+
+    Args:
+        store: The store.
+        clock: Gives the Unix time.
+    """
+
+    def __init__(self, store: Store, *, clock: Callable[[], float] = time.time) -> None:
+        self.store = store
+        self._clock = clock
+        self._populations: OrderedDict[int, Population] = OrderedDict()
+
+    # Queues
+
+    def create(
+        self,
+        run: RunRecord,
+        dimension: str,
+        *,
+        by: str,
+        seed: int | None = None,
+        overlap: float = 0.0,
+        people: int = 2,
+        lease_seconds: float = 900.0,
+        uncertainty: str | None = None,
+    ) -> LabelQueue:
+        """Make a queue for the attempts of a run and a dimension.
+
+        Args:
+            run: The run.
+            dimension: The judged dimension, or any other metric.
+            by: Who makes it.
+            seed: Seed of the draws, at least 0; None for a random one.
+            overlap: Share of the items that several people label, in [0, 1].
+            people: How many label an item of the overlap, at least 2.
+            lease_seconds: For how long an item is reserved for the person who has it in hand.
+            uncertainty: Name of the judge's confidence that says where it is unsure; None chooses one.
+
+        Raises:
+            InputError: If an option is wrong, or no attempt has such a score.
+        """
+        items, used = population_of(self.store, [run], dimension, uncertainty=uncertainty)
+        asks, choices = choices_for(run, dimension)
+        settings = QueueSettings(
+            overlap=overlap,
+            people=people,
+            lease_seconds=lease_seconds,
+            uncertainty=used,
+            asks=asks,
+            choices=choices,
+        )
+        return self.add(items, dimension, settings, by=by, run=run.id, seed=seed)
+
+    def add(
+        self,
+        items: Population,
+        dimension: str,
+        settings: QueueSettings,
+        *,
+        by: str,
+        run: str | None = None,
+        monitor: str | None = None,
+        seed: int | None = None,
+    ) -> LabelQueue:
+        """Store a queue of these items (:meth:`create` and ``monitored`` choose them).
+
+        Raises:
+            InputError: If a setting is wrong.
+        """
+        by = checked_name(by)
+        if not 0 <= settings.overlap <= 1 or settings.people < 2 or not settings.lease_seconds > 0:
+            raise InputError(
+                "the queue",
+                f"expected an overlap from 0 to 1, at least 2 people and a lease above 0 s; found "
+                f"{settings.overlap:g}, {settings.people} and {settings.lease_seconds:g}",
+            )
+        if seed is not None and not 0 <= seed < 2**62:
+            raise InputError("the queue", f"found the seed {seed}, expected at least 0")
+        now = self._clock()
+        values = {
+            "id": f"labels-{secrets.token_hex(4)}",
+            "run": run,
+            "monitor": monitor,
+            "dimension": dimension,
+            "seed": secrets.randbelow(_SEEDS) if seed is None else seed,
+            "population": len(items),
+            "created": now,
+            "settings": encode(msgspec.to_builtins(msgspec.structs.replace(settings, by=by))),
+            "packed": items.packed(),
+        }
+        with explain_errors(self.store.engine), self.store.engine.begin() as connection:
+            connection.execute(insert(schema.label_queues).values(values))
+            about = {"queue": values["id"], "run": run, "monitor": monitor, "dimension": dimension}
+            add_audit(connection, by, "label queue created", about, now=now)
+        return self.get(str(values["id"]))
+
+    def get(self, id: str) -> LabelQueue:  # noqa: A002 - the field's name in the record
+        """Return the queue with this id.
+
+        Raises:
+            InputError: If there is none; names the nearest.
+        """
+        with explain_errors(self.store.engine), self.store.engine.connect() as connection:
+            return self._queue(connection, id)
+
+    def all(
+        self, *, run: str | None = None, dimension: str | None = None, limit: int = 200
+    ) -> list[LabelQueue]:
+        """Return the queues, newest first; only of a run or a dimension, if given."""
+        table = schema.label_queues
+        query = select(*_COLUMNS).order_by(table.c.number.desc()).limit(limit)
+        if run is not None:
+            query = query.where(table.c.run == run)
+        if dimension is not None:
+            query = query.where(table.c.dimension == dimension)
+        with explain_errors(self.store.engine), self.store.engine.connect() as connection:
+            return [queue_of(row) for row in connection.execute(query)]
+
+    def close(self, id: str, by: str) -> LabelQueue:  # noqa: A002
+        """End a queue: it gives out nothing more and takes no more answers; its labels stay."""
+        now = self._clock()
+        with explain_errors(self.store.engine), self.store.engine.begin() as connection:
+            queue = self._queue(connection, id, writing=True)
+            if queue.closed is None:
+                table = schema.label_queues
+                connection.execute(update(table).where(table.c.number == queue.number).values(closed=now))
+                add_audit(connection, checked_name(by), "label queue closed", {"queue": id}, now=now)
+        return self.get(id)
+
+    def population(self, queue: LabelQueue) -> Population:
+        """Return the items of a queue, which never change."""
+        with explain_errors(self.store.engine), self.store.engine.connect() as connection:
+            return self._population(connection, queue)
+
+    # Tasks
+
+    def next(self, id: str, by: str) -> Task | None:  # noqa: A002
+        """Reserve the next item for a person, and return it; the one that the person has in hand first.
+
+        Returns:
+            None if every item has been given out and nothing is left for this person.
+
+        Raises:
+            InputError: If the queue is closed, or its run was deleted.
+        """
+        by = checked_name(by)
+        with explain_errors(self.store.engine), self.store.engine.begin() as connection:
+            queue = self._queue(connection, id, writing=True, open_only=True)
+            items = self._population(connection, queue)
+            if queue.run is not None and not run_number(connection, queue.run):
+                raise InputError(f"queue {id}", f"run {queue.run} was deleted; the labels so far are kept")
+            now, leases = self._clock(), schema.label_leases
+            connection.execute(delete(leases).where(leases.c.queue == queue.number, leases.c.until <= now))
+            for _ in range(_GONE_AT_ONCE):
+                place = self._held(connection, queue, by) or self._waiting(connection, queue, by)
+                if place is None:
+                    place = self._draw(connection, queue, items)
+                if place is None:
+                    place = self._waiting(connection, queue, by, skipped=True)
+                if place is None:
+                    return None
+                task = self._task(connection, queue, items, place)
+                if is_there(connection, task):
+                    return self._reserve(connection, queue, task, by)
+                self._gone(connection, queue, task)
+            raise InputError(f"queue {id}", "the runs of most of its items were deleted: make a new queue")
+
+    def answer(
+        self,
+        id: str,  # noqa: A002
+        place: int,
+        by: str,
+        answer: Answer,
+        value: float | None = None,
+        *,
+        key: str | None = None,
+        note: str | None = None,
+    ) -> StoredLabel:
+        """Store a person's answer.
+
+        An answer that comes after the reservation ended is stored too: the item was drawn with a known
+        probability whoever answers. So is one whose run was deleted while the person read it.
+
+        Args:
+            id: Id of the queue.
+            place: The task's place.
+            by: Name of the person.
+            answer: ``label``; ``cannot_tell``; or ``skip``, which leaves the item for others and for later.
+            value: The score, in [0, 1], of a label.
+            key: Made by the sender, the same for every try to send this answer; it is then stored once.
+            note: Anything the person wants to say.
+
+        Raises:
+            InputError: If the queue is closed, the task unknown, the value wrong, or the person has
+                answered it already.
+        """
+        by = checked_name(by)
+        value = checked_value(answer, value)
+        with explain_errors(self.store.engine), self.store.engine.begin() as connection:
+            queue = self._queue(connection, id, writing=True)
+            digest = key_of(queue.id, by, secrets.token_hex(16) if key is None else key)
+            before = label_with_key(connection, digest)
+            if before is not None:
+                return before
+            if queue.closed is not None:
+                raise InputError(f"queue {id}", "is closed and takes no more answers")
+            items = self._population(connection, queue)
+            task = self._task(connection, queue, items, place)
+            labels = schema.labels
+            mine = and_(labels.c.queue == queue.number, labels.c.by == by, labels.c.place == place)
+            earlier = connection.execute(
+                select(labels).where(mine, labels.c.undone.is_(None), labels.c.answer != "skip")
+            ).first()
+            if earlier is not None:
+                raise InputError(f"queue {id}", f"{by} has answered item {place} already: undo that first")
+            tasks = schema.label_tasks
+            at = and_(tasks.c.queue == queue.number, tasks.c.place == place)
+            how, probability = connection.execute(select(tasks.c.how, tasks.c.probability).where(at)).one()
+            label = insert_label(
+                connection,
+                run=task.run,
+                case=task.case,
+                repeat=task.repeat,
+                dimension=queue.dimension,
+                answer=answer,
+                value=value,
+                by=by,
+                at=self._clock(),
+                how="volunteered" if queue.settings.volunteered else how,
+                probability=None if queue.settings.volunteered else probability,
+                queue=queue.number,
+                place=place,
+                key=digest,
+                note=noted(note),
+            )
+            self._count_missing(connection, queue, place)
+            leases = schema.label_leases
+            connection.execute(
+                delete(leases).where(
+                    leases.c.queue == queue.number, leases.c.by == by, leases.c.place == place
+                )
+            )
+            return label
+
+    def undo(self, id: str, by: str) -> Task | None:  # noqa: A002
+        """Take back a person's last answer in a queue, and reserve its item for them again.
+
+        The answer stays in the store, marked as undone.
+
+        Returns:
+            The item; None if there is nothing to take back.
+        """
+        by = checked_name(by)
+        labels, leases, now = schema.labels, schema.label_leases, self._clock()
+        with explain_errors(self.store.engine), self.store.engine.begin() as connection:
+            queue = self._queue(connection, id, writing=True, open_only=True)
+            last = connection.execute(
+                select(labels.c.number, labels.c.place)
+                .where(labels.c.queue == queue.number, labels.c.by == by, labels.c.undone.is_(None))
+                .where(labels.c.how != "adjudicated")
+                .order_by(labels.c.number.desc())
+                .limit(1)
+            ).first()
+            if last is None:
+                return None
+            connection.execute(update(labels).where(labels.c.number == last.number).values(undone=now))
+            add_audit(connection, by, "label undone", {"label": last.number, "queue": id}, now=now)
+            self._count_missing(connection, queue, last.place)
+            connection.execute(delete(leases).where(leases.c.queue == queue.number, leases.c.by == by))
+            items = self._population(connection, queue)
+            return self._reserve(connection, queue, self._task(connection, queue, items, last.place), by)
+
+    # Within a transaction
+
+    def _queue(
+        self,
+        connection: Connection,
+        id: str,  # noqa: A002
+        *,
+        writing: bool = False,
+        open_only: bool = False,
+    ) -> LabelQueue:
+        table = schema.label_queues
+        query = select(*_COLUMNS).where(table.c.id == sanitise(id)[0])
+        if writing:
+            begin_writing(connection)
+            query = query.with_for_update()
+        row = connection.execute(query).first()
+        if row is None:
+            ids = connection.execute(select(table.c.id).order_by(table.c.number.desc()).limit(200))
+            hint = suggest(id[:200], ids.scalars())
+            raise InputError("", f'no queue of labels is called "{id[:200]}".{hint} (`trivium label list`)')
+        queue = queue_of(row)
+        if open_only and queue.closed is not None:
+            raise InputError(f"queue {id}", "is closed")
+        return queue
+
+    def _population(self, connection: Connection, queue: LabelQueue) -> Population:
+        found = self._populations.get(queue.number)
+        if found is None:
+            table = schema.label_queues
+            body = connection.execute(
+                select(table.c.packed).where(table.c.number == queue.number)
+            ).scalar_one()
+            found = self._populations[queue.number] = unpacked(body)
+            while len(self._populations) > _CACHED:
+                self._populations.popitem(last=False)
+        return found
+
+    @staticmethod
+    def _held(connection: Connection, queue: LabelQueue, by: str) -> int | None:
+        leases = schema.label_leases
+        query = select(leases.c.place).where(leases.c.queue == queue.number, leases.c.by == by)
+        place: int | None = connection.execute(query).scalar()
+        return place
+
+    @staticmethod
+    def _waiting(connection: Connection, queue: LabelQueue, by: str, *, skipped: bool = False) -> int | None:
+        """The first drawn item that still wants an answer and is free for this person.
+
+        Args:
+            connection: In a transaction.
+            queue: The queue.
+            by: The person.
+            skipped: Also items that the person has just skipped.
+        """
+        tasks, leases, labels = schema.label_tasks, schema.label_leases, schema.labels
+        own = connection.execute(
+            select(labels.c.place, labels.c.answer)
+            .where(labels.c.queue == queue.number, labels.c.by == by, labels.c.undone.is_(None))
+            .order_by(labels.c.number)
+        ).all()
+        passed_over = {row.place for row in own if row.answer != "skip"}
+        if not skipped:
+            answered = 0
+            for row in reversed(own):
+                if row.answer == "skip" and answered < SKIP_RETURNS:
+                    passed_over.add(row.place)
+                answered += row.answer != "skip"
+        held = select(leases.c.place, func.count()).where(leases.c.queue == queue.number)
+        reserved = {row[0]: row[1] for row in connection.execute(held.group_by(leases.c.place))}
+        open_tasks = (
+            select(tasks.c.place, tasks.c.missing)
+            .where(tasks.c.queue == queue.number, tasks.c.missing > 0)
+            .order_by(tasks.c.place)
+        )
+        for place, missing in connection.execute(open_tasks):
+            if place not in passed_over and reserved.get(place, 0) < missing:
+                return int(place)
+        return None
+
+    def _draw(self, connection: Connection, queue: LabelQueue, items: Population) -> int | None:
+        """Draw an item that nobody was asked about yet; None if there is none."""
+        sampling = sampling_of(queue, draws_of(connection, queue))
+        answers = people_say(labels_of_queue(connection, queue), sampling)
+        draw = next_draw(sampling, items.uncertainty, items.prediction, answers)
+        if draw is None:
+            return None
+        place = len(sampling.draws) + 1
+        settings = queue.settings
+        share = int.from_bytes(blake2b(f"{queue.seed}:{place}".encode(), digest_size=8).digest()) / 2**64
+        wanted = settings.people if share < settings.overlap else 1
+        connection.execute(
+            insert(schema.label_tasks).values(
+                queue=queue.number,
+                place=place,
+                item=draw.item,
+                probability=draw.probability,
+                how=draw.how,
+                wanted=wanted,
+                missing=wanted,
+                drawn=self._clock(),
+            )
+        )
+        return place
+
+    @staticmethod
+    def _task(connection: Connection, queue: LabelQueue, items: Population, place: int) -> Task:
+        tasks = schema.label_tasks
+        query = select(tasks.c.item).where(tasks.c.queue == queue.number, tasks.c.place == place)
+        item = connection.execute(query).scalar()
+        if item is None:
+            raise InputError(f"queue {queue.id}", f"has given out no item {place}")
+        return Task(
+            queue=queue.id,
+            place=place,
+            run=items.runs[items.run[item]],
+            case=items.cases[item],
+            position=int(items.position[item]),
+            repeat=int(items.repeat[item]),
+            dimension=queue.dimension,
+            until=0.0,
+        )
+
+    def _reserve(self, connection: Connection, queue: LabelQueue, task: Task, by: str) -> Task:
+        leases = schema.label_leases
+        until = self._clock() + queue.settings.lease_seconds
+        own = and_(leases.c.queue == queue.number, leases.c.by == by)
+        if not connection.execute(update(leases).where(own).values(until=until)).rowcount:
+            taken = select(leases.c.slot).where(leases.c.queue == queue.number, leases.c.place == task.place)
+            used = set(connection.execute(taken).scalars())
+            slot = next(free for free in range(len(used) + 1) if free not in used)
+            values = {"queue": queue.number, "by": by, "place": task.place, "slot": slot, "until": until}
+            connection.execute(insert(leases).values(values))
+        return msgspec.structs.replace(task, until=until)
+
+    def _gone(self, connection: Connection, queue: LabelQueue, task: Task) -> None:
+        """Note that nobody can tell about an item whose run was deleted, so that later labels count."""
+        tasks, leases, now = schema.label_tasks, schema.label_leases, self._clock()
+        at = and_(tasks.c.queue == queue.number, tasks.c.place == task.place)
+        how, probability = connection.execute(select(tasks.c.how, tasks.c.probability).where(at)).one()
+        insert_label(
+            connection,
+            run=task.run,
+            case=task.case,
+            repeat=task.repeat,
+            dimension=queue.dimension,
+            answer="cannot_tell",
+            value=None,
+            by=NOBODY,
+            at=now,
+            how=how,
+            probability=probability,
+            queue=queue.number,
+            place=task.place,
+            key=key_of(queue.id, NOBODY, str(task.place)),
+            note="its run was deleted",
+        )
+        connection.execute(update(tasks).where(at).values(missing=0))
+        connection.execute(delete(leases).where(leases.c.queue == queue.number, leases.c.place == task.place))
+
+    @staticmethod
+    def _count_missing(connection: Connection, queue: LabelQueue, place: int) -> None:
+        tasks, labels = schema.label_tasks, schema.labels
+        given = connection.execute(
+            select(func.count())
+            .select_from(labels)
+            .where(labels.c.queue == queue.number, labels.c.place == place, labels.c.undone.is_(None))
+            .where(labels.c.answer != "skip", labels.c.how != "adjudicated")
+        ).scalar_one()
+        at = and_(tasks.c.queue == queue.number, tasks.c.place == place)
+        wanted = connection.execute(select(tasks.c.wanted).where(at)).scalar_one()
+        connection.execute(update(tasks).where(at).values(missing=max(0, wanted - given)))
+
+
+_COLUMNS = [column for column in schema.label_queues.c if column.name != "packed"]

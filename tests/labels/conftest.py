@@ -1,0 +1,33 @@
+"""Fixtures: stores on both databases, and a run whose judge states confidences."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.labels.labelled import Clock, judged
+from tests.store.conftest import any_url, url
+from trivium.labels.queue import LabelQueues
+from trivium.store.store import Store
+
+__all__ = ["any_url", "url"]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(any_url) -> Iterator[Store]:
+    with Store(any_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def queues(store, clock) -> LabelQueues:
+    return LabelQueues(store, clock=clock)
+
+
+@pytest.fixture
+def run(store):
+    return judged(store)

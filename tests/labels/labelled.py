@@ -1,0 +1,38 @@
+"""Runs to label, and people who label."""
+
+from collections.abc import Callable
+
+from tests.runs.judged_runs import judged_run, judgement
+from trivium.labels.queue import LabelQueues
+from trivium.labels.records import LabelQueue, StoredLabel
+from trivium.store.records import RunRecord
+from trivium.store.store import Store
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def judged(store: Store, cases: int = 12) -> RunRecord:
+    """A run of which a judge scored the clarity, each time with another confidence."""
+    scores = {
+        f"c{place}": [judgement(place % 2, detail={"confidence": place / cases, "model": "m", "prompt": "p"})]
+        for place in range(cases)
+    }
+    return judged_run(store, scores, outputs={case: f"output of {case}" for case in scores}).record
+
+
+def label_all(
+    queues: LabelQueues, queue: LabelQueue, by: str, value: Callable[[str], float] = lambda case: 1.0
+) -> list[StoredLabel]:
+    """Let a person answer until nothing is left."""
+    given = []
+    while (task := queues.next(queue.id, by)) is not None:
+        given.append(queues.answer(queue.id, task.place, by, "label", value(task.case)))
+    return given
