@@ -16,21 +16,16 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from hashlib import blake2b
 
 import msgspec
-from sqlalchemy import Connection, and_, delete, func, insert, select, update
+from sqlalchemy import Connection, and_, delete, insert, select, update
 
 from trivium.errors import InputError, suggest
 from trivium.labels.population import choices_for, population_of
 from trivium.labels.reading import (
-    draws_of,
     is_there,
-    labels_of_queue,
-    people_say,
     queue_of,
     run_number,
-    sampling_of,
 )
 from trivium.labels.records import (
     Answer,
@@ -42,6 +37,7 @@ from trivium.labels.records import (
     checked_value,
     unpacked,
 )
+from trivium.labels.tasks import count_missing, draw, held, mark_gone, reserve, task_at, waiting
 from trivium.labels.writing import checked_name, insert_label, key_of, label_with_key, noted
 from trivium.store import schema
 from trivium.store.audit import add_audit
@@ -49,15 +45,8 @@ from trivium.store.connection import begin_writing, explain_errors
 from trivium.store.records import RunRecord, encode
 from trivium.store.store import Store
 from trivium.suites.sanitize import sanitise
-from trivium.trust.active_sampling import next_draw
 
 __all__ = ["LabelQueues"]
-
-SKIP_RETURNS = 10
-"""Answers after which a skipped item is offered to the same person again."""
-
-NOBODY = "trivium"
-"""Who answers for items that nobody can see any more, because their run was deleted."""
 
 _CACHED = 8
 _GONE_AT_ONCE = 500
@@ -219,17 +208,17 @@ class LabelQueues:
             now, leases = self._clock(), schema.label_leases
             connection.execute(delete(leases).where(leases.c.queue == queue.number, leases.c.until <= now))
             for _ in range(_GONE_AT_ONCE):
-                place = self._held(connection, queue, by) or self._waiting(connection, queue, by)
+                place = held(connection, queue, by) or waiting(connection, queue, by)
                 if place is None:
-                    place = self._draw(connection, queue, items)
+                    place = draw(connection, queue, items, now)
                 if place is None:
-                    place = self._waiting(connection, queue, by, skipped=True)
+                    place = waiting(connection, queue, by, skipped=True)
                 if place is None:
                     return None
-                task = self._task(connection, queue, items, place)
+                task = task_at(connection, queue, items, place)
                 if is_there(connection, task):
-                    return self._reserve(connection, queue, task, by)
-                self._gone(connection, queue, task)
+                    return reserve(connection, queue, task, by, now)
+                mark_gone(connection, queue, task, now)
             raise InputError(f"queue {id}", "the runs of most of its items were deleted: make a new queue")
 
     def answer(
@@ -272,7 +261,7 @@ class LabelQueues:
             if queue.closed is not None:
                 raise InputError(f"queue {id}", "is closed and takes no more answers")
             items = self._population(connection, queue)
-            task = self._task(connection, queue, items, place)
+            task = task_at(connection, queue, items, place)
             labels = schema.labels
             mine = and_(labels.c.queue == queue.number, labels.c.by == by, labels.c.place == place)
             earlier = connection.execute(
@@ -300,7 +289,7 @@ class LabelQueues:
                 key=digest,
                 note=noted(note),
             )
-            self._count_missing(connection, queue, place)
+            count_missing(connection, queue, place)
             leases = schema.label_leases
             connection.execute(
                 delete(leases).where(
@@ -332,10 +321,11 @@ class LabelQueues:
                 return None
             connection.execute(update(labels).where(labels.c.number == last.number).values(undone=now))
             add_audit(connection, by, "label undone", {"label": last.number, "queue": id}, now=now)
-            self._count_missing(connection, queue, last.place)
+            count_missing(connection, queue, last.place)
             connection.execute(delete(leases).where(leases.c.queue == queue.number, leases.c.by == by))
             items = self._population(connection, queue)
-            return self._reserve(connection, queue, self._task(connection, queue, items, last.place), by)
+            task = task_at(connection, queue, items, last.place)
+            return reserve(connection, queue, task, by, now)
 
     # Within a transaction
 
@@ -373,141 +363,6 @@ class LabelQueues:
             while len(self._populations) > _CACHED:
                 self._populations.popitem(last=False)
         return found
-
-    @staticmethod
-    def _held(connection: Connection, queue: LabelQueue, by: str) -> int | None:
-        leases = schema.label_leases
-        query = select(leases.c.place).where(leases.c.queue == queue.number, leases.c.by == by)
-        place: int | None = connection.execute(query).scalar()
-        return place
-
-    @staticmethod
-    def _waiting(connection: Connection, queue: LabelQueue, by: str, *, skipped: bool = False) -> int | None:
-        """The first drawn item that still wants an answer and is free for this person.
-
-        Args:
-            connection: In a transaction.
-            queue: The queue.
-            by: The person.
-            skipped: Also items that the person has just skipped.
-        """
-        tasks, leases, labels = schema.label_tasks, schema.label_leases, schema.labels
-        own = connection.execute(
-            select(labels.c.place, labels.c.answer)
-            .where(labels.c.queue == queue.number, labels.c.by == by, labels.c.undone.is_(None))
-            .order_by(labels.c.number)
-        ).all()
-        passed_over = {row.place for row in own if row.answer != "skip"}
-        if not skipped:
-            answered = 0
-            for row in reversed(own):
-                if row.answer == "skip" and answered < SKIP_RETURNS:
-                    passed_over.add(row.place)
-                answered += row.answer != "skip"
-        held = select(leases.c.place, func.count()).where(leases.c.queue == queue.number)
-        reserved = {row[0]: row[1] for row in connection.execute(held.group_by(leases.c.place))}
-        open_tasks = (
-            select(tasks.c.place, tasks.c.missing)
-            .where(tasks.c.queue == queue.number, tasks.c.missing > 0)
-            .order_by(tasks.c.place)
-        )
-        for place, missing in connection.execute(open_tasks):
-            if place not in passed_over and reserved.get(place, 0) < missing:
-                return int(place)
-        return None
-
-    def _draw(self, connection: Connection, queue: LabelQueue, items: Population) -> int | None:
-        """Draw an item that nobody was asked about yet; None if there is none."""
-        sampling = sampling_of(queue, draws_of(connection, queue))
-        answers = people_say(labels_of_queue(connection, queue), sampling)
-        draw = next_draw(sampling, items.uncertainty, items.prediction, answers)
-        if draw is None:
-            return None
-        place = len(sampling.draws) + 1
-        settings = queue.settings
-        share = int.from_bytes(blake2b(f"{queue.seed}:{place}".encode(), digest_size=8).digest()) / 2**64
-        wanted = settings.people if share < settings.overlap else 1
-        connection.execute(
-            insert(schema.label_tasks).values(
-                queue=queue.number,
-                place=place,
-                item=draw.item,
-                probability=draw.probability,
-                how=draw.how,
-                wanted=wanted,
-                missing=wanted,
-                drawn=self._clock(),
-            )
-        )
-        return place
-
-    @staticmethod
-    def _task(connection: Connection, queue: LabelQueue, items: Population, place: int) -> Task:
-        tasks = schema.label_tasks
-        query = select(tasks.c.item).where(tasks.c.queue == queue.number, tasks.c.place == place)
-        item = connection.execute(query).scalar()
-        if item is None:
-            raise InputError(f"queue {queue.id}", f"has given out no item {place}")
-        return Task(
-            queue=queue.id,
-            place=place,
-            run=items.runs[items.run[item]],
-            case=items.cases[item],
-            position=int(items.position[item]),
-            repeat=int(items.repeat[item]),
-            dimension=queue.dimension,
-            until=0.0,
-        )
-
-    def _reserve(self, connection: Connection, queue: LabelQueue, task: Task, by: str) -> Task:
-        leases = schema.label_leases
-        until = self._clock() + queue.settings.lease_seconds
-        own = and_(leases.c.queue == queue.number, leases.c.by == by)
-        if not connection.execute(update(leases).where(own).values(until=until)).rowcount:
-            taken = select(leases.c.slot).where(leases.c.queue == queue.number, leases.c.place == task.place)
-            used = set(connection.execute(taken).scalars())
-            slot = next(free for free in range(len(used) + 1) if free not in used)
-            values = {"queue": queue.number, "by": by, "place": task.place, "slot": slot, "until": until}
-            connection.execute(insert(leases).values(values))
-        return msgspec.structs.replace(task, until=until)
-
-    def _gone(self, connection: Connection, queue: LabelQueue, task: Task) -> None:
-        """Note that nobody can tell about an item whose run was deleted, so that later labels count."""
-        tasks, leases, now = schema.label_tasks, schema.label_leases, self._clock()
-        at = and_(tasks.c.queue == queue.number, tasks.c.place == task.place)
-        how, probability = connection.execute(select(tasks.c.how, tasks.c.probability).where(at)).one()
-        insert_label(
-            connection,
-            run=task.run,
-            case=task.case,
-            repeat=task.repeat,
-            dimension=queue.dimension,
-            answer="cannot_tell",
-            value=None,
-            by=NOBODY,
-            at=now,
-            how=how,
-            probability=probability,
-            queue=queue.number,
-            place=task.place,
-            key=key_of(queue.id, NOBODY, str(task.place)),
-            note="its run was deleted",
-        )
-        connection.execute(update(tasks).where(at).values(missing=0))
-        connection.execute(delete(leases).where(leases.c.queue == queue.number, leases.c.place == task.place))
-
-    @staticmethod
-    def _count_missing(connection: Connection, queue: LabelQueue, place: int) -> None:
-        tasks, labels = schema.label_tasks, schema.labels
-        given = connection.execute(
-            select(func.count())
-            .select_from(labels)
-            .where(labels.c.queue == queue.number, labels.c.place == place, labels.c.undone.is_(None))
-            .where(labels.c.answer != "skip", labels.c.how != "adjudicated")
-        ).scalar_one()
-        at = and_(tasks.c.queue == queue.number, tasks.c.place == place)
-        wanted = connection.execute(select(tasks.c.wanted).where(at)).scalar_one()
-        connection.execute(update(tasks).where(at).values(missing=max(0, wanted - given)))
 
 
 _COLUMNS = [column for column in schema.label_queues.c if column.name != "packed"]
