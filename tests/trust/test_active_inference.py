@@ -83,6 +83,24 @@ def test_with_uniform_probabilities_it_is_the_regression_estimator():
     assert found.judge == f.mean()
 
 
+def test_uniform_labels_give_what_two_peers_give():
+    """ppi-python 0.2.3 (``ppi_mean_ci``) and glide-py 0.11.0 (``ASIMeanEstimator``) on the same numbers."""
+    i = np.arange(1000)
+    f = (i * 617 % 1009) / 1009
+    y = ((i * 263 % 997) / 997 < 0.15 + 0.7 * f).astype(float)
+    items = (np.arange(150) * 7 + 3) % 1000
+    found = active_mean(uniform(items, 1000), f, {int(item): y[item] for item in items}, range(1000))
+    ppi, ppi_low, ppi_high = 0.50444026, 0.43073052, 0.57814999
+    asi, asi_low, asi_high = 0.50572623, 0.43126448, 0.58018797
+    assert found.value == pytest.approx(ppi, abs=1e-4)
+    assert found.value == pytest.approx(asi, abs=2e-3)
+    width = found.interval.high - found.interval.low
+    # Student's t and the two disagreements that are added cost 2 %.
+    assert width == pytest.approx(ppi_high - ppi_low, rel=0.03)
+    assert width == pytest.approx(asi_high - asi_low, rel=0.03)
+    assert width > ppi_high - ppi_low
+
+
 def test_for_further_items_it_agrees_with_ppi_of_uniform_labels():
     rng = np.random.default_rng(2)
     f = rng.random(600)

@@ -111,21 +111,35 @@ def test_the_random_order_has_nothing_to_do_with_numbers_of_the_same_seed():
 
 
 def test_the_walked_items_are_a_simple_random_sample():
-    u, f, y = world(3)
-    seen = np.zeros(60)
-    sizes = []
+    u, f, y = world(6, b=6.0)
+    seen, sizes, active = np.zeros(60), [], 0
     for seed in range(200):
-        sampling, _ = asked(Sampling(seed=seed, population=60), u, f, y, 26)
+        sampling, _ = asked(Sampling(seed=seed, population=60), u, f, y, 40)
         walked = sampling.walked()
+        assert len(set(walked)) == len(walked)
         assert set(walked) <= {draw.item for draw in sampling.draws}
         assert {draw.item for draw in sampling.draws if draw.how == "uniform"} <= set(walked)
+        assert walked[:20] == [draw.item for draw in sampling.draws[:20]]
         seen[walked] += 1
         sizes.append(len(walked))
+        active += len(walked) < 40
     share = np.mean(sizes) / 60
-    assert np.corrcoef(seen, rankdata(u))[0, 1] < 0.3
+    assert active > 150
+    assert np.mean(sizes) > 20 + 20 * UNIFORM_SHARE  # what was drawn actively before counts too
+    assert abs(np.corrcoef(seen, rankdata(u))[0, 1]) < 0.3
     assert np.abs(seen / 200 - share).max() < 4.5 * np.sqrt(share * (1 - share) / 200)
-    assert np.mean(sizes) > 26 * UNIFORM_SHARE  # what was drawn actively before counts too
     assert Sampling(seed=1, population=4).walked() == []
+
+
+def test_all_uniform_draws_are_walked_whatever_the_answers():
+    u, f, y = world(6, b=6.0)
+    sampling, answers = Sampling(seed=3, population=60), {}
+    for left in range(60, 10, -1):
+        draw = next_draw(sampling, u, f, answers, uniform_share=1.0)
+        assert (draw.how, draw.probability) == ("uniform", pytest.approx(1 / left))
+        sampling = sampling.after(draw)
+        answers[draw.item] = y[draw.item]
+    assert sampling.walked() == [draw.item for draw in sampling.draws]
 
 
 def test_the_slope_is_earned():
@@ -160,6 +174,10 @@ def test_unknown_uncertainty_counts_as_the_middle():
     [
         (lambda: next_draw(Sampling(seed=0, population=3), [0, 1], [0, 1, 1], {}), "each of 3 items"),
         (lambda: next_draw(Sampling(seed=0, population=2), [0, 1], [0, np.nan], {}), r"predictions\[1\]"),
+        (
+            lambda: next_draw(Sampling(seed=0, population=1), [0], [0], {}, uniform_share=0.1),
+            "between 0.2 and 1; found 0.1",
+        ),
         (lambda: Sampling(seed=-1, population=2), "at least 0"),
         (lambda: Sampling(seed=0, population=1, draws=(draw(1),)), "between 0 and population"),
         (lambda: Sampling(seed=0, population=2, draws=(draw(1), draw(1))), "at most once"),

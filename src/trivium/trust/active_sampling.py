@@ -5,9 +5,9 @@ Here each item that has no label yet has a known probability of being the next o
 is equal for all. It depends on the answers so far only, so estimates stay unbiased at any stopping point
 (``active_inference``), whoever answers and in whatever order.
 
-The uniform draws walk through one random order of all items and skip those that were drawn already. So the
-items up to the last uniform draw (``walked``) are a simple random sample, and all of them have been drawn:
-what needs equal probabilities, such as a certificate, uses these labels.
+The uniform draws walk through one random order of all items and skip those that were drawn already. So all
+items up to the last uniform draw are drawn, and they are a simple random sample (``Sampling.walked``): what
+needs equal probabilities, such as a certificate, uses these labels.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 UNIFORM_SHARE = 0.2
-"""Share of the probability that is equal for all items."""
+"""Smallest share of the probability that is equal for all items."""
 
 FEWEST = 20
 """Answers before the probabilities begin to differ."""
@@ -89,18 +89,25 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, draws=(*self.draws, draw))
 
     def walked(self) -> list[int]:
-        """The items of the random order up to the last uniform draw: a simple random sample, all drawn.
+        """The drawn items that are a simple random sample of all, in random order.
 
-        Exactly so for a fixed number of uniform draws if none was active; items drawn actively are in it
-        with 1 - 1 / (items never drawn actively) times their share, a difference that can be neglected.
+        First come the draws before the probabilities began to differ, then the items of the random order up
+        to the last uniform draw; those that were drawn actively before are among them. (An active item is in
+        it less often by a factor of 1 - 1 / (items never drawn actively), which can be neglected.)
         """
-        uniform = [draw.item for draw in self.draws if draw.how == "uniform"]
+        leading = 0
+        while leading < len(self.draws) and self._is_even(leading):
+            leading += 1
+        first = [draw.item for draw in self.draws[:leading]]
+        uniform = {draw.item for draw in self.draws[leading:] if draw.how == "uniform"}
         if not uniform:
-            return []
+            return first
         order = _random_order(self.seed, self.population)
-        places = np.empty(self.population, dtype=np.int64)
-        places[order] = np.arange(self.population)
-        return [int(item) for item in order[: places[uniform].max() + 1]]
+        rest = order[~np.isin(order, first)]
+        return [*first, *rest[: np.flatnonzero(np.isin(rest, list(uniform)))[-1] + 1].tolist()]
+
+    def _is_even(self, place: int) -> bool:
+        return abs(self.draws[place].probability * (self.population - place) - 1) < 1e-9
 
 
 def next_draw(
@@ -108,6 +115,8 @@ def next_draw(
     uncertainty: npt.ArrayLike,
     predictions: npt.ArrayLike,
     answers: Mapping[int, float | None],
+    *,
+    uniform_share: float = UNIFORM_SHARE,
 ) -> Draw | None:
     """Draw the next item to be labelled; the caller keeps it with ``sampling.after(draw)``.
 
@@ -120,13 +129,17 @@ def next_draw(
             used); NaN where it is unknown, which counts as the middle.
         predictions: The judge's score of each item, shape (population,), finite.
         answers: People's score of items that were drawn; None if it cannot be told. Others are ignored.
+        uniform_share: Share of the probability that is equal for all items, 0.2 to 1. With 1 every label
+            counts for what needs equal probabilities, such as a certificate.
 
     Returns:
         None if every item has been drawn.
 
     Raises:
-        TrustError: If an array has another length, or a score is not finite.
+        TrustError: If an array has another length, a score is not finite, or the share is out of range.
     """
+    if not UNIFORM_SHARE <= uniform_share <= 1:
+        raise TrustError(f"uniform_share must lie between {UNIFORM_SHARE} and 1; found {uniform_share}")
     ranks, f = check_arrays(sampling, uncertainty, predictions)
     pool = np.ones(sampling.population, dtype=bool)
     pool[[draw.item for draw in sampling.draws]] = False
@@ -138,9 +151,9 @@ def next_draw(
     if not np.isfinite(y).all():
         raise TrustError("answers must be finite numbers, or None where it cannot be told")
     scores = np.exp(slope(ranks[told], f[told], y) * ranks[left] / 2)
-    shares = UNIFORM_SHARE / left.size + (1 - UNIFORM_SHARE) * scores / scores.sum()
+    shares = uniform_share / left.size + (1 - uniform_share) * scores / scores.sum()
     coin, place = _uniform_numbers(sampling.seed, len(sampling.draws) + 1, 2)
-    if coin < UNIFORM_SHARE:
+    if coin < uniform_share:
         order = _random_order(sampling.seed, sampling.population)
         item = int(order[np.argmax(pool[order])])
         how: Literal["uniform", "active"] = "uniform"

@@ -17,6 +17,7 @@ from trivium.errors import Problem, TrustError
 from trivium.trust.cluster_bootstrap import Counts, Groups, estimate, over_resamples
 from trivium.trust.distributions import Interval
 from trivium.trust.intervals import rate_interval
+from trivium.trust.weighted_means import weighted_mean
 
 Floats = npt.NDArray[np.float64]
 
@@ -74,6 +75,7 @@ def agreement(
     level: float = 0.95,
     resamples: int = 10_000,
     seed: int = 42,
+    weights: npt.ArrayLike | None = None,
 ) -> Agreement:
     """Compute all measures of agreement, each with a cluster-robust interval.
 
@@ -89,11 +91,16 @@ def agreement(
         level: Nominal coverage, in (0, 1).
         resamples: Number of resamples of the groups.
         seed: Seed of the resamples.
+        weights: How many times each attempt counts, shape (n,), above 0: those of
+            :func:`~trivium.trust.active_inference.labelled_items` for labels asked for actively. The two
+            rates then have the wide interval of :func:`~trivium.trust.weighted_means.weighted_mean`; that of
+            ``active_mean`` is shorter for exact agreement.
 
     Raises:
         TrustError: If labels are not finite, differ in length, or have more than 500 distinct values.
     """
     first, second, clusters = _checked(judge, people, groups, step=step, level=level)
+    counts_each = _checked_weights(weights, first.size)
     if not first.size:
         undefined = AgreementFigure(value=None, interval=None, reason="no item has both labels")
         return Agreement(n=0, groups=0, labels=(), figures=dict.fromkeys((*RATES, *RANKED), undefined))
@@ -104,11 +111,12 @@ def agreement(
         )
     apart = np.abs(first - second)
     figures = {
-        name: _rate(apart <= reach + 10**-DECIMALS, clusters, level=level)
+        name: _rate(apart <= reach + 10**-DECIMALS, clusters, counts_each, level=level)
         for name, reach in zip(RATES, (0.0, step), strict=True)
     }
     cells, at = np.unique(codes[: first.size] * labels.size + codes[first.size :], return_inverse=True)
-    by_group = csr_array((np.ones(first.size), (clusters.codes, at)), shape=(clusters.count, cells.size))
+    each = np.ones(first.size) if counts_each is None else counts_each
+    by_group = csr_array((each, (clusters.codes, at)), shape=(clusters.count, cells.size))
 
     def compute(counts: Counts) -> Floats:
         tables = np.zeros((counts.shape[1], labels.size**2))
@@ -173,7 +181,12 @@ def krippendorff_alpha(ratings: npt.ArrayLike) -> float | None:
     return None if np.isnan(alpha) else float(alpha)
 
 
-def _rate(agree: npt.NDArray[np.bool_], clusters: Groups, *, level: float) -> AgreementFigure:
+def _rate(
+    agree: npt.NDArray[np.bool_], clusters: Groups, weights: Floats | None, *, level: float
+) -> AgreementFigure:
+    if weights is not None:
+        found = weighted_mean(agree, weights.min() / weights, confidence=level, groups=clusters.codes)
+        return AgreementFigure(value=found.mean if found else None, interval=found)
     interval = rate_interval(agree, clusters.codes, level=level)
     reason = "one group" if interval is None else None
     return AgreementFigure(value=float(agree.mean()), interval=interval, reason=reason)
@@ -204,6 +217,15 @@ def _checked(
             at = int(np.argmin(np.isfinite(labels)))
             raise TrustError(Problem(f"{name}[{at}]", f"must be a finite number; found {labels[at]}"))
     return first.round(DECIMALS), second.round(DECIMALS), clusters
+
+
+def _checked_weights(weights: npt.ArrayLike | None, n: int) -> Floats | None:
+    if weights is None:
+        return None
+    each = np.asarray(weights, dtype=np.float64)
+    if each.shape != (n,) or not (np.isfinite(each) & (each > 0)).all():
+        raise TrustError(f"weights must be {n} finite numbers above 0; found shape {each.shape}")
+    return each
 
 
 def cohen_kappa(tables: Floats, labels: Floats, *, quadratic: bool) -> Floats:
