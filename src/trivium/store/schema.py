@@ -70,6 +70,7 @@ cases = Table(
     Column("position", Integer, primary_key=True, autoincrement=False),
     Column("id", Text, nullable=False),
     Column("body", Text, nullable=False),
+    Index("ix_cases_id", "suite", "id"),
 )
 
 attempts = Table(
@@ -91,6 +92,7 @@ evaluations = Table(
     Column("composite", Float),
     Column("passed", Boolean),
     Column("body", Text, nullable=False),
+    Index("ix_evaluations_worst", "run", "passed", "composite", "position", "repeat"),
 )
 
 case_scores = Table(

@@ -41,7 +41,7 @@ def test_the_page_of_a_monitor_leads_to_the_case_of_each_sample(scored):
     assert len(traces) == 3
     why = scored.get(traces[0], headers=HTML)
     assert "sampled with probability 1" in text_of(why)
-    assert re.search(r'href="/runs/live-[^"/]+/cases/\w+"', why.text)
+    assert re.search(r'href="/runs/live-[^"/]+/case\?id=\w+"', why.text)
 
 
 def test_deployments_alerts_and_refused_spans_are_on_the_page(scored, store):

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from trivium.web.pages import comparison, monitors, runs
+from trivium.web.pages import case, comparison, monitors, run, runs
 from trivium.web.pages.site import Site
 
 __all__ = ["Site", "page_routes"]
 
-_MODULES = (runs, comparison, monitors)
+_MODULES = (runs, run, case, comparison, monitors)
 """Each has ``routes(site)``."""
 
 

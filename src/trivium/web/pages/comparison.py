@@ -19,7 +19,7 @@ from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.comparing.moved_cases import MovedCase
 from trivium.runs.run import Run
 from trivium.web.errors import Refused
-from trivium.web.pages.site import Column, Form, Site, run_of, segment, table_export
+from trivium.web.pages.site import Column, Form, Site, case_address, run_of, segment, table_export
 
 __all__ = ["routes"]
 
@@ -124,7 +124,7 @@ def _cases(cases: Iterable[MovedCase], comparison: Comparison) -> Markup:
     def pages_of(case: ShownCase) -> Mapping[str, str]:
         name, repeat = case.attempt
         return {
-            side: f"/runs/{segment(run)}/cases/{segment(name)}" + (f"?repeat={repeat}" if repeat else "")
+            side: case_address(run, name, repeat)
             for side, run in (("base", comparison.base), ("head", comparison.head))
         }
 

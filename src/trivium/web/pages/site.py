@@ -31,7 +31,18 @@ from trivium.web.services import Services
 if TYPE_CHECKING:
     import jinja2
 
-__all__ = ["ASSETS_PATH", "Column", "Form", "Site", "asset_url", "query", "run_of", "segment", "table_export"]
+__all__ = [
+    "ASSETS_PATH",
+    "Column",
+    "Form",
+    "Site",
+    "asset_url",
+    "case_address",
+    "query",
+    "run_of",
+    "segment",
+    "table_export",
+]
 
 ASSETS_PATH: Final = "/assets/"
 
@@ -129,7 +140,12 @@ class Site:
             )
         )
         templates.filters = {**reports.filters, "moment": moment, "segment": segment}
-        templates.globals = {**reports.globals, "asset": asset_url, "query": query}
+        templates.globals = {
+            **reports.globals,
+            "asset": asset_url,
+            "query": query,
+            "case_address": case_address,
+        }
         return templates
 
     def page(
@@ -222,6 +238,12 @@ def run_of(store: Store, run: str) -> RunRecord:
 def segment(text: str) -> str:
     """A text as one segment of an address."""
     return quote(text, safe="")
+
+
+def case_address(run: str, case: str, repeat: int = 0, *, part: str = "case", **further: object) -> str:
+    """Address of the page of a case, or of its ``trace``; the case's id may hold any character."""
+    place = [("id", case), *([("repeat", str(repeat))] if repeat else [])]
+    return f"/runs/{segment(run)}/{part}" + query(place, **further)
 
 
 def query(arguments: Iterable[tuple[str, str]], **changed: object) -> str:

@@ -1,4 +1,4 @@
-"""Figures of runs for lists of them; tables of people's labels."""
+"""Figures of runs and indexes for the pages; tables of people's labels."""
 
 import json
 from typing import Any
@@ -21,6 +21,10 @@ def upgrade() -> None:
     op.create_index("ix_runs_pass_rate", "runs", ["pass_rate", "number"])
     op.create_index("ix_runs_composite", "runs", ["composite", "number"])
     op.create_index("ix_runs_suite_name", "runs", ["suite_name", "number"])
+    op.create_index("ix_cases_id", "cases", ["suite", "id"])
+    op.create_index(
+        "ix_evaluations_worst", "evaluations", ["run", "passed", "composite", "position", "repeat"]
+    )
     _fill_figures()
     _make_labels()
 

@@ -1,0 +1,237 @@
+"""A case of a run: output beside reference, scores, judgements with their evidence, trace by level."""
+
+from collections import OrderedDict
+from collections.abc import Sequence, Set
+from threading import Lock
+from typing import Annotated, Any, Final
+
+import msgspec
+from litestar import Request, Response, get
+from litestar.params import FromPath, QueryParameter
+from litestar.response import Redirect
+
+from trivium.reports import wording
+from trivium.reports.escape import one_line
+from trivium.reports.html.case import case_context
+from trivium.reports.html.fragments import folded
+from trivium.reports.moved_cases.shown import ShownText, shortened
+from trivium.reports.moved_cases.word_diff import word_diff
+from trivium.reports.view import EvaluationView
+from trivium.runs.aggregation import why_not_passed
+from trivium.store.browsing.attempts import Row, attempts_of_case, position_of
+from trivium.store.records import RunRecord
+from trivium.suites.settings import Settings
+from trivium.traces.trace import Span, Trace
+from trivium.web.errors import Refused
+from trivium.web.pages.site import Site, case_address, run_of
+
+__all__ = ["routes"]
+
+DRAWN_SPANS = 1_000
+"""Most spans of a trace that is drawn as a whole; a larger one is opened level by level."""
+
+SPANS = 50
+"""Spans of a level that are shown at once."""
+
+COMPARED_CHARS = 20_000
+"""Characters of the longest output and reference that are compared word by word."""
+
+REFERENCES_COMPARED = 20
+
+VALUE_CHARS: Final = 2_000
+"""Most characters of a span's input and output."""
+
+CaseId = Annotated[str, QueryParameter(name="id", max_length=100_000)]
+Repeat = Annotated[int, QueryParameter(ge=0, le=2**31 - 1)]
+Start = Annotated[int, QueryParameter(ge=0, le=10**9)]
+
+
+def routes(site: Site) -> list[Any]:
+    """The routes of the page."""
+    trees = _Trees()
+
+    @get("/runs/{run:str}/case", include_in_schema=False, sync_to_thread=True)
+    def one_case(
+        request: Request[Any, Any, Any], run: FromPath[str], case: CaseId, repeat: Repeat = 0
+    ) -> Response[str] | Redirect:
+        record = run_of(site.store, run)
+        if record.id != run:
+            return Redirect(case_address(record.id, case, repeat))
+        rows = _rows(site, record, case)
+        (_, attempt, evaluation) = row = _repeat_of(rows, case, repeat)
+        trace = attempt.trace
+        too_large = trace is not None and len(trace.spans) > DRAWN_SPANS
+        settings = msgspec.convert(record.settings, Settings, strict=False)
+        view = EvaluationView(
+            case=row[0],
+            attempt=msgspec.structs.replace(attempt, trace=None) if too_large else attempt,
+            scores=evaluation.scores,
+            composite=evaluation.composite,
+            passed=evaluation.passed,
+            why=why_not_passed(evaluation, settings) if evaluation.passed is False else None,
+        )
+        tree = trees.of(record, case, attempt.repeat, trace) if too_large and trace is not None else None
+        return site.page(
+            request,
+            "case_page.html",
+            title=f"{case} in {record.id}",
+            section="runs",
+            **case_context(view),
+            differences=_differences(row[0].references, attempt.output),
+            run=record,
+            case=case,
+            repeat=attempt.repeat,
+            repeats=[each[1].repeat for each in rows],
+            level=None if tree is None else tree.level(None, 0),
+            spans=0 if trace is None else len(trace.spans),
+        )
+
+    @get("/runs/{run:str}/trace", include_in_schema=False, sync_to_thread=True)
+    def level(
+        request: Request[Any, Any, Any],
+        run: FromPath[str],
+        case: CaseId,
+        repeat: Repeat = 0,
+        span: Annotated[str | None, QueryParameter(max_length=1_000)] = None,
+        start: Start = 0,
+    ) -> Response[str]:
+        record = run_of(site.store, run)
+        tree = trees.known(record, case, repeat)
+        if tree is None:
+            attempt = _repeat_of(_rows(site, record, case), case, repeat)[1]
+            if attempt.trace is None:
+                raise Refused(404, "This attempt has no trace.")
+            tree = trees.of(record, case, repeat, attempt.trace)
+        if span is not None and span not in tree.spans:
+            raise Refused(404, "The trace has no such span.")
+        return site.page(
+            request,
+            "trace_level.html",
+            title=f"Trace of {case}",
+            section="runs",
+            run=record,
+            case=case,
+            repeat=repeat,
+            level=tree.level(span, start),
+        )
+
+    return [one_case, level]
+
+
+def _rows(site: Site, run: RunRecord, case: str) -> list[Row]:
+    position = position_of(site.store, run, case)
+    rows = [] if position is None else attempts_of_case(site.store, run, position)
+    if not rows:
+        raise Refused(404, f'Run {run.id} has no case that is called "{one_line(case, at_most=100)}".')
+    return rows
+
+
+def _repeat_of(rows: list[Row], case: str, repeat: int) -> Row:
+    for row in rows:
+        if row[1].repeat == repeat:
+            return row
+    known = ", ".join(str(row[1].repeat) for row in rows[:20])
+    raise Refused(404, f'Case "{one_line(case, at_most=100)}" has no repeat {repeat} (it has {known}).')
+
+
+def _differences(references: Sequence[str], output: object) -> ShownText | None:
+    """The words in which an output differs from the reference that it shares most words with."""
+    if not isinstance(output, str) or not output or len(output) > COMPARED_CHARS:
+        return None
+    words = set(output.casefold().split())
+    near = [text for text in references[:REFERENCES_COMPARED] if text and len(text) <= COMPARED_CHARS]
+    nearest = max(near, key=lambda text: _overlap(words, text), default=None)
+    if nearest is None or nearest == output:
+        return None
+    return shortened(word_diff(nearest, output), COMPARED_CHARS)
+
+
+def _overlap(words: Set[str], text: str) -> float:
+    others = set(text.casefold().split())
+    return len(words & others) / max(1, len(words | others))
+
+
+class _Level(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the spans with one parent.
+
+    Attributes:
+        above: The parent and what is above it, outermost first.
+        rows: What the page shows of each span.
+        start: Number of spans of this level before the first one.
+        total: Number of spans of this level.
+    """
+
+    above: tuple[dict[str, Any], ...]
+    rows: tuple[dict[str, Any], ...]
+    start: int
+    total: int
+
+    @property
+    def next(self) -> int | None:
+        end = self.start + len(self.rows)
+        return end if end < self.total else None
+
+
+class _Tree:
+    """The spans of a trace by their parents."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.spans = {span.id: span for span in trace.spans}
+        self._children: dict[str | None, list[Span]] = {}
+        self._zero = min((span.start for span in trace.spans if span.start is not None), default=0.0)
+        for span in trace.spans:
+            parent = span.parent if span.parent in self.spans and span.parent != span.id else None
+            self._children.setdefault(parent, []).append(span)
+
+    def level(self, parent: str | None, start: int) -> _Level:
+        """The spans below one, from some place on."""
+        children = self._children.get(parent, [])
+        above: list[dict[str, Any]] = []
+        at = self.spans.get(parent) if parent is not None else None
+        while at is not None and len(above) < 100:
+            above.append(self._row(at))
+            at = self.spans.get(at.parent) if at.parent is not None else None
+        return _Level(
+            above=tuple(reversed(above)),
+            rows=tuple(self._row(span) for span in children[start : start + SPANS]),
+            start=start,
+            total=len(children),
+        )
+
+    def _row(self, span: Span) -> dict[str, Any]:
+        timed = span.start is not None and span.end is not None
+        return {
+            "id": span.id,
+            "kind": span.kind,
+            "name": one_line(span.name, at_most=80),
+            "agent": one_line(span.agent or "", at_most=60),
+            "at": wording.NOTHING if span.start is None else wording.seconds(span.start - self._zero),
+            "took": wording.seconds((span.end or 0.0) - (span.start or 0.0)) if timed else wording.NOTHING,
+            "state": "failed" if span.ok is False else "not finished" if span.ok is None else "ok",
+            "children": len(self._children.get(span.id, ())),
+            "input": folded(span.input, at_most=VALUE_CHARS),
+            "output": folded(span.output, at_most=VALUE_CHARS),
+        }
+
+
+class _Trees:
+    """The traces that were opened last: reading a large one takes longer than showing a level of it."""
+
+    def __init__(self, remembered: int = 4) -> None:
+        self._lock = Lock()
+        self._remembered = remembered
+        self._known: OrderedDict[tuple[int, float | None, str, int], _Tree] = OrderedDict()
+
+    def known(self, run: RunRecord, case: str, repeat: int) -> _Tree | None:
+        """The tree of an attempt's trace, if it is remembered."""
+        with self._lock:
+            return self._known.get((run.number, run.finished, case, repeat))
+
+    def of(self, run: RunRecord, case: str, repeat: int, trace: Trace) -> _Tree:
+        """The tree of a trace, which is remembered."""
+        tree = self.known(run, case, repeat) or _Tree(trace)
+        with self._lock:
+            self._known[run.number, run.finished, case, repeat] = tree
+            while len(self._known) > self._remembered:
+                self._known.popitem(last=False)
+        return tree

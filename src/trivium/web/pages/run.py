@@ -1,0 +1,179 @@
+"""A run: the answer, its cases with the worst first, the figures, slices, reservations."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from litestar import Request, Response, get
+from litestar.params import FromPath, FromQuery, QueryParameter
+from litestar.response import Redirect, Stream
+
+from trivium.errors import InputError
+from trivium.reports.escape import one_line
+from trivium.reports.html.overview import overview_context
+from trivium.reports.slices import run_rows
+from trivium.reports.view import EvaluationView
+from trivium.runs.aggregation import why_not_passed
+from trivium.runs.slices import slices_of
+from trivium.runs.summarize import summarise
+from trivium.runs.summary import Summary
+from trivium.store.browsing.attempts import (
+    ATTEMPT_SORTS,
+    MOST_COUNTED,
+    AttemptSort,
+    Cursor,
+    Row,
+    count_attempts,
+    find_attempts,
+)
+from trivium.store.browsing.runs import find_runs
+from trivium.store.records import RunRecord
+from trivium.suites.settings import Settings
+from trivium.web.errors import Refused
+from trivium.web.pages.site import Column, Form, Site, run_of, segment, table_export
+
+__all__ = ["routes"]
+
+ROWS = 25
+"""Attempts on a page."""
+
+SUMMARISED_AT_ONCE = 2_000
+"""Attempts of which a page computes the summary itself, if the run has none stored."""
+
+SORT_WORDS: Final[dict[AttemptSort, str]] = {"worst": "worst first", "best": "best first", "case": "by case"}
+
+VERDICT_WORDS: Final = (("failed", "not passed"), ("undecided", "undecided"), ("passed", "passed"))
+
+COLUMNS: Final = tuple(
+    Column(name=name, field=name)
+    for name in ("case", "repeat", "verdict", "composite", "why", "input", "output", "tags")
+)
+
+Text = Annotated[str, QueryParameter(max_length=10_000)]
+VerdictQuery = FromQuery[Literal["failed", "undecided", "passed", ""]]
+
+
+def routes(site: Site) -> list[Any]:
+    """The routes of the page."""
+    store = site.store
+
+    @get("/runs/{run:str}", include_in_schema=False, sync_to_thread=True)
+    def one_run(
+        request: Request[Any, Any, Any],
+        run: FromPath[str],
+        q: Text = "",
+        verdict: VerdictQuery = "",
+        sort: FromQuery[AttemptSort] = "worst",
+        after: Annotated[str, QueryParameter(max_length=200)] = "",
+        by: Annotated[str, QueryParameter(max_length=200)] = "",
+        format: Form = "html",  # noqa: A002 - its name in the address
+    ) -> Response[str] | Stream | Redirect:
+        record = run_of(store, run)
+        if record.id != run:
+            return Redirect(f"/runs/{segment(record.id)}")
+        settings = msgspec.convert(record.settings, Settings, strict=False)
+        chosen: dict[str, Any] = {"text": q, "verdict": verdict or None, "sort": sort}
+        if format != "html":
+            rows = _exported(site, record, settings, chosen)
+            return table_export(rows, COLUMNS, file=record.id, form=format)
+        page = find_attempts(store, record, **chosen, after=_cursor(after), limit=ROWS)
+        context: dict[str, Any] = {
+            "run": record,
+            "found": [_listed(row, settings) for row in page.rows],
+            "next": None if page.next is None else msgspec.json.encode(page.next).decode(),
+            "later": bool(after),
+            "total": count_attempts(store, record, verdict=chosen["verdict"], text=q),
+            "most": MOST_COUNTED,
+            "chosen": {"q": q, "verdict": verdict, "sort": sort, "by": by},
+            "sorts": [(each, SORT_WORDS[each]) for each in ATTEMPT_SORTS],
+            "verdicts": VERDICT_WORDS,
+        }
+        title = f"{record.suite_name} {record.id}"
+        if request.headers.get("HX-Target") == "attempts":
+            return site.page(request, "run.html", title=title, section="runs", **context)
+        summary = _summary(site, record)
+        figures = {} if summary is None else overview_context(summary, {}, record.provenance)
+        shown, problem = _slices(site, record, by)
+        others = [
+            each for each in find_runs(store, suite=record.suite_name, limit=21).runs if each.run != run
+        ]
+        return site.page(
+            request,
+            "run.html",
+            title=title,
+            section="runs",
+            **{**figures, **context},
+            has_summary=summary is not None,
+            slices=shown,
+            slices_problem=problem,
+            disagreements=None,
+            times=None,
+            others=others[:20],
+        )
+
+    return [one_run]
+
+
+def _cursor(text: str) -> Cursor | None:
+    if not text:
+        return None
+    try:
+        return msgspec.json.decode(text, type=Cursor)
+    except msgspec.DecodeError:
+        raise Refused(400, "The place in the list is damaged; begin at its first page.") from None
+
+
+def _summary(site: Site, run: RunRecord) -> Summary | None:
+    """The stored summary, or one of what is there now if that is quick; None if it is not."""
+    if run.summary is not None:
+        return msgspec.convert(run.summary, Summary, strict=False)
+    if 0 < count_attempts(site.store, run) <= SUMMARISED_AT_ONCE:
+        return summarise(site.store, run)
+    return None
+
+
+def _slices(site: Site, run: RunRecord, by: str) -> tuple[list[Any], str]:
+    if not by:
+        return [], ""
+    try:
+        return [run_rows(slices_of(site.store, run, by))], ""
+    except InputError as error:
+        return [], str(error)
+
+
+def _listed(row: Row, settings: Settings) -> dict[str, Any]:
+    """What a row of the list shows."""
+    case, attempt, evaluation = row
+    why = why_not_passed(evaluation, settings) if evaluation.passed is False else None
+    view = EvaluationView(
+        case=case,
+        attempt=attempt,
+        scores=evaluation.scores,
+        composite=evaluation.composite,
+        passed=evaluation.passed,
+        why=why,
+    )
+    text = case.input if isinstance(case.input, str) else msgspec.json.encode(case.input).decode()
+    return {
+        "case": case.id,
+        "repeat": attempt.repeat,
+        "verdict": view.verdict,
+        "composite": evaluation.composite.value,
+        "why": None if view.reason is None else one_line(view.reason),
+        "input": one_line(text, at_most=140),
+        "output": "" if attempt.output is None else one_line(attempt.text, at_most=140),
+        "tags": ", ".join(case.tags),
+    }
+
+
+def _exported(
+    site: Site, run: RunRecord, settings: Settings, chosen: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """All attempts that the filters select, a page at a time."""
+    after: Cursor | None = None
+    while True:
+        page = find_attempts(site.store, run, **chosen, after=after, limit=200)
+        yield from (_listed(row, settings) for row in page.rows)
+        if page.next is None:
+            return
+        after = page.next
