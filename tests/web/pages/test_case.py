@@ -47,9 +47,7 @@ def large(store):
             for n in range(99)
         ]  # fmt: skip
     store.save_cases("s", [Case(id="big", input="?")])
-    run = store.new_run(
-        id="r", suite_name="s", suite="s", kind="agent", settings={}, provenance={}
-    )
+    run = store.new_run(id="r", suite_name="s", suite="s", kind="agent", settings={}, provenance={})
     attempt = Attempt(case="big", repeat=0, output="done", trace=Trace(spans=spans))
     evaluation = Evaluation(case="big", repeat=0, scores={}, composite=Composite(value=None), passed=None)
     store.save(
