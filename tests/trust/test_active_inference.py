@@ -79,6 +79,8 @@ def test_with_uniform_probabilities_it_is_the_regression_estimator():
     assert found.interval_items.high - found.value == pytest.approx(reach)
     classical = 1 / (variance / y[items].var(ddof=1) + 1 / 400)
     assert found.effective_labels == pytest.approx(classical, rel=0.08)
+    squared = found.interval_items.std_error**2 / y[items].var(ddof=1)
+    assert found.effective_labels == pytest.approx(1 / (squared + 1 / 400))
     assert found.saved == pytest.approx(1 - 80 / found.effective_labels)
     assert found.judge == f.mean()
 
@@ -148,6 +150,11 @@ def test_labels_that_cannot_be_told_are_left_out_counted_and_bounded():
     found = active_mean(uniform(items, 200), f, answers, range(200))
     assert found.value == pytest.approx(y[items[6:]].mean())
     assert (found.labels, found.cannot_tell) == (54, 6)
+    # As if only the 54 had been drawn, from the 180 of 200 items that can be told.
+    fewer = active_mean(uniform(range(54), 180), f[:180], dict(enumerate(y[items[6:]])), range(180))
+    assert found.interval_items.std_error == pytest.approx(fewer.interval_items.std_error, rel=0.03)
+    width, other = (each.interval_items.high - each.interval_items.low for each in (found, fewer))
+    assert width == pytest.approx(other, rel=0.03)
     low = active_mean(uniform(items, 200), f, answers | dict.fromkeys(map(int, items[:6]), 0.0), range(200))
     high = active_mean(uniform(items, 200), f, answers | dict.fromkeys(map(int, items[:6]), 1.0), range(200))
     assert found.bounds == pytest.approx((low.interval.low, high.interval.high), abs=2e-3)
@@ -169,7 +176,9 @@ def test_few_labels_give_no_interval_and_say_why():
     untold = active_mean(uniform([1], 3), [0, 1, 1], {1: None}, "abc")
     assert (untold.value, untold.cannot_tell) == (None, 1)
     two = active_mean(uniform([1, 2], 3), [0, 1, 1], {1: 1, 2: 0}, "abc")
-    assert (two.value, two.interval, two.reason) == (0.5, None, "2 labels give no interval")
+    assert (two.value, two.interval, two.reason) == (0.5, None, "at most 2 labels give no interval")
+    one = active_mean(uniform([1], 3), [0, 1, 1], {1: 1}, "abc")
+    assert (one.value, one.interval_items, one.reason) == (1, None, "at most 2 labels give no interval")
     one_group = active_mean(uniform([1, 2, 0], 4), [0, 1, 1, 0], {1: 1, 2: 0, 0: 0}, "aaaa")
     assert one_group.reason == "one labelled group gives no interval"
     assert active_mean(Sampling(seed=0, population=0), [], {}, []).judge is None
@@ -182,6 +191,11 @@ def test_labels_that_are_all_alike_still_leave_doubt():
     assert right.interval_items.low < 0.95
     half = active_mean(uniform(items, 500), np.ones(500), dict.fromkeys(items, 0.5), range(500))
     assert half.interval.high - half.value == pytest.approx(1 - 0.05 ** (1 / 30))
+    wide = active_mean(
+        uniform(items, 500), np.ones(500), dict.fromkeys(items, 3.0), range(500), low=1, high=5
+    )
+    assert wide.interval.high - wide.value == pytest.approx(4 * (1 - 0.05 ** (1 / 30)))
+    assert wide.interval_items.high - wide.value == pytest.approx(4 * (1 - 0.05 ** (1 / 30)) * 0.94)
     assert half.effective_labels is None
     assert half.rho2 is None
 

@@ -178,7 +178,9 @@ def active_mean(
     clusters = np.unique(codes[drawn.items[told]]).size
     few = labels.size <= FITTED
     if few or clusters < 2:
-        reason = f"{labels.size} labels give no interval" if few else "one labelled group gives no interval"
+        reason = (
+            f"at most {FITTED} labels give no interval" if few else "one labelled group gives no interval"
+        )
         return ActiveMean(
             value=shown, interval=None, interval_items=None, weight=weight, reason=reason, **figures
         )
