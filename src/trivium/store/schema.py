@@ -370,6 +370,19 @@ labels = Table(
     Index("ix_labels_by", "queue", "by", "number"),
 )
 
+# How far each run is in the index of the search (store/browsing/search_index.py).
+search_runs = Table(
+    "search_runs",
+    metadata,
+    Column("run", _Number, primary_key=True, autoincrement=False),
+    Column("id", String(64), nullable=False),  # SQLite gives the number of a deleted run to another
+    Column("touched", Float, nullable=False),  # of the run, when it was indexed
+    Column("position", Integer, nullable=False),  # of the last attempt that is indexed
+    Column("repeat", Integer, nullable=False),
+    Column("documents", Integer, nullable=False),
+    Column("complete", Boolean, nullable=False),
+)
+
 tokens = Table(
     "tokens",
     metadata,

@@ -1,4 +1,4 @@
-"""What works behind the requests: receiving, completing, scoring, watching, alerting and deleting."""
+"""What works behind the requests: receiving, completing, scoring, watching, alerting, deleting and indexing."""
 
 import threading
 import time
@@ -15,6 +15,7 @@ from trivium.monitor.otlp import IntakeLimits
 from trivium.monitor.sampling import Sampler
 from trivium.monitor.scorer import Scorer
 from trivium.monitor.watcher import Watcher
+from trivium.store.browsing.search_index import IDLE_SECONDS, SearchIndex
 from trivium.store.live_traces import LiveTraces
 from trivium.store.retention import Retention
 from trivium.store.store import Store
@@ -32,7 +33,7 @@ class Services:
         monitors: What is scored; without any, traces are stored and not scored.
         limits: What is refused, and how much may wait.
         receiving: Whether traces are received, completed, scored, watched and deleted; else the server only
-            shows what its store holds, and another one may work on it.
+            shows what its store holds and indexes it for searches, and another one may work on it.
         clock: Gives the Unix time.
     """
 
@@ -67,6 +68,14 @@ class Services:
             first=60.0,
             failing="old data cannot be deleted now",
         )
+        self._indexing = Loop(
+            "trivium-search",
+            SearchIndex(store, clock=clock).step,
+            seconds=IDLE_SECONDS,
+            first=0.5,
+            pause=60.0,
+            failing="the index of the search cannot be filled now",
+        )
 
     def __enter__(self) -> Self:
         self.start()
@@ -77,6 +86,7 @@ class Services:
 
     def start(self) -> None:
         """Start the threads."""
+        self._indexing.start()
         if not self.receiving:
             return
         self.completer.start()
@@ -97,3 +107,4 @@ class Services:
         self.deliveries.stop()
         self.events.stop()
         self._deleting.stop()
+        self._indexing.stop()

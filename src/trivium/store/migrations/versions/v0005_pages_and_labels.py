@@ -1,4 +1,4 @@
-"""Figures of runs and indexes for the pages; tables of people's labels."""
+"""Figures of runs and indexes for the pages; tables of people's labels and of the search."""
 
 import json
 from typing import Any
@@ -27,6 +27,16 @@ def upgrade() -> None:
     )
     _fill_figures()
     _make_labels()
+    op.create_table(
+        "search_runs",
+        sa.Column("run", _number, primary_key=True, autoincrement=False),
+        sa.Column("id", sa.String(64), nullable=False),
+        sa.Column("touched", sa.Float, nullable=False),
+        sa.Column("position", sa.Integer, nullable=False),
+        sa.Column("repeat", sa.Integer, nullable=False),
+        sa.Column("documents", sa.Integer, nullable=False),
+        sa.Column("complete", sa.Boolean, nullable=False),
+    )
 
 
 def _make_labels() -> None:

@@ -1,0 +1,162 @@
+"""What a search finds: the texts of an attempt, under a number that orders all attempts of a store."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Connection, select, tuple_
+
+from trivium.store import schema
+from trivium.store.records import decode
+
+__all__ = ["Document", "Key", "documents_of", "key_of", "number_of", "numbers_of_run"]
+
+FIELD_CHARACTERS: Final = 100_000
+"""Characters of each text that are indexed and searched."""
+
+Key = tuple[int, int, int]
+"""Number of the run, position and repeat."""
+
+_REPEAT_BITS, _POSITION_BITS = 13, 28
+_PLACE: Final[int] = (1 << (_REPEAT_BITS + _POSITION_BITS)) - 1
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """The texts of an attempt.
+
+    Attributes:
+        case: Id of the case.
+        fields: The texts by what they are: ``case``, ``input``, ``output``, ``error``, ``reason``.
+        passed: Whether it passed.
+        composite: Its composite, in [0, 1].
+    """
+
+    case: str
+    fields: Mapping[str, str]
+    passed: bool | None
+    composite: float | None
+
+
+class _CaseText(msgspec.Struct):
+    id: str
+    input: Any = None
+
+
+class _AttemptText(msgspec.Struct):
+    output: Any = None
+    error: str | None = None
+
+
+class _Detail(msgspec.Struct):
+    reason: Any = None
+    claims: Any = None
+
+
+class _ScoreText(msgspec.Struct):
+    detail: _Detail = msgspec.field(default_factory=_Detail)
+
+
+class _EvaluationText(msgspec.Struct):
+    scores: dict[str, _ScoreText] = {}
+
+
+_case = msgspec.json.Decoder(_CaseText)
+_attempt = msgspec.json.Decoder(_AttemptText)
+_evaluation = msgspec.json.Decoder(_EvaluationText)
+
+
+def number_of(run: int, position: int, repeat: int, *, kind: str) -> int:
+    """Number of an attempt: the higher, the earlier a search shows it.
+
+    Newer runs come first; in a run the cases in their order, and of production the newest sample first.
+    """
+    place: int = min(position, (1 << _POSITION_BITS) - 1) << _REPEAT_BITS | min(
+        repeat, (1 << _REPEAT_BITS) - 1
+    )
+    return run << (_REPEAT_BITS + _POSITION_BITS) | (place if kind == "live" else _PLACE - place)
+
+
+def key_of(number: int, *, kind: str) -> Key:
+    """The attempt with a number (see :func:`number_of`)."""
+    run, place = number >> (_REPEAT_BITS + _POSITION_BITS), number & _PLACE
+    place = place if kind == "live" else _PLACE - place
+    return run, place >> _REPEAT_BITS, place & ((1 << _REPEAT_BITS) - 1)
+
+
+def numbers_of_run(run: int) -> tuple[int, int]:
+    """The lowest and the highest number that attempts of a run may have."""
+    first = run << (_REPEAT_BITS + _POSITION_BITS)
+    return first, first | _PLACE
+
+
+def documents_of(connection: Connection, keys: Collection[Key], *, store: str) -> dict[Key, Document]:
+    """Read the texts of attempts; those that are gone are left out.
+
+    Args:
+        connection: To the database.
+        keys: The attempts, at most a few hundred. Those of a run that scored another's attempts again have
+            the reasons of its judges alone.
+        store: Name of the store, for errors.
+    """
+    if not keys:
+        return {}
+    runs, attempts, scored, cases = schema.runs, schema.attempts, schema.evaluations, schema.cases
+    numbers = {run for run, _, _ in keys}
+    of_runs = select(runs.c.number, runs.c.suite).where(runs.c.number.in_(numbers))
+    suites = {row.number: row.suite for row in connection.execute(of_runs)}
+    wanted = [list(key) for key in keys]
+
+    def rows(table: Any, *columns: Any) -> dict[Key, Any]:
+        place = tuple_(table.c.run, table.c.position, table.c.repeat)
+        query = select(table.c.run, table.c.position, table.c.repeat, *columns).where(place.in_(wanted))
+        return {(row.run, row.position, row.repeat): row for row in connection.execute(query)}
+
+    outputs = rows(attempts, attempts.c.case_body, attempts.c.body)
+    judged = rows(scored, scored.c.body, scored.c.passed, scored.c.composite)
+    places = {(suites[run], position) for run, position, _ in keys if run in suites}
+    place = tuple_(cases.c.suite, cases.c.position)
+    of_cases = select(cases.c.suite, cases.c.position, cases.c.body).where(
+        place.in_([list(p) for p in places])
+    )
+    inputs = {(row.suite, row.position): row.body for row in connection.execute(of_cases)} if places else {}
+    found = {}
+    for key in keys:
+        run, position, _ = key
+        output, judgement = outputs.get(key), judged.get(key)
+        body = (output.case_body if output else None) or inputs.get((suites.get(run, ""), position))
+        if run not in suites or body is None or (output is None and judgement is None):
+            continue
+        case = decode(_case, body, store=store)
+        fields = {"case": case.id}
+        if output is not None:
+            attempt = decode(_attempt, output.body, store=store)
+            fields |= {
+                "input": _text(case.input),
+                "output": _text(attempt.output),
+                "error": attempt.error or "",
+            }
+        if judgement is not None:
+            fields["reason"] = _reasons(decode(_evaluation, judgement.body, store=store))
+        found[key] = Document(
+            case=case.id,
+            fields={name: text[:FIELD_CHARACTERS] for name, text in fields.items() if text},
+            passed=None if judgement is None else judgement.passed,
+            composite=None if judgement is None else judgement.composite,
+        )
+    return found
+
+
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return msgspec.json.encode(value).decode()
+
+
+def _reasons(evaluation: _EvaluationText) -> str:
+    reasons = []
+    for score in evaluation.scores.values():
+        claims = score.detail.claims if isinstance(score.detail.claims, list) else []
+        for each in (score.detail.reason, *(c.get("reasoning") for c in claims if isinstance(c, dict))):
+            if isinstance(each, str) and each not in reasons:
+                reasons.append(each)
+    return "\n".join(reasons)

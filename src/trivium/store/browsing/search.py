@@ -1,0 +1,307 @@
+"""A search over inputs, outputs, case ids and judges' reasons of all attempts, newest runs first.
+
+The index (``search_index.py``) gives the attempts that have all words; phrases are then looked for in the
+texts themselves.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Connection, Select, cast, func, literal_column, select
+from sqlalchemy.dialects.postgresql import TSQUERY
+
+from trivium.store import schema
+from trivium.store.browsing.documents import Document, documents_of, key_of, numbers_of_run
+from trivium.store.browsing.search_index import INDEX, IndexProgress, has_index, index_progress, index_table
+from trivium.store.browsing.words import Wanted, folded_with_places, wanted
+from trivium.store.connection import explain_errors
+from trivium.store.records import RunKind, RunRecord
+from trivium.store.store import Store
+from trivium.suites.sanitize import sanitise
+
+__all__ = ["COUNTED", "Excerpt", "Found", "Hit", "Piece", "search"]
+
+COUNTED: Final = 1_000
+"""Attempts that have the words are counted up to here."""
+
+QUERY_CHARACTERS: Final = 10_000
+READ_AT_ONCE: Final = 40
+MOST_READ: Final = 400
+"""Attempts whose texts one search reads, to look for phrases in them."""
+
+BEFORE, AFTER = 60, 180
+"""Characters of an excerpt before the first place and after it."""
+
+FIELDS: Final = ("output", "input", "reason", "error", "case")
+
+
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of an excerpt.
+
+    Attributes:
+        text: What is written there.
+        marked: Whether it was looked for.
+    """
+
+    text: str
+    marked: bool = False
+
+
+class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
+    """A place in a text.
+
+    Attributes:
+        field: The text: ``output``, ``input``, ``reason`` (of a judge), ``error`` or ``case`` (its id).
+        pieces: The words around the place, in order.
+    """
+
+    field: str
+    pieces: tuple[Piece, ...]
+
+
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt that was found.
+
+    Attributes:
+        run: Id of the run.
+        suite: Name of its suite.
+        kind: Origin of its outputs.
+        started: Unix time at which the run began, in seconds.
+        case: Id of the case.
+        repeat: Which attempt of the case.
+        passed: Whether it passed; None if that cannot be said.
+        composite: In [0, 1], or None.
+        excerpts: Places in its texts.
+    """
+
+    run: str
+    suite: str
+    kind: RunKind
+    started: float
+    case: str
+    repeat: int
+    passed: bool | None
+    composite: float | None
+    excerpts: tuple[Excerpt, ...]
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of what a search found.
+
+    Attributes:
+        hits: The attempts, newest runs first.
+        total: Attempts that have all the words, counted up to ``COUNTED``.
+        more: Whether there are more than ``total``.
+        phrases: Whether the words must also be next to one another, so that ``total`` is the most there are.
+        words: Whether the query has a word at all.
+        left_out: Words of the query past the most that are looked for.
+        progress: How much of the store can be searched.
+        next: ``before`` of the next page; None on the last one.
+    """
+
+    hits: tuple[Hit, ...] = ()
+    total: int = 0
+    more: bool = False
+    phrases: bool = False
+    words: bool = True
+    left_out: int = 0
+    progress: IndexProgress
+    next: int | None = None
+
+
+def search(
+    store: Store, query: str, *, run: RunRecord | None = None, before: int | None = None, limit: int = 20
+) -> Found:
+    """Look for attempts that have all words of a query.
+
+    Args:
+        store: The store.
+        query: Words, and phrases in double quotes; the last word may be only begun. Nothing in it is an
+            operator.
+        run: Only attempts of this run.
+        before: ``next`` of the page before.
+        limit: Most attempts of the page.
+    """
+    looked_for = wanted(sanitise(query[:QUERY_CHARACTERS])[0])
+    progress = index_progress(store)
+    if not looked_for.chunks or not has_index(store):
+        return Found(progress=progress, words=bool(looked_for.chunks), left_out=looked_for.left_out)
+    phrases = any(chunk.phrase for chunk in looked_for.chunks)
+    numbers = _Numbers(looked_for, run)
+    hits: list[Hit] = []
+    following: int | None = None
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        total = numbers.count(connection)
+        read = 0
+        while True:
+            page = numbers.page(
+                connection, before, min(READ_AT_ONCE, limit + 1) if not phrases else READ_AT_ONCE
+            )
+            for number, hit in _hits(connection, page, looked_for, store=store.name):
+                if len(hits) == limit:
+                    following = before
+                    break
+                before = number
+                if hit is not None:
+                    hits.append(hit)
+            read += len(page)
+            if following is not None or len(page) < 1 or read >= MOST_READ:
+                break
+    if following is None and read >= MOST_READ:
+        following = before
+    return Found(
+        hits=tuple(hits),
+        total=min(total, COUNTED),
+        more=total > COUNTED,
+        phrases=phrases,
+        left_out=looked_for.left_out,
+        progress=progress,
+        next=following,
+    )
+
+
+class _Numbers:
+    """Asks the index which attempts have the words."""
+
+    def __init__(self, looked_for: Wanted, run: RunRecord | None) -> None:
+        self._looked_for = looked_for
+        self._range = None if run is None else numbers_of_run(run.number)
+
+    def page(self, connection: Connection, before: int | None, limit: int) -> list[int]:
+        """The next numbers, falling."""
+        query, key = self.query(connection.dialect.name)
+        if before is not None:
+            query = query.where(key < before)
+        return list(connection.execute(query.order_by(key.desc()).limit(limit)).scalars())
+
+    def count(self, connection: Connection) -> int:
+        """How many there are, up to one more than ``COUNTED``."""
+        query, _ = self.query(connection.dialect.name)
+        counted = select(func.count()).select_from(query.limit(COUNTED + 1).subquery())
+        return int(connection.execute(counted).scalar_one())
+
+    def query(self, dialect: str) -> tuple[Select[Any], Any]:
+        """The query of the numbers, and the column that holds them."""
+        index, key = index_table(dialect)
+        words, prefix = self._looked_for.words, self._looked_for.prefix
+        if dialect == "sqlite":
+            terms = [_quoted(word) for word in words] + ([_quoted(prefix) + "*"] if prefix else [])
+            test = literal_column(INDEX).op("MATCH")(" ".join(terms))
+        else:
+            terms = [_lexeme(word) for word in words] + ([_lexeme(prefix) + ":*"] if prefix else [])
+            test = index.c.words.op("@@")(cast(" & ".join(terms), TSQUERY))
+        query = select(key).where(test)
+        if self._range is not None:
+            query = query.where(key.between(*self._range))
+        return query, key
+
+
+def _quoted(word: str) -> str:
+    return '"' + word.replace('"', '""') + '"'
+
+
+def _lexeme(word: str) -> str:
+    return "'" + word.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _hits(
+    connection: Connection, numbers: Sequence[int], looked_for: Wanted, *, store: str
+) -> list[tuple[int, Hit | None]]:
+    """The attempts with these numbers; None for one that is gone, or has not the phrases."""
+    if not numbers:
+        return []
+    table = schema.runs
+    query = select(table.c.number, table.c.id, table.c.suite_name, table.c.kind, table.c.created).where(
+        table.c.number.in_({key_of(number, kind="live")[0] for number in numbers})
+    )
+    runs = {row.number: row for row in connection.execute(query)}
+    keys = {}
+    for number in numbers:
+        run = runs.get(key_of(number, kind="live")[0])
+        if run is not None:
+            keys[number] = key_of(number, kind=run.kind)
+    documents = documents_of(connection, list(keys.values()), store=store)
+    patterns = [re.compile(chunk.pattern) for chunk in looked_for.chunks]
+    needed = [pattern for pattern, chunk in zip(patterns, looked_for.chunks, strict=True) if chunk.phrase]
+    found: list[tuple[int, Hit | None]] = []
+    for number in numbers:
+        document = documents.get(keys.get(number, (0, 0, 0)))
+        excerpts = None if document is None else _excerpts(document, patterns, needed)
+        if document is None or excerpts is None:
+            found.append((number, None))
+            continue
+        run = runs[keys[number][0]]
+        found.append(
+            (
+                number,
+                Hit(
+                    run=run.id,
+                    suite=run.suite_name,
+                    kind=run.kind,
+                    started=run.created,
+                    case=document.case,
+                    repeat=keys[number][2],
+                    passed=document.passed,
+                    composite=document.composite,
+                    excerpts=excerpts,
+                ),
+            )
+        )
+    return found
+
+
+def _excerpts(
+    document: Document, patterns: Sequence["re.Pattern[str]"], needed: Sequence["re.Pattern[str]"]
+) -> tuple[Excerpt, ...] | None:
+    """An excerpt of each text that has something of the query; None if a needed phrase is in none of them."""
+    excerpts = []
+    missing = set(needed)
+    for field in FIELDS:
+        original = document.fields.get(field)
+        if not original:
+            continue
+        compared, places = folded_with_places(original)
+        missing = {pattern for pattern in missing if not pattern.search(compared)}
+        firsts = [match.start() for pattern in patterns if (match := pattern.search(compared))]
+        if not firsts:
+            continue
+        first = min(firsts)
+        start, end = max(0, places[first] - BEFORE), min(len(original), places[first] + AFTER)
+        if start < BEFORE // 2:
+            start = 0
+        spans = []
+        for pattern in patterns:
+            for match in pattern.finditer(compared, first):
+                if places[match.start()] >= end:
+                    break
+                spans.append((places[match.start()], _end(places, match.end(), original)))
+        excerpts.append(Excerpt(field=field, pieces=_marked(original, start, end, spans)))
+    return None if missing else tuple(excerpts)
+
+
+def _end(places: Sequence[int], end: int, original: str) -> int:
+    """Where in the original the character before a place in the compared text ends."""
+    last = places[end - 1]
+    while end < len(places) and places[end] == last:
+        end += 1
+    return places[end] if end < len(places) else len(original)
+
+
+def _marked(original: str, start: int, end: int, spans: list[tuple[int, int]]) -> tuple[Piece, ...]:
+    pieces = [Piece(text="…")] if start else []
+    at = start
+    for begin, finish in sorted(spans):
+        first, last = max(begin, at), min(finish, max(end, begin + AFTER))
+        if last <= first:
+            continue
+        if first > at:
+            pieces.append(Piece(text=original[at:first]))
+        pieces.append(Piece(text=original[first:last], marked=True))
+        at = last
+    if at < end:
+        pieces.append(Piece(text=original[at:end]))
+    if max(at, end) < len(original):
+        pieces.append(Piece(text="…"))
+    return tuple(pieces)
