@@ -1,4 +1,4 @@
-"""What works behind the requests: receiving, completing, scoring, watching, alerting, deleting and indexing."""
+"""What works behind the requests: receives, completes, scores, watches, alerts, deletes and indexes."""
 
 import threading
 import time
