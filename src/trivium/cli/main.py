@@ -23,6 +23,7 @@ COMMANDS = {
     "compare": ("trivium.cli.compare:compare", "Say whether a run is worse than the one before it."),
     "pairs": ("trivium.cli.pairs:pairs", "Let a judge say which of two runs has the better outputs."),
     "trust": ("trivium.cli.trust:trust", "Risk and coverage, calibration, judges against people."),
+    "label": ("trivium.cli.labels.label:label", "Collect people's labels, where they teach most."),
     "traces": ("trivium.cli.traces:traces", "Read other tools' traces: count them, or convert them."),
     "export": ("trivium.cli.export:export", "Write a run's data as JSONL, CSV or Parquet."),
     "serve": (

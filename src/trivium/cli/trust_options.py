@@ -56,7 +56,10 @@ class CoverageGrid(click.ParamType):  # type: ignore[type-arg]
 
 dimension = option("--dimension", metavar="D", help="Read a run: join its scores of D with human labels.")
 labels = option(
-    "--labels", type=click.Path(path_type=Path), metavar="FILE", help="Human labels (JSONL, CSV)."
+    "--labels",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Human labels (JSONL, CSV); without, those of the store.",
 )
 confidence = option(
     "--confidence",
@@ -165,11 +168,14 @@ def read_item_table(
         return read_items(source, mode=mode)
     if mode is not None:
         raise click.UsageError("--mode is for a run artifact, --dimension for a stored run: give one of them")
-    if labels is None:
-        raise click.UsageError("a run's scores are joined with human labels: add --labels FILE")
     from trivium.runs.run import Run
 
-    return Run.load(source, store=store).items(dimension=dimension, labels=labels)
+    run = Run.load(source, store=store)
+    if labels is not None:
+        return run.items(dimension=dimension, labels=labels)
+    from trivium.labels.joining import labels_for
+
+    return run.items(dimension=dimension, labels=labels_for(run.store, run.record, dimension))
 
 
 def load_calibrator(path: Path | None) -> "Calibrator | None":

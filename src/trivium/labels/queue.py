@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 import msgspec
-from sqlalchemy import Connection, and_, delete, insert, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
 from trivium.errors import InputError, suggest
 from trivium.labels.population import choices_for, population_of
@@ -39,6 +39,7 @@ from trivium.labels.records import (
 )
 from trivium.labels.tasks import count_missing, draw, held, mark_gone, reserve, task_at, waiting
 from trivium.labels.writing import checked_name, insert_label, key_of, label_with_key, noted
+from trivium.runs.items.join import attempts_of
 from trivium.store import schema
 from trivium.store.audit import add_audit
 from trivium.store.connection import begin_writing, explain_errors
@@ -65,6 +66,10 @@ class LabelQueues:
         self.store = store
         self._clock = clock
         self._populations: OrderedDict[int, Population] = OrderedDict()
+
+    def now(self) -> float:
+        """The Unix time."""
+        return self._clock()
 
     # Queues
 
@@ -326,6 +331,107 @@ class LabelQueues:
             items = self._population(connection, queue)
             task = task_at(connection, queue, items, last.place)
             return reserve(connection, queue, task, by, now)
+
+    def adjudicate(
+        self,
+        id: str,  # noqa: A002
+        place: int,
+        by: str,
+        value: float,
+        *,
+        key: str | None = None,
+        note: str | None = None,
+    ) -> StoredLabel:
+        """Decide on an item that several people answered; their own labels stay.
+
+        A later decision replaces an earlier one. ``agreement.disagreements_of`` lists what needs one.
+
+        Raises:
+            InputError: If fewer than two people have answered, an answer is still wanted, or the value is
+                wrong.
+        """
+        by = checked_name(by)
+        checked_value("label", value)
+        with explain_errors(self.store.engine), self.store.engine.begin() as connection:
+            queue = self._queue(connection, id, writing=True)
+            digest = key_of(queue.id, by, "decided", secrets.token_hex(16) if key is None else key)
+            before = label_with_key(connection, digest)
+            if before is not None:
+                return before
+            task = task_at(connection, queue, self._population(connection, queue), place)
+            labels, tasks = schema.labels, schema.label_tasks
+            given = connection.execute(
+                select(func.count())
+                .select_from(labels)
+                .where(labels.c.queue == queue.number, labels.c.place == place, labels.c.undone.is_(None))
+                .where(labels.c.answer != "skip", labels.c.how != "adjudicated")
+            ).scalar_one()
+            at = and_(tasks.c.queue == queue.number, tasks.c.place == place)
+            row = connection.execute(select(tasks.c.missing, tasks.c.probability).where(at)).one()
+            if given < 2 or row.missing:
+                raise InputError(
+                    f"queue {id}", f"item {place} has {given} answers: two people, and all wanted, come first"
+                )
+            return insert_label(
+                connection,
+                run=task.run,
+                case=task.case,
+                repeat=task.repeat,
+                dimension=queue.dimension,
+                answer="label",
+                value=value,
+                by=by,
+                at=self._clock(),
+                how="adjudicated",
+                probability=row.probability,
+                queue=queue.number,
+                place=place,
+                key=digest,
+                note=noted(note),
+            )
+
+    def volunteer(
+        self,
+        run: RunRecord,
+        case: str,
+        repeat: int,
+        dimension: str,
+        by: str,
+        value: float,
+        *,
+        key: str | None = None,
+        note: str | None = None,
+    ) -> StoredLabel:
+        """Store a label that nobody asked for; it never enters an estimate.
+
+        Raises:
+            InputError: If the run has no such attempt, or the value is wrong.
+        """
+        by = checked_name(by)
+        checked_value("label", value)
+        case = str(sanitise(case)[0])
+        if (case, repeat) not in attempts_of(self.store, run):
+            raise InputError(f"run {run.id}", f'has no repeat {repeat} of case "{case[:200]}"')
+        digest = key_of("volunteered", run.id, by, secrets.token_hex(16) if key is None else key)
+        with explain_errors(self.store.engine), self.store.engine.begin() as connection:
+            begin_writing(connection)
+            return label_with_key(connection, digest) or insert_label(
+                connection,
+                run=run.id,
+                case=case,
+                repeat=repeat,
+                dimension=str(sanitise(dimension)[0]),
+                answer="label",
+                value=value,
+                by=by,
+                at=self._clock(),
+                how="volunteered",
+                probability=None,
+                queue=None,
+                place=None,
+                key=digest,
+                note=noted(note),
+            )
 
     # Within a transaction
 

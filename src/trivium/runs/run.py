@@ -16,6 +16,7 @@ from trivium.suites.case import Case
 if TYPE_CHECKING:
     from trivium.runs.dataframes import What
     from trivium.runs.disagreements import Disagreements
+    from trivium.runs.items.files import Labels
     from trivium.runs.items.table import ItemTable
     from trivium.runs.slices import Slices
 
@@ -74,12 +75,12 @@ class Run(HtmlRepr):
         """Yield the evaluations, in suite order."""
         return (stored.evaluation for stored in self.store.evaluations(self.record))
 
-    def items(self, *, dimension: str, labels: str | Path) -> "ItemTable":
+    def items(self, *, dimension: str, labels: "str | Path | Labels") -> "ItemTable":
         """Join the judgements of a dimension (or the values of any metric) with people's labels.
 
         Args:
             dimension: The dimension or metric.
-            labels: A file of labels, .jsonl or .csv.
+            labels: A file of labels, .jsonl or .csv, or labels that were read already.
 
         Raises:
             ItemsError: If the labels cannot be read, or do not fit the run.
@@ -87,7 +88,8 @@ class Run(HtmlRepr):
         from trivium.runs.items.files import Labels
         from trivium.runs.items.join import items_of_run
 
-        return items_of_run(self.store, self.record, dimension=dimension, labels=Labels(labels))
+        read = labels if isinstance(labels, Labels) else Labels(labels)
+        return items_of_run(self.store, self.record, dimension=dimension, labels=read)
 
     def disagreements(
         self, *, labels: str | Path | None = None, against: "Run | None" = None, at_most: int = 200

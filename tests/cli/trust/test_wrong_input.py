@@ -64,7 +64,7 @@ def test_two_inputs_without_a_common_group_are_refused(capsys):
             "1 --mode for 2 inputs",
         ),
         (("curve", "items.jsonl", "--labels", "l.jsonl"), "add --dimension"),
-        (("curve", "--dimension", "tone"), "--labels FILE"),
+        (("curve", "--dimension", "tone"), "there is no store yet"),
         (("curve", "--dimension", "tone", "--mode", "a"), "give one of them"),
         (("curve", "items.jsonl", "--range", "3:0"), "the first below the second"),
         (("curve", "items.jsonl", "--range", "low"), "two numbers such as 0:3"),

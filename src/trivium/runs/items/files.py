@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,6 +37,7 @@ WORDS = {".jsonl": "line", ".csv": "line", ".parquet": "row"}
 
 JSON_FIELDS = frozenset({"signals"})
 TEXT_FIELDS = frozenset({"group", "item", "case", "dimension", "by", "at", "reason", "model", "prompt"})
+TEXT_FIELDS |= {"answer", "run", "how", "queue", "note"}
 
 
 def read_records(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]:
@@ -216,24 +217,37 @@ Key = tuple[str, int, str]
 
 
 class Labels:
-    """People's labels in a file; of several people's labels of the same dimension, the median counts.
+    """People's labels; of several people's labels of the same dimension, the median counts.
 
     Args:
-        path: The file, .jsonl, .csv or .parquet.
+        path: A file, .jsonl, .csv or .parquet; or the name of where the labels come from.
+        records: The labels, instead of those of the file.
+        notes: Reservations about them.
 
     Raises:
         ItemsError: If the file is invalid, or a person labelled the same dimension of an attempt twice; names
             the lines.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(
+        self, path: str | Path, *, records: Iterable[Label] | None = None, notes: Sequence[str] = ()
+    ) -> None:
         self.source = str(path)
+        self.notes = tuple(notes)
         self._lines: dict[Key, int] = {}
         self._values: dict[Key, list[float]] = {}
         self._problems: list[Problem] = []
         self._left_out = 0
         first_lines: dict[tuple[Key, str | None], int] = {}
-        for number, label in read_records(Path(path), Label, self._refuse):
+        numbered = (
+            read_records(Path(path), Label, self._refuse) if records is None else enumerate(records, start=1)
+        )
+        for number, label in numbered:
+            if label.value is None:
+                if label.answer != "cannot_tell":
+                    what = 'has no value, which only "answer": "cannot_tell" may leave out'
+                    self._refuse(number, f'case "{label.case}": {what}')
+                continue
             # Sanitised like the ids of the run's cases.
             key = (sanitise(label.case)[0], label.repeat, label.dimension)
             before = first_lines.setdefault((key, label.by), number)

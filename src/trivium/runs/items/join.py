@@ -23,7 +23,7 @@ from trivium.runs.certificates import (
 )
 from trivium.runs.items.files import Labels
 from trivium.runs.items.import_judgements import judgement_rows
-from trivium.runs.items.records import Item, Judgement, Label
+from trivium.runs.items.records import Item, Judgement
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder, Unlabelled
 from trivium.store.export.tables import VARYING_DETAILS
 from trivium.store.records import RunRecord
@@ -35,6 +35,9 @@ Row = dict[str, Any]
 
 SCALE = (0.0, 1.0)
 """Scores and labels lie in [0, 1]."""
+
+LABEL_COLUMNS = ("case", "dimension", "value", "repeat", "by", "at")
+"""Columns of ``labels``."""
 
 REVIEW_COLUMNS = ("case", "repeat", "dimension", "verdict", "confidence", "why", "reason")
 """Columns of ``review``. The judge's score is called ``verdict``, so that it is never read as a label."""
@@ -104,7 +107,7 @@ def items_of_run(store: Store, run: RunRecord, *, dimension: str, labels: Labels
         **judging_conditions(dimension, settings, run.provenance),
     }
     table = builder.table(
-        notes=tuple(_notes(statuses, failed, included)),
+        notes=(*labels.notes, *_notes(statuses, failed, included)),
         rest=rest,
         provenance=spoken,
         judged_by=judged_by if models else None,
@@ -209,11 +212,11 @@ def rows_and_columns(
 
     def label_rows(store: Store, run: RunRecord, **_options: Any) -> Iterator[Row]:
         label_file.check_attempts(attempts_of(store, run))
-        return (msgspec.structs.asdict(label) for label in label_file.records())
+        return ({name: getattr(label, name) for name in LABEL_COLUMNS} for label in label_file.records())
 
     if what == "items":
         return items, tuple(name for name in Item.__struct_fields__ if name != "success")
-    return label_rows, Label.__struct_fields__
+    return label_rows, LABEL_COLUMNS
 
 
 def attempts_of(store: Store, run: RunRecord) -> set[tuple[str, int]]:

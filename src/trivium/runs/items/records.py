@@ -1,6 +1,6 @@
 """Records of items, labels and judgements, as stored one per line of a file (spec: files)."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -42,18 +42,30 @@ class Label(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Attributes:
         case: Id of the case.
         dimension: The dimension, such as ``technical_accuracy``.
-        value: The score, in [0, 1].
+        value: The score, in [0, 1]; None only with the answer ``cannot_tell``, and then not used.
         repeat: Number of the repeat, from 0.
         by: Name of the person.
         at: Time, as written in the file.
+        answer: ``label`` or ``cannot_tell``.
+        run: Id of the run that was labelled.
+        how: How it was asked: uniform, active, volunteered, imported or adjudicated.
+        probability: Probability with which it was asked, in (0, 1].
+        queue: Id of the queue that asked it.
+        note: What the person wrote beside it.
     """
 
     case: Id
     dimension: Annotated[str, Meta(min_length=1)]
-    value: Annotated[float, Meta(ge=0, le=1)]
+    value: Annotated[float, Meta(ge=0, le=1)] | None
     repeat: Repeat = 0
     by: str | None = None
     at: str | None = None
+    answer: Literal["label", "cannot_tell"] = "label"
+    run: str | None = None
+    how: Literal["uniform", "active", "volunteered", "imported", "adjudicated"] | None = None
+    probability: Annotated[float, Meta(gt=0, le=1)] | None = None
+    queue: str | None = None
+    note: str | None = None
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

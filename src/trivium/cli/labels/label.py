@@ -1,0 +1,313 @@
+"""``trivium label``: asks in the terminal; makes, lists and ends queues; moves labels in and out."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trivium.cli import options
+from trivium.cli.main import LazyCommands
+from trivium.cli.options import Choice, F, option
+
+if TYPE_CHECKING:
+    from trivium.labels.queue import LabelQueues
+    from trivium.labels.records import LabelQueue
+    from trivium.store.store import Store
+
+HERE = "trivium.cli.labels.label"
+
+COMMANDS = {
+    "ask": (f"{HERE}:ask", "Label in the terminal; `trivium label RUN` does the same."),
+    "queue": (f"{HERE}:queue", "Make a queue, for several people."),
+    "list": (f"{HERE}:list_queues", "List the queues."),
+    "show": (f"{HERE}:show", "Say how far a queue is, and what its labels say."),
+    "agree": ("trivium.cli.labels.people:agree", "Measure how far people agree with one another."),
+    "adjudicate": ("trivium.cli.labels.people:adjudicate", "Decide where people disagree."),
+    "close": (f"{HERE}:close", "End a queue."),
+    "export": (f"{HERE}:export", "Write labels as JSONL or CSV."),
+    "import": (f"{HERE}:import_", "Read labels from a file into the store."),
+}
+
+
+class LabelCommands(LazyCommands):
+    """A group that takes anything but the name of a command for a run to label."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, ``ask`` first where no command is named."""
+        if args and args[0] not in self.table and args[0] not in {"-h", "--help"}:
+            args = ["ask", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(
+    cls=LabelCommands,
+    table=COMMANDS,
+    help="Collect people's labels: each item is asked with a known probability, most where the judge is "
+    "unsure, so that estimates from the labels stay unbiased.",
+    epilog=options.examples(
+        "trivium label --dimension clarity             # the newest run",
+        "trivium label 20261121-09 --dimension clarity",
+        "trivium label export 20261121-09 --output labels.csv",
+    ),
+)
+def label() -> None:
+    """The group of the commands."""
+
+
+by = option("--labeller", "by", metavar="NAME", help="Who labels. Default: the user of this machine.")
+dimension = option("--dimension", metavar="D", required=True, help="The judged dimension, or another metric.")
+
+
+def queue_options(command: F) -> F:
+    """Add the options of a new queue."""
+    for added in reversed(
+        (
+            option(
+                "--overlap",
+                type=click.FloatRange(0, 1),
+                default=0.0,
+                show_default=True,
+                help="Share of the items that several people label, to see how far they agree.",
+            ),
+            option(
+                "--people",
+                type=click.IntRange(2, 50),
+                default=2,
+                show_default=True,
+                help="How many people label an item of the overlap.",
+            ),
+            option(
+                "--lease-minutes",
+                type=click.FloatRange(0, min_open=True),
+                default=15.0,
+                show_default=True,
+                help="For how long an item is reserved for the person who has it in hand.",
+            ),
+            option("--seed", type=click.IntRange(0, 2**31 - 1), help="Seed of the draws. Default: random."),
+            option(
+                "--uncertainty",
+                metavar="NAME",
+                help="Confidence that says where the judge is unsure. Default: the stated one.",
+            ),
+        )
+    ):
+        command = added(command)
+    return command
+
+
+def opened(store: str) -> "Store":
+    """Open an existing store for writing."""
+    from trivium.store.store import Store
+
+    return Store(store, create=False)
+
+
+def person(name: str | None) -> str:
+    """Return who labels."""
+    import getpass
+
+    if name is not None:
+        return name
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # no user has this number, as in containers
+        return "user"
+
+
+def made_queue(queues: "LabelQueues", run: str | None, given: dict[str, Any], *, by: str) -> "LabelQueue":
+    """Make a queue for a run with the options of the command line."""
+    return queues.create(
+        queues.store.run(run),
+        given["dimension"],
+        by=by,
+        seed=given["seed"],
+        overlap=given["overlap"],
+        people=given["people"],
+        lease_seconds=given["lease_minutes"] * 60,
+        uncertainty=given["uncertainty"],
+    )
+
+
+@click.command(epilog=options.examples("trivium label ask 20261121-09 --dimension clarity --labeller ann"))
+@click.argument("run", required=False)
+@option("--dimension", metavar="D", help="The judged dimension, or another metric.")
+@option("--queue", "queue_id", metavar="QUEUE", help="Continue this queue. Default: the newest open one.")
+@queue_options
+@by
+@options.store
+def ask(run: str | None, **given: Any) -> int:
+    """Label attempts of RUN (default: the newest) in the terminal, one after another.
+
+    Verdicts, confidences and other people's labels are not shown. You can stop at any time; the estimate
+    holds at every point.
+    """
+    from trivium.cli.labels.terminal import label_in_terminal
+    from trivium.labels.queue import LabelQueues
+
+    if given["queue_id"] is None and given["dimension"] is None:
+        raise click.UsageError("say what to label: --dimension D, or --queue QUEUE")
+    with opened(given["store"]) as store:
+        queues, who = LabelQueues(store), person(given["by"])
+        if given["queue_id"] is not None:
+            chosen = queues.get(given["queue_id"])
+        else:
+            record = store.run(run)
+            found = queues.all(run=record.id, dimension=given["dimension"])
+            still_open = [each for each in found if each.closed is None]
+            chosen = still_open[0] if still_open else made_queue(queues, record.id, given, by=who)
+        label_in_terminal(queues, chosen, who)
+    return 0
+
+
+@click.command(epilog=options.examples("trivium label queue 20261121-09 --dimension clarity --overlap 0.2"))
+@click.argument("run", required=False)
+@dimension
+@queue_options
+@by
+@options.store
+@options.as_json
+def queue(run: str | None, **given: Any) -> int:
+    """Make a queue for the attempts of RUN (default: the newest), and print its id."""
+    from trivium.cli.output import print_json
+    from trivium.labels.queue import LabelQueues
+
+    with opened(given["store"]) as store:
+        made = made_queue(LabelQueues(store), run, given, by=person(given["by"]))
+    if given["as_json"]:
+        print_json(made)
+    else:
+        click.echo(made.id)
+        click.echo(f"{made.population:,} items; label them with: trivium label --queue {made.id}", err=True)
+    return 0
+
+
+@click.command("list", epilog=options.examples("trivium label list --dimension clarity"))
+@option("--dimension", metavar="D", help="Only queues of this dimension.")
+@options.store
+@options.as_json
+def list_queues(*, dimension: str | None, store: str, as_json: bool) -> None:
+    """List the queues, newest first."""
+    from trivium.labels.progress import progress_of
+    from trivium.labels.queue import LabelQueues
+
+    with opened(store) as existing:
+        queues = LabelQueues(existing)
+        found = [progress_of(queues, each.id) for each in queues.all(dimension=dimension, limit=50)]
+    if as_json:
+        from trivium.cli.output import print_json
+
+        print_json(found)
+        return
+    if not found:
+        click.echo("no queue yet: trivium label RUN --dimension D")
+        return
+    from trivium.cli.labels.tables import queues_table
+    from trivium.cli.output import show as print_table
+
+    print_table(queues_table(found))
+
+
+@click.command(epilog=options.examples("trivium label show labels-1f2e3d4c"))
+@click.argument("queue")
+@options.store
+@options.as_json
+def show(*, queue: str, store: str, as_json: bool) -> None:
+    """Say how far QUEUE is, and what people's mean score is by its labels so far."""
+    from trivium.labels.progress import progress_of
+    from trivium.labels.queue import LabelQueues
+
+    with opened(store) as existing:
+        progress = progress_of(LabelQueues(existing), queue)
+    if as_json:
+        from trivium.cli.output import print_json
+
+        print_json(progress)
+        return
+    from trivium.cli.labels.tables import progress_text
+    from trivium.cli.output import show as print_table
+
+    print_table(progress_text(progress))
+
+
+@click.command(epilog=options.examples("trivium label close labels-1f2e3d4c"))
+@click.argument("queue")
+@by
+@options.store
+def close(*, queue: str, by: str | None, store: str) -> None:
+    """End QUEUE: it asks nothing more. Its labels stay."""
+    from trivium.labels.queue import LabelQueues
+
+    with opened(store) as existing:
+        LabelQueues(existing).close(queue, person(by))
+    click.echo(f"{queue} is closed; its labels are kept", err=True)
+
+
+@click.command(
+    epilog=options.examples(
+        "trivium label export 20261121-09 --dimension clarity --output labels.csv",
+        "trivium label export --queue labels-1f2e3d4c > labels.jsonl",
+    )
+)
+@click.argument("run", required=False)
+@option("--queue", "queue_id", metavar="QUEUE", help="Only labels of this queue, of any run.")
+@option("--dimension", metavar="D", help="Only labels of this dimension.")
+@option("--format", "format_", type=Choice(["jsonl", "csv"]), help="Default: by the name of --output.")
+@option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Default: standard output.")
+@options.store
+def export(
+    run: str | None,
+    *,
+    queue_id: str | None,
+    dimension: str | None,
+    format_: str | None,
+    output: Path | None,
+    store: str,
+) -> None:
+    """Write the labels of RUN, or of a queue, with who gave them and how each was asked.
+
+    `trivium trust … --labels FILE` and `trivium label import` read the file.
+    """
+    import io
+
+    from trivium.cli.trust_options import write_file
+    from trivium.labels.files import LABEL_COLUMNS, label_rows
+    from trivium.labels.queue import LabelQueues
+    from trivium.store.export.tables import WRITERS
+
+    kind = format_ or ("csv" if output is not None and output.suffix.lower() == ".csv" else "jsonl")
+    with opened(store) as existing:
+        number = None if queue_id is None else LabelQueues(existing).get(queue_id).number
+        which = None if run is None and number is not None else existing.run(run).id
+        document = io.BytesIO()
+        WRITERS[kind](
+            label_rows(existing, run=which, dimension=dimension, queue=number), LABEL_COLUMNS, document
+        )
+    if output is None:
+        click.echo(document.getvalue(), nl=False)
+    else:
+        write_file(output, document.getvalue())
+
+
+@click.command("import", epilog=options.examples("trivium label import 20261121-09 labels.csv"))
+@click.argument("run")
+@click.argument("labels", type=click.Path(path_type=Path))
+@by
+@options.store
+@options.as_json
+def import_(run: str, labels: Path, *, by: str | None, store: str, as_json: bool) -> None:
+    """Read LABELS (JSONL, CSV, Parquet) of the attempts of RUN into the store: all of them, or none.
+
+    They are used for estimates where the run has no queue, and taken for a random sample.
+    """
+    from trivium.labels.files import import_labels
+
+    with opened(store) as existing:
+        done = import_labels(existing, existing.run(run), labels, by=person(by), now=time.time())
+    if as_json:
+        from trivium.cli.output import print_json
+
+        print_json(done)
+        return
+    known = f"; {done.known:,} were there already" if done.known else ""
+    click.echo(f"{done.stored:,} labels imported{known}")

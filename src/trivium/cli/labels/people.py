@@ -1,0 +1,114 @@
+"""``trivium label agree`` and ``adjudicate``: several people, and what to do where they disagree."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trivium.cli import options
+from trivium.cli.labels.label import by as labeller
+from trivium.cli.labels.label import opened, person
+from trivium.cli.options import option
+from trivium.reports.escape import one_line, visible
+
+if TYPE_CHECKING:
+    from trivium.labels.agreement import Disagreement, PeopleAgreement
+
+LISTED = 20
+"""Most disagreements that the terminal lists."""
+
+
+@click.command(epilog=options.examples("trivium label agree labels-1f2e3d4c"))
+@click.argument("queue")
+@option(
+    "--label-step",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.25,
+    show_default=True,
+    help="Distance between neighbouring labels, for agreement within one step.",
+)
+@options.store
+@options.as_json
+def agree(*, queue: str, label_step: float, store: str, as_json: bool) -> None:
+    """Measure how far the people of QUEUE agree, and list the items on which they do not."""
+    import msgspec
+
+    from trivium.labels.agreement import agreement_of, disagreements_of
+    from trivium.labels.queue import LabelQueues
+
+    with opened(store) as existing:
+        queues = LabelQueues(existing)
+        found = agreement_of(queues, queue, step=label_step)
+        apart = disagreements_of(queues, queue)
+    if as_json:
+        from trivium.cli.output import print_json
+
+        print_json({**msgspec.to_builtins(found), "disagreements": apart})
+        return
+    _print_agreement(found)
+    if apart:
+        from trivium.cli.output import show
+
+        click.echo()
+        show(_table(apart[:LISTED]))
+        if len(apart) > LISTED:
+            click.echo(f"… and {len(apart) - LISTED:,} more: --json lists all")
+
+
+def _print_agreement(found: "PeopleAgreement") -> None:
+    if found.exact is None:
+        click.echo(f"No figures: {found.reason}")
+        return
+    alpha = "undefined" if found.alpha is None else f"{found.alpha:.2f}"
+    click.echo(
+        f"{found.people:,} people gave the same label in {100 * found.exact:.0f} % of the pairs on "
+        f"{found.items:,} items; Krippendorff's α {alpha}"
+    )
+    for pair in found.pairs:
+        first, second = (one_line(name, at_most=30) for name in pair.people)
+        exact, kappa = pair.agreement.figures["exact"], pair.agreement.figures["kappa_quadratic"]
+        within = (
+            ""
+            if exact.interval is None
+            else f" [{100 * exact.interval.low:.0f}, {100 * exact.interval.high:.0f}]"
+        )
+        weighted = "undefined" if kappa.value is None else f"{kappa.value:.2f}"
+        share = "none" if exact.value is None else f"{100 * exact.value:.0f} %"
+        click.echo(f"  {first} and {second}: {share}{within} of {pair.agreement.n:,}, quadratic κ {weighted}")
+    if found.open:
+        click.echo(
+            f"{found.open:,} items wait for a decision: trivium label adjudicate {found.queue} PLACE VALUE"
+        )
+
+
+def _table(apart: "list[Disagreement]") -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("place", "case", "labels", "decided"):
+        table.add_column(title, no_wrap=title == "place")
+    for each in apart:
+        given = ", ".join(
+            f"{one_line(name, at_most=30)} {'cannot tell' if value is None else format(value, 'g')}"
+            for name, value in each.values.items()
+        )
+        decided = "" if each.decided is None else f"{each.decided:g} by {visible(each.by or '')}"
+        table.add_row(str(each.place), one_line(each.case, at_most=40), given, decided)
+    return table
+
+
+@click.command(
+    epilog=options.examples('trivium label adjudicate labels-1f2e3d4c 12 0.75 --note "quotes the law"')
+)
+@click.argument("queue")
+@click.argument("place", type=click.IntRange(min=1))
+@click.argument("value", type=float)
+@option("--note", metavar="TEXT", help="Why.")
+@labeller
+@options.store
+def adjudicate(*, queue: str, place: int, value: float, note: str | None, by: str | None, store: str) -> None:
+    """Decide that the label of item PLACE of QUEUE is VALUE; people's own labels stay."""
+    from trivium.labels.queue import LabelQueues
+
+    with opened(store) as existing:
+        decided = LabelQueues(existing).adjudicate(queue, place, person(by), value, note=note)
+    click.echo(f"item {place} of {queue}: {decided.value:g}, decided by {visible(decided.by)}")

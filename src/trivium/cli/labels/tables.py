@@ -1,0 +1,80 @@
+"""Prints queues, their progress and what their labels say."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from trivium.reports.escape import visible
+
+if TYPE_CHECKING:
+    from trivium.labels.progress import Progress
+
+
+def queues_table(found: "Sequence[Progress]") -> Any:
+    """A table of queues."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("queue", "dimension", "of", "items", "done", "mean", "95 %"):
+        table.add_column(title, no_wrap=title not in {"dimension", "of"})
+    for each in found:
+        queue, mean = each.queue, each.estimate
+        interval = None if mean is None else mean.interval_items
+        table.add_row(
+            queue.id + (" (closed)" if queue.closed else ""),
+            visible(queue.dimension),
+            visible(queue.run or queue.monitor or ""),
+            f"{queue.population:,}",
+            f"{each.answered:,}",
+            "" if mean is None or mean.value is None else f"{mean.value:.3f}",
+            "" if interval is None else f"{interval.low:.2f} to {interval.high:.2f}",
+        )
+    return table
+
+
+def progress_text(progress: "Progress") -> str:
+    """How far a queue is: the answer first."""
+    from rich.markup import escape
+
+    queue = progress.queue
+    lines = [*estimate_lines(progress), ""]
+    lines.append(f"{progress.answered:,} of {queue.population:,} items answered, {progress.drawn:,} drawn")
+    if progress.cannot_tell:
+        lines.append(f"nobody can tell about {progress.cannot_tell:,}")
+    if progress.wanted:
+        lines.append(f"{progress.wanted:,} further answers wanted for items that were drawn")
+    lines += [f"  {visible(name)}: {count:,}" for name, count in progress.people.items()]
+    where = queue.run or queue.monitor
+    lines.append(
+        f"{visible(queue.dimension)} of {where}; queue {queue.id}{' (closed)' if queue.closed else ''}"
+    )
+    return escape("\n".join(lines))
+
+
+def estimate_lines(progress: "Progress") -> Iterator[str]:
+    """What the labels of a queue say so far, in sentences."""
+    mean = progress.estimate
+    if mean is None:
+        yield f"No estimate: {progress.reason}"
+        return
+    if mean.value is None:
+        yield f"No estimate yet: {mean.reason}"
+        return
+    yield f"People's mean score is about {mean.value:.3f}; the judge's is {mean.judge:.3f}."
+    if mean.interval_items is not None:
+        low, high = mean.interval_items.low, mean.interval_items.high
+        yield f"  of these items: 95 % interval {low:.3f} to {high:.3f}"
+    if mean.interval is not None:
+        yield f"  of further items like them: {mean.interval.low:.3f} to {mean.interval.high:.3f}"
+    if mean.reason:
+        yield f"  {mean.reason}"
+    if mean.saved is not None and mean.effective_labels is not None:
+        word = "saves" if mean.saved >= 0 else "costs"
+        yield (
+            f"  {mean.labels:,} labels are worth {mean.effective_labels:,.0f} uniform ones without the "
+            f"judge, which {word} {100 * abs(mean.saved):.0f} %"
+        )
+    if mean.waiting:
+        yield (
+            f"  {mean.waiting:,} of the items drawn count once an earlier one, skipped or in somebody's "
+            "hands, is answered"
+        )

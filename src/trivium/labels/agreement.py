@@ -1,0 +1,191 @@
+"""How far people agree with one another, and where they do not (spec: metrics, H.1)."""
+
+from collections import defaultdict
+from itertools import combinations
+
+import msgspec
+import numpy as np
+from sqlalchemy import select
+
+from trivium.labels.queue import LabelQueues
+from trivium.labels.reading import draws_of, labels_of_queue
+from trivium.labels.records import LabelQueue, StoredLabel
+from trivium.store import schema
+from trivium.store.connection import explain_errors
+from trivium.trust.rater_agreement import Agreement, agreement, krippendorff_alpha
+
+__all__ = ["Disagreement", "Pair", "PeopleAgreement", "agreement_of", "disagreements_of"]
+
+SAME = 1e-9
+"""Labels this near are the same."""
+
+
+class Pair(msgspec.Struct, frozen=True, kw_only=True):
+    """Two people, and how far they agree on the items that both labelled."""
+
+    people: tuple[str, str]
+    agreement: Agreement
+
+
+class Disagreement(msgspec.Struct, frozen=True, kw_only=True):
+    """An item on which people disagree.
+
+    Attributes:
+        place: Place of the task in its queue.
+        run: Id of the run.
+        case: Id of the case.
+        repeat: Number of the repeat.
+        values: The label of each person; None: cannot tell.
+        apart: Distance between the highest and the lowest label; None if only one person can tell.
+        decided: The adjudication; None if nobody has decided.
+        by: Who decided, or None.
+    """
+
+    place: int
+    run: str
+    case: str
+    repeat: int
+    values: dict[str, float | None]
+    apart: float | None
+    decided: float | None = None
+    by: str | None = None
+
+
+class PeopleAgreement(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the people of a queue agree.
+
+    Attributes:
+        queue: Id of the queue.
+        items: Items that at least two people labelled.
+        people: How many people labelled any of them.
+        exact: Share of the pairs of labels of one item that are the same; None without a pair.
+        alpha: Krippendorff's α for ordered labels; None where undefined.
+        pairs: Each pair of people who share an item, most items first.
+        open: Items on which people disagree and nobody has decided.
+        reason: Why there are no figures, or None.
+    """
+
+    queue: str
+    items: int
+    people: int
+    exact: float | None
+    alpha: float | None
+    pairs: tuple[Pair, ...]
+    open: int
+    reason: str | None = None
+
+
+def agreement_of(queues: LabelQueues, id: str, *, step: float = 0.25) -> PeopleAgreement:  # noqa: A002
+    """Measure how far the people of a queue agree.
+
+    Args:
+        queues: The queues of the store.
+        id: Id of the queue.
+        step: Distance between neighbouring labels, for agreement within one step.
+    """
+    queue = queues.get(id)
+    by_place = {
+        place: {label.by: label.value for label in given if label.value is not None}
+        for place, given in _answers(queues, queue).items()
+    }
+    shared = {place: values for place, values in by_place.items() if len(values) > 1}
+    people = sorted({name for values in shared.values() for name in values})
+    found = disagreements_of(queues, id)
+    undecided = sum(each.decided is None for each in found)
+    if not shared:
+        return PeopleAgreement(
+            queue=id,
+            items=0,
+            people=0,
+            exact=None,
+            alpha=None,
+            pairs=(),
+            open=undecided,
+            reason="no item has labels of two people: make a queue with --overlap",
+        )
+    ratings = np.full((len(shared), len(people)), np.nan)
+    for row, values in enumerate(shared.values()):
+        for name, value in values.items():
+            ratings[row, people.index(name)] = value
+    same = [
+        abs(first - second) <= SAME
+        for values in shared.values()
+        for first, second in combinations(values.values(), 2)
+    ]
+    groups = _groups(queues, queue, list(shared))
+    pairs = []
+    for first, second in combinations(range(len(people)), 2):
+        both = ~np.isnan(ratings[:, first]) & ~np.isnan(ratings[:, second])
+        if both.any():
+            measured = agreement(
+                ratings[both, first],
+                ratings[both, second],
+                [group for group, there in zip(groups, both, strict=True) if there],
+                step=step,
+                resamples=2_000,
+            )
+            pairs.append(Pair(people=(people[first], people[second]), agreement=measured))
+    return PeopleAgreement(
+        queue=id,
+        items=len(shared),
+        people=len(people),
+        exact=sum(same) / len(same),
+        alpha=krippendorff_alpha(ratings),
+        pairs=tuple(sorted(pairs, key=lambda pair: -pair.agreement.n)),
+        open=undecided,
+    )
+
+
+def disagreements_of(queues: LabelQueues, id: str) -> list[Disagreement]:  # noqa: A002
+    """List the items on which people disagree, undecided ones first, then the farthest apart.
+
+    Items that still want an answer are left out, so that nobody reads others' labels before giving their own.
+    """
+    queue = queues.get(id)
+    tasks = schema.label_tasks
+    with explain_errors(queues.store.engine), queues.store.engine.connect() as connection:
+        wanted = select(tasks.c.place).where(tasks.c.queue == queue.number, tasks.c.missing > 0)
+        waiting = set(connection.execute(wanted).scalars())
+        decisions = {
+            label.place: label for label in labels_of_queue(connection, queue) if label.how == "adjudicated"
+        }
+    found = []
+    for place, given in _answers(queues, queue).items():
+        values = {label.by: label.value for label in given}
+        numbers = [value for value in values.values() if value is not None]
+        apart = max(numbers) - min(numbers) if len(numbers) > 1 else None
+        if place in waiting or len(values) < 2 or not numbers:
+            continue
+        if len(numbers) == len(values) and apart is not None and apart <= SAME:
+            continue
+        decision, first = decisions.get(place), given[0]
+        found.append(
+            Disagreement(
+                place=place,
+                run=first.run,
+                case=first.case,
+                repeat=first.repeat,
+                values=values,
+                apart=apart,
+                decided=None if decision is None else decision.value,
+                by=None if decision is None else decision.by,
+            )
+        )
+    return sorted(found, key=lambda each: (each.decided is not None, -(each.apart or 0), each.place))
+
+
+def _answers(queues: LabelQueues, queue: LabelQueue) -> dict[int, list[StoredLabel]]:
+    """People's answers to each item, without skips and adjudications."""
+    by_place: defaultdict[int, list[StoredLabel]] = defaultdict(list)
+    with explain_errors(queues.store.engine), queues.store.engine.connect() as connection:
+        for label in labels_of_queue(connection, queue):
+            if label.place is not None and label.answer != "skip" and label.how != "adjudicated":
+                by_place[label.place].append(label)
+    return dict(by_place)
+
+
+def _groups(queues: LabelQueues, queue: LabelQueue, places: list[int]) -> list[int]:
+    items = queues.population(queue)
+    with explain_errors(queues.store.engine), queues.store.engine.connect() as connection:
+        draws = draws_of(connection, queue)
+    return [int(items.group[draws[place - 1].item]) for place in places]

@@ -1,0 +1,157 @@
+"""Writes labels as rows of a file, and reads them from files (spec: files, labels)."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from sqlalchemy import select
+
+from trivium.errors import ItemsError, Problem, suggest
+from trivium.labels.reading import label_of
+from trivium.labels.records import StoredLabel
+from trivium.labels.writing import checked_name, insert_label, key_of, label_with_key, noted
+from trivium.runs.items.files import read_records
+from trivium.runs.items.join import attempts_of
+from trivium.runs.items.records import LISTED, Label
+from trivium.store import schema
+from trivium.store.connection import begin_writing, explain_errors
+from trivium.store.records import RunRecord
+from trivium.store.store import Store
+from trivium.suites.sanitize import sanitise
+
+__all__ = ["LABEL_COLUMNS", "Imported", "import_labels", "label_rows", "stored_labels"]
+
+LABEL_COLUMNS = Label.__struct_fields__
+"""Columns of an export, in order."""
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import did.
+
+    Attributes:
+        stored: Labels that are new.
+        known: Labels that were imported before.
+    """
+
+    stored: int
+    known: int
+
+
+def stored_labels(
+    store: Store, *, run: str | None = None, dimension: str | None = None, queue: int | None = None
+) -> Iterator[StoredLabel]:
+    """Yield the labels that were not taken back, oldest first, without those that were only skipped.
+
+    Args:
+        store: The store.
+        run: Only of the run with this id.
+        dimension: Only of this dimension.
+        queue: Only of the queue with this number.
+    """
+    labels = schema.labels
+    query = select(labels).where(labels.c.undone.is_(None), labels.c.answer != "skip")
+    for column, wanted in ((labels.c.run, run), (labels.c.dimension, dimension), (labels.c.queue, queue)):
+        if wanted is not None:
+            query = query.where(column == wanted)
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        rows = connection.execution_options(yield_per=500).execute(query.order_by(labels.c.number))
+        yield from (label_of(row) for row in rows)
+
+
+def label_rows(
+    store: Store, *, run: str | None = None, dimension: str | None = None, queue: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a file of labels; see :func:`stored_labels`."""
+    queues = schema.label_queues
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        ids = {row[0]: row[1] for row in connection.execute(select(queues.c.number, queues.c.id))}
+    for label in stored_labels(store, run=run, dimension=dimension, queue=queue):
+        row = {
+            "case": label.case,
+            "dimension": label.dimension,
+            "value": label.value,
+            "repeat": label.repeat,
+            "by": label.by,
+            "at": datetime.fromtimestamp(label.at, UTC).isoformat(timespec="seconds"),
+            "answer": label.answer,
+            "run": label.run,
+            "how": label.how,
+            "probability": label.probability,
+            "queue": None if label.queue is None else ids.get(label.queue),
+            "note": label.note,
+        }
+        yield {name: row[name] for name in LABEL_COLUMNS}
+
+
+def import_labels(store: Store, run: RunRecord, path: Path, *, by: str, now: float) -> Imported:
+    """Store the labels of a file as imported ones: all of them, or none.
+
+    How they were asked elsewhere is not known here, so an estimate from them takes them for a random sample.
+    Importing a file again stores nothing twice.
+
+    Args:
+        store: The store.
+        run: The run whose attempts they are of.
+        path: The file: .jsonl, .csv or .parquet.
+        by: Who imports them; also the person of labels that name none.
+        now: Unix time.
+
+    Raises:
+        ItemsError: If a label is invalid, or of an attempt that the run does not have; names the lines.
+    """
+    by = checked_name(by)
+    attempts = attempts_of(store, run)
+    cases = {case for case, _ in attempts}
+    problems: list[Problem] = []
+    left_out = 0
+
+    def refuse(number: int, what: str) -> None:
+        nonlocal left_out
+        if len(problems) < LISTED:
+            problems.append(Problem(f"line {number}", what))
+        else:
+            left_out += 1
+
+    labels: list[Label] = []
+    for number, label in read_records(path, Label, refuse):
+        case = str(sanitise(label.case)[0])
+        if case not in cases:
+            refuse(number, f'the run has no case "{case}".{suggest(case, cases)}')
+        elif (case, label.repeat) not in attempts:
+            refuse(number, f'the run has no repeat {label.repeat} of case "{case}"')
+        elif label.value is None and label.answer != "cannot_tell":
+            refuse(number, 'has no value, which only "answer": "cannot_tell" may leave out')
+        else:
+            labels.append(msgspec.structs.replace(label, case=case))
+    if problems:
+        raise ItemsError(str(path), problems, left_out=left_out)
+    stored = 0
+    with explain_errors(store.engine), store.engine.begin() as connection:
+        begin_writing(connection)
+        for label in labels:
+            person = checked_name(label.by or by)
+            parts = (run.id, label.case, str(label.repeat), label.dimension, person, str(label.at))
+            key = key_of("imported", *parts, str(label.value))
+            if label_with_key(connection, key) is not None:
+                continue
+            stored += 1
+            insert_label(
+                connection,
+                run=run.id,
+                case=label.case,
+                repeat=label.repeat,
+                dimension=sanitise(label.dimension)[0],
+                answer="cannot_tell" if label.value is None else "label",
+                value=label.value,
+                by=person,
+                at=now,
+                how="imported",
+                probability=None,
+                queue=None,
+                place=None,
+                key=key,
+                note=noted(label.note),
+            )
+    return Imported(stored=stored, known=len(labels) - stored)

@@ -1,0 +1,137 @@
+"""Chooses which labels of the store the statistics of a judge may use (spec: metrics, H.6).
+
+Curves, calibrators, certificates and agreement take every labelled item to be equally likely. So of a queue
+they get the items that are a simple random sample: those asked while all probabilities were equal, and those
+up to the last uniform draw; not the further ones, asked because the judge was unsure of them. Volunteered
+labels never enter.
+"""
+
+from collections import defaultdict
+
+from sqlalchemy import or_, select
+
+from trivium.errors import InputError
+from trivium.labels.files import stored_labels
+from trivium.labels.queue import LabelQueues
+from trivium.labels.reading import draws_of, labels_of_queue, people_say, said, sampling_of
+from trivium.labels.records import LabelQueue, StoredLabel
+from trivium.runs.items.files import Labels
+from trivium.runs.items.records import Label
+from trivium.store import schema
+from trivium.store.connection import explain_errors
+from trivium.store.records import RunRecord
+from trivium.store.store import Store
+from trivium.trust.active_inference import labelled_items
+from trivium.trust.active_sampling import Sampling
+
+__all__ = ["labels_for", "runs_of_same_attempts"]
+
+ROUNDING = 1e-9
+"""Probabilities this near are equal."""
+
+
+def labels_for(store: Store, run: RunRecord, dimension: str) -> Labels:
+    """Return the labels in the store that a statistic of a run and dimension may use, with reservations.
+
+    Labels are of attempts: those of a run that scored the same attempts count too. The newest queue with an
+    answer is used; without one, imported labels.
+
+    Raises:
+        InputError: If there are none; says how to get some.
+    """
+    runs = runs_of_same_attempts(store, run)
+    given = [label for each in runs for label in stored_labels(store, run=each, dimension=dimension)]
+    asked = {label.queue for label in given if label.how in {"uniform", "active"}}
+    queues = LabelQueues(store)
+    found = [queue for each in runs for queue in queues.all(run=each, dimension=dimension)]
+    usable = sorted((queue for queue in found if queue.number in asked), key=lambda queue: queue.number)
+    volunteered = sum(label.how == "volunteered" for label in given)
+    notes = [f"{_labels(volunteered)} volunteered, and left out"] if volunteered else []
+    if usable:
+        return _of_queue(queues, usable[-1], [*notes, *_others(usable[:-1])])
+    imported = [label for label in given if label.how == "imported"]
+    if not imported:
+        why = f" ({notes[0]})" if notes else ""
+        raise InputError(
+            "",
+            f'the store has no label of "{dimension}" for run {run.id}{why}: add --labels FILE, or label '
+            f"some with `trivium label {run.id} --dimension {dimension}`",
+        )
+    notes.append(f"{_labels(len(imported))} imported, and taken for a random sample")
+    return Labels("the labels of the store", records=_records(imported), notes=notes)
+
+
+def runs_of_same_attempts(store: Store, run: RunRecord) -> list[str]:
+    """Return the ids of the runs that hold or score the same attempts, oldest first."""
+    runs = schema.runs
+    owner = run.number if run.attempts_from is None else run.attempts_from
+    query = select(runs.c.id).where(or_(runs.c.number == owner, runs.c.attempts_from == owner))
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        return list(connection.execute(query.order_by(runs.c.number)).scalars())
+
+
+def _of_queue(queues: LabelQueues, queue: LabelQueue, notes: list[str]) -> Labels:
+    items = queues.population(queue)
+    with explain_errors(queues.store.engine), queues.store.engine.connect() as connection:
+        sampling = sampling_of(queue, draws_of(connection, queue))
+        answers = people_say(labels_of_queue(connection, queue), sampling)
+    counted = len(labelled_items(sampling, answers).items)
+    sample = _random_sample(sampling_of(queue, sampling.draws[:counted]))
+    told = [item for item in sample if answers.get(item) is not None]
+    notes = [
+        f"labels of queue {queue.id}: {len(told):,} of {len(items):,} items, a simple random sample",
+        *notes,
+    ]
+    if more := counted - len(sample):
+        notes.append(
+            f"{_labels(more)} asked because the judge was unsure, and enter only the estimate of means"
+        )
+    if late := len(answers) - counted:
+        notes.append(f"{_labels(late)} left out until the items drawn before them are answered")
+    if unclear := len(sample) - len(told):
+        notes.append(f"of {unclear:,} items nobody can tell: they are left out")
+    records = [
+        Label(
+            case=items.cases[item],
+            repeat=int(items.repeat[item]),
+            dimension=queue.dimension,
+            value=answers[item],
+        )
+        for item in told
+    ]
+    return Labels(f"queue {queue.id}", records=records, notes=notes)
+
+
+def _random_sample(sampling: Sampling) -> list[int]:
+    """The drawn items that are a simple random sample of all.
+
+    The first draws, as long as all probabilities were equal, are one. Of the items left after them, those up
+    to the last uniform draw are one too, and all of them have been drawn.
+    """
+    equal: list[int] = []
+    for place, draw in enumerate(sampling.draws):
+        if abs(draw.probability * (sampling.population - place) - 1) > ROUNDING:
+            break
+        equal.append(draw.item)
+    return list(dict.fromkeys([*equal, *sampling.walked()]))
+
+
+def _records(labels: list[StoredLabel]) -> list[Label]:
+    """One label per attempt and dimension, of those of several people the median."""
+    by_attempt: defaultdict[tuple[str, int, str], list[StoredLabel]] = defaultdict(list)
+    for label in labels:
+        by_attempt[label.case, label.repeat, label.dimension].append(label)
+    return [
+        Label(case=case, repeat=repeat, dimension=dimension, value=value)
+        for (case, repeat, dimension), given in by_attempt.items()
+        if (value := said(given)) is not None
+    ]
+
+
+def _others(queues: list[LabelQueue]) -> list[str]:
+    ids = ", ".join(queue.id for queue in queues)
+    return [f"older queues of the same dimension are not used: {ids}"] if queues else []
+
+
+def _labels(count: int) -> str:
+    return "1 label was" if count == 1 else f"{count:,} labels were"

@@ -1,0 +1,163 @@
+"""Which labels of the store the statistics of a judge use, and which never enter."""
+
+import json
+
+import pytest
+
+from tests.labels.labelled import judged, label_all
+from trivium.errors import InputError, ItemsError
+from trivium.labels.files import LABEL_COLUMNS, import_labels, label_rows
+from trivium.labels.joining import labels_for
+from trivium.labels.progress import progress_of
+from trivium.runs.items.files import Labels
+from trivium.store.export.tables import write_csv, write_jsonl
+
+
+def used(labels):
+    return {label.case: label.value for label in labels.records()}
+
+
+def test_a_queue_gives_the_labels_that_are_a_random_sample(queues, run, store):
+    queue = queues.create(run, "clarity", by="ann")
+    for _ in range(5):
+        task = queues.next(queue.id, "ann")
+        queues.answer(queue.id, task.place, "ann", "label", 0.5)
+    labels = labels_for(store, run, "clarity")
+    assert len(used(labels)) == 5
+    assert "a simple random sample" in labels.notes[0]
+
+
+def test_labels_after_an_item_without_an_answer_wait(queues, run, store):
+    queue = queues.create(run, "clarity", by="ann")
+    queues.next(queue.id, "ann")  # in her hands
+    label_all(queues, queue, "ben")
+    assert used(labels_for(store, run, "clarity")) == {}
+    assert progress_of(queues, queue.id).estimate.waiting == 12
+    label_all(queues, queue, "ann")
+    assert len(used(labels_for(store, run, "clarity"))) == 12
+
+
+def test_of_several_people_the_median_counts_until_somebody_decides(queues, store):
+    run = judged(store, 1)
+    queue = queues.create(run, "clarity", by="ann", overlap=1.0, people=3)
+    for name, value in (("ann", 0.0), ("ben", 0.25), ("cem", 1.0)):
+        label_all(queues, queue, name, lambda _case, value=value: value)
+    assert used(labels_for(store, run, "clarity")) == {"c0": 0.25}
+    queues.adjudicate(queue.id, 1, "dora", 0.75)
+    assert used(labels_for(store, run, "clarity")) == {"c0": 0.75}
+
+
+def test_items_of_which_nobody_can_tell_are_counted_and_left_out(queues, store):
+    run = judged(store, 2)
+    queue = queues.create(run, "clarity", by="ann")
+    queues.answer(queue.id, queues.next(queue.id, "ann").place, "ann", "cannot_tell")
+    queues.answer(queue.id, queues.next(queue.id, "ann").place, "ann", "label", 1.0)
+    labels = labels_for(store, run, "clarity")
+    assert list(used(labels).values()) == [1.0]
+    assert any("nobody can tell" in note for note in labels.notes)
+    assert progress_of(queues, queue.id).cannot_tell == 1
+
+
+def test_volunteered_labels_never_enter(queues, run, store):
+    queues.volunteer(run, "c3", 0, "clarity", "ann", 1.0)
+    with pytest.raises(InputError, match="1 label was volunteered, and left out"):
+        labels_for(store, run, "clarity")
+    queue = queues.create(run, "clarity", by="ann")
+    label_all(queues, queue, "ben", lambda _case: 0.0)
+    assert used(labels_for(store, run, "clarity"))["c3"] == 0.0
+    assert progress_of(queues, queue.id).estimate.value == 0.0
+
+
+def test_a_volunteered_label_is_of_an_attempt_that_is_there(queues, run):
+    with pytest.raises(InputError, match='no repeat 1 of case "c3"'):
+        queues.volunteer(run, "c3", 1, "clarity", "ann", 1.0)
+    first = queues.volunteer(run, "c3", 0, "clarity", "ann", 1.0, key="form")
+    assert queues.volunteer(run, "c3", 0, "clarity", "ann", 1.0, key="form") == first
+
+
+def test_the_estimate_of_a_queue_is_peoples_mean_once_all_are_labelled(queues, run):
+    queue = queues.create(run, "clarity", by="ann")
+    label_all(queues, queue, "ann", lambda case: int(case[1:]) / 11)
+    progress = progress_of(queues, queue.id)
+    assert progress.estimate.value == pytest.approx(0.5)
+    assert progress.estimate.interval_items.low == pytest.approx(progress.estimate.interval_items.high)
+    assert (progress.answered, progress.people) == (12, {"ann": 12})
+
+
+def test_without_labels_the_store_says_how_to_get_some(run, store):
+    with pytest.raises(InputError, match=f"trivium label {run.id} --dimension clarity"):
+        labels_for(store, run, "clarity")
+
+
+@pytest.mark.parametrize(("suffix", "write"), [("jsonl", write_jsonl), ("csv", write_csv)])
+def test_labels_go_out_and_come_in_again(queues, run, store, tmp_path, suffix, write):
+    queue = queues.create(run, "clarity", by="ann")
+    place = queues.next(queue.id, "ann").place
+    queues.answer(queue.id, place, "ann", "label", 0.5, note="=2+5 is no formula")
+    queues.answer(queue.id, queues.next(queue.id, "ann").place, "ann", "cannot_tell")
+    path = tmp_path / f"labels.{suffix}"
+    with path.open("wb") as file:
+        write(label_rows(store, run=run.id), LABEL_COLUMNS, file)
+    assert [label.value for label in Labels(path).records()] == [0.5]
+    assert msgspec_counts(import_labels(store, run, path, by="ben", now=5.0)) == (2, 0)
+    assert msgspec_counts(import_labels(store, run, path, by="ben", now=6.0)) == (0, 2)
+    again = [row for row in label_rows(store, run=run.id) if row["how"] == "imported"]
+    assert [(row["value"], row["answer"], row["note"]) for row in again] == [
+        (0.5, "label", "=2+5 is no formula"),
+        (None, "cannot_tell", None),
+    ]
+
+
+def msgspec_counts(done):
+    return done.stored, done.known
+
+
+def test_imported_labels_are_used_where_there_is_no_queue(run, store, tmp_path):
+    path = tmp_path / "labels.jsonl"
+    path.write_text('{"case": "c1", "dimension": "clarity", "value": 0.25, "by": "eve"}\n')
+    import_labels(store, run, path, by="ben", now=5.0)
+    labels = labels_for(store, run, "clarity")
+    assert used(labels) == {"c1": 0.25}
+    assert "1 label was imported" in labels.notes[0]
+
+
+def test_a_file_with_a_mistake_is_not_imported_at_all(run, store, tmp_path):
+    path = tmp_path / "labels.jsonl"
+    good = {"case": "c1", "dimension": "clarity", "value": 0.25}
+    bad = [good | {"case": "c99"}, good | {"repeat": 4}, good | {"value": None}, good | {"value": 7}]
+    path.write_text("".join(json.dumps(each) + "\n" for each in [good, *bad]))
+    with pytest.raises(ItemsError) as raised:
+        import_labels(store, run, path, by="ben", now=5.0)
+    assert [problem.where for problem in raised.value.problems] == ["line 2", "line 3", "line 4", "line 5"]
+    assert list(label_rows(store)) == []
+
+
+def test_labels_of_attempts_count_for_every_run_that_scored_them(queues, run, store):
+    label_all(queues, queues.create(run, "clarity", by="ann"), "ann")
+    again = store.new_run(
+        id="again",
+        suite_name="apart",
+        suite="digest",
+        kind="recorded",
+        settings={},
+        provenance={},
+        attempts_from=run.number,
+    )
+    assert len(used(labels_for(store, again, "clarity"))) == 12
+
+
+def test_labels_asked_where_the_judge_was_unsure_are_left_out_of_the_random_sample(queues, store):
+    """The judge is right where it is confident, and no better than a coin elsewhere."""
+    run = judged(store, 120)
+    queue = queues.create(run, "clarity", by="ann", seed=5)
+    for _ in range(90):
+        task = queues.next(queue.id, "ann")
+        number = int(task.case[1:])
+        truth = number % 2 if number > 60 else (number // 2) % 2
+        queues.answer(queue.id, task.place, "ann", "label", truth)
+    progress = progress_of(queues, queue.id)
+    labels = labels_for(store, run, "clarity")
+    sample = used(labels)
+    assert progress.estimate.labels == 90
+    assert len(sample) < 90
+    assert any("because the judge was unsure" in note for note in labels.notes)
