@@ -1,4 +1,4 @@
-"""The JSON interface ``/api/v1``: what monitors have to say, their samples, alerts and marks, and why."""
+"""The JSON interface ``/api/v1``: monitors with their samples, alerts and marks, and the search."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -16,12 +16,14 @@ from trivium.errors import suggest
 from trivium.monitor.reasons import TraceReason, reasons
 from trivium.monitor.status import MonitorStatus, status_of
 from trivium.store.audit import AuditEntry, add_audit, audit_log
+from trivium.store.browsing.search import Found, search
 from trivium.store.connection import explain_errors
 from trivium.store.live_alerts import Mark, StoredAlert, add_mark, alerts_of, marks_of, monitors_of
 from trivium.store.live_counts import HOUR, counts_of
 from trivium.store.live_samples import Sample, samples_of
 from trivium.suites.sanitize import sanitise
 from trivium.web.errors import ErrorBody, Refused
+from trivium.web.pages.site import run_of
 from trivium.web.services import Services
 
 PATH = "/api/v1"
@@ -32,6 +34,15 @@ Before = Annotated[
 ]
 Since = Annotated[float, QueryParameter(ge=0, le=1e12, description="Unix time in seconds.")]
 MonitorName = Annotated[str, PathParameter(description="Name of a monitor.")]
+Query = Annotated[
+    str, QueryParameter(max_length=10_000, description="Words, and phrases in double quotes. No operators.")
+]
+InRun = Annotated[str, QueryParameter(max_length=100, description="Id of the run to search in; empty: all.")]
+Further = Annotated[
+    str | None,
+    QueryParameter(pattern="^[0-9]{1,19}$", description="The field `next` of the page before this one."),
+]
+SearchLimit = Annotated[int, QueryParameter(ge=1, le=100, description="Most attempts of the answer.")]
 Firing = Annotated[bool, QueryParameter(description="Only those that are not resolved.")]
 TraceId = Annotated[str, PathParameter(max_length=64, description="Id of a trace.")]
 
@@ -132,7 +143,12 @@ class TraceReasons(msgspec.Struct, frozen=True, kw_only=True):
 
 def api_routes(services: Services) -> list[Any]:
     """The routes."""
-    return [Router(PATH, route_handlers=[*_monitor_routes(services), *_store_routes(services)])]
+    return [
+        Router(
+            PATH,
+            route_handlers=[*_monitor_routes(services), *_store_routes(services), _search_route(services)],
+        )
+    ]
 
 
 def _monitor_routes(services: Services) -> list[Any]:
@@ -219,6 +235,17 @@ def _store_routes(services: Services) -> list[Any]:
     return [intake_counts, trace_reasons, audit_entries]
 
 
+def _search_route(services: Services) -> Any:
+    store = services.store
+
+    @get("/search", sync_to_thread=True, responses=_refusals(404))
+    def search_attempts(q: Query, run: InRun = "", before: Further = None, limit: SearchLimit = 20) -> Found:
+        """Attempts whose input, output, error, case id or judges' reasons have all words of a query."""
+        return search(store, q, run=run_of(store, run) if run else None, before=before, limit=limit)
+
+    return search_attempts
+
+
 class _Description(JsonRenderPlugin):
     """Says also that a body may have no other fields, which Litestar leaves out."""
 
@@ -233,7 +260,7 @@ def openapi_config() -> OpenAPIConfig:
     return OpenAPIConfig(
         title="Trivium",
         version="1",
-        description="Monitors of production traffic: figures, samples, alerts and marks.",
+        description="Monitors with samples, alerts and marks; a search over all attempts.",
         path=PATH,
         render_plugins=[_Description()],
         use_handler_docstrings=True,
@@ -246,7 +273,7 @@ _DESCRIPTIONS = {
     400: "A parameter or the body is wrong.",
     401: "A token is needed, or the token is wrong.",
     403: "The token lacks a scope, or the header Host or Origin is refused.",
-    404: "There is no such monitor.",
+    404: "There is no such monitor, or run.",
     408: "The body did not come in time.",
     413: "The body is too large.",
     429: "The token's quota is used up, or too many wrong tokens came from the address.",

@@ -34,6 +34,8 @@ MOST_READ: Final = 400
 BEFORE, AFTER = 60, 180
 """Characters of an excerpt before the first place and after it."""
 
+_LARGEST: Final = 2**63 - 1
+
 FIELDS: Final = ("output", "input", "reason", "error", "case")
 
 
@@ -98,7 +100,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
         words: Whether the query has a word at all.
         left_out: Words of the query past the most that are looked for.
         progress: How much of the store can be searched.
-        next: ``before`` of the next page; None on the last one.
+        next: What ``before`` has to be for the next page; None on the last one. A text of digits: the
+            number is larger than a JavaScript number can be.
     """
 
     hits: tuple[Hit, ...] = ()
@@ -108,11 +111,11 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     words: bool = True
     left_out: int = 0
     progress: IndexProgress
-    next: int | None = None
+    next: str | None = None
 
 
 def search(
-    store: Store, query: str, *, run: RunRecord | None = None, before: int | None = None, limit: int = 20
+    store: Store, query: str, *, run: RunRecord | None = None, before: str | None = None, limit: int = 20
 ) -> Found:
     """Look for attempts that have all words of a query.
 
@@ -131,26 +134,25 @@ def search(
     phrases = any(chunk.phrase for chunk in looked_for.chunks)
     numbers = _Numbers(looked_for, run)
     hits: list[Hit] = []
+    at = None if before is None else min(int(before), _LARGEST)
     following: int | None = None
     with explain_errors(store.engine), store.engine.connect() as connection:
         total = numbers.count(connection)
         read = 0
         while True:
-            page = numbers.page(
-                connection, before, min(READ_AT_ONCE, limit + 1) if not phrases else READ_AT_ONCE
-            )
+            page = numbers.page(connection, at, min(READ_AT_ONCE, limit + 1) if not phrases else READ_AT_ONCE)
             for number, hit in _hits(connection, page, looked_for, store=store.name):
                 if len(hits) == limit:
-                    following = before
+                    following = at
                     break
-                before = number
+                at = number
                 if hit is not None:
                     hits.append(hit)
             read += len(page)
             if following is not None or len(page) < 1 or read >= MOST_READ:
                 break
     if following is None and read >= MOST_READ:
-        following = before
+        following = at
     return Found(
         hits=tuple(hits),
         total=min(total, COUNTED),
@@ -158,7 +160,7 @@ def search(
         phrases=phrases,
         left_out=looked_for.left_out,
         progress=progress,
-        next=following,
+        next=None if following is None else str(following),
     )
 
 

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from trivium.web.pages import case, comparison, monitors, run, runs
+from trivium.web.pages import case, comparison, monitors, run, runs, search
 from trivium.web.pages.site import Site
 
 __all__ = ["Site", "page_routes"]
 
-_MODULES = (runs, run, case, comparison, monitors)
+_MODULES = (runs, run, case, comparison, monitors, search)
 """Each has ``routes(site)``."""
 
 

@@ -55,7 +55,11 @@ PAGE_POLICY: Final = (
 _FOLDER = Path(__file__).parent
 _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".txt": "text/plain"}
 
-NAVIGATION: Final = (("runs", "Runs", "/runs"), ("monitors", "Production", "/monitors"))
+NAVIGATION: Final = (
+    ("runs", "Runs", "/runs"),
+    ("monitors", "Production", "/monitors"),
+    ("search", "Search", "/search"),
+)
 """Sections of the site: key, words, address."""
 
 _INTERFACES: Final = ("/api/", "/v1/", "/metrics", "/healthz", "/readyz", ASSETS_PATH)

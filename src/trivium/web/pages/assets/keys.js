@@ -41,7 +41,7 @@
     else if (event.key === "k") move(-1);
     else if (event.key === "g") going = Date.now();
     else if (event.key === "/") {
-      const search = document.querySelector("[data-search]");
+      const search = document.querySelector("main [data-search]") ?? document.querySelector("[data-search]");
       if (search) {
         event.preventDefault();
         search.focus();
