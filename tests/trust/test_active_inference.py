@@ -101,6 +101,8 @@ def test_uniform_labels_give_what_two_peers_give():
     assert width == pytest.approx(ppi_high - ppi_low, rel=0.03)
     assert width == pytest.approx(asi_high - asi_low, rel=0.03)
     assert width > ppi_high - ppi_low
+    squared = found.interval_items.std_error**2 / np.append(y[items], [0, 1]).var(ddof=1)
+    assert found.effective_labels == pytest.approx(150 / 152 / (squared + 1 / 1000))
 
 
 def test_for_further_items_it_agrees_with_ppi_of_uniform_labels():
@@ -115,6 +117,8 @@ def test_for_further_items_it_agrees_with_ppi_of_uniform_labels():
     assert found.value == pytest.approx(peer.value, abs=0.002)
     assert found.interval.std_error == pytest.approx(peer.interval.std_error, rel=0.05)
     assert found.interval.groups == peer.interval.groups
+    reach = t.ppf(0.975, peer.interval.groups - 1) * found.interval.std_error
+    assert found.interval.high - found.value == pytest.approx(reach)
 
 
 def test_labels_of_a_whole_population_leave_no_doubt_about_it():
