@@ -396,6 +396,14 @@ tokens = Table(
     Column("used", Double),
 )
 
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("hash", String(64), primary_key=True),
+    Column("token", String(32), nullable=False),
+    Column("expires", Double, nullable=False),
+)
+
 audit = Table(
     "audit",
     metadata,

@@ -62,6 +62,7 @@ def create_app(
         on_shutdown=[receiver.close],
     )
     guard = Guard(app, access or Access(), services.store, clock=clock)
+    site.sign_in = guard.sign_in
     counted.append(guard.refusals)
     return guard
 

@@ -15,6 +15,7 @@ PROTOBUF: Final = "application/x-protobuf"
 JSON: Final = "application/json"
 
 WORDS: Final = {
+    303: "see_other",
     400: "bad_request",
     401: "unauthorized",
     403: "forbidden",

@@ -14,6 +14,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import msgspec
 
@@ -23,6 +24,7 @@ from trivium.store.store import Store
 from trivium.store.tokens import Scope as TokenScope
 from trivium.store.tokens import Token, Tokens, matching
 from trivium.web.errors import RETRY_AFTER, TRACES_PATH, Refused, header, otlp_encoding
+from trivium.web.sessions import SESSION, Sessions, cookie_of
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
@@ -32,8 +34,14 @@ log = logging.getLogger(__name__)
 
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
-PUBLIC_PATHS: Final = frozenset({"/healthz", "/readyz"})
-"""What may be asked without a token: it tells no more than whether the server works."""
+LOGIN_PATH: Final = "/login"
+LOGOUT_PATH: Final = "/logout"
+
+PUBLIC_PATHS: Final = frozenset({"/healthz", "/readyz", LOGIN_PATH})
+"""What may be asked without a token: whether the server works, and the page on which a token is entered."""
+
+PUBLIC_FOLDER: Final = "/assets/"
+"""Styles and scripts of the pages."""
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -108,6 +116,7 @@ class Guard:
         self._access = access
         self._store = store
         self._tokens = Tokens(store)
+        self._sessions = Sessions(store)
         self._clock = clock
         self._active = 0
         self._known: list[tuple[Token, str]] = []
@@ -127,6 +136,8 @@ class Guard:
             actor = await self._admit(scope)
         except Refused as refusal:
             self.refusals[refusal.reason] += 1
+            if refusal.status == 401 and _wants_page(scope):
+                refusal = _to_login(scope)
             await send_refusal(scope, sending, refusal)
         else:
             scope.setdefault("state", {})["actor"] = actor
@@ -143,24 +154,50 @@ class Guard:
         headers, address = list(scope["headers"]), address_of(scope)
         self._check_host(header(headers, b"host"))
         _check_path(scope["path"])
-        if scope["path"] in PUBLIC_PATHS:
+        is_login = scope["path"] == LOGIN_PATH and scope["method"] not in SAFE_METHODS
+        if (scope["path"] in PUBLIC_PATHS or scope["path"].startswith(PUBLIC_FOLDER)) and not is_login:
             return address
         if self._active > self._access.active_requests:
             message = "too many requests at once: send this again"
             raise Refused(503, message, headers=RETRY_AFTER, reason="overloaded")
         if scope["method"] not in SAFE_METHODS:
             _check_origin(headers)
+        if is_login:
+            return address
         credentials = header(headers, b"authorization")
         through_proxy = any(name in _FORWARDED for name, _ in headers)
         if not (self._access.tokens or through_proxy or credentials):
             return address
-        token = await self._token(credentials, address)
+        session = "" if credentials else cookie_of(headers, SESSION)
+        token = await (self._of_session(session) if session else self._token(credentials, address))
         wanted = wanted_scope(scope["method"], scope["path"])
         if not token.allows(wanted):
             message = f'the token "{token.name}" has no scope {wanted} (it has {", ".join(token.scopes)})'
             raise Refused(403, message, reason="scope")
         self._check_quota(token)
         return f"token {token.id} {token.name}"
+
+    async def sign_in(self, secret: str, address: str) -> str:
+        """Begin a session with a token; returns the value of its cookie.
+
+        Raises:
+            Refused: If the token is wrong, or too many wrong ones came from the address.
+        """
+        token = await self._token(f"Bearer {secret.strip()}", address)
+        return await asyncio.to_thread(self._sessions.open, token.id, now=self._clock())
+
+    async def _of_session(self, session: str) -> Token:
+        now = self._clock()
+        try:
+            wanted = await asyncio.to_thread(self._sessions.token_of, session, now=now)
+        except StoreError as error:
+            message = f"the login cannot be checked now: {error}"
+            raise Refused(503, message, headers=RETRY_AFTER, reason="store") from None
+        for token, _ in await self._active_tokens(now, TOKENS_KNOWN_SECONDS):
+            if token.id == wanted and token.state(now) == "active":
+                await self._note_use(token, now)
+                return token
+        raise _unauthorized("the login has ended: open /login", "session")
 
     def _check_host(self, host: str) -> None:
         name = host_name(host)
@@ -250,6 +287,8 @@ def wanted_scope(method: str, path: str) -> TokenScope:
         return "ingest"
     if path.startswith("/api/v1/audit"):
         return "admin"
+    if path == LOGOUT_PATH:
+        return "read"
     return "read" if method in SAFE_METHODS else "label"
 
 
@@ -279,6 +318,21 @@ def is_http(scope: "Scope") -> "TypeIs[HTTPScope]":
 
 def _unauthorized(message: str, reason: str) -> Refused:
     return Refused(401, message, headers={"WWW-Authenticate": 'Bearer realm="trivium"'}, reason=reason)
+
+
+def _wants_page(scope: "HTTPScope") -> bool:
+    """Whether a browser asks for a page."""
+    is_interface = scope["path"].startswith(("/api/", "/v1/", "/metrics"))
+    return (
+        scope["method"] == "GET" and not is_interface and "text/html" in header(scope["headers"], b"accept")
+    )
+
+
+def _to_login(scope: "HTTPScope") -> Refused:
+    """Send a browser to the page on which a token is entered, and from there back."""
+    wanted = scope["path"] + ("?" + scope["query_string"].decode("latin-1") if scope["query_string"] else "")
+    location = f"{LOGIN_PATH}?next={quote(wanted, safe='/')}"
+    return Refused(303, "a token is needed", headers={"Location": location}, reason="no_token")
 
 
 def _next_minute(now: float) -> dict[str, str]:

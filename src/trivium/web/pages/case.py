@@ -25,7 +25,7 @@ from trivium.traces.trace import Span, Trace
 from trivium.web.errors import Refused
 from trivium.web.pages.site import Site, case_address, run_of
 
-__all__ = ["routes"]
+__all__ = ["level_of", "routes"]
 
 DRAWN_SPANS = 1_000
 """Most spans of a trace that is drawn as a whole; a larger one is opened level by level."""
@@ -212,6 +212,11 @@ class _Tree:
             "input": folded(span.input, at_most=VALUE_CHARS),
             "output": folded(span.output, at_most=VALUE_CHARS),
         }
+
+
+def level_of(trace: Trace) -> _Level:
+    """The first spans at the top of a trace."""
+    return _Tree(trace).level(None, 0)
 
 
 class _Trees:

@@ -8,7 +8,8 @@ import csv
 import gzip
 import hashlib
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -27,6 +28,7 @@ from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.web.errors import Refused
 from trivium.web.services import Services
+from trivium.web.sessions import SESSION, VISITOR, form_digest
 
 if TYPE_CHECKING:
     import jinja2
@@ -57,6 +59,7 @@ _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/sv
 
 NAVIGATION: Final = (
     ("runs", "Runs", "/runs"),
+    ("labels", "Labels", "/labels"),
     ("monitors", "Production", "/monitors"),
     ("search", "Search", "/search"),
 )
@@ -131,6 +134,7 @@ class Site:
         self.services = services
         self.store = services.store
         self.clock = services.clock
+        self.sign_in: Callable[[str, str], Awaitable[str]] | None = None
 
     @cached_property
     def templates(self) -> "jinja2.Environment":
@@ -160,6 +164,7 @@ class Site:
         title: str,
         section: str = "",
         status_code: int = 200,
+        forms: bool = False,
         **context: Any,
     ) -> Response[str]:
         """Answer with a page.
@@ -171,9 +176,14 @@ class Site:
             title: Title of the page, the most special first.
             section: Key of its section in the navigation.
             status_code: Status of the answer.
+            forms: Whether the page has forms that change something; each holds the value ``form``.
             context: Values for the template.
         """
         partial = request.headers.get("HX-Target", "") if request.headers.get("HX-Request") else ""
+        digest, visitor = form_digest(request.cookies), ""
+        if forms and not digest:
+            visitor = secrets.token_urlsafe(24)
+            digest = form_digest({VISITOR: visitor})
         body = self.templates.get_template(template).render(
             context,
             title=title,
@@ -182,9 +192,14 @@ class Site:
             partial=partial,
             path=request.url.path,
             arguments=list(request.query_params.multi_items()),
+            form=digest,
+            logged_in=SESSION in request.cookies,
         )
         headers = {"Content-Security-Policy": PAGE_POLICY, "Vary": "HX-Request, HX-Target"}
-        return Response(body, status_code=status_code, media_type=MediaType.HTML, headers=headers)
+        answer = Response(body, status_code=status_code, media_type=MediaType.HTML, headers=headers)
+        if visitor:
+            set_cookie(answer, request, VISITOR, visitor)
+        return answer
 
     @staticmethod
     def is_page(request: Request[Any, Any, Any]) -> bool:
@@ -237,6 +252,20 @@ def run_of(store: Store, run: str) -> RunRecord:
         if "no run is called" in str(error) or "several runs" in str(error) or "no run yet" in str(error):
             raise Refused(404, str(error).partition(": ")[2]) from None
         raise
+
+
+def set_cookie(answer: Response[Any], request: Request[Any, Any, Any], name: str, value: str) -> None:
+    """Set a cookie that scripts cannot read and other sites cannot send; an empty value deletes it."""
+    forwarded = request.headers.get("X-Forwarded-Proto", "")
+    answer.set_cookie(
+        key=name,
+        value=value,
+        path="/",
+        httponly=True,
+        samesite="strict",
+        secure="https" in {request.url.scheme, forwarded.strip().lower()},
+        max_age=None if value else 0,
+    )
 
 
 def segment(text: str) -> str:

@@ -25,6 +25,12 @@ def upgrade() -> None:
     op.create_index(
         "ix_evaluations_worst", "evaluations", ["run", "passed", "composite", "position", "repeat"]
     )
+    op.create_table(
+        "sessions",
+        sa.Column("hash", sa.String(64), primary_key=True),
+        sa.Column("token", sa.String(32), nullable=False),
+        sa.Column("expires", sa.Double, nullable=False),
+    )
     _fill_figures()
     _make_labels()
     op.create_table(

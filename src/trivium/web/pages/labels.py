@@ -1,0 +1,202 @@
+"""Labels: the queues, and the page on which a person labels one item after the other by keyboard.
+
+The page is blind: it reads what :func:`trivium.labels.blind.material_of` gives, in which nothing is that
+judges or other people said.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from litestar import Request, Response, Router, get, post
+from litestar.params import FromPath
+from litestar.response import Redirect
+from sqlalchemy import func, select
+
+from trivium.errors import InputError
+from trivium.labels.blind import Material, material_of
+from trivium.labels.queue import LabelQueues
+from trivium.labels.records import LONGEST_NAME, LabelQueue, Task
+from trivium.reports.html.fragments import folded
+from trivium.reports.html.judgement import marked
+from trivium.store import schema as tables
+from trivium.store.connection import explain_errors
+from trivium.store.store import Store
+from trivium.suites.sanitize import sanitise
+from trivium.web.errors import Refused
+from trivium.web.pages.case import level_of
+from trivium.web.pages.site import Site, run_of, segment, set_cookie
+from trivium.web.sessions import check_form
+
+__all__ = ["routes"]
+
+LABELLER: Final = "trivium_labeller"
+"""Cookie that holds the name of the person who labels in this browser."""
+
+ANSWERS: Final = ("label", "cannot_tell", "skip")
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many items of a queue have an answer, and of how many people."""
+
+    items: int
+    people: int
+
+
+def routes(site: Site) -> list[Any]:
+    """The routes of the pages."""
+    queues = LabelQueues(site.store, clock=site.clock)
+    return [Router("/labels", route_handlers=[*_queue_routes(site, queues), *_label_routes(site, queues)])]
+
+
+def _queue_routes(site: Site, queues: LabelQueues) -> list[Any]:
+    """The list of queues, and making one."""
+
+    @get("/", include_in_schema=False, sync_to_thread=True)
+    def list_queues(request: Request[Any, Any, Any]) -> Response[str]:
+        rows = [(each, _counts(site.store, each)) for each in queues.all(limit=100)]
+        return site.page(
+            request,
+            "labels.html",
+            title="Labels",
+            section="labels",
+            forms=True,
+            queues=rows,
+            name=_name(request),
+        )
+
+    @post("/", include_in_schema=False, status_code=200)
+    async def create(request: Request[Any, Any, Any]) -> Redirect:
+        form = await _form(request)
+        run = await asyncio.to_thread(run_of, site.store, form.get("run", ""))
+        try:
+            overlap = float(form.get("overlap") or 0) / 100
+            queue = await asyncio.to_thread(
+                queues.create, run, form.get("dimension", ""), by=_actor(request), overlap=overlap
+            )
+        except (InputError, ValueError) as error:
+            raise Refused(400, str(error)) from None
+        return Redirect(f"/labels/{segment(queue.id)}", status_code=303)
+
+    return [list_queues, create]
+
+
+def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
+    """The page of a queue, on which items are labelled."""
+
+    @get("/{queue:str}", include_in_schema=False, sync_to_thread=True)
+    def label(request: Request[Any, Any, Any], queue: FromPath[str]) -> Response[str]:
+        asked = _found(queues, queue)
+        name = _name(request)
+        task: Task | None = None
+        material: Material | None = None
+        problem = ""
+        if name and asked.closed is None:
+            try:
+                task = queues.next(asked.id, name)
+                material = None if task is None else material_of(site.store, task)
+            except InputError as error:
+                problem = str(error)
+        return site.page(
+            request,
+            "label.html",
+            title=f"Label {asked.dimension}",
+            section="labels",
+            forms=True,
+            queue=asked,
+            counts=_counts(site.store, asked),
+            name=name,
+            task=task,
+            problem=problem,
+            key=secrets.token_hex(16),
+            **({} if material is None else _shown(material)),
+        )
+
+    @post("/{queue:str}", include_in_schema=False, status_code=200)
+    async def answer(request: Request[Any, Any, Any], queue: FromPath[str]) -> Response[Any]:
+        form = await _form(request)
+        asked = await asyncio.to_thread(_found, queues, queue)
+        here = Redirect(f"/labels/{segment(asked.id)}", status_code=303)
+        if "name" in form:
+            name = sanitise(form["name"].strip())[0][:LONGEST_NAME]
+            set_cookie(here, request, LABELLER, name.encode("utf-8").hex())
+            return here
+        name = _name(request)
+        if not name:
+            raise Refused(400, "Say who you are first.")
+        try:
+            if "undo" in form:
+                await asyncio.to_thread(queues.undo, asked.id, name)
+            else:
+                await asyncio.to_thread(_store, queues, asked.id, name, form)
+        except (InputError, ValueError) as error:
+            raise Refused(400, str(error)) from None
+        return here
+
+    return [label, answer]
+
+
+def _found(queues: LabelQueues, queue: str) -> LabelQueue:
+    try:
+        return queues.get(queue[:100])
+    except InputError as error:
+        raise Refused(404, str(error)) from None
+
+
+def _counts(store: Store, queue: LabelQueue) -> Counts:
+    labels = tables.labels.c
+    query = select(func.count(labels.place.distinct()), func.count(labels.by.distinct())).where(
+        labels.queue == queue.number, labels.undone.is_(None), labels.answer != "skip"
+    )
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        items, people = connection.execute(query).one()
+    return Counts(items=items, people=people)
+
+
+def _store(queues: LabelQueues, queue: str, name: str, form: Mapping[str, str]) -> None:
+    """Store an answer; the same form sent twice is stored once."""
+    chosen, value = form.get("answer", ""), form.get("value", "")
+    kind = chosen if chosen in ANSWERS else "label"
+    given = chosen.removeprefix("value ") if chosen.startswith("value ") else value
+    queues.answer(
+        queue,
+        int(form.get("place", "0")),
+        name,
+        kind,  # type: ignore[arg-type]  # one of ANSWERS
+        float(given) if kind == "label" else None,
+        key=form.get("key") or None,
+        note=form.get("note") or None,
+    )
+
+
+async def _form(request: Request[Any, Any, Any]) -> dict[str, str]:
+    """The fields of a form of this server."""
+    form = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
+    check_form(request.cookies, form.get("form"))
+    return form
+
+
+def _name(request: Request[Any, Any, Any]) -> str:
+    """The name of the person who labels in this browser; empty before it was said."""
+    try:
+        return bytes.fromhex(request.cookies.get(LABELLER, "")).decode("utf-8")[:LONGEST_NAME]
+    except ValueError:
+        return ""
+
+
+def _actor(request: Request[Any, Any, Any]) -> str:
+    return _name(request) or str(request.scope["state"]["actor"])[:LONGEST_NAME]
+
+
+def _shown(material: Material) -> dict[str, Any]:
+    """What the page shows of an item."""
+    trace = material.trace
+    return {
+        "input": marked(material.input, []),
+        "output": marked(material.output, []),
+        "references": [marked(text, []) for text in material.references if text],
+        "source": folded(material.source, at_most=200_000) if material.source else None,
+        "level": None if trace is None else level_of(trace),
+    }

@@ -1,0 +1,63 @@
+"""The page on which a token is entered once for this browser."""
+
+import asyncio
+from typing import Any
+
+from litestar import Request, Response, get, post
+from litestar.params import FromQuery
+from litestar.response import Redirect
+
+from trivium.web.errors import Refused
+from trivium.web.pages.site import Site, set_cookie
+from trivium.web.security import LOGIN_PATH, LOGOUT_PATH, address_of
+from trivium.web.sessions import SESSION, Sessions, check_form, local_address
+
+__all__ = ["routes"]
+
+
+def routes(site: Site) -> list[Any]:
+    """The routes of the page."""
+    sessions = Sessions(site.store)
+
+    def page(
+        request: Request[Any, Any, Any], following: str, problem: Refused | None = None
+    ) -> Response[str]:
+        return site.page(
+            request,
+            "login.html",
+            title="Log in",
+            status_code=200 if problem is None else problem.status,
+            forms=True,
+            following=local_address(following),
+            problem="" if problem is None else problem.message,
+        )
+
+    @get(LOGIN_PATH, include_in_schema=False, sync_to_thread=False)
+    def login(request: Request[Any, Any, Any], next: FromQuery[str] = "") -> Response[str]:  # noqa: A002
+        return page(request, next)
+
+    @post(LOGIN_PATH, include_in_schema=False, status_code=200)
+    async def enter(request: Request[Any, Any, Any]) -> Response[Any]:
+        form = await request.form()
+        check_form(request.cookies, form.get("form"))
+        following = local_address(str(form.get("next", "")))
+        if site.sign_in is None:
+            raise Refused(503, "nobody can log in before the server has started")
+        try:
+            session = await site.sign_in(str(form.get("token", ""))[:500], address_of(request.scope))
+        except Refused as problem:
+            return page(request, following, problem)
+        answer: Response[Any] = Redirect(following, status_code=303)
+        set_cookie(answer, request, SESSION, session)
+        return answer
+
+    @post(LOGOUT_PATH, include_in_schema=False, status_code=200)
+    async def leave(request: Request[Any, Any, Any]) -> Response[Any]:
+        form = await request.form()
+        check_form(request.cookies, form.get("form"))
+        await asyncio.to_thread(sessions.close, request.cookies.get(SESSION, ""))
+        answer: Response[Any] = Redirect(LOGIN_PATH, status_code=303)
+        set_cookie(answer, request, SESSION, "")
+        return answer
+
+    return [login, enter, leave]

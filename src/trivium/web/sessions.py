@@ -1,0 +1,98 @@
+"""Sessions of browsers: a token is entered once, and a cookie stands for it; forms belong to one browser.
+
+A session is a random value in a cookie that scripts cannot read and other sites cannot send. The store keeps
+its SHA-256 with the id of the token; the token's scopes, expiry and revocation hold for it at every request.
+A form carries a digest of the browser's cookie (a session, or without login a random one), which only a page
+of this server can know.
+"""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable, Mapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Final
+
+from sqlalchemy import delete, insert, select
+
+from trivium.store import schema as tables
+from trivium.store.connection import explain_errors
+from trivium.store.store import Store
+from trivium.web.errors import Refused, header
+
+__all__ = ["SESSION", "VISITOR", "Sessions", "check_form", "cookie_of", "form_digest", "local_address"]
+
+SESSION: Final = "trivium_session"
+VISITOR: Final = "trivium_visitor"
+
+SESSION_SECONDS = 12 * 3600.0
+"""How long a login lasts."""
+
+
+class Sessions:
+    """The sessions of a store.
+
+    Args:
+        store: The store.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def open(self, token: str, *, now: float) -> str:
+        """Begin a session of the token with this id; returns the value of its cookie."""
+        value, table = secrets.token_urlsafe(32), tables.sessions
+        row = {"hash": _hash(value), "token": token, "expires": now + SESSION_SECONDS}
+        with explain_errors(self._store.engine), self._store.engine.begin() as connection:
+            connection.execute(delete(table).where(table.c.expires <= now))
+            connection.execute(insert(table).values(row))
+        return value
+
+    def token_of(self, value: str, *, now: float) -> str | None:
+        """The id of the token that a session stands for; None if it has ended."""
+        table = tables.sessions
+        query = select(table.c.token).where(table.c.hash == _hash(value), table.c.expires > now)
+        with explain_errors(self._store.engine), self._store.engine.connect() as connection:
+            return connection.execute(query).scalar()
+
+    def close(self, value: str) -> None:
+        """End a session."""
+        table = tables.sessions
+        with explain_errors(self._store.engine), self._store.engine.begin() as connection:
+            connection.execute(delete(table).where(table.c.hash == _hash(value)))
+
+
+def cookie_of(headers: Iterable[tuple[bytes, bytes]], name: str) -> str:
+    """The value of a cookie of a request; an empty text without it."""
+    try:
+        found = SimpleCookie(header(headers, b"cookie")[:8192]).get(name)
+    except CookieError:
+        return ""
+    return "" if found is None else found.value[:200]
+
+
+def form_digest(cookies: Mapping[str, str]) -> str:
+    """What forms of this browser carry; an empty text if it has no cookie yet."""
+    value = cookies.get(SESSION) or cookies.get(VISITOR)
+    return _hash(f"form {value}") if value else ""
+
+
+def check_form(cookies: Mapping[str, str], given: object) -> None:
+    """Refuse a form that no page of this server gave to this browser.
+
+    Raises:
+        Refused: If the digest is missing or another one.
+    """
+    expected = form_digest(cookies)
+    if not expected or not isinstance(given, str) or not hmac.compare_digest(expected, given):
+        raise Refused(403, "This form is of another browser or session: open its page again.", reason="form")
+
+
+def local_address(address: str) -> str:
+    """An address on this server to go on at after a login; the first page if it is anything else."""
+    plain = address.startswith("/") and not address.startswith(("//", "/\\")) and address.isprintable()
+    return address if plain and "\\" not in address else "/runs"
+
+
+def _hash(value: str) -> str:
+    return hashlib.sha256(value.encode()).hexdigest()

@@ -1,0 +1,108 @@
+"""The pages on which people label."""
+
+import re
+
+import pytest
+from sqlalchemy import select
+
+import trivium as tv
+from trivium.store import schema as tables
+
+HTML = {"Accept": "text/html"}
+
+
+@pytest.fixture
+def run(store):
+    """A run of six cases whose metric says that half of them are right."""
+    suite = {
+        "name": "facts",
+        "cases": [{"id": f"c{n}", "input": f"Question <b>{n}", "references": ["good"]} for n in range(6)],
+        "metrics": ["success"],
+    }
+    return tv.evaluate(suite, agent=lambda q: "good" if int(q[-1]) % 2 else "bad <script>", store=store)
+
+
+def form_of(page: str, **further: str) -> dict[str, str]:
+    hidden = dict(re.findall(r'type="hidden" name="(form|place|key)" value="([^"]+)"', page))
+    return {**hidden, **further}
+
+
+@pytest.fixture
+def queue(client, run):
+    """Address of a queue, with a person who has said their name."""
+    page = client.get("/labels", headers=HTML).text
+    made = client.post("/labels", data=form_of(page, run=run.id, dimension="success"), headers=HTML)
+    address = made.url.path
+    assert "Your name" in made.text
+    client.post(address, data=form_of(made.text, name="Ann Ö"), headers=HTML)
+    return address
+
+
+def labels_of(store):
+    with store.engine.connect() as connection:
+        return connection.execute(select(tables.labels).order_by(tables.labels.c.number)).all()
+
+
+def test_items_are_labelled_one_after_the_other_until_none_is_left(client, queue, store):
+    seen = set()
+    for number in range(6):
+        page = client.get(queue, headers=HTML).text
+        assert f"{number} of 6 items labelled" in page
+        seen.add(re.search(r"Question &lt;b&gt;(\d)", page)[1])
+        client.post(queue, data=form_of(page, answer="label", value="0.5"), headers=HTML)
+    assert len(seen) == 6
+    assert "Nothing is left for you" in client.get(queue, headers=HTML).text
+    assert {(label.by, label.value, label.how) for label in labels_of(store)} <= {
+        ("Ann Ö", 0.5, "uniform"), ("Ann Ö", 0.5, "active"),
+    }  # fmt: skip
+
+
+def test_a_labeller_does_not_see_what_was_said_before(client, queue):
+    page = client.get(queue, headers=HTML).text
+    text = re.sub(r"<[^>]+>", " ", page[page.index("<main") :])
+    assert "<script>" not in page.replace("<script src=", "")
+    assert not re.search(r"passed|composite|confidence|Scores|verdict", text)
+
+
+def test_an_answer_that_is_sent_twice_is_stored_once(client, queue, store):
+    form = form_of(client.get(queue, headers=HTML).text, answer="label", value="1")
+    assert [client.post(queue, data=form, headers=HTML).status_code for _ in range(2)] == [200, 200]
+    assert len(labels_of(store)) == 1
+
+
+def test_answers_can_be_taken_back_skipped_or_left_open(client, queue, store):
+    first = client.get(queue, headers=HTML).text
+    client.post(queue, data=form_of(first, answer="cannot_tell"), headers=HTML)
+    again = client.post(queue, data=form_of(first, undo="1"), headers=HTML)
+    assert form_of(again.text)["place"] == form_of(first)["place"]
+    client.post(queue, data=form_of(again.text, answer="skip"), headers=HTML)
+    answers = [(label.answer, label.undone is None) for label in labels_of(store)]
+    assert answers == [("cannot_tell", False), ("skip", True)]
+    assert "0 of 6 items labelled" in client.get(queue, headers=HTML).text
+
+
+@pytest.mark.parametrize(
+    "answer", [{"answer": "label", "value": "2"}, {"answer": "value nan"}, {"answer": "label"}, {}]
+)
+def test_a_wrong_answer_is_refused(client, queue, store, answer):
+    page = client.get(queue, headers=HTML).text
+    assert client.post(queue, data=form_of(page, **answer), headers=HTML).status_code == 400
+    assert labels_of(store) == []
+
+
+def test_an_item_of_another_queue_or_none_is_refused(client, queue):
+    page = client.get(queue, headers=HTML).text
+    assert (
+        client.post(queue, data=form_of(page, answer="skip") | {"place": "99"}, headers=HTML).status_code
+        == 400
+    )
+    assert client.get("/labels/none", headers=HTML).status_code == 404
+
+
+def test_a_queue_of_nothing_is_refused(client, run):
+    page = client.get("/labels", headers=HTML).text
+    wrong = client.post("/labels", data=form_of(page, run=run.id, dimension="sucess"), headers=HTML)
+    assert wrong.status_code == 400
+    assert (
+        client.post("/labels", data=form_of(page, run="none", dimension="d"), headers=HTML).status_code == 404
+    )

@@ -1,0 +1,134 @@
+"""Browsers with tokens: the login, its end, and forms."""
+
+import re
+
+import pytest
+from sqlalchemy import select
+
+from tests.web.conftest import LOOPBACK
+from trivium.store import schema as tables
+from trivium.store.tokens import Tokens
+from trivium.web.security import Access
+from trivium.web.sessions import SESSION_SECONDS, local_address
+
+HTML = {"Accept": "text/html"}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def browser(connect, clock):
+    client = connect(Access(tokens=True), clock=clock)
+    client.follow_redirects = False
+    return client
+
+
+def token(store, clock, *scopes):
+    return Tokens(store).create("ann", scopes or ("read", "label"), now=clock.now, actor="test")
+
+
+def log_in(browser, secret, following="/runs"):
+    page = browser.get("/login", params={"next": following}, headers=HTML).text
+    form = re.search(r'name="form" value="(\w+)"', page)[1]
+    return browser.post(
+        "/login",
+        data={"form": form, "token": secret, "next": following},
+        headers={"Origin": LOOPBACK, **HTML},
+    )
+
+
+def test_a_browser_without_a_login_is_sent_to_it_and_back(browser, store, clock):
+    sent = browser.get("/runs?q=a%20b", headers=HTML)
+    assert sent.status_code == 303
+    assert sent.headers["Location"] == "/login?next=/runs%3Fq%3Da%2520b"
+    assert browser.get("/runs").status_code == 401
+    assert browser.get("/api/v1/monitors", headers=HTML).status_code == 401
+    answer = log_in(browser, token(store, clock)[1], "/runs?q=a%20b")
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/runs?q=a%20b")
+    assert browser.get("/runs", headers=HTML).status_code == 200
+
+
+def test_the_cookie_is_kept_from_scripts_and_other_sites_and_the_store_has_only_its_hash(
+    browser, store, clock
+):
+    made, secret = token(store, clock)
+    cookie = log_in(browser, secret).headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    with store.engine.connect() as connection:
+        (row,) = connection.execute(select(tables.sessions)).all()
+    assert row.token == made.id
+    assert row.hash not in cookie
+    assert secret not in cookie
+
+
+@pytest.mark.parametrize(("scheme", "secure"), [("https", True), ("http", False)])
+def test_behind_tls_cookies_are_sent_over_tls_alone(browser, scheme, secure):
+    page = browser.get("/login", headers={"X-Forwarded-Proto": scheme, **HTML})
+    assert ("Secure" in page.headers["Set-Cookie"]) is secure
+
+
+@pytest.mark.parametrize("ends", ["time", "revoked", "logout"])
+def test_a_login_ends(browser, store, clock, ends):
+    made, secret = token(store, clock)
+    log_in(browser, secret)
+    page = browser.get("/labels", headers=HTML)
+    assert page.status_code == 200
+    if ends == "time":
+        clock.now += SESSION_SECONDS
+    elif ends == "revoked":
+        Tokens(store).revoke(made.id, now=clock.now, actor="test")
+        clock.now += 10
+    else:
+        form = re.search(r'name="form" value="(\w+)"', page.text)[1]
+        browser.post("/logout", data={"form": form})
+    assert browser.get("/runs", headers=HTML).status_code == 303
+
+
+def test_scopes_hold_for_a_login(browser, store, clock):
+    log_in(browser, token(store, clock, "read")[1])
+    page = browser.get("/labels", headers=HTML)
+    form = re.search(r'name="form" value="(\w+)"', page.text)[1]
+    refused = browser.post("/labels", data={"form": form, "run": "x", "dimension": "d"})
+    assert refused.status_code == 403
+    assert "no scope label" in refused.json()["message"]
+
+
+def test_a_wrong_token_is_refused_and_after_many_for_a_while(browser, store, clock):
+    statuses = [log_in(browser, "trv_wrong").status_code for _ in range(12)]
+    assert statuses[:10] == [401] * 10
+    assert statuses[10:] == [429] * 2
+
+
+@pytest.mark.parametrize("form", ["", "0" * 64])
+def test_a_form_of_another_browser_is_refused(browser, store, clock, form):
+    secret = token(store, clock)[1]
+    browser.get("/login", headers=HTML)
+    assert browser.post("/login", data={"form": form, "token": secret}).status_code == 403
+    log_in(browser, secret)
+    assert browser.post("/labels", data={"form": form, "run": "x", "dimension": "d"}).status_code == 403
+
+
+def test_a_form_of_another_site_is_refused(browser, store, clock):
+    log_in(browser, token(store, clock)[1])
+    form = re.search(r'name="form" value="(\w+)"', browser.get("/labels", headers=HTML).text)[1]
+    answer = browser.post("/labels", data={"form": form}, headers={"Origin": "https://evil.example"})
+    assert answer.status_code == 403
+
+
+@pytest.mark.parametrize(
+    "address", ["//evil.example", "/\\evil.example", "https://evil.example", "javascript:x", "/a\nb", ""]
+)
+def test_a_login_leads_to_no_other_site(address):
+    assert local_address(address) == "/runs"
