@@ -6,6 +6,7 @@ from collections import Counter
 import msgspec
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.stats import chisquare, rankdata
 
 from trivium.errors import TrustError
@@ -161,6 +162,36 @@ def test_the_slope_is_earned():
     assert slope(np.linspace(-1, 1, 30), np.arange(30.0), np.arange(30.0)) == 0
 
 
+def test_the_slope_is_that_of_a_general_optimiser_less_its_standard_error():
+    rng = np.random.default_rng(8)
+    ranks = rng.uniform(-1, 1, 150)
+    y = rng.normal(0, np.exp(0.8 * ranks), 150)
+    squares = (y - y.mean()) ** 2 / np.var(y)
+    dispersion = 1.0
+    for _ in range(40):
+        scale = dispersion
+        a, b = minimize(
+            lambda c, scale=scale: (
+                np.sum(np.exp(c[0] + c[1] * ranks) - squares * (c[0] + c[1] * ranks)) + scale * c[1] ** 2 / 8
+            ),
+            [0.0, 0.0],
+            tol=1e-10,
+        ).x
+        expected = np.exp(a + b * ranks)
+        dispersion = np.mean((squares - expected) ** 2 / expected)
+    curvature = np.array(
+        [
+            [expected.sum(), expected @ ranks],
+            [expected @ ranks, expected @ ranks**2 + dispersion / 4],
+        ]
+    )
+    error = np.sqrt(dispersion * np.linalg.inv(curvature)[1, 1])
+    assert slope(ranks, np.zeros(150), y) == pytest.approx(b - error, rel=1e-3)
+    assert 0.5 < b - error < 3
+    steep = np.linspace(-1, 1, 400)
+    assert slope(steep, np.zeros(400), np.where(np.arange(400) % 2, 1, -1) * np.exp(5 * steep)) == STEEPEST
+
+
 def test_unknown_uncertainty_counts_as_the_middle():
     u, f, y = world(3)
     u[:10] = np.nan
@@ -179,7 +210,7 @@ def test_unknown_uncertainty_counts_as_the_middle():
             "between 0.2 and 1; found 0.1",
         ),
         (lambda: Sampling(seed=-1, population=2), "at least 0"),
-        (lambda: Sampling(seed=0, population=1, draws=(draw(1),)), "between 0 and population"),
+        (lambda: Sampling(seed=0, population=1, draws=(draw(1),)), r"between 0 and population - 1 \(0\)"),
         (lambda: Sampling(seed=0, population=2, draws=(draw(1), draw(1))), "at most once"),
         (lambda: Sampling(seed=0, population=2, draws=(draw(1, 0.0),)), "above 0"),
         (
