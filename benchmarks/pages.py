@@ -1,0 +1,258 @@
+"""Time of each page over a store of 1,000 runs and 1,000,000 evaluations, on SQLite and PostgreSQL.
+
+The store is filled directly, with texts of a few languages, and used again when it is there. The pages are
+asked for by HTTP of a real server in a process of its own, 30 times each, other rows every time; the index of
+the search is filled first, and how fast is said. Bytes are those of a first visit: the page and all that it
+loads, as sent with gzip where the browser takes it.
+
+    python -m benchmarks.pages [--folder FOLDER] [--runs NUMBER] [--cases NUMBER] [--only sqlite|postgresql]
+"""
+
+import argparse
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import quote
+
+from sqlalchemy import insert, text
+from tests.store.postgres import postgres_url
+
+from benchmarks.sizes import sized
+from trivium.agents.attempt import Attempt
+from trivium.metrics.evaluation import Composite, Evaluation
+from trivium.metrics.metric import Score
+from trivium.store import schema
+from trivium.store.browsing.search_index import IDLE_SECONDS, SearchIndex, index_progress
+from trivium.store.records import encode
+from trivium.store.store import Store
+from trivium.suites.case import Case
+from trivium.traces.trace import Span, Trace
+
+ASKED = sized(30, 3)
+SUITES = 10
+ROWS_AT_ONCE = 5_000
+COMMON = [
+    "the",
+    "order",
+    "was",
+    "sent",
+    "to",
+    "your",
+    "address",
+    "and",
+    "will",
+    "arrive",
+    "within",
+    "three",
+    "days",
+    "please",
+    "check",
+    "account",
+]
+RARE = 20_000
+OTHERS = ("数据库连接失败", "пожалуйста подождите", "الطلب في الطريق", "die Straße ist gesperrt", "🚀 done")
+MODELS = ("good", "fair", "poor")
+
+
+def body(draw: random.Random, words: int) -> str:
+    """A text of common words, some rare ones and at times another script."""
+    said = [
+        draw.choice(COMMON) if draw.random() < 0.85 else f"word{draw.randrange(RARE)}" for _ in range(words)
+    ]
+    return " ".join([*said, *([draw.choice(OTHERS)] if draw.random() < 0.1 else [])])
+
+
+def variants(draw: random.Random, number: int) -> list[tuple[str, str, float, bool]]:
+    """Bodies of attempts and evaluations to choose from; making each anew would take hours."""
+    made = []
+    for _ in range(number):
+        value = round(draw.random(), 3)
+        output = body(draw, 90)
+        spans = tuple(Span(id=str(n), kind="tool", name="search", agent="writer") for n in range(3))
+        attempt = Attempt(case="CASE", output=output, seconds=1.0, trace=Trace(spans=spans))
+        judged = Score(
+            name="judge.correct", tier="judge", value=value, detail={"reason": body(draw, 30), "evidence": []}
+        )
+        scores = {judged.name: judged, "jaccard": Score(name="jaccard", tier="text", value=value)}
+        composite = Composite(value=value, coverage=1.0, parts={"jaccard": value}, recommendation="accept")
+        passed = value > 0.3
+        evaluation = Evaluation(case="CASE", repeat=0, scores=scores, composite=composite, passed=passed)
+        made.append((encode(attempt), encode(evaluation), value, passed))
+    return made
+
+
+def fill(store: Store, runs: int, cases: int) -> None:
+    """Insert runs with attempts and evaluations of all cases of their suites."""
+    draw = random.Random(14)
+    for suite in range(SUITES):
+        store.save_cases(
+            f"suite{suite}",
+            [Case(id=f"case-{n}", input=body(draw, 25), references=(body(draw, 40),)) for n in range(cases)],
+        )
+    made = variants(draw, sized(4_000, 20))
+    with store.engine.connect() as connection:
+        for number in range(1, runs + 1):
+            suite, began = number % SUITES, 1.7e9 + 3_600 * number
+            rate = draw.random()
+            connection.execute(
+                insert(schema.runs).values(
+                    number=number, id=f"run-{number:06}", suite_name=f"suite {suite}", suite=f"suite{suite}",
+                    kind="agent", state="done", created=began, touched=began, finished=began + 60, due=cases,
+                    settings="{}", provenance="{}", attempts=cases, pass_rate=rate, composite=rate,
+                )
+            )  # fmt: skip
+            rows = [(position, draw.choice(made)) for position in range(cases)]
+            place = [{"run": number, "position": position, "repeat": 0} for position, _ in rows]
+            names = [f'"case-{position}"' for position, _ in rows]
+            connection.execute(
+                insert(schema.attempts),
+                [
+                    {**at, "case_body": None, "body": row[0].replace('"CASE"', name)}
+                    for at, name, (_, row) in zip(place, names, rows, strict=True)
+                ],
+            )
+            connection.execute(
+                insert(schema.evaluations),
+                [
+                    {**at, "composite": row[2], "passed": row[3], "body": row[1].replace('"CASE"', name)}
+                    for at, name, (_, row) in zip(place, names, rows, strict=True)
+                ],
+            )
+            connection.commit()
+
+
+def index(store: Store, at_most: float) -> None:
+    """Fill the index of the search as fast as it goes, for so many seconds at most."""
+    began, before = time.perf_counter(), index_progress(store).indexed
+    filler, longest = SearchIndex(store), 0.0
+    while time.perf_counter() - began < at_most:
+        step = time.perf_counter()
+        if filler.step() == IDLE_SECONDS:
+            break
+        longest = max(longest, time.perf_counter() - step)
+    number, seconds = index_progress(store).indexed - before, time.perf_counter() - began
+    if number:
+        rate = number / seconds
+        print(f"  index: {number:,} attempts in {seconds:.0f} s, {rate:,.0f} a second", end="")
+        print(f", longest step {longest * 1e3:.0f} ms")
+
+
+def pages(draw: random.Random, runs: int, cases: int) -> dict[str, str]:
+    """An address of each page."""
+    run, case = f"run-{draw.randint(1, runs):06}", draw.randrange(cases)
+    return {
+        "runs": f"/runs?start={draw.randrange(max(1, runs - 50))}",
+        "runs, by pass rate": "/runs?sort=pass_rate",
+        "runs, found by text": f"/runs?q={run[-3:]}",
+        "run": f"/runs/{run}",
+        "run, failed, best first": f"/runs/{run}?verdict=failed&sort=best",
+        "run, found by text": f"/runs/{run}?q=case-{case}",
+        "case": f"/runs/{run}/case?id=case-{case}",
+        "monitors": "/monitors",
+        "search, rare word": f"/search?q=word{draw.randrange(RARE)}%20",
+        "search, common words": "/search?q=" + quote(" ".join(draw.sample(COMMON, 2)) + " "),
+        "search, begun word": f"/search?q={draw.choice(COMMON)[:3]}",
+        "search, Chinese": "/search?q=" + quote("数据库"),
+        "search, phrase": "/search?q=" + quote('"order was sent"'),
+        "search, common and rare": f"/search?q=order%20word{draw.randrange(RARE)}%20",
+        "search, nothing": "/search?q=nowhere%20",
+        "search, one run": f"/search?q=order%20&run={run}",
+    }
+
+
+@contextmanager
+def served(url: str) -> Iterator[int]:
+    """A server in a process of its own; gives its port."""
+    command = [sys.executable, "-m", "trivium", "view", "--store", url, "--no-browser"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        yield int(re.search(r":(\d+)/", process.stdout.readline()).group(1))  # type: ignore[union-attr]
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+
+
+def got(connection: HTTPConnection, path: str) -> tuple[int, float, bytes]:
+    """Status, seconds and body of an answer."""
+    began = time.perf_counter()
+    headers = {"Accept": "text/html", "Accept-Encoding": "gzip"}
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    content = answer.read()
+    return answer.status, time.perf_counter() - began, content
+
+
+def measure(url: str, runs: int, cases: int) -> None:
+    """Print quantiles of each page's time, and the bytes of a first visit."""
+    draw = random.Random(15)
+    with served(url) as port:
+        connection = HTTPConnection("127.0.0.1", port)
+        times: dict[str, list[float]] = {}
+        size: dict[str, int] = {}
+        for turn in range(ASKED + 1):
+            for name, path in pages(draw, runs, cases).items():
+                status, seconds, content = got(connection, path)
+                if status not in {200, 307, 302}:
+                    raise SystemExit(f"{path}: {status} {content[:300]!r}")
+                if turn:  # the first loads templates and modules
+                    times.setdefault(name, []).append(seconds)
+                found = re.findall(rb'"(/assets/[^"]+)"', content)
+                loaded = sum(len(got(connection, each.decode())[2]) for each in set(found)) if turn < 2 else 0
+                size[name] = max(size.get(name, 0), len(content) + loaded)
+        print(f"  {'page':26} {'p50 ms':>8} {'p95 ms':>8} {'kB in all':>10}")
+        for name, values in times.items():
+            values.sort()
+            p50, p95 = values[len(values) // 2], values[min(len(values) - 1, int(len(values) * 0.95))]
+            print(f"  {name:26} {p50 * 1e3:8.1f} {p95 * 1e3:8.1f} {size[name] / 1e3:10.1f}")
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[str]:
+    """A PostgreSQL server of our own on loopback, whose data stays in the folder."""
+    start = getattr(postgres_url, "__wrapped__", None) or postgres_url.__pytest_wrapped__.obj
+    del folder
+    yield from start()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--folder", type=Path, help="where the store of SQLite is kept for the next time")
+    parser.add_argument("--runs", type=int, default=sized(1_000, 12))
+    parser.add_argument("--cases", type=int, default=sized(1_000, 6))
+    parser.add_argument("--index-seconds", type=float, default=3_600.0)
+    parser.add_argument("--only", choices=["sqlite", "postgresql"])
+    given = parser.parse_args()
+    with ExitStack() as stack:
+        folder = given.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder.mkdir(parents=True, exist_ok=True)
+        for database in ("sqlite", "postgresql"):
+            if given.only not in {None, database}:
+                continue
+            print(f"{database}: {given.runs:,} runs, {given.runs * given.cases:,} evaluations")
+            if database == "sqlite":
+                url = f"sqlite:///{folder}/pages-{given.runs}-{given.cases}.db"
+            else:
+                url = stack.enter_context(cluster(folder))
+            with Store(url) as store:
+                if not store.runs(limit=1):
+                    fill(store, given.runs, given.cases)
+                index(store, given.index_seconds)
+                if database == "postgresql":
+                    with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+                        connection.execute(text("VACUUM ANALYZE"))
+            measure(url, given.runs, given.cases)
+
+
+if __name__ == "__main__":
+    main()
