@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Connection, select, tuple_
+from sqlalchemy import Connection, and_, false, or_, select
 
 from trivium.store import schema
 from trivium.store.records import decode
@@ -104,21 +104,25 @@ def documents_of(connection: Connection, keys: Collection[Key], *, store: str) -
     numbers = {run for run, _, _ in keys}
     of_runs = select(runs.c.number, runs.c.suite).where(runs.c.number.in_(numbers))
     suites = {row.number: row.suite for row in connection.execute(of_runs)}
-    wanted = [list(key) for key in keys]
+    by_run: dict[int, set[int]] = {}
+    by_suite: dict[str, set[int]] = {}
+    for run, position, _ in keys:
+        by_run.setdefault(run, set()).add(position)
+        if run in suites:
+            by_suite.setdefault(suites[run], set()).add(position)
 
+    # Not pairs in a list of pairs: for those SQLite may read the whole table.
     def rows(table: Any, *columns: Any) -> dict[Key, Any]:
-        place = tuple_(table.c.run, table.c.position, table.c.repeat)
-        query = select(table.c.run, table.c.position, table.c.repeat, *columns).where(place.in_(wanted))
-        return {(row.run, row.position, row.repeat): row for row in connection.execute(query)}
+        query = select(table.c.run, table.c.position, table.c.repeat, *columns)
+        places = [and_(table.c.run == run, table.c.position.in_(at)) for run, at in by_run.items()]
+        found = connection.execute(query.where(or_(*places)))
+        return {(row.run, row.position, row.repeat): row for row in found}
 
     outputs = rows(attempts, attempts.c.case_body, attempts.c.body)
     judged = rows(scored, scored.c.body, scored.c.passed, scored.c.composite)
-    places = {(suites[run], position) for run, position, _ in keys if run in suites}
-    place = tuple_(cases.c.suite, cases.c.position)
-    of_cases = select(cases.c.suite, cases.c.position, cases.c.body).where(
-        place.in_([list(p) for p in places])
-    )
-    inputs = {(row.suite, row.position): row.body for row in connection.execute(of_cases)} if places else {}
+    of_suites = [and_(cases.c.suite == suite, cases.c.position.in_(at)) for suite, at in by_suite.items()]
+    of_cases = select(cases.c.suite, cases.c.position, cases.c.body).where(or_(false(), *of_suites))
+    inputs = {(row.suite, row.position): row.body for row in connection.execute(of_cases)}
     found = {}
     for key in keys:
         run, position, _ = key

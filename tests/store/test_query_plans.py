@@ -1,0 +1,145 @@
+"""No query of a page reads a whole table that grows with attempts, on both databases."""
+
+import json
+from contextlib import contextmanager
+
+import pytest
+from sqlalchemy import event, text
+
+from tests.store.samples import attempt, evaluation
+from trivium.store.browsing.attempts import attempts_of_case, count_attempts, find_attempts, position_of
+from trivium.store.browsing.runs import find_runs, suite_names
+from trivium.store.browsing.search import search
+from trivium.store.browsing.search_index import IDLE_SECONDS, SearchIndex
+from trivium.store.store import Store
+from trivium.suites.case import Case
+
+RUNS, CASES = 6, 200
+GROWING = ("attempts", "evaluations", "cases", "search_index")
+
+
+@pytest.fixture
+def filled(any_url):
+    with Store(any_url) as store:
+        for suite in ("digest0", "digest1"):
+            store.save_cases(suite, [Case(id=f"c{n}", input=f"question {n}") for n in range(CASES)])
+        for number in range(RUNS):
+            run = store.new_run(
+                id=f"r{number}",
+                suite_name="s",
+                suite=f"digest{number % 2}",
+                kind="agent",
+                settings={},
+                provenance={},
+            )
+            attempts = [attempt(n, output=f"common word{n}") for n in range(CASES)]
+            evaluations = [evaluation(n, value=n / CASES, passed=n % 3 > 0) for n in range(CASES)]
+            store.save(run, attempts=attempts, evaluations=evaluations)
+            store.finish(run, "done", summary={"attempts": CASES})
+        index = SearchIndex(store)
+        while index.step() != IDLE_SECONDS:
+            pass
+        if store.engine.dialect.name == "postgresql":  # it does so by itself after a while; SQLite never
+            with store.engine.begin() as connection:
+                connection.execute(text("ANALYZE"))
+        yield store
+
+
+@contextmanager
+def queries(store):
+    """Collects the queries that are sent meanwhile, with their values."""
+    sent = []
+
+    def collect(_connection, _cursor, statement, parameters, *_):
+        if statement.lstrip().upper().startswith(("SELECT", "WITH")):
+            sent.append((statement, parameters))
+
+    event.listen(store.engine, "before_cursor_execute", collect)
+    try:
+        yield sent
+    finally:
+        event.remove(store.engine, "before_cursor_execute", collect)
+
+
+def plan(store, statement, parameters) -> list[str]:
+    """How the database answers a query: what it reads, and how."""
+    with store.engine.connect() as connection:
+        if store.engine.dialect.name == "sqlite":
+            rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            return [row[3] for row in rows]
+        # A small table is read as a whole whatever there is to find its rows by, unless that is forbidden.
+        connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+        (explained,) = connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {statement}", parameters).one()
+        found = json.loads(explained) if isinstance(explained, str) else explained
+        lines, waiting = [], [found[0]["Plan"]]
+        while waiting:
+            node = waiting.pop()
+            reads = f" {node['Relation Name']}" if "Relation Name" in node else ""
+            # An index that is read from end to end has no condition.
+            whole = node["Node Type"].startswith("Index") and "Index Cond" not in node
+            lines.append(f"{node['Node Type']}{reads}{' (whole)' if whole else ''}")
+            waiting += node.get("Plans", [])
+        return lines
+
+
+def reads_whole(line: str) -> bool:
+    """Whether a line of a plan says that a growing table is read as a whole."""
+    words = line.split()
+    if words[0] == "SCAN":  # SQLite; a search in a virtual table is called a scan with an index
+        virtual = "VIRTUAL TABLE INDEX" in line and ":M" in line
+        return words[1] in GROWING and not virtual
+    return words[:2] == ["Seq", "Scan"] and words[2] in GROWING
+
+
+PAGES = {
+    "list of runs": lambda store, run: find_runs(store),
+    "runs by composite": lambda store, run: find_runs(store, sort="composite", suite="s"),
+    "runs of a text": lambda store, run: find_runs(store, text="r1"),
+    "names of suites": lambda store, run: suite_names(store),
+    "attempts, worst first": find_attempts,
+    "attempts, best first, next page": lambda store, run: find_attempts(
+        store, run, sort="best", after=find_attempts(store, run, sort="best").next
+    ),
+    "attempts, next page": lambda store, run: find_attempts(store, run, after=find_attempts(store, run).next),
+    "attempts by case, next page": lambda store, run: find_attempts(
+        store, run, sort="case", after=find_attempts(store, run, sort="case").next
+    ),
+    "failed attempts of a text": lambda store, run: find_attempts(store, run, verdict="failed", text="c1"),
+    "number of attempts": lambda store, run: count_attempts(store, run, verdict="failed"),
+    "case of an id": lambda store, run: position_of(store, run, "c7"),
+    "attempts of a case": lambda store, run: attempts_of_case(store, run, 7),
+    "search": lambda store, run: search(store, "common word7 "),
+    "search, next page": lambda store, run: search(store, "common", before=search(store, "common").next),
+    "search of a run": lambda store, run: search(store, '"common word7"', run=run),
+}
+
+
+def test_no_page_reads_a_growing_table_as_a_whole(filled):
+    run = filled.run("r3")
+    whole = {}
+    for page, show in PAGES.items():
+        with queries(filled) as sent:
+            show(filled, run)
+        assert sent, page
+        lines = [(line, statement) for statement, values in sent for line in plan(filled, statement, values)]
+        if found := [each for each in lines if reads_whole(each[0])]:
+            whole[page] = found
+    assert not whole
+
+
+def test_a_page_of_the_worst_attempts_sorts_nothing(filled):
+    """Otherwise the first page of a run of a million attempts would read them all."""
+    run = filled.run("r3")
+    with queries(filled) as sent:
+        page = find_attempts(filled, run)
+        find_attempts(filled, run, after=page.next)
+        find_attempts(filled, run, sort="best", verdict="passed")
+    lists = [each for each in sent if "ORDER BY evaluations.composite" in each[0]]
+    assert lists
+    plans = [line for each in lists for line in plan(filled, *each)]
+    assert not [line for line in plans if line == "Sort" or "TEMP B-TREE FOR ORDER BY" in line]
+
+
+def test_the_check_sees_a_table_that_is_read_as_a_whole(filled):
+    for query in ("SELECT count(*) FROM evaluations WHERE body = 'x'", "SELECT body FROM attempts"):
+        assert any(reads_whole(line) for line in plan(filled, query, ()))
