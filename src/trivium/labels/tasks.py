@@ -76,7 +76,7 @@ def draw(connection: Connection, queue: LabelQueue, items: Population, now: floa
         return None
     place = len(sampling.draws) + 1
     settings = queue.settings
-    share = int.from_bytes(blake2b(f"{queue.seed}:{place}".encode(), digest_size=8).digest()) / 2**64
+    share = int.from_bytes(blake2b(f"{queue.seed}:{place}".encode(), digest_size=8).digest(), "big") / 2**64
     wanted = settings.people if share < settings.overlap else 1
     connection.execute(
         insert(schema.label_tasks).values(

@@ -150,3 +150,27 @@ def test_what_is_wrong_is_said_on_one_line(run, capsys, arguments, message):
     assert (code, out) == (2, "")
     assert message in err
     assert "Traceback" not in err
+
+
+def test_a_queue_of_live_traffic_is_made_by_monitor_days_or_alert(store, run, capsys):
+    import time
+
+    from sqlalchemy import update
+
+    from tests.monitor.samples import sample, store_samples
+    from trivium.store import schema
+    from trivium.store.live_alerts import open_alert
+
+    now = time.time()
+    with store.engine.begin() as connection:
+        connection.execute(update(schema.runs).values(kind="live", suite_name="support"))
+        number = open_alert(connection, monitor="support", cause="quality", status="w", body={}, now=now)
+    store_samples(store, [sample(at, run=run.number, time=now - 86_400 * at) for at in range(12)])
+    common = ("queue", "--dimension", "clarity", "--json")
+    assert json.loads(call(*common, "--monitor", "support").output)["population"] == 7
+    assert json.loads(call(*common, "--monitor", "support", "--days", "2.5").output)["population"] == 3
+    made = json.loads(call(*common, "--alert", str(number)).output)
+    assert made["settings"]["volunteered"].startswith("its items are the worst samples")
+    code, _, err = printed(capsys, "label", *common, "--alert", "1", "--monitor", "support")
+    assert code == 2
+    assert "name one of RUN, --monitor and --alert" in err

@@ -163,23 +163,67 @@ def ask(run: str | None, **given: Any) -> int:
 @click.command(epilog=options.examples("trivium label queue 20261121-09 --dimension clarity --overlap 0.2"))
 @click.argument("run", required=False)
 @dimension
+@option("--monitor", metavar="NAME", help="Ask about this monitor's samples of live traffic instead.")
+@option(
+    "--days",
+    type=click.FloatRange(0, min_open=True),
+    default=7.0,
+    show_default=True,
+    help="With --monitor: samples of the last days.",
+)
+@option(
+    "--alert", type=click.IntRange(min=1), metavar="N", help="Ask about the worst samples before an alert."
+)
 @queue_options
 @by
 @options.store
 @options.as_json
 def queue(run: str | None, **given: Any) -> int:
-    """Make a queue for the attempts of RUN (default: the newest), and print its id."""
+    """Make a queue for the attempts of RUN (default: the newest), and print its id.
+
+    Labels of an alert's samples say what went wrong, and never enter an estimate: they were chosen because
+    they look bad.
+    """
     from trivium.cli.output import print_json
     from trivium.labels.queue import LabelQueues
 
     with opened(given["store"]) as store:
-        made = made_queue(LabelQueues(store), run, given, by=person(given["by"]))
+        made = _new_queue(LabelQueues(store), run, given, by=person(given["by"]))
     if given["as_json"]:
         print_json(made)
     else:
         click.echo(made.id)
         click.echo(f"{made.population:,} items; label them with: trivium label --queue {made.id}", err=True)
     return 0
+
+
+def _new_queue(queues: "LabelQueues", run: str | None, given: dict[str, Any], *, by: str) -> "LabelQueue":
+    named = [name for name in ("monitor", "alert") if given[name] is not None]
+    if len(named) + (run is not None) > 1:
+        raise click.UsageError("name one of RUN, --monitor and --alert")
+    if not named:
+        return made_queue(queues, run, given, by=by)
+    from trivium.labels.monitored import queue_of_alert, queue_of_monitor
+    from trivium.labels.records import QueueSettings
+
+    settings = QueueSettings(
+        overlap=given["overlap"],
+        people=given["people"],
+        lease_seconds=given["lease_minutes"] * 60,
+        uncertainty=given["uncertainty"],
+    )
+    if given["alert"] is not None:
+        return queue_of_alert(queues, given["alert"], given["dimension"], by=by, settings=settings)
+    since = queues.now() - given["days"] * 86_400
+    return queue_of_monitor(
+        queues,
+        given["monitor"],
+        given["dimension"],
+        by=by,
+        since=since,
+        settings=settings,
+        seed=given["seed"],
+    )
 
 
 @click.command("list", epilog=options.examples("trivium label list --dimension clarity"))

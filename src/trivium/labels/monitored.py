@@ -1,0 +1,112 @@
+"""Queues over live traffic: a monitor's samples, or the traces behind an alert."""
+
+from hashlib import blake2b
+
+import msgspec
+from sqlalchemy import and_, select
+
+from trivium.errors import InputError, suggest
+from trivium.labels.population import choices_for, population_of
+from trivium.labels.queue import LabelQueues
+from trivium.labels.records import LabelQueue, QueueSettings
+from trivium.store import schema
+from trivium.store.connection import explain_errors
+from trivium.store.live_alerts import alert_of, monitors_of
+
+__all__ = ["queue_of_alert", "queue_of_monitor"]
+
+LONGEST_ALERT_SECONDS = 7 * 86_400.0
+"""How far before an alert its traces may lie."""
+
+
+def queue_of_monitor(
+    queues: LabelQueues,
+    monitor: str,
+    dimension: str,
+    *,
+    by: str,
+    since: float,
+    settings: QueueSettings | None = None,
+    seed: int | None = None,
+) -> LabelQueue:
+    """Make a queue for the samples of a monitor since a Unix time.
+
+    Where rules sampled some traffic more often than other, samples of that traffic are thinned out at random
+    in proportion to their weights. So all traffic is equally likely to be in the queue, and its mean is one
+    of traffic rather than of samples.
+
+    Raises:
+        InputError: If there is no such monitor, or no sample with such a score.
+    """
+    samples = schema.live_samples
+    query = select(samples.c.run, samples.c.position, samples.c.weight, samples.c.trace).where(
+        and_(samples.c.monitor == monitor, samples.c.time >= since, samples.c.failed.is_(False))
+    )
+    with explain_errors(queues.store.engine), queues.store.engine.connect() as connection:
+        rows = connection.execute(query).all()
+    if not rows:
+        known = monitors_of(queues.store)
+        raise InputError(f'monitor "{monitor}"', f"has no sample in that time.{suggest(monitor, known)}")
+    largest = max(row.weight for row in rows)
+    chosen = [(row.run, row.position) for row in rows if _share(row.trace) < row.weight / largest]
+    return _made(queues, monitor, dimension, chosen, settings or QueueSettings(), by=by, seed=seed)
+
+
+def queue_of_alert(
+    queues: LabelQueues, number: int, dimension: str, *, by: str, settings: QueueSettings | None = None
+) -> LabelQueue:
+    """Make a queue for the worst samples before an alert.
+
+    Its labels count as volunteered: they explain the alert, and never enter an estimate.
+
+    Raises:
+        InputError: If there is no such alert, or no sample behind it.
+    """
+    alert = alert_of(queues.store, number)
+    if alert is None:
+        raise InputError("", f"there is no alert {number}: `trivium monitor alerts` lists them")
+    samples = schema.live_samples
+    query = (
+        select(samples.c.run, samples.c.position)
+        .where(
+            and_(
+                samples.c.monitor == alert.monitor,
+                samples.c.time <= alert.opened,
+                samples.c.time >= alert.opened - LONGEST_ALERT_SECONDS,
+                samples.c.failed.is_(False),
+            )
+        )
+        .order_by(samples.c.score.is_(None), samples.c.score, samples.c.number)
+        .limit(50)
+    )
+    with explain_errors(queues.store.engine), queues.store.engine.connect() as connection:
+        chosen = [(row.run, row.position) for row in connection.execute(query)]
+    if not chosen:
+        raise InputError(f"alert {number}", "has no sample behind it that is still stored")
+    why = f"its items are the worst samples before alert {number}, chosen because they look bad"
+    asked = msgspec.structs.replace(settings or QueueSettings(), volunteered=why)
+    return _made(queues, alert.monitor, dimension, chosen, asked, by=by, seed=None)
+
+
+def _share(trace: str) -> float:
+    """A number in [0, 1) that is the same for a trace each time, and unlike the one that sampled it."""
+    digest = blake2b(trace.encode(), digest_size=8, person=b"labels").digest()
+    return int.from_bytes(digest, "big") / 2**64
+
+
+def _made(
+    queues: LabelQueues,
+    monitor: str,
+    dimension: str,
+    chosen: list[tuple[int, int]],
+    settings: QueueSettings,
+    *,
+    by: str,
+    seed: int | None,
+) -> LabelQueue:
+    wanted = {run for run, _ in chosen}
+    runs = [run for run in queues.store.live_runs(monitor) if run.number in wanted]
+    items, used = population_of(queues.store, runs, dimension, uncertainty=settings.uncertainty, only=chosen)
+    asks, choices = choices_for(runs[0], dimension)
+    settings = msgspec.structs.replace(settings, uncertainty=used, asks=asks, choices=choices)
+    return queues.add(items, dimension, settings, by=by, monitor=monitor, seed=seed)

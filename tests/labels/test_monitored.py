@@ -1,0 +1,64 @@
+"""Queues over live traffic: equally likely traffic, or the worst samples of an alert, which never count."""
+
+import pytest
+from sqlalchemy import update
+
+from tests.labels.labelled import judged, label_all
+from tests.monitor.samples import BEGIN, sample, store_samples
+from trivium.errors import InputError
+from trivium.labels.monitored import queue_of_alert, queue_of_monitor
+from trivium.labels.progress import progress_of
+from trivium.store import schema
+from trivium.store.live_alerts import open_alert
+
+
+@pytest.fixture
+def live(store):
+    """200 samples of one day; those of even cases were sampled four times as often."""
+    run = judged(store, 200)
+    with store.engine.begin() as connection:
+        connection.execute(update(schema.runs).values(kind="live", suite_name="support"))
+    weights = [0.25 if number % 2 == 0 else 1.0 for number in range(200)]
+    store_samples(
+        store,
+        [
+            sample(number, number % 2 == 0, run=run.number, weight=weight, score=number / 200)
+            for number, weight in enumerate(weights)
+        ],
+    )
+    return run
+
+
+def test_traffic_is_equally_likely_to_be_asked(queues, live):
+    queue = queue_of_monitor(queues, "support", "clarity", by="ann", since=0)
+    positions = queues.population(queue).position
+    assert sum(positions % 2 == 1) == 100
+    assert 10 <= sum(positions % 2 == 0) <= 42  # 25 expected, standard deviation 4.3
+    assert (queue.run, queue.monitor) == (None, "support")
+
+
+def test_only_samples_of_the_time_are_asked(queues, live):
+    queue = queue_of_monitor(queues, "support", "clarity", by="ann", since=BEGIN + 60 * 190, seed=3)
+    assert queues.population(queue).position.min() >= 190
+    assert queue.seed == 3
+    with pytest.raises(InputError, match="no sample in that time"):
+        queue_of_monitor(queues, "support", "clarity", by="ann", since=BEGIN * 2)
+
+
+def test_labels_of_an_alerts_samples_never_enter_an_estimate(queues, live, store):
+    with store.engine.begin() as connection:
+        number = open_alert(
+            connection, monitor="support", cause="quality", status="warning", body={}, now=BEGIN + 60 * 99
+        )
+    queue = queue_of_alert(queues, number, "clarity", by="ann")
+    assert sorted(queues.population(queue).position) == list(range(50))
+    given = label_all(queues, queue, "ann")
+    assert {(label.how, label.probability) for label in given} == {("volunteered", None)}
+    progress = progress_of(queues, queue.id)
+    assert progress.estimate is None
+    assert "chosen because they look bad" in progress.reason
+
+
+def test_an_alert_that_is_not_there_is_named(queues):
+    with pytest.raises(InputError, match="there is no alert 7"):
+        queue_of_alert(queues, 7, "clarity", by="ann")
