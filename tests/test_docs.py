@@ -62,6 +62,7 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "no cache"))
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdin", io.StringIO())  # nobody types
     # Traces go to logs/traces, even if another test or page has configured another folder.
     monkeypatch.setattr(configuring._Current, "recording", configuring.Recording())
     for key in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "PAPER_REVIEW_MODEL", "TRIVIUM_STORE"):

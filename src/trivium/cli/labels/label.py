@@ -115,6 +115,20 @@ def person(name: str | None) -> str:
         return "user"
 
 
+def newest(queues: "LabelQueues") -> str:
+    """Return the id of the newest queue.
+
+    Raises:
+        InputError: If there is none.
+    """
+    from trivium.errors import InputError
+
+    found = queues.all(limit=1)
+    if not found:
+        raise InputError("", "the store has no queue of labels yet: trivium label RUN --dimension D")
+    return found[0].id
+
+
 def made_queue(queues: "LabelQueues", run: str | None, given: dict[str, Any], *, by: str) -> "LabelQueue":
     """Make a queue for a run with the options of the command line."""
     return queues.create(
@@ -253,16 +267,17 @@ def list_queues(*, dimension: str | None, store: str, as_json: bool) -> None:
 
 
 @click.command(epilog=options.examples("trivium label show labels-1f2e3d4c"))
-@click.argument("queue")
+@click.argument("queue", required=False)
 @options.store
 @options.as_json
-def show(*, queue: str, store: str, as_json: bool) -> None:
-    """Say how far QUEUE is, and what people's mean score is by its labels so far."""
+def show(*, queue: str | None, store: str, as_json: bool) -> None:
+    """Say how far QUEUE is (default: the newest), and what people's mean score is by its labels so far."""
     from trivium.labels.progress import progress_of
     from trivium.labels.queue import LabelQueues
 
     with opened(store) as existing:
-        progress = progress_of(LabelQueues(existing), queue)
+        queues = LabelQueues(existing)
+        progress = progress_of(queues, queue or newest(queues))
     if as_json:
         from trivium.cli.output import print_json
 

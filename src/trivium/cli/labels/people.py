@@ -6,7 +6,7 @@ import click
 
 from trivium.cli import options
 from trivium.cli.labels.label import by as labeller
-from trivium.cli.labels.label import opened, person
+from trivium.cli.labels.label import newest, opened, person
 from trivium.cli.options import option
 from trivium.reports.escape import one_line, visible
 
@@ -18,7 +18,7 @@ LISTED = 20
 
 
 @click.command(epilog=options.examples("trivium label agree labels-1f2e3d4c"))
-@click.argument("queue")
+@click.argument("queue", required=False)
 @option(
     "--label-step",
     type=click.FloatRange(0, 1, min_open=True),
@@ -28,8 +28,8 @@ LISTED = 20
 )
 @options.store
 @options.as_json
-def agree(*, queue: str, label_step: float, store: str, as_json: bool) -> None:
-    """Measure how far the people of QUEUE agree, and list the items on which they do not."""
+def agree(*, queue: str | None, label_step: float, store: str, as_json: bool) -> None:
+    """Measure how far the people of QUEUE (default: the newest) agree, and list where they do not."""
     import msgspec
 
     from trivium.labels.agreement import agreement_of, disagreements_of
@@ -37,8 +37,9 @@ def agree(*, queue: str, label_step: float, store: str, as_json: bool) -> None:
 
     with opened(store) as existing:
         queues = LabelQueues(existing)
-        found = agreement_of(queues, queue, step=label_step)
-        apart = disagreements_of(queues, queue)
+        chosen = queue or newest(queues)
+        found = agreement_of(queues, chosen, step=label_step)
+        apart = disagreements_of(queues, chosen)
     if as_json:
         from trivium.cli.output import print_json
 
