@@ -10,7 +10,16 @@ from scipy.optimize import minimize
 from scipy.stats import chisquare, rankdata
 
 from trivium.errors import TrustError
-from trivium.trust.active_sampling import STEEPEST, UNIFORM_SHARE, Draw, Sampling, next_draw, slope
+from trivium.trust.active_sampling import (
+    STEEPEST,
+    UNIFORM_SHARE,
+    Draw,
+    Sampling,
+    check_arrays,
+    next_draw,
+    residuals,
+    slope,
+)
 
 
 def world(seed, n=60, b=3.0):
@@ -190,6 +199,17 @@ def test_the_slope_is_that_of_a_general_optimiser_less_its_standard_error():
     assert 0.5 < b - error < 3
     steep = np.linspace(-1, 1, 400)
     assert slope(steep, np.zeros(400), np.where(np.arange(400) % 2, 1, -1) * np.exp(5 * steep)) == STEEPEST
+
+
+def test_ranks_and_the_weighted_fit_are_those_of_peers():
+    rng = np.random.default_rng(9)
+    u, f, y = rng.integers(0, 6, 50).astype(float), rng.random(50), rng.random(50) + 2
+    ranks, _ = check_arrays(Sampling(seed=0, population=50), u, f)
+    assert ranks == pytest.approx((2 * rankdata(u) - 1) / 50 - 1)
+    weights = rng.random(50)
+    left, intercept, rise = residuals(f, y + f, weights)
+    assert (rise, intercept) == pytest.approx(tuple(np.polyfit(f, y + f, 1, w=np.sqrt(weights))))
+    assert left == pytest.approx(y + f - intercept - rise * f)
 
 
 def test_unknown_uncertainty_counts_as_the_middle():
