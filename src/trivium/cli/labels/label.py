@@ -24,6 +24,7 @@ COMMANDS = {
     "show": (f"{HERE}:show", "Say how far a queue is, and what its labels say."),
     "agree": ("trivium.cli.labels.people:agree", "Measure how far people agree with one another."),
     "adjudicate": ("trivium.cli.labels.people:adjudicate", "Decide where people disagree."),
+    "check": ("trivium.cli.labels.people:check", "Say whether a certificate still holds, and why not."),
     "close": (f"{HERE}:close", "End a queue."),
     "export": (f"{HERE}:export", "Write labels as JSONL or CSV."),
     "import": (f"{HERE}:import_", "Read labels from a file into the store."),

@@ -1,5 +1,6 @@
-"""``trivium label agree`` and ``adjudicate``: several people, and what to do where they disagree."""
+"""``trivium label agree``, ``adjudicate`` and ``check``: what labels say of people and of a certificate."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +13,9 @@ from trivium.reports.escape import one_line, visible
 
 if TYPE_CHECKING:
     from trivium.labels.agreement import Disagreement, PeopleAgreement
+
+EXPIRED = 1
+"""Exit code of a certificate that no longer holds."""
 
 LISTED = 20
 """Most disagreements that the terminal lists."""
@@ -113,3 +117,40 @@ def adjudicate(*, queue: str, place: int, value: float, note: str | None, by: st
     with opened(store) as existing:
         decided = LabelQueues(existing).adjudicate(queue, place, person(by), value, note=note)
     click.echo(f"item {place} of {queue}: {decided.value:g}, decided by {visible(decided.by)}")
+
+
+@click.command(
+    epilog=options.examples("trivium label check certificate.json 20261121-09"),
+)
+@click.argument("certificate", type=click.Path(path_type=Path))
+@click.argument("run", required=False)
+@options.store
+@options.as_json
+def check(*, certificate: Path, run: str | None, store: str, as_json: bool) -> int:
+    """Say whether CERTIFICATE still holds for the judgements of RUN (default: the newest), and why not.
+
+    It expires when model, prompt, rubric or scale differ, when people's labels contradict it, or when it
+    accepts another share of the judgements. Exit code 1: it has expired.
+    """
+    from trivium.labels.drift import check_certificate
+
+    with opened(store) as existing:
+        found = check_certificate(existing, certificate, existing.run(run))
+    if as_json:
+        from trivium.cli.output import print_json
+
+        print_json(found)
+        return EXPIRED if found.expired else 0
+    if found.expired:
+        click.echo(f"The certificate has expired for run {found.run}:")
+        for why in found.expired:
+            click.echo(f"  {visible(why)}")
+    else:
+        click.echo(f"Nothing speaks against the certificate for run {found.run}.")
+    click.echo(
+        f"It accepts {found.accepted:,} of {found.judgements:,} judgements of {visible(found.dimension)}."
+    )
+    click.echo(f"People labelled {found.labelled:,} of the accepted ones; {found.wrong:,} are wrong.")
+    for note in found.notes:
+        click.echo(f"  {visible(note)}")
+    return EXPIRED if found.expired else 0
