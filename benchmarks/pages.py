@@ -22,13 +22,14 @@ from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import quote
 
-from sqlalchemy import insert, text
-from tests.store.postgres import postgres_url
+from sqlalchemy import insert, text, update
+from tests.store.postgres import binary, server
 
 from benchmarks.sizes import sized
 from trivium.agents.attempt import Attempt
 from trivium.metrics.evaluation import Composite, Evaluation
 from trivium.metrics.metric import Score
+from trivium.runs.summarize import summarise
 from trivium.store import schema
 from trivium.store.browsing.search_index import IDLE_SECONDS, SearchIndex, index_progress
 from trivium.store.records import encode
@@ -127,6 +128,10 @@ def fill(store: Store, runs: int, cases: int) -> None:
                 ],
             )
             connection.commit()
+    # Runs keep a summary; that of one run will do for all.
+    summary = encode(summarise(store, store.run("run-000001")))
+    with store.engine.begin() as connection:
+        connection.execute(update(schema.runs).values(summary=summary))
 
 
 def index(store: Store, at_most: float) -> None:
@@ -215,14 +220,6 @@ def measure(url: str, runs: int, cases: int) -> None:
             print(f"  {name:26} {p50 * 1e3:8.1f} {p95 * 1e3:8.1f} {size[name] / 1e3:10.1f}")
 
 
-@contextmanager
-def cluster(folder: Path) -> Iterator[str]:
-    """A PostgreSQL server of our own on loopback, whose data stays in the folder."""
-    start = getattr(postgres_url, "__wrapped__", None) or postgres_url.__pytest_wrapped__.obj
-    del folder
-    yield from start()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -243,7 +240,11 @@ def main() -> None:
             if database == "sqlite":
                 url = f"sqlite:///{folder}/pages-{given.runs}-{given.cases}.db"
             else:
-                url = stack.enter_context(cluster(folder))
+                initdb, pg_ctl = binary("initdb"), binary("pg_ctl")
+                if initdb is None or pg_ctl is None:
+                    print("  is not installed")
+                    continue
+                url = stack.enter_context(server(initdb, pg_ctl))
             with Store(url) as store:
                 if not store.runs(limit=1):
                     fill(store, given.runs, given.cases)

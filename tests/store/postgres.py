@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,7 +15,8 @@ import pytest
 _FOLDERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
 
 
-def _binary(name: str) -> str | None:
+def binary(name: str) -> str | None:
+    """Path of one of PostgreSQL's programs; None if it is not installed."""
     return next((str(f / name) for f in _FOLDERS if (f / name).exists()), shutil.which(name))
 
 
@@ -29,10 +31,17 @@ def _as_server_user() -> dict[str, int]:
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     """URL of an empty database, or a skip where there is no server to start."""
-    initdb, pg_ctl = _binary("initdb"), _binary("pg_ctl")
+    initdb, pg_ctl = binary("initdb"), binary("pg_ctl")
     if initdb is None or pg_ctl is None:
         pytest.skip("needs PostgreSQL's server binaries (Debian: postgresql)")
     pytest.importorskip("psycopg", reason="needs the extra postgres")
+    with server(initdb, pg_ctl) as url:
+        yield url
+
+
+@contextmanager
+def server(initdb: str, pg_ctl: str) -> Iterator[str]:
+    """A server with an empty database, until the end; gives its URL."""
     user = _as_server_user()
     with TemporaryDirectory() as folder:
         if user:

@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import TSQUERY
 from trivium.store import schema
 from trivium.store.browsing.documents import Document, documents_of, key_of, numbers_of_run
 from trivium.store.browsing.search_index import INDEX, IndexProgress, has_index, index_progress, index_table
-from trivium.store.browsing.words import Wanted, folded_with_places, wanted
+from trivium.store.browsing.words import Wanted, folded, folded_with_places, wanted
 from trivium.store.connection import explain_errors
 from trivium.store.records import RunKind, RunRecord
 from trivium.store.store import Store
@@ -28,7 +28,7 @@ COUNTED: Final = 1_000
 
 QUERY_CHARACTERS: Final = 10_000
 READ_AT_ONCE: Final = 40
-MOST_READ: Final = 400
+MOST_READ: Final = 200
 """Attempts whose texts one search reads, to look for phrases in them."""
 
 BEFORE, AFTER = 60, 180
@@ -259,13 +259,14 @@ def _excerpts(
 ) -> tuple[Excerpt, ...] | None:
     """An excerpt of each text that has something of the query; None if a needed phrase is in none of them."""
     excerpts = []
-    missing = set(needed)
+    texts = [folded(text) for text in document.fields.values()] if needed else []
+    if not all(any(pattern.search(each) for each in texts) for pattern in needed):
+        return None
     for field in FIELDS:
         original = document.fields.get(field)
         if not original:
             continue
         compared, places = folded_with_places(original)
-        missing = {pattern for pattern in missing if not pattern.search(compared)}
         firsts = [match.start() for pattern in patterns if (match := pattern.search(compared))]
         if not firsts:
             continue
@@ -280,7 +281,7 @@ def _excerpts(
                     break
                 spans.append((places[match.start()], _end(places, match.end(), original)))
         excerpts.append(Excerpt(field=field, pieces=_marked(original, start, end, spans)))
-    return None if missing else tuple(excerpts)
+    return tuple(excerpts)
 
 
 def _end(places: Sequence[int], end: int, original: str) -> int:

@@ -91,7 +91,8 @@ def folded_with_places(text: str) -> tuple[str, list[int] | range]:
     for match in _clusters().finditer(text):
         piece = folded(match.group())
         pieces.append(piece)
-        places += [match.start()] * len(piece)
+        plain = match.lastgroup == "plain"
+        places += range(match.start(), match.end()) if plain else [match.start()] * len(piece)
     return "".join(pieces), [*places, len(text)]
 
 
@@ -177,5 +178,6 @@ def _pieces() -> "re.Pattern[str]":
 
 @cache
 def _clusters() -> "re.Pattern[str]":
-    """Finds a character with the marks that it may be composed with."""
-    return re.compile(f"(?s:.[{_marks()}\u1160-\u11ff\uff9e\uff9f\U0001f3fb-\U0001f3ff]*)")
+    """Finds a character with the marks that it may be composed with, or several of ASCII without any."""
+    marks = f"[{_marks()}\u1160-\u11ff\uff9e\uff9f\U0001f3fb-\U0001f3ff]"
+    return re.compile(f"(?P<plain>[\x00-\x7f]+(?!{marks}))|(?s:.{marks}*)")
