@@ -255,7 +255,7 @@ def test_who_writes_a_run_is_left_most_of_the_time(any_url):
     with Store(any_url) as store:
         stored(store, ["word"])
         ticks = iter(range(100))
-        assert SearchIndex(store, timer=lambda: next(ticks)).step() == 1.0
+        assert SearchIndex(store, timer=lambda: next(ticks)).step() == 3.0
         stored(store, ["word"], id="r2")
         stored(store, ["other"], id="r3", finish=False)
         assert SearchIndex(store, timer=lambda: next(ticks)).step() == 9.0

@@ -18,6 +18,9 @@ __all__ = ["Chunk", "Wanted", "folded", "folded_with_places", "index_words", "wa
 WORD_CHARACTERS = 64
 """Characters of a word that count."""
 
+BEGUN_CHARACTERS = 3
+"""Fewest characters by which a begun word is looked for."""
+
 INDEXED_BYTES = 400_000
 """Most bytes of the different words of one document: PostgreSQL allows 1 MB."""
 
@@ -87,7 +90,8 @@ def folded_with_places(text: str) -> tuple[str, list[int] | range]:
     """The text as it is compared, and where each of its characters, and its end, is in the text itself."""
     if text.isascii():
         return text.lower(), range(len(text) + 1)
-    pieces, places = [], []
+    pieces: list[str] = []
+    places: list[int] = []
     for match in _clusters().finditer(text):
         piece = folded(match.group())
         pieces.append(piece)
@@ -142,8 +146,7 @@ def wanted(query: str) -> Wanted:
 
 def _may_be_begun(piece: "re.Match[str]") -> bool:
     """Whether a word is long enough to be looked for by its beginning: a letter or two begin too many."""
-    word = piece.group()
-    return piece.lastgroup == "word" and len(word) >= (3 if word.isascii() else 2)
+    return piece.lastgroup == "word" and len(piece.group()) >= BEGUN_CHARACTERS
 
 
 def _words_of(piece: "re.Match[str]", *, single: bool) -> Iterator[str]:
