@@ -174,3 +174,45 @@ def test_a_queue_of_live_traffic_is_made_by_monitor_days_or_alert(store, run, ca
     code, _, err = printed(capsys, "label", *common, "--alert", "1", "--monitor", "support")
     assert code == 2
     assert "name one of RUN, --monitor and --alert" in err
+
+
+def test_names_and_texts_never_become_markup_or_control_the_terminal(store):
+    from tests.runs.judged_runs import judged_run, judgement
+
+    hostile = "\x1b[2Jgone [bold red]x[/bold red] [/nothing]"
+    run = judged_run(store, {"c [/x]": [judgement(1.0)]}, outputs={"c [/x]": hostile}).record
+    queue = call("queue", run.id, "--dimension", "clarity", "--overlap", "1").output.split()[0]
+    for name, key in (("[/ann]", "1"), ("[red]ben", "3")):
+        answer = call("--queue", queue, "--labeller", name, keys=f"{key}\n")
+        assert "\x1b[2J" not in answer.output
+        assert "[bold red]x[/bold red]" in answer.output
+    for command in ("agree", "show"):
+        assert "[/ann]" in call(command, queue).output
+
+
+def test_the_trace_of_an_item_can_be_read(store):
+    from tests.runs.judged_runs import judgement
+    from trivium.agents.attempt import Attempt
+    from trivium.metrics.evaluation import Composite, Evaluation
+    from trivium.store.records import StoredAttempt, StoredEvaluation
+    from trivium.suites.case import Case
+    from trivium.traces.trace import Span, Trace
+
+    fields = {"suite_name": "s", "suite": "d", "kind": "recorded", "settings": {}, "provenance": {}}
+    record = store.new_run(id="traced", **fields)
+    store.save_cases("d", [Case(id="c", input={"q": 1})])
+    spans = (Span(id="1", kind="tool", name="search", ok=False), Span(id="2", kind="llm", name="m"))
+    attempt = Attempt(case="c", output="x" * 4_000, trace=Trace(spans=spans))
+    scored = Evaluation(
+        case="c", repeat=0, scores={"clarity": judgement(1.0)}, composite=Composite(value=None, parts={})
+    )
+    store.save(
+        record,
+        attempts=[StoredAttempt(position=0, attempt=attempt)],
+        evaluations=[StoredEvaluation(position=0, evaluation=scored)],
+    )
+    output = call("traced", "--dimension", "clarity", keys="t\nv\n").output
+    assert "trace: 2 spans: t" in output
+    assert "tool   search  failed" in output
+    assert "… 1,000 more characters: v" in output
+    assert "x" * 4_000 in output

@@ -86,6 +86,7 @@ def _print_agreement(found: "PeopleAgreement") -> None:
 
 
 def _table(apart: "list[Disagreement]") -> Any:
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -97,7 +98,8 @@ def _table(apart: "list[Disagreement]") -> Any:
             for name, value in each.values.items()
         )
         decided = "" if each.decided is None else f"{each.decided:g} by {visible(each.by or '')}"
-        table.add_row(str(each.place), one_line(each.case, at_most=40), given, decided)
+        row = (str(each.place), one_line(each.case, at_most=40), given, decided)
+        table.add_row(*map(escape, row))
     return table
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 def queues_table(found: "Sequence[Progress]") -> Any:
     """A table of queues."""
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -21,8 +22,8 @@ def queues_table(found: "Sequence[Progress]") -> Any:
         interval = None if mean is None else mean.interval_items
         table.add_row(
             queue.id + (" (closed)" if queue.closed else ""),
-            visible(queue.dimension),
-            visible(queue.run or queue.monitor or ""),
+            escape(visible(queue.dimension)),
+            escape(visible(queue.run or queue.monitor or "")),
             f"{queue.population:,}",
             f"{each.answered:,}",
             "" if mean is None or mean.value is None else f"{mean.value:.3f}",
