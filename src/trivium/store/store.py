@@ -152,7 +152,9 @@ class Store:
         if id is None:
             matches = self._runs(kind=kind, tests=kind is None, limit=1) or self._runs(kind=kind, limit=1)
         else:
-            matches = self._runs(prefix=sanitise(id)[0], limit=3)
+            name = sanitise(id)[0]
+            # By the whole id first: to compare its beginning, every run is read.
+            matches = self._runs(whole=name, limit=1) or self._runs(prefix=name, limit=3)
         exact = [record for record in matches if record.id == id]
         if len(matches) == 1 or exact:
             return (exact or matches)[0]
@@ -184,6 +186,7 @@ class Store:
         *,
         suite_name: str | None = None,
         prefix: str | None = None,
+        whole: str | None = None,
         kind: str | None = None,
         suite: str | None = None,
         state: str | None = None,
@@ -195,7 +198,7 @@ class Store:
             query = query.where(tables.runs.c.kind != "live")
         if prefix is not None:
             query = query.where(tables.runs.c.id.startswith(prefix, autoescape=True))
-        wanted_values = {"kind": kind, "suite": suite, "state": state, "suite_name": suite_name}
+        wanted_values = {"id": whole, "kind": kind, "suite": suite, "state": state, "suite_name": suite_name}
         for column, wanted in wanted_values.items():
             if wanted is not None:
                 query = query.where(tables.runs.c[column] == wanted)
