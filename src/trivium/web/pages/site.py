@@ -195,7 +195,11 @@ class Site:
             form=digest,
             logged_in=SESSION in request.cookies,
         )
-        headers = {"Content-Security-Policy": PAGE_POLICY, "Vary": "HX-Request, HX-Target"}
+        headers = {
+            "Content-Security-Policy": PAGE_POLICY,
+            "Referrer-Policy": "same-origin",  # with no-referrer, browsers send forms with the Origin "null"
+            "Vary": "HX-Request, HX-Target",
+        }
         answer = Response(body, status_code=status_code, media_type=MediaType.HTML, headers=headers)
         if visitor:
             set_cookie(answer, request, VISITOR, visitor)

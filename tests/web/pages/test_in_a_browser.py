@@ -1,0 +1,218 @@
+"""The pages as people have them: by keyboard, narrow and dark, with hostile texts, and from an alert to a label."""
+
+import re
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+import uvicorn
+
+import trivium as tv
+from tests.browser import NARROW, WIDE, barriers, complaints, look
+from tests.otlp_requests import agent_trace, body
+from tests.store.conftest import url  # noqa: F401
+from trivium.monitor.monitored import monitored
+from trivium.store.live_alerts import open_alert
+from trivium.store.live_samples import samples_of
+from trivium.store.store import Store
+from trivium.web.app import create_app
+from trivium.web.services import Services
+
+HOSTILE = (
+    "<img src=x onerror=alert(1)><script>alert(2)</script>\" onfocus=alert(3) autofocus x='&lt;b&gt;{{7*7}}"
+)
+GRAVE = {"critical", "serious"}
+
+
+class Site:
+    """A server on loopback, with two runs of hostile texts and a monitor whose alert has examples."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        cases = [
+            {"id": f"{HOSTILE} {n}", "input": f"{HOSTILE} {n}?", "references": [f"{HOSTILE} {n}"],
+             "source": HOSTILE, "tags": [HOSTILE], "metadata": {HOSTILE: HOSTILE}}
+            for n in range(12)
+        ]  # fmt: skip
+        suite = {"name": HOSTILE, "cases": cases, "metrics": ["success"], "success": {"contains": "any"}}
+        with tv.trace.agent(HOSTILE):
+            pass
+
+        def agent(good: int):
+            def answer(question: str) -> str:
+                number = int(re.findall(r"(\d+)\?$", question)[0])
+                with tv.trace.agent("writer"), tv.trace.tool(HOSTILE, input=question):
+                    return f"{HOSTILE} {number}" if number < good else f"wrong {HOSTILE}"
+
+            return answer
+
+        self.runs = [tv.evaluate(suite, agent=agent(good), store=store).id for good in (2, 12)]
+        self.services = Services(
+            store, [monitored({"name": "support", "monitor": {"sample_rate": 1.0, "quiet": 0.01}})]
+        )
+        for number in range(3):
+            self.services.intake.receive(body(agent_trace(bytes(range(15)) + bytes([number]))), "protobuf")
+        now = time.time() + 1
+        self.services.completer.complete(now)
+        self.services.scorers[0].score_all(now)
+        self.trace = samples_of(store, "support", latest=1)[0].trace
+        example = {
+            "trace": self.trace,
+            "time": now,
+            "figure": 0.0,
+            "score": 0.0,
+            "query": HOSTILE,
+            "output": HOSTILE,
+        }
+        message = {"monitor": "support", "title": HOSTILE, "opened": now, "examples": [example]}
+        with store.engine.begin() as connection:
+            self.alert = open_alert(
+                connection, monitor="support", cause="quality", status="critical", body=message, now=now
+            )
+        config = uvicorn.Config(
+            create_app(self.services), host="127.0.0.1", port=0, log_config=None, lifespan="on", ws="none",
+            timeout_graceful_shutdown=3,
+        )  # fmt: skip
+        self.server = uvicorn.Server(config)
+        self.thread = threading.Thread(target=self.server.run, name="pages")
+
+    def __enter__(self) -> "Site":
+        self.thread.start()
+        end = time.monotonic() + 60
+        while not self.server.started:
+            assert time.monotonic() < end, "the server does not start"
+            time.sleep(0.01)
+        port = self.server.servers[0].sockets[0].getsockname()[1]
+        self.address = f"http://127.0.0.1:{port}"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.services.stopping.set()
+        self.server.should_exit = True
+        self.thread.join()
+        self.services.stop()
+
+
+@pytest.fixture(scope="module")
+def site(browser, tmp_path_factory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("pages")
+    with Store(f"sqlite:///{folder / 'store.db'}") as store, Site(store) as running:
+        yield running
+
+
+def paths(site: Site) -> dict[str, str]:
+    base, head = site.runs
+    from trivium.web.pages.site import case_address
+
+    return {
+        "runs": "/runs",
+        "run": f"/runs/{head}?by=tag",
+        "case": case_address(base, f"{HOSTILE} 5"),
+        "trace": case_address(base, f"{HOSTILE} 5", part="trace"),
+        "compare": f"/compare/{base}/{head}",
+        "labels": "/labels",
+        "monitors": "/monitors",
+        "monitor": "/monitors/support",
+        "alert": f"/alerts/{site.alert}",
+        "why": f"/traces/{site.trace}",
+        "search": "/search?q=wrong",
+        "login": "/login",
+        "missing": "/nowhere",
+    }
+
+
+@pytest.mark.parametrize("name", [
+    "runs", "run", "case", "trace", "compare", "labels", "monitors", "monitor", "alert", "why", "search",
+    "login", "missing",
+])  # fmt: skip
+def test_a_page_works_for_everybody_and_runs_nothing_hostile(page, site, name):
+    page.goto(site.address + paths(site)[name])
+    for width, dark in ((WIDE, False), (NARROW, True)):
+        look(page, width=width, dark=dark)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert [each for each in barriers(page) if each[0] in GRAVE] == []
+    assert page.locator("main img, main [onfocus], main [onerror]").count() == 0
+    assert page.locator("main script").count() == 0
+    wrong = [each for each in complaints(page) if "404" not in each or name != "missing"]
+    assert wrong == []
+
+
+def test_from_an_alert_to_the_case_by_links(page, site):
+    page.goto(site.address + "/monitors")
+    page.click("text=support")
+    page.click("section[aria-label='Firing alerts'] a")
+    page.click("main table a")
+    page.click("text=Open the case")
+    page.wait_for_selector("h2:has-text('Trace'), h3:has-text('Trace')")
+    assert f"/case?id={site.trace}" in page.url
+
+
+def test_from_a_change_to_the_worst_case_and_its_link(page, site):
+    page.goto(f"{site.address}/runs/{site.runs[1]}")
+    page.click("button:has-text('Compare')")
+    page.wait_for_url("**/compare/**")
+    page.click("text=whole attempt >> nth=0")
+    page.wait_for_url("**/case?**")
+    shared = page.url
+    title = page.title()
+    page.goto("about:blank")
+    page.goto(shared)
+    assert page.title() == title
+
+
+def test_labelling_by_keyboard_alone(page, site):
+    page.goto(site.address + "/runs")
+    page.keyboard.press("g")
+    page.keyboard.press("l")
+    page.wait_for_url("**/labels")
+    page.fill("[name=run]", site.runs[0])
+    page.fill("[name=dimension]", "success")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("[name=name]")
+    assert page.evaluate("document.activeElement.name") == "name"
+    page.keyboard.type("Ann")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=0 of 12 items labelled")
+    assert page.locator("main").inner_text().count("passed") == 0
+    page.keyboard.press("x")
+    page.wait_for_selector("text=1 of 12 items labelled")
+    page.keyboard.press("z")
+    page.wait_for_selector("text=0 of 12 items labelled")
+    page.keyboard.press("?")
+    page.wait_for_selector("dialog[open]")
+    assert [each for each in barriers(page) if each[0] in GRAVE] == []
+    page.keyboard.press("Escape")
+    assert complaints(page) == []
+
+
+def test_rows_are_chosen_and_opened_by_keys(page, site):
+    page.goto(site.address + "/runs")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    chosen = page.evaluate("document.activeElement.getAttribute('href')")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**{chosen}")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.matches('[data-search]')")
+
+
+def test_a_filter_changes_the_list_and_the_address_without_leaving_the_page(page, site):
+    page.goto(f"{site.address}/runs/{site.runs[0]}")
+    page.evaluate("window.same = true")
+    page.select_option("[name=verdict]", "passed")
+    page.wait_for_url("**verdict=passed**")
+    page.wait_for_function("document.querySelectorAll('#attempts [data-row]').length === 2")
+    assert page.evaluate("window.same")
+    page.reload()
+    assert page.locator("#attempts [data-row]").count() == 2
+
+
+def test_without_scripts_pages_are_read_and_filtered(browser, site):
+    with browser.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto(f"{site.address}/runs/{site.runs[0]}")
+        page.select_option("[name=verdict]", "passed")
+        page.click("#cases button:has-text('Show')")
+        assert page.locator("#attempts [data-row]").count() == 2
