@@ -71,7 +71,7 @@ lock: $(TEST)/bin/python
 	$(TEST)/bin/python $(INSTALL) uv
 	compile() { $(TEST)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --custom-compile-command "make lock" --upgrade "$$@"; }; \
-	compile pyproject.toml requirements/demo.in --extra semantic --extra report --extra judge \
+	compile pyproject.toml requirements/demo.in --extra semantic --extra report --extra judge --extra serve \
 		-o requirements/demo.txt; \
 	compile pyproject.toml requirements/test.in --all-extras --overrides requirements/overrides.txt \
 		--excludes requirements/excludes.txt -o requirements/test.txt; \

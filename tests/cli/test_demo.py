@@ -125,12 +125,12 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Answer:
     return Answer(out.getvalue(), err.getvalue(), folder)
 
 
-def test_the_demo_ends_with_five_lines(documents: Answer) -> None:
+def test_the_demo_ends_with_its_answer_and_where_to_see_it(documents: Answer) -> None:
     intro, _, answer = documents.printed.partition("\n\n")
     lines = re.sub(r"\n +", " ", answer).splitlines()
 
     assert "rule-based stand-in" in intro
-    assert [line.split("  ")[0] for line in lines] == ["A", "B", "B − A", "stand-in", "page"]
+    assert [line.split("  ")[0] for line in lines] == ["A", "B", "B − A", "stand-in", "page", "browse"]
     assert lines[0].endswith("72 % [56, 83] of the answers are right")
     assert lines[1].endswith("82 % [67, 90] of the answers are right")
     assert "+10 points [−14, +30]: inconclusive; about 75 more questions would settle it" in lines[2]
@@ -138,6 +138,7 @@ def test_the_demo_ends_with_five_lines(documents: Answer) -> None:
     assert "agrees with people in" in lines[3]
     assert "at most 20 % wrong, with probability 0.9" in lines[3]
     assert lines[4].endswith("trivium-demo/index.html")
+    assert lines[5].endswith("trivium view")
     assert max(map(len, documents.printed.splitlines())) <= 80
 
 

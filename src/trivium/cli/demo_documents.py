@@ -183,7 +183,7 @@ def first_line(result: Result) -> str:
 
 
 def last_lines(result: Result, page: str) -> Iterator[str]:
-    """The five lines that the demo ends with.
+    """The lines that the demo ends with.
 
     Args:
         result: What was found.
@@ -198,6 +198,7 @@ def last_lines(result: Result, page: str) -> Iterator[str]:
     yield f"B − A     {_overall(result.comparison)} Pass rate: {_difference(figure)}."
     yield f"{'stand-in' if result.is_stand_in else 'judge':<10}{_judge_against_people(result)}"
     yield f"page      {page}"
+    yield "browse    trivium view"
 
 
 def as_lines(text: str, *, indent: int = LABELS) -> str:
