@@ -1,4 +1,4 @@
-"""The pages as people have them: by keyboard, narrow and dark, with hostile texts, and from an alert to a label."""
+"""The pages as people have them: by keyboard, narrow and dark, with hostile texts, from alert to case."""
 
 import re
 import threading
