@@ -1,4 +1,7 @@
-"""Fixtures: stores on both databases, and a run whose judge states confidences."""
+"""Fixtures: a store, and a run whose judge states confidences.
+
+A module whose queries matter overrides ``store`` by ``store_on_both``.
+"""
 
 from collections.abc import Iterator
 
@@ -18,7 +21,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def store(any_url) -> Iterator[Store]:
+def store(url) -> Iterator[Store]:
+    with Store(url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def store_on_both(any_url) -> Iterator[Store]:
     with Store(any_url) as opened:
         yield opened
 

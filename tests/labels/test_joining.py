@@ -17,6 +17,11 @@ def used(labels):
     return {label.case: label.value for label in labels.records()}
 
 
+@pytest.fixture
+def store(store_on_both):
+    return store_on_both
+
+
 def test_a_queue_gives_the_labels_that_are_a_random_sample(queues, run, store):
     queue = queues.create(run, "clarity", by="ann")
     for _ in range(5):

@@ -13,6 +13,11 @@ from trivium.store.live_alerts import open_alert
 
 
 @pytest.fixture
+def store(store_on_both):
+    return store_on_both
+
+
+@pytest.fixture
 def live(store):
     """200 samples of one day; those of even cases were sampled four times as often."""
     run = judged(store, 200)

@@ -100,7 +100,8 @@ QUERIES = [
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_queries_of_labels_are_answered_from_an_index(store, query):
+def test_queries_of_labels_are_answered_from_an_index(store_on_both, query):
+    store = store_on_both
     with store.engine.connect() as connection:
         if store.engine.dialect.name == "sqlite":
             plan = [row[-1] for row in connection.execute(text(f"EXPLAIN QUERY PLAN {query}"))]

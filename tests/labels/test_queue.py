@@ -13,6 +13,11 @@ from trivium.store import schema
 from trivium.store.audit import audit_log
 
 
+@pytest.fixture
+def store(store_on_both):
+    return store_on_both
+
+
 def test_every_item_is_asked_once_with_its_probability(queues, run):
     queue = queues.create(run, "clarity", by="ann", seed=7)
     given = label_all(queues, queue, "ann")
