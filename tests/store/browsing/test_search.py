@@ -6,6 +6,7 @@ from sqlalchemy import delete
 from tests.store.samples import attempt, evaluation
 from trivium.metrics.metric import Score
 from trivium.store import schema
+from trivium.store.backup import back_up
 from trivium.store.browsing import search as searching
 from trivium.store.browsing import search_index
 from trivium.store.browsing.documents import key_of, number_of
@@ -281,3 +282,12 @@ def test_a_number_gives_its_attempt_back(kind):
     for key in [(1, 0, 0), (7, 123_456, 3), (1_000_000, 2**28 - 1, 2**13 - 1)]:
         assert key_of(number_of(*key, kind=kind), kind=kind) == key
     assert number_of(4_000_000, 2**40, 2**40, kind=kind) < 2**63
+
+
+def test_a_restored_store_is_indexed_anew(filled, tmp_path):
+    file = tmp_path / "backup.db"
+    back_up(filled.url, file)
+    with Store(f"sqlite:///{file}") as restored:
+        assert index_progress(restored).indexed == 0
+        fill(restored)
+        assert cases(restored, "🚀") == ["case-2"]

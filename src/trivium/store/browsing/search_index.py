@@ -53,11 +53,11 @@ IDLE_FACTOR, BUSY_FACTOR = 3.0, 9.0
 
 # Without the prefixes, a word that is begun with the letters of a common one takes a second.
 _FTS5 = "fts5(words, tokenize='ascii', detail='none', columnsize=0, prefix='3 4 5 6 7 8')"
-_SQLITE = (f"CREATE VIRTUAL TABLE IF NOT EXISTS {INDEX} USING {_FTS5}",)
+_SQLITE = (f"CREATE VIRTUAL TABLE {INDEX} USING {_FTS5}",)
+_POSTGRESQL_LOCK = "SELECT pg_advisory_xact_lock(32776894582191470)"
 _POSTGRESQL = (
-    "SELECT pg_advisory_xact_lock(32776894582191470)",
-    f"CREATE TABLE IF NOT EXISTS {INDEX} (number bigint PRIMARY KEY, words tsvector NOT NULL)",
-    f"CREATE INDEX IF NOT EXISTS ix_{INDEX}_words ON {INDEX} USING gin (words)",
+    f"CREATE TABLE {INDEX} (number bigint PRIMARY KEY, words tsvector NOT NULL)",
+    f"CREATE INDEX ix_{INDEX}_words ON {INDEX} USING gin (words)",
 )
 
 
@@ -122,11 +122,16 @@ class SearchIndex:
     def _make_index(self) -> None:
         if self._made:
             return
-        if not has_index(self._store):
-            with self._store.engine.begin() as connection:
-                is_sqlite = connection.dialect.name == "sqlite"
+        with self._store.engine.begin() as connection:
+            begin_writing(connection)
+            is_sqlite = connection.dialect.name == "sqlite"
+            if not is_sqlite:
+                connection.exec_driver_sql(_POSTGRESQL_LOCK)
+            if not inspect(connection).has_table(INDEX):
                 for statement in _SQLITE if is_sqlite else _POSTGRESQL:
                     connection.exec_driver_sql(statement)
+                # A store that was restored from a backup has these without the index.
+                connection.execute(delete(schema.search_runs))
         self._made = True
 
     def _is_busy(self) -> bool:
@@ -265,7 +270,7 @@ def index_progress(store: Store) -> IndexProgress:
     )
     with explain_errors(store.engine), store.engine.connect() as connection:
         found, attempts = connection.execute(query).one()
-    return IndexProgress(indexed=int(found), attempts=int(attempts))
+    return IndexProgress(indexed=int(found) if has_index(store) else 0, attempts=int(attempts))
 
 
 def _words(document: Document) -> list[str]:
