@@ -55,8 +55,11 @@ def make_first_version(connection: sqlite3.Connection) -> None:
     for (table,) in tables.fetchall():
         if table not in FIRST_TABLES:
             connection.execute(f"DROP TABLE {table}")
-    for index in ("ix_runs_pass_rate", "ix_runs_composite", "ix_runs_suite_name"):
-        connection.execute(f"DROP INDEX IF EXISTS {index}")
+    indexes = (
+        "SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL AND name != 'ix_runs_suite'"
+    )
+    for (index,) in connection.execute(indexes).fetchall():
+        connection.execute(f"DROP INDEX {index}")
     columns = {row[1] for row in connection.execute("PRAGMA table_info(runs)")}
     for column in columns & {"attempts", "pass_rate", "composite"}:
         connection.execute(f"ALTER TABLE runs DROP COLUMN {column}")
