@@ -110,6 +110,7 @@ def paths(site: Site) -> dict[str, str]:
         "run": f"/runs/{head}?by=tag",
         "case": case_address(base, f"{HOSTILE} 5"),
         "trace": case_address(base, f"{HOSTILE} 5", part="trace"),
+        "trust": f"/runs/{base}/trust",
         "compare": f"/compare/{base}/{head}",
         "labels": "/labels",
         "monitors": "/monitors",
@@ -123,7 +124,7 @@ def paths(site: Site) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", [
-    "runs", "run", "case", "trace", "compare", "labels", "monitors", "monitor", "alert", "why", "search",
+    "runs", "run", "trust", "case", "trace", "compare", "labels", "monitors", "monitor", "alert", "why", "search",
     "login", "missing",
 ])  # fmt: skip
 def test_a_page_works_for_everybody_and_runs_nothing_hostile(page, site, name):

@@ -52,6 +52,19 @@ def curve_page(artifact: Mapping[str, Any]) -> str:
     Raises:
         MissingExtra: If ``trivium[report]`` is not installed.
     """
+    counts = counted(artifact["population"]["items_total"], "labelled item")
+    return _page("Risk and coverage", curve_body(artifact), meta=[*_sources(artifact["inputs"]), counts])
+
+
+def curve_body(artifact: Mapping[str, Any]) -> dict[str, Any]:
+    """Values for ``trust_body.html``: the curves.
+
+    Args:
+        artifact: Result of ``curve_artifact`` with ``drawn=True``.
+
+    Raises:
+        MissingExtra: If ``trivium[report]`` is not installed.
+    """
     load_altair()
     import vl_convert
     from markupsafe import Markup
@@ -62,15 +75,8 @@ def curve_page(artifact: Mapping[str, Any]) -> str:
         for specification in describe_curves(artifact, [name], apart=True):
             svg = in_page_colours(vl_convert.vegalite_to_svg(specification))
             pictures.append((name, Markup(svg)))  # noqa: S704 - Vega escapes the names
-    population = artifact["population"]
-    counts = counted(population["items_total"], "labelled item")
-    return _page(
-        "Risk and coverage",
-        CurveTable(artifact),
-        meta=[*_sources(artifact["inputs"]), counts],
-        pictures=pictures,
-        left_out=max(0, len(names) - MOST_VARIANTS),
-    )
+    left_out = max(0, len(names) - MOST_VARIANTS)
+    return _body(CurveTable(artifact), pictures=pictures, left_out=left_out)
 
 
 def agreement_page(answer: Mapping[str, Any], certificate: Mapping[str, Any] | str | None) -> str:
@@ -85,13 +91,23 @@ def agreement_page(answer: Mapping[str, Any], certificate: Mapping[str, Any] | s
         MissingExtra: If ``trivium[report]`` is not installed.
     """
     one, other = (one_line(side, at_most=60) for side in answer["sides"])
+    title = f"{one[:1].upper()}{one[1:]} against {other}"
+    meta = [*_sources(answer["inputs"]), counted(answer["n"], "labelled item")]
+    return _page(title, agreement_body(answer, certificate), meta=meta)
+
+
+def agreement_body(answer: Mapping[str, Any], certificate: Mapping[str, Any] | str | None) -> dict[str, Any]:
+    """Values for ``trust_body.html``: the agreement, and from which confidence on a judge may decide.
+
+    Args:
+        answer: Result of ``agreement_answer``.
+        certificate: Result of ``certificate`` for the same items, or why there is none, or None.
+    """
     further = [] if certificate is None else [may_decide_sentence(certificate)]
     notes = []
     if isinstance(certificate, Mapping) and certificate["reason"]:
         notes = [f"Why no confidence is enough: {certificate['reason']}."]
-    title = f"{one[:1].upper()}{one[1:]} against {other}"
-    meta = [*_sources(answer["inputs"]), counted(answer["n"], "labelled item")]
-    return _page(title, AgreementTable(answer), meta=meta, further=further, notes=notes)
+    return _body(AgreementTable(answer), further=further, notes=notes)
 
 
 def certificate_page(answer: Mapping[str, Any]) -> str:
@@ -104,7 +120,7 @@ def certificate_page(answer: Mapping[str, Any]) -> str:
         MissingExtra: If ``trivium[report]`` is not installed.
     """
     meta = [*_sources(answer["inputs"]), counted(answer["n"], "labelled verdict")]
-    return _page("Certificate", CertificateText(answer), meta=meta)
+    return _page("Certificate", _body(CertificateText(answer)), meta=meta)
 
 
 def _sources(inputs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -118,37 +134,42 @@ def _sources(inputs: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def _page(
-    title: str,
-    shown: Shown,
-    *,
-    meta: Sequence[str],
-    further: Sequence[str] = (),
-    notes: Sequence[str] = (),
-    pictures: Sequence[tuple[str, Any]] = (),
-    left_out: int = 0,
-) -> str:
+def _page(title: str, body: Mapping[str, Any], *, meta: Sequence[str]) -> str:
     from markupsafe import Markup
 
     from trivium._version import __version__
 
-    blocks, style = _blocks(shown), asset("style.css")
+    style = asset("style.css")
     return (
         environment()
         .get_template("trust.html")
         .render(
+            body,
             policy=policy(style),
             style=Markup(style),  # noqa: S704 - our own file
             version=__version__,
             title=title,
             meta=meta,
-            blocks=blocks,
-            notes=[*blocks.notes, *notes],
-            conclusions=[*blocks.conclusions, *further],
-            pictures=pictures,
-            left_out=left_out,
         )
     )
+
+
+def _body(
+    shown: Shown,
+    *,
+    further: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    pictures: Sequence[tuple[str, Any]] = (),
+    left_out: int = 0,
+) -> dict[str, Any]:
+    blocks = _blocks(shown)
+    return {
+        "blocks": blocks,
+        "notes": [*blocks.notes, *notes],
+        "conclusions": [*blocks.conclusions, *further],
+        "pictures": pictures,
+        "left_out": left_out,
+    }
 
 
 def _blocks(shown: Shown) -> Blocks:
