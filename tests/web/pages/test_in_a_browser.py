@@ -124,8 +124,8 @@ def paths(site: Site) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", [
-    "runs", "run", "trust", "case", "trace", "compare", "labels", "monitors", "monitor", "alert", "why", "search",
-    "login", "missing",
+    "runs", "run", "trust", "case", "trace", "compare", "labels", "monitors", "monitor", "alert", "why",
+    "search", "login", "missing",
 ])  # fmt: skip
 def test_a_page_works_for_everybody_and_runs_nothing_hostile(page, site, name):
     page.goto(site.address + paths(site)[name])
