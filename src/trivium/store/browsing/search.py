@@ -28,7 +28,7 @@ COUNTED: Final = 1_000
 
 QUERY_CHARACTERS: Final = 10_000
 READ_AT_ONCE: Final = 40
-MOST_READ: Final = 200
+MOST_READ: Final = 120
 """Attempts whose texts one search reads, to look for phrases in them."""
 
 BEFORE, AFTER = 60, 180
