@@ -113,3 +113,9 @@ def test_the_json_has_the_same_attempts(client, found):
     assert second["next"] is None
     past = {"q": "needle", "before": "9" * 19}
     assert client.get("/api/v1/search", params=past).json()["total"] == 30
+
+
+def test_a_case_is_found_by_its_id(client, found):
+    body = client.get("/search", params={"q": '"c17"'}, headers=HTML).text
+    assert shown(body) == ["/runs/run-a/case?id=c17"]
+    assert "<mark>c17</mark>" in body
