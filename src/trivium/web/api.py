@@ -1,12 +1,10 @@
-"""The JSON interface ``/api/v1``: monitors with their samples, alerts and marks, and the search."""
+"""The JSON interface ``/api/v1``: monitors with their samples, alerts and marks, the search, and runs."""
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
 from litestar import Request, Router, get, post
 from litestar.openapi.config import OpenAPIConfig
-from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.params import JSONBody, PathParameter, QueryParameter
@@ -22,7 +20,8 @@ from trivium.store.live_alerts import Mark, StoredAlert, add_mark, alerts_of, ma
 from trivium.store.live_counts import HOUR, counts_of
 from trivium.store.live_samples import Sample, samples_of
 from trivium.suites.sanitize import sanitise
-from trivium.web.errors import ErrorBody, Refused
+from trivium.web.api_runs import run_routes
+from trivium.web.errors import Refused, refusals
 from trivium.web.pages.site import run_of
 from trivium.web.services import Services
 
@@ -146,7 +145,12 @@ def api_routes(services: Services) -> list[Any]:
     return [
         Router(
             PATH,
-            route_handlers=[*_monitor_routes(services), *_store_routes(services), _search_route(services)],
+            route_handlers=[
+                *_monitor_routes(services),
+                *_store_routes(services),
+                _search_route(services),
+                *run_routes(services),
+            ],
         )
     ]
 
@@ -161,26 +165,26 @@ def _monitor_routes(services: Services) -> list[Any]:
             raise Refused(404, f'no monitor is called "{monitor[:100]}".{suggest(monitor[:100], names)}')
         return monitor
 
-    @get("/monitors", sync_to_thread=True, responses=_refusals())
+    @get("/monitors", sync_to_thread=True, responses=refusals())
     def list_monitors() -> Monitors:
         """Names of the monitors."""
         scoring = sorted(services.monitors)
         return Monitors(monitors=tuple(sorted({*scoring, *monitors_of(store)})), scoring=tuple(scoring))
 
-    @get("/monitors/{monitor:str}/status", sync_to_thread=True, responses=_refusals(404))
+    @get("/monitors/{monitor:str}/status", sync_to_thread=True, responses=refusals(404))
     def monitor_status(monitor: MonitorName) -> MonitorStatus:
         """What a monitor has to say now: statuses, figures, backlog and alerts."""
         own = services.monitors.get(known(monitor))
         return status_of(store, monitor, None if own is None else own.monitor, now=clock())
 
-    @get("/monitors/{monitor:str}/samples", sync_to_thread=True, responses=_refusals(404))
+    @get("/monitors/{monitor:str}/samples", sync_to_thread=True, responses=refusals(404))
     def monitor_samples(monitor: MonitorName, before: Before = None, limit: Limit = 100) -> SamplePage:
         """Scored samples, newest first."""
         found = samples_of(store, known(monitor), before=before, latest=limit)[::-1]
         following = found[-1].number if len(found) == limit else None
         return SamplePage(samples=tuple(found), next=following)
 
-    @get("/monitors/{monitor:str}/alerts", sync_to_thread=True, responses=_refusals(404))
+    @get("/monitors/{monitor:str}/alerts", sync_to_thread=True, responses=refusals(404))
     def monitor_alerts(
         monitor: MonitorName, firing: Firing = False, since: Since = 0, limit: Limit = 100
     ) -> Alerts:
@@ -188,14 +192,14 @@ def _monitor_routes(services: Services) -> list[Any]:
         found = alerts_of(store, known(monitor), firing=firing, since=since, limit=limit)
         return Alerts(alerts=tuple(found))
 
-    @get("/monitors/{monitor:str}/marks", sync_to_thread=True, responses=_refusals(404))
+    @get("/monitors/{monitor:str}/marks", sync_to_thread=True, responses=refusals(404))
     def monitor_marks(monitor: MonitorName, limit: Limit = 100) -> Marks:
         """Deployments and resets, newest first."""
         name = known(monitor)
         with explain_errors(store.engine), store.engine.connect() as connection:
             return Marks(marks=tuple(marks_of(connection, name, limit=limit)))
 
-    @post("/monitors/{monitor:str}/marks", sync_to_thread=True, responses=_refusals(404, 408, 413))
+    @post("/monitors/{monitor:str}/marks", sync_to_thread=True, responses=refusals(404, 408, 413))
     def mark_deployment(
         monitor: MonitorName, data: JSONBody[NewMark], request: Request[Any, Any, Any]
     ) -> Mark:
@@ -214,19 +218,19 @@ def _store_routes(services: Services) -> list[Any]:
     """What is about all monitors."""
     store, clock = services.store, services.clock
 
-    @get("/intake", sync_to_thread=True, responses=_refusals())
+    @get("/intake", sync_to_thread=True, responses=refusals())
     def intake_counts(since: Since = 0) -> IntakeCounts:
         """What happened to production traffic, by monitor, event and reason."""
         rows = sorted(counts_of(store, since=since).items())
         counts = (Count(monitor=m, event=event, reason=reason, number=n) for (m, event, reason), n in rows)
         return IntakeCounts(since=since // HOUR * HOUR, counts=tuple(counts))
 
-    @get("/traces/{trace:str}", sync_to_thread=True, responses=_refusals())
+    @get("/traces/{trace:str}", sync_to_thread=True, responses=refusals())
     def trace_reasons(trace: TraceId) -> TraceReasons:
         """Why a trace has scores, or none."""
         return TraceReasons(reasons=tuple(reasons(store, sanitise(trace)[0], now=clock())))
 
-    @get("/audit", sync_to_thread=True, responses=_refusals())
+    @get("/audit", sync_to_thread=True, responses=refusals())
     def audit_entries(before: Before = None, limit: Limit = 100) -> AuditPage:
         """Who changed tokens and marks, and who sent wrong tokens, newest first (scope admin)."""
         found = audit_log(store, before=before, limit=limit)
@@ -238,7 +242,7 @@ def _store_routes(services: Services) -> list[Any]:
 def _search_route(services: Services) -> Any:
     store = services.store
 
-    @get("/search", sync_to_thread=True, responses=_refusals(404))
+    @get("/search", sync_to_thread=True, responses=refusals(404))
     def search_attempts(q: Query, run: InRun = "", before: Further = None, limit: SearchLimit = 20) -> Found:
         """Attempts whose input, output, error, case id or judges' reasons have all words of a query."""
         return search(store, q, run=run_of(store, run) if run else None, before=before, limit=limit)
@@ -260,34 +264,14 @@ def openapi_config() -> OpenAPIConfig:
     return OpenAPIConfig(
         title="Trivium",
         version="1",
-        description="Monitors with samples, alerts and marks; a search over all attempts.",
+        description="Runs, attempts and comparisons; queues of labels; monitors with samples, alerts "
+        "and marks; a search over all attempts.",
         path=PATH,
         render_plugins=[_Description()],
         use_handler_docstrings=True,
         components=Components(security_schemes={"token": bearer}),
         security=[{"token": []}, {}],
     )
-
-
-_DESCRIPTIONS = {
-    400: "A parameter or the body is wrong.",
-    401: "A token is needed, or the token is wrong.",
-    403: "The token lacks a scope, or the header Host or Origin is refused.",
-    404: "There is no such monitor, or run.",
-    408: "The body did not come in time.",
-    413: "The body is too large.",
-    429: "The token's quota is used up, or too many wrong tokens came from the address.",
-    503: "The store cannot be used now, or too many requests are worked on.",
-}
-
-
-def _refusals(*more: int) -> dict[int, ResponseSpec]:
-    """The refusals that a route may answer with."""
-    statuses: Sequence[int] = sorted({400, 401, 403, 429, 503, *more})
-    return {
-        status: ResponseSpec(ErrorBody, generate_examples=False, description=_DESCRIPTIONS[status])
-        for status in statuses
-    }
 
 
 def _clean(text: str | None) -> str | None:

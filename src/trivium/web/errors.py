@@ -5,10 +5,11 @@ Every refusal of the JSON interface is ``{"error": WORD, "message": SENTENCE}``.
 (https://opentelemetry.io/docs/specs/otlp/#failures).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
+from litestar.openapi.datastructures import ResponseSpec
 
 TRACES_PATH: Final = "/v1/traces"
 PROTOBUF: Final = "application/x-protobuf"
@@ -115,3 +116,24 @@ def _varint(number: int) -> bytes:
         number >>= 7
     parts.append(number)
     return bytes(parts)
+
+
+_DESCRIPTIONS = {
+    400: "A parameter or the body is wrong.",
+    401: "A token is needed, or the token is wrong.",
+    403: "The token lacks a scope, or the header Host or Origin is refused.",
+    404: "There is no such monitor, run, case or queue.",
+    408: "The body did not come in time.",
+    413: "The body is too large.",
+    429: "The token's quota is used up, or too many wrong tokens came from the address.",
+    503: "The store cannot be used now, or too many requests are worked on.",
+}
+
+
+def refusals(*more: int) -> dict[int, ResponseSpec]:
+    """The refusals that a route may answer with."""
+    statuses: Sequence[int] = sorted({400, 401, 403, 429, 503, *more})
+    return {
+        status: ResponseSpec(ErrorBody, generate_examples=False, description=_DESCRIPTIONS[status])
+        for status in statuses
+    }

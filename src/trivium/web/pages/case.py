@@ -20,12 +20,13 @@ from trivium.reports.view import EvaluationView
 from trivium.runs.aggregation import why_not_passed
 from trivium.store.browsing.attempts import Row, attempts_of_case, position_of
 from trivium.store.records import RunRecord
+from trivium.store.store import Store
 from trivium.suites.settings import Settings
 from trivium.traces.trace import Span, Trace
 from trivium.web.errors import Refused
 from trivium.web.pages.site import Site, case_address, run_of
 
-__all__ = ["level_of", "routes"]
+__all__ = ["level_of", "repeat_of", "routes", "rows_of"]
 
 DRAWN_SPANS = 1_000
 """Most spans of a trace that is drawn as a whole; a larger one is opened level by level."""
@@ -57,8 +58,8 @@ def routes(site: Site) -> list[Any]:
         record = run_of(site.store, run)
         if record.id != run:
             return Redirect(case_address(record.id, case, repeat))
-        rows = _rows(site, record, case)
-        (_, attempt, evaluation) = row = _repeat_of(rows, case, repeat)
+        rows = rows_of(site.store, record, case)
+        (_, attempt, evaluation) = row = repeat_of(rows, case, repeat)
         trace = attempt.trace
         too_large = trace is not None and len(trace.spans) > DRAWN_SPANS
         settings = msgspec.convert(record.settings, Settings, strict=False)
@@ -98,7 +99,7 @@ def routes(site: Site) -> list[Any]:
         record = run_of(site.store, run)
         tree = trees.known(record, case, repeat)
         if tree is None:
-            attempt = _repeat_of(_rows(site, record, case), case, repeat)[1]
+            attempt = repeat_of(rows_of(site.store, record, case), case, repeat)[1]
             if attempt.trace is None:
                 raise Refused(404, "This attempt has no trace.")
             tree = trees.of(record, case, repeat, attempt.trace)
@@ -118,15 +119,25 @@ def routes(site: Site) -> list[Any]:
     return [one_case, level]
 
 
-def _rows(site: Site, run: RunRecord, case: str) -> list[Row]:
-    position = position_of(site.store, run, case)
-    rows = [] if position is None else attempts_of_case(site.store, run, position)
+def rows_of(store: Store, run: RunRecord, case: str) -> list[Row]:
+    """Every repeat of a case.
+
+    Raises:
+        Refused: If the run has no such case.
+    """
+    position = position_of(store, run, case)
+    rows = [] if position is None else attempts_of_case(store, run, position)
     if not rows:
         raise Refused(404, f'Run {run.id} has no case that is called "{one_line(case, at_most=100)}".')
     return rows
 
 
-def _repeat_of(rows: list[Row], case: str, repeat: int) -> Row:
+def repeat_of(rows: list[Row], case: str, repeat: int) -> Row:
+    """One repeat of a case.
+
+    Raises:
+        Refused: If there is none of this number.
+    """
     for row in rows:
         if row[1].repeat == repeat:
             return row

@@ -21,7 +21,7 @@ from trivium.runs.run import Run
 from trivium.web.errors import Refused
 from trivium.web.pages.site import Column, Form, Site, case_address, run_of, segment, table_export
 
-__all__ = ["routes"]
+__all__ = ["Comparisons", "routes"]
 
 CASES = 10
 """Moved cases on a page."""
@@ -40,7 +40,7 @@ COLUMNS: Final = tuple(
 def routes(site: Site) -> list[Any]:
     """The routes of the page."""
     site.templates.filters.update(FILTERS)
-    comparisons = _Comparisons(site)
+    comparisons = Comparisons()
 
     @get("/compare", include_in_schema=False, sync_to_thread=True)
     def choose(base: FromQuery[str] = "", head: FromQuery[str] = "") -> Redirect:
@@ -94,11 +94,10 @@ def routes(site: Site) -> list[Any]:
     return [choose, compared]
 
 
-class _Comparisons:
+class Comparisons:
     """The last comparisons; each is made once, also if several requests ask for it at the same time."""
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self) -> None:
         self._lock = Lock()
         self._known: OrderedDict[tuple[object, ...], Comparison] = OrderedDict()
 

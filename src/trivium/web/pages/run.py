@@ -32,7 +32,7 @@ from trivium.suites.settings import Settings
 from trivium.web.errors import Refused
 from trivium.web.pages.site import Column, Form, Site, run_of, segment, table_export
 
-__all__ = ["routes"]
+__all__ = ["cursor_of", "listed", "routes"]
 
 ROWS = 25
 """Attempts on a page."""
@@ -76,10 +76,10 @@ def routes(site: Site) -> list[Any]:
         if format != "html":
             rows = _exported(site, record, settings, chosen)
             return table_export(rows, COLUMNS, file=record.id, form=format)
-        page = find_attempts(store, record, **chosen, after=_cursor(after), limit=ROWS)
+        page = find_attempts(store, record, **chosen, after=cursor_of(after), limit=ROWS)
         context: dict[str, Any] = {
             "run": record,
-            "found": [_listed(row, settings) for row in page.rows],
+            "found": [listed(row, settings) for row in page.rows],
             "next": None if page.next is None else msgspec.json.encode(page.next).decode(),
             "later": bool(after),
             "total": count_attempts(store, record, verdict=chosen["verdict"], text=q),
@@ -114,7 +114,12 @@ def routes(site: Site) -> list[Any]:
     return [one_run]
 
 
-def _cursor(text: str) -> Cursor | None:
+def cursor_of(text: str) -> Cursor | None:
+    """The place in a list that an address states.
+
+    Raises:
+        Refused: If it is damaged.
+    """
     if not text:
         return None
     try:
@@ -141,7 +146,7 @@ def _slices(site: Site, run: RunRecord, by: str) -> tuple[list[Any], str]:
         return [], str(error)
 
 
-def _listed(row: Row, settings: Settings) -> dict[str, Any]:
+def listed(row: Row, settings: Settings) -> dict[str, Any]:
     """What a row of the list shows."""
     case, attempt, evaluation = row
     why = why_not_passed(evaluation, settings) if evaluation.passed is False else None
@@ -173,7 +178,7 @@ def _exported(
     after: Cursor | None = None
     while True:
         page = find_attempts(site.store, run, **chosen, after=after, limit=200)
-        yield from (_listed(row, settings) for row in page.rows)
+        yield from (listed(row, settings) for row in page.rows)
         if page.next is None:
             return
         after = page.next

@@ -1,0 +1,189 @@
+"""The JSON interface to runs: lists, attempts, cases, comparisons, and queues of labels."""
+
+from typing import Annotated, Any
+
+import msgspec
+from litestar import get
+from litestar.params import PathParameter, QueryParameter
+
+from trivium.errors import InputError
+from trivium.labels.queue import LabelQueues
+from trivium.labels.records import LabelQueue
+from trivium.reports.moved_cases.document import comparison_document
+from trivium.runs.run import Run
+from trivium.store.browsing.attempts import AttemptSort, Verdict, find_attempts
+from trivium.store.browsing.runs import RunSort, RunsPage, find_runs
+from trivium.store.records import RunKind, RunState
+from trivium.suites.settings import Settings
+from trivium.web.errors import Refused, refusals
+from trivium.web.pages.case import repeat_of, rows_of
+from trivium.web.pages.comparison import Comparisons
+from trivium.web.pages.run import cursor_of, listed
+from trivium.web.pages.site import run_of
+from trivium.web.services import Services
+
+__all__ = ["run_routes"]
+
+RunId = Annotated[str, PathParameter(max_length=100, description="Id of a run, or the beginning of it.")]
+Text = Annotated[str, QueryParameter(max_length=10_000, description="A part of an id or name.")]
+Start = Annotated[int, QueryParameter(ge=0, le=10**9, description="Runs to skip: the field `next`.")]
+After = Annotated[str, QueryParameter(max_length=200, description="The field `next` of the page before.")]
+Limit = Annotated[int, QueryParameter(ge=1, le=200, description="Most records of the answer.")]
+CaseId = Annotated[str, QueryParameter(name="id", max_length=100_000, description="Id of the case.")]
+Repeat = Annotated[int, QueryParameter(ge=0, le=2**31 - 1, description="Number of the repeat.")]
+Force = Annotated[bool, QueryParameter(description="Compare runs even if their settings differ.")]
+Suite = Annotated[str | None, QueryParameter(max_length=10_000, description="Name of the suite.")]
+OfKind = Annotated[RunKind | None, QueryParameter(name="kind", description="Origin of the outputs.")]
+InState = Annotated[RunState | None, QueryParameter(name="state", description="State of the run.")]
+OfVerdict = Annotated[Verdict | None, QueryParameter(name="verdict", description="Only with this verdict.")]
+SortedRuns = Annotated[RunSort, QueryParameter(name="sort", description="Order of the runs.")]
+SortedAttempts = Annotated[AttemptSort, QueryParameter(name="sort", description="Order of the attempts.")]
+
+
+class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """A run.
+
+    Attributes:
+        run: Its id.
+        suite: Name of its suite.
+        kind: Origin of its outputs.
+        state: running, done or interrupted.
+        started: Unix time, seconds.
+        finished: Unix time, or None.
+        summary: What ``trivium show --json`` prints; None if none is stored yet.
+    """
+
+    run: str
+    suite: str
+    kind: RunKind
+    state: RunState
+    started: float
+    finished: float | None
+    summary: dict[str, Any] | None
+
+
+class ListedAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt in a list.
+
+    Attributes:
+        case: Id of the case.
+        repeat: Number of the repeat.
+        verdict: error, failed, undecided or passed.
+        composite: In [0, 1], or None.
+        why: Why it did not pass, or None.
+        input: Beginning of the input.
+        output: Beginning of the output.
+        tags: Tags of the case.
+    """
+
+    case: str
+    repeat: int
+    verdict: str
+    composite: float | None
+    why: str | None
+    input: str
+    output: str
+    tags: str
+
+
+class AttemptList(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of attempts.
+
+    Attributes:
+        attempts: The attempts.
+        next: What ``after`` has to be for the next page; None on the last one.
+    """
+
+    attempts: tuple[ListedAttempt, ...]
+    next: str | None
+
+
+class Whole(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt with its case and scores, as they are stored."""
+
+    case: dict[str, Any]
+    attempt: dict[str, Any]
+    evaluation: dict[str, Any]
+
+
+class Queues(msgspec.Struct, frozen=True, kw_only=True):
+    """Queues of labels, newest first."""
+
+    queues: tuple[LabelQueue, ...]
+
+
+def run_routes(services: Services) -> list[Any]:
+    """The routes."""
+    store, comparisons = services.store, Comparisons()
+
+    @get("/runs", sync_to_thread=True, responses=refusals())
+    def list_runs(
+        q: Text = "",
+        suite: Suite = None,
+        kind: OfKind = None,
+        run_state: InState = None,
+        sort: SortedRuns = "newest",
+        start: Start = 0,
+        limit: Limit = 50,
+    ) -> RunsPage:
+        """The stored runs."""
+        return find_runs(
+            store, text=q, suite=suite, kind=kind, state=run_state, sort=sort, start=start, limit=limit
+        )
+
+    @get("/runs/{run:str}", sync_to_thread=True, responses=refusals(404))
+    def one_run(run: RunId) -> RunDetail:
+        """A run with its stored summary."""
+        found = run_of(store, run)
+        return RunDetail(
+            run=found.id,
+            suite=found.suite_name,
+            kind=found.kind,
+            state=found.state,
+            started=found.created,
+            finished=found.finished,
+            summary=found.summary,
+        )
+
+    @get("/runs/{run:str}/attempts", sync_to_thread=True, responses=refusals(404))
+    def list_attempts(
+        run: RunId,
+        q: Text = "",
+        verdict: OfVerdict = None,
+        sort: SortedAttempts = "worst",
+        after: After = "",
+        limit: Limit = 50,
+    ) -> AttemptList:
+        """Attempts of a run, the worst first."""
+        found = run_of(store, run)
+        settings = msgspec.convert(found.settings, Settings, strict=False)
+        page = find_attempts(
+            store, found, text=q, verdict=verdict, sort=sort, after=cursor_of(after), limit=limit
+        )
+        return AttemptList(
+            attempts=tuple(ListedAttempt(**listed(row, settings)) for row in page.rows),
+            next=None if page.next is None else msgspec.json.encode(page.next).decode(),
+        )
+
+    @get("/runs/{run:str}/attempt", sync_to_thread=True, responses=refusals(404))
+    def one_attempt(run: RunId, case: CaseId, repeat: Repeat = 0) -> Whole:
+        """An attempt with its case, its trace and its scores."""
+        row = repeat_of(rows_of(store, run_of(store, run), case), case, repeat)
+        asked, attempt, evaluation = (msgspec.to_builtins(each) for each in row)
+        return Whole(case=asked, attempt=attempt, evaluation=evaluation)
+
+    @get("/compare/{base:str}/{head:str}", sync_to_thread=True, responses=refusals(404))
+    def compared(base: RunId, head: RunId, force: Force = False) -> dict[str, Any]:
+        """A comparison, as ``trivium compare --json`` prints it."""
+        first, second = (Run(store, run_of(store, each)) for each in (base, head))
+        try:
+            return comparison_document(comparisons.of(first, second, force=force))
+        except InputError as error:
+            raise Refused(400, str(error)) from None
+
+    @get("/labels/queues", sync_to_thread=True, responses=refusals())
+    def list_queues(limit: Limit = 50) -> Queues:
+        """Queues of labels."""
+        return Queues(queues=tuple(LabelQueues(store).all(limit=limit)))
+
+    return [list_runs, one_run, list_attempts, one_attempt, compared, list_queues]
