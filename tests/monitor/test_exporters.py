@@ -52,7 +52,7 @@ def test_spans_of_the_sdk_become_an_interaction(any_url):
 
 
 def test_names_that_no_database_can_hold_become_harmless(any_url):
-    """PostgreSQL refuses NUL in texts: an alert about such a tool could not be stored."""
+    """PostgreSQL refuses NUL in texts; terminals obey escape sequences."""
     trace = bytes(range(16))
     sent = span(trace, operation="execute_tool", tool="a\0b\x1b[31m")
     with Store(any_url) as store, Intake(LiveTraces(store)) as intake:

@@ -15,7 +15,7 @@ the same each time, that is exactly the probability with which it is sampled at 
 estimates stay unbiased. With ``per_hour`` this is an approximation: the sample that a trace is lowers the
 scale of its own later decision a little. In simulations where the rate of *every* trace may double with a
 late span, the estimated size of the traffic is 3 % too high at ``per_hour: 100`` and 19 % at
-``per_hour: 10``; the excess is in proportion to the share of such traces: without late spans there is none.
+``per_hour: 10``; with fewer such traces it is smaller.
 """
 
 import math
