@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import uvicorn
+from sqlalchemy import select
 
 import trivium as tv
 from tests.browser import NARROW, WIDE, barriers, complaints, look
@@ -15,6 +16,7 @@ from tests.store.conftest import url  # noqa: F401
 from trivium.monitor.monitored import monitored
 from trivium.store.live_alerts import open_alert
 from trivium.store.live_samples import samples_of
+from trivium.store.schema import live_scores
 from trivium.store.store import Store
 from trivium.web.app import create_app
 from trivium.web.services import Services
@@ -149,6 +151,22 @@ def test_from_an_alert_to_the_case_by_links(page, site):
     assert f"/case?id={site.trace}" in page.url
 
 
+def test_from_an_alert_to_labels_of_its_cases(page, site):
+    with site.store.engine.connect() as connection:
+        metric = connection.execute(
+            select(live_scores.c.metric).where(live_scores.c.value.is_not(None)).limit(1)
+        ).scalar_one()
+    page.goto(f"{site.address}/alerts/{site.alert}")
+    page.fill("[name=dimension]", metric)
+    page.click("text=Make a queue")
+    page.fill("[name=name]", "Ann")
+    page.click("text=Begin")
+    page.wait_for_selector("text=0 of 3 items labelled")
+    page.keyboard.press("c")
+    page.wait_for_selector("text=1 of 3 items labelled")
+    assert complaints(page) == []
+
+
 def test_from_a_change_to_the_worst_case_and_its_link(page, site):
     page.goto(f"{site.address}/runs/{site.runs[1]}")
     page.click("button:has-text('Compare')")
@@ -176,9 +194,9 @@ def test_labelling_by_keyboard_alone(page, site):
     page.keyboard.press("Enter")
     page.wait_for_selector("text=0 of 12 items labelled")
     assert page.locator("main").inner_text().count("passed") == 0
-    page.keyboard.press("x")
+    page.keyboard.press("c")
     page.wait_for_selector("text=1 of 12 items labelled")
-    page.keyboard.press("z")
+    page.keyboard.press("u")
     page.wait_for_selector("text=0 of 12 items labelled")
     page.keyboard.press("?")
     page.wait_for_selector("dialog[open]")

@@ -17,6 +17,7 @@ from sqlalchemy import func, select
 
 from trivium.errors import InputError
 from trivium.labels.blind import Material, material_of
+from trivium.labels.monitored import queue_of_alert
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LONGEST_NAME, LabelQueue, Task
 from trivium.reports.html.fragments import folded
@@ -70,12 +71,8 @@ def _queue_routes(site: Site, queues: LabelQueues) -> list[Any]:
     @post("/", include_in_schema=False, status_code=200)
     async def create(request: Request[Any, Any, Any]) -> Redirect:
         form = await _form(request)
-        run = await asyncio.to_thread(run_of, site.store, form.get("run", ""))
         try:
-            overlap = float(form.get("overlap") or 0) / 100
-            queue = await asyncio.to_thread(
-                queues.create, run, form.get("dimension", ""), by=_actor(request), overlap=overlap
-            )
+            queue = await asyncio.to_thread(_made, site.store, queues, form, _actor(request))
         except (InputError, ValueError) as error:
             raise Refused(400, str(error)) from None
         return Redirect(f"/labels/{segment(queue.id)}", status_code=303)
@@ -136,6 +133,15 @@ def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
         return here
 
     return [label, answer]
+
+
+def _made(store: Store, queues: LabelQueues, form: Mapping[str, str], by: str) -> LabelQueue:
+    """The queue that a form asks for: of a run, or of the worst samples of an alert."""
+    dimension = form.get("dimension", "")
+    if "alert" in form:
+        return queue_of_alert(queues, int(form["alert"]), dimension, by=by)
+    overlap = float(form.get("overlap") or 0) / 100
+    return queues.create(run_of(store, form.get("run", "")), dimension, by=by, overlap=overlap)
 
 
 def _found(queues: LabelQueues, queue: str) -> LabelQueue:

@@ -132,6 +132,7 @@ def routes(site: Site) -> list[Any]:
             "alert.html",
             title=f"Alert {number}",
             section="monitors",
+            forms=True,
             alert=alert,
             message=message,
             facts=facts(message, resolved=alert.resolved),
