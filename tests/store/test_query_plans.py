@@ -7,15 +7,23 @@ import pytest
 from sqlalchemy import event, text
 
 from tests.store.samples import attempt, evaluation
+from trivium.labels.queue import LabelQueues
 from trivium.store.browsing.attempts import attempts_of_case, count_attempts, find_attempts, position_of
 from trivium.store.browsing.runs import find_runs, suite_names
 from trivium.store.browsing.search import search
 from trivium.store.browsing.search_index import IDLE_SECONDS, SearchIndex
+from trivium.store.live_alerts import alert_of
+from trivium.store.live_samples import samples_of
 from trivium.store.store import Store
 from trivium.suites.case import Case
+from trivium.web.pages.labels import counts_of
+from trivium.web.sessions import Sessions
 
 RUNS, CASES = 6, 200
-GROWING = ("attempts", "evaluations", "cases", "search_index")
+GROWING = (
+    "attempts", "evaluations", "cases", "search_index", "labels", "label_tasks", "live_samples",
+    "live_alerts", "sessions",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -91,6 +99,12 @@ def reads_whole(line: str) -> bool:
     return words[:2] == ["Seq", "Scan"] and words[2] in GROWING
 
 
+def queue_of(store, run):
+    """The queue of labels of a run."""
+    queues = LabelQueues(store)
+    return next(iter(queues.all(run=run.id)), None) or queues.create(run, "cosine", by="ann")
+
+
 PAGES = {
     "list of runs": lambda store, run: find_runs(store),
     "runs by composite": lambda store, run: find_runs(store, sort="composite", suite="s"),
@@ -110,12 +124,18 @@ PAGES = {
     "attempts of a case": lambda store, run: attempts_of_case(store, run, 7),
     "search": lambda store, run: search(store, "common word7 "),
     "search, next page": lambda store, run: search(store, "common", before=search(store, "common").next),
+    "queue of labels": lambda store, run: counts_of(store, queue_of(store, run)),
+    "next item to label": lambda store, run: LabelQueues(store).next(queue_of(store, run).id, "ann"),
+    "samples, next page": lambda store, run: samples_of(store, "support", before=7, latest=5),
+    "alert": lambda store, run: alert_of(store, 7),
+    "login": lambda store, run: Sessions(store).token_of("x", now=0.0),
     "search of a run": lambda store, run: search(store, '"common word7"', run=run),
 }
 
 
 def test_no_page_reads_a_growing_table_as_a_whole(filled):
     run = filled.run("r3")
+    queue_of(filled, run)  # making it reads the run as a whole
     whole = {}
     for page, show in PAGES.items():
         with queries(filled) as sent:

@@ -31,7 +31,7 @@ from trivium.web.pages.case import level_of
 from trivium.web.pages.site import Site, run_of, segment, set_cookie
 from trivium.web.sessions import check_form
 
-__all__ = ["routes"]
+__all__ = ["counts_of", "routes"]
 
 LABELLER: Final = "trivium_labeller"
 """Cookie that holds the name of the person who labels in this browser."""
@@ -57,7 +57,7 @@ def _queue_routes(site: Site, queues: LabelQueues) -> list[Any]:
 
     @get("/", include_in_schema=False, sync_to_thread=True)
     def list_queues(request: Request[Any, Any, Any]) -> Response[str]:
-        rows = [(each, _counts(site.store, each)) for each in queues.all(limit=100)]
+        rows = [(each, counts_of(site.store, each)) for each in queues.all(limit=100)]
         return site.page(
             request,
             "labels.html",
@@ -103,7 +103,7 @@ def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
             section="labels",
             forms=True,
             queue=asked,
-            counts=_counts(site.store, asked),
+            counts=counts_of(site.store, asked),
             name=name,
             task=task,
             problem=problem,
@@ -151,7 +151,8 @@ def _found(queues: LabelQueues, queue: str) -> LabelQueue:
         raise Refused(404, str(error)) from None
 
 
-def _counts(store: Store, queue: LabelQueue) -> Counts:
+def counts_of(store: Store, queue: LabelQueue) -> Counts:
+    """How far a queue is."""
     labels = tables.labels.c
     query = select(func.count(labels.place.distinct()), func.count(labels.by.distinct())).where(
         labels.queue == queue.number, labels.undone.is_(None), labels.answer != "skip"
