@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.no_cover
+
 ROOT = Path(__file__).parents[1]
 PARTS = {"prose", "sizes", "watched_lives"}
 """What benchmarks share."""

@@ -21,6 +21,8 @@ from trivium.store.store import Store
 from trivium.web.app import create_app
 from trivium.web.services import Services
 
+pytestmark = pytest.mark.no_cover
+
 HOSTILE = (
     "<img src=x onerror=alert(1)><script>alert(2)</script>\" onfocus=alert(3) autofocus x='&lt;b&gt;{{7*7}}"
 )
