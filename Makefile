@@ -18,7 +18,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 # Nothing is compiled beforehand: what is imported is compiled then, which is a small part of what is installed.
 LOCKED := $(INSTALL) --no-compile --no-deps --require-hashes
 # Rooms whose coverage must stay at 90 % or above.
-ROOMS := metrics suites traces agents runs store trust monitor web reports formats integrations cli
+ROOMS := metrics suites traces agents runs store trust monitor labels web reports formats integrations cli
 
 BENCHMARKS := $(filter-out benchmarks.prose benchmarks.sizes,$(subst /,.,$(basename $(wildcard benchmarks/[a-z]*.py))))
 
