@@ -132,3 +132,14 @@ def test_a_form_of_another_site_is_refused(browser, store, clock):
 )
 def test_a_login_leads_to_no_other_site(address):
     assert local_address(address) == "/runs"
+
+
+@pytest.mark.parametrize(
+    "other", ['theme={"dark":true}', "flag", "a=b c", "list[]=1", "name=\u00e9", "big=" + "x" * 9000]
+)
+def test_cookies_of_other_servers_on_this_host_end_no_login(browser, store, clock, other):
+    log_in(browser, token(store, clock)[1])
+    session = browser.cookies["trivium_session"]
+    browser.cookies.clear()
+    cookies = f"{other}; trivium_session={session}; {other}".encode()
+    assert browser.get("/runs", headers={**HTML, "Cookie": cookies}).status_code == 200

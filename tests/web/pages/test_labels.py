@@ -106,3 +106,30 @@ def test_a_queue_of_nothing_is_refused(client, run):
     assert (
         client.post("/labels", data=form_of(page, run="none", dimension="d"), headers=HTML).status_code == 404
     )
+
+
+@pytest.mark.parametrize("number", ["9" * 30, "x", "", "-1", "\u0661"])
+def test_a_number_that_cannot_be_is_said_plainly(client, queue, number):
+    form = form_of(client.get(queue, headers=HTML).text)
+    item = client.post(queue, data={**form, "place": number, "answer": "label", "value": "1"}, headers=HTML)
+    alert = client.post("/labels", data={**form, "alert": number, "dimension": "success"}, headers=HTML)
+    for answer in (item, alert):
+        assert answer.status_code == 400
+        assert "expected a whole number" in answer.text
+
+
+@pytest.mark.parametrize("fields", [{"answer": "label", "value": "x"}, {"answer": "value "}])
+def test_a_label_that_is_no_number_is_said_plainly(client, queue, store, fields):
+    form = form_of(client.get(queue, headers=HTML).text)
+    answer = client.post(queue, data={**form, **fields}, headers=HTML)
+    assert answer.status_code == 400
+    assert "expected a number" in answer.text
+    assert labels_of(store) == []
+
+
+def test_a_share_that_is_no_number_is_said_plainly(client, queue, run):
+    form = form_of(client.get(queue, headers=HTML).text)
+    fields = {"run": run.id, "dimension": "success", "overlap": "x"}
+    answer = client.post("/labels", data={**form, **fields}, headers=HTML)
+    assert answer.status_code == 400
+    assert "expected a number" in answer.text

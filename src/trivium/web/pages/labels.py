@@ -5,6 +5,7 @@ judges or other people said.
 """
 
 import asyncio
+import re
 import secrets
 from collections.abc import Mapping
 from typing import Any, Final
@@ -20,6 +21,7 @@ from trivium.labels.blind import Material, material_of
 from trivium.labels.monitored import queue_of_alert
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LONGEST_NAME, LabelQueue, Task
+from trivium.reports.escape import one_line
 from trivium.reports.html.fragments import folded
 from trivium.reports.html.judgement import marked
 from trivium.store import schema as tables
@@ -139,8 +141,8 @@ def _made(store: Store, queues: LabelQueues, form: Mapping[str, str], by: str) -
     """The queue that a form asks for: of a run, or of the worst samples of an alert."""
     dimension = form.get("dimension", "")
     if "alert" in form:
-        return queue_of_alert(queues, int(form["alert"]), dimension, by=by)
-    overlap = float(form.get("overlap") or 0) / 100
+        return queue_of_alert(queues, _whole("the alert", form["alert"]), dimension, by=by)
+    overlap = _figure("the share that several people label", form.get("overlap") or "0") / 100
     return queues.create(run_of(store, form.get("run", "")), dimension, by=by, overlap=overlap)
 
 
@@ -169,13 +171,28 @@ def _store(queues: LabelQueues, queue: str, name: str, form: Mapping[str, str]) 
     given = chosen.removeprefix("value ") if chosen.startswith("value ") else value
     queues.answer(
         queue,
-        int(form.get("place", "0")),
+        _whole("the item", form.get("place", "")),
         name,
         kind,  # type: ignore[arg-type]  # one of ANSWERS
-        float(given) if kind == "label" else None,
+        _figure("the label", given) if kind == "label" else None,
         key=form.get("key") or None,
         note=form.get("note") or None,
     )
+
+
+def _whole(what: str, text: str) -> int:
+    """A whole number of a form, of a size that a store can hold."""
+    if not re.fullmatch("[0-9]{1,18}", text):
+        raise InputError(what, f'found "{one_line(text, at_most=40)}", expected a whole number from 0 on')
+    return int(text)
+
+
+def _figure(what: str, text: str) -> float:
+    """A number of a form."""
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(what, f'found "{one_line(text, at_most=40)}", expected a number') from None
 
 
 async def _form(request: Request[Any, Any, Any]) -> dict[str, str]:
