@@ -6,13 +6,12 @@ import re
 import threading
 from collections import defaultdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
-from opik.id_helpers import generate_id
+from uuid import uuid4
 
 FACTS = {
     "/is-alive/ver": {"version": "2.0.0"},
     "/is-alive/ping": {"message": "Healthy Server", "healthy": True},
-    "/v1/private/projects/retrieve": {"id": generate_id(), "name": "Default Project"},
+    "/v1/private/projects/retrieve": {"id": str(uuid4()), "name": "Default Project"},
     "/v1/private/auth/workspace": {"workspace_name": "default"},
 }
 
@@ -90,7 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0].removeprefix("/api")
         self.server.requests.append((self.command, path, body))
         if self.command == "POST" and isinstance(body, dict) and "/private/" in path:
-            body.setdefault("id", generate_id())
+            body.setdefault("id", str(uuid4()))
         status, content = self.server.answer(self.command, path, body)
         reply_body = (
             b""

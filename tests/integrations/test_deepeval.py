@@ -7,7 +7,12 @@ from trivium.errors import MissingExtra
 from trivium.integrations.deepeval import deepeval_metric
 from trivium.metrics.registry import REGISTERED
 
-from deepeval.metrics import BaseMetric, ExactMatchMetric, PatternMatchMetric, ToolCorrectnessMetric  # isort: skip
+
+@pytest.fixture(scope="module")
+def theirs():
+    from tests.integrations import deepeval_metrics
+
+    return deepeval_metrics
 
 
 @pytest.fixture(autouse=True)
@@ -18,26 +23,8 @@ def _forget():
         del REGISTERED[name]
 
 
-class Length(BaseMetric):
-    """A metric of one's own, which remembers what it saw."""
-
-    def __init__(self, worst=10):
-        self.threshold, self.worst = 0.5, worst
-
-    def measure(self, test_case):
-        self.score = len(test_case.actual_output) / self.worst
-        self.reason = (
-            f"{test_case.input}|{test_case.expected_output}|{test_case.context}|{test_case.completion_time}"
-        )
-        self.success = self.score >= self.threshold
-        return self.score
-
-    async def a_measure(self, test_case):
-        return self.measure(test_case)
-
-
-def test_a_metric_of_theirs_scores_like_them():
-    deepeval_metric("deepeval.exact", ExactMatchMetric)
+def test_a_metric_of_theirs_scores_like_them(theirs):
+    deepeval_metric("deepeval.exact", theirs.ExactMatchMetric)
     good = tv.score("deepeval.exact", output="yes", references=["yes"])
     assert (good.value, good.status, good.reason) == (
         1.0, "ok", "The actual and expected outputs are exact matches.",
@@ -46,9 +33,9 @@ def test_a_metric_of_theirs_scores_like_them():
     assert tv.score("deepeval.exact", output="no", references=["yes"]).value == 0.0
 
 
-def test_several_references_are_best_or_mean():
-    deepeval_metric("deepeval.best", ExactMatchMetric)
-    deepeval_metric("deepeval.mean", ExactMatchMetric, references="mean")
+def test_several_references_are_best_or_mean(theirs):
+    deepeval_metric("deepeval.best", theirs.ExactMatchMetric)
+    deepeval_metric("deepeval.mean", theirs.ExactMatchMetric, references="mean")
     fields = {"output": "b", "references": ["a", "b"]}
     assert (tv.score("deepeval.best", **fields).value, tv.score("deepeval.mean", **fields).value) == (
         1.0,
@@ -56,39 +43,39 @@ def test_several_references_are_best_or_mean():
     )
     assert tv.score("deepeval.best", **fields).raw == [0.0, 1.0]
     with pytest.raises(ValueError, match="best or mean"):
-        deepeval_metric("deepeval.worst", ExactMatchMetric, references="worst")
+        deepeval_metric("deepeval.worst", theirs.ExactMatchMetric, references="worst")
 
 
-def test_what_the_metric_needs_and_is_not_there_skips_it():
-    deepeval_metric("deepeval.exact", ExactMatchMetric)
+def test_what_the_metric_needs_and_is_not_there_skips_it(theirs):
+    deepeval_metric("deepeval.exact", theirs.ExactMatchMetric)
     assert tv.score("deepeval.exact", output="yes").reason == "the case has no reference"
-    deepeval_metric("deepeval.tools", lambda: ToolCorrectnessMetric(model=object()))
+    deepeval_metric("deepeval.tools", lambda: theirs.ToolCorrectnessMetric(model=object()))
     assert tv.score("deepeval.tools", output="yes").status in {"skipped", "error"}
 
 
-def test_a_metric_without_reference_is_asked_once():
-    deepeval_metric("deepeval.pattern", lambda: PatternMatchMetric(pattern="[0-9]+"))
+def test_a_metric_without_reference_is_asked_once(theirs):
+    deepeval_metric("deepeval.pattern", lambda: theirs.PatternMatchMetric(pattern="[0-9]+"))
     assert tv.score("deepeval.pattern", output="42", references=["a", "b"]).value == 1.0
     assert tv.score("deepeval.pattern", output="x").value == 0.0
 
 
-def test_an_own_metric_sees_the_case_and_the_attempt():
-    deepeval_metric("deepeval.length", Length)
+def test_an_own_metric_sees_the_case_and_the_attempt(theirs):
+    deepeval_metric("deepeval.length", theirs.Length)
     found = tv.score(
         "deepeval.length", output="12345", references=["r"], source="doc", input={"b": 1}, seconds=2.5
     )
     assert (found.value, found.reason) == (0.5, "{\"b\":1}|r|['doc']|2.5")
 
 
-def test_lower_may_be_better_and_other_scales_are_reported_alone():
-    deepeval_metric("deepeval.low", Length, lower_is_better=True)
+def test_lower_may_be_better_and_other_scales_are_reported_alone(theirs):
+    deepeval_metric("deepeval.low", theirs.Length, lower_is_better=True)
     assert tv.score("deepeval.low", output="123").value == pytest.approx(0.7)
     found = tv.score("deepeval.low", output="x" * 20)
     assert (found.value, found.raw, found.status) == (None, 2.0, "ok")
 
 
-def test_a_metric_that_fails_costs_its_own_score_only():
-    class Broken(Length):
+def test_a_metric_that_fails_costs_its_own_score_only(theirs):
+    class Broken(theirs.Length):
         def measure(self, test_case):
             raise ValueError("no model")
 
@@ -97,10 +84,10 @@ def test_a_metric_that_fails_costs_its_own_score_only():
     assert (found.status, found.reason) == ("error", "ValueError: no model")
 
 
-def test_calls_and_expected_calls_are_theirs_too():
+def test_calls_and_expected_calls_are_theirs_too(theirs):
     seen = []
 
-    class Tools(Length):
+    class Tools(theirs.Length):
         def measure(self, test_case):
             seen.append((test_case.tools_called, test_case.expected_tools))
             self.score, self.reason = 1.0, None
@@ -115,8 +102,8 @@ def test_calls_and_expected_calls_are_theirs_too():
     assert (expected.name, expected.input_parameters) == ("add", {"x": 1})
 
 
-def test_a_suite_names_it_like_any_other(tmp_path):
-    deepeval_metric("deepeval.exact", ExactMatchMetric)
+def test_a_suite_names_it_like_any_other(theirs, tmp_path):
+    deepeval_metric("deepeval.exact", theirs.ExactMatchMetric)
     suite = tv.Suite(
         name="s", cases=[{"id": str(n), "input": "?", "references": [str(n % 2)]} for n in range(4)]
     ).with_settings(metrics=["deepeval.exact"], success={"metric": "deepeval.exact", "at_least": 1.0})
@@ -124,12 +111,12 @@ def test_a_suite_names_it_like_any_other(tmp_path):
     assert run.summary().metrics["deepeval.exact"].mean == 0.5
 
 
-def test_without_the_package_one_line_says_what_to_install(monkeypatch):
+def test_without_the_package_one_line_says_what_to_install(theirs, monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "deepeval.errors", None)
     with pytest.raises(MissingExtra, match=r'pip install "trivium\[deepeval\]"'):
-        deepeval_metric("deepeval.none", ExactMatchMetric)
+        deepeval_metric("deepeval.none", theirs.ExactMatchMetric)
 
 
 def test_nothing_is_reported_unless_asked_for():

@@ -1,6 +1,7 @@
-"""Opik: its evaluate runs metrics of Trivium, and its server gets runs with their scores."""
+"""Opik: its evaluate runs metrics of Trivium, its metrics score attempts, its server gets runs."""
 
 import logging
+import sys
 from datetime import datetime
 from uuid import UUID
 
@@ -13,18 +14,22 @@ from tests.judge_server.server import JudgeServer
 from trivium.cli.main import run_command
 from trivium.errors import InputError, MissingExtra, SuiteError
 from trivium.integrations import opik as ours
-from trivium.integrations.opik import push, trivium_metric
+from trivium.integrations.opik import opik_metric, push, trivium_metric
+from trivium.metrics.registry import REGISTERED
 from trivium.traces.trace import Message, Span, SpanUsage, Trace
-
-import opik  # isort: skip
-from opik.id_helpers import is_valid_uuid_v7  # isort: skip
 
 # Of httpx, where the environment names a file of certificates.
 pytestmark = pytest.mark.filterwarnings("ignore:`verify=<str>`:DeprecationWarning")
 
 
+@pytest.fixture(scope="module")
+def opik():
+    """Their package, which takes seconds to import, and so waits for the first test that needs it."""
+    return pytest.importorskip("opik")
+
+
 @pytest.fixture
-def server(monkeypatch, tmp_path):
+def server(monkeypatch, tmp_path, opik):
     monkeypatch.setenv("OPIK_CONFIG_PATH", str(tmp_path / "none"))
     logging.getLogger("opik").setLevel(logging.CRITICAL)
     with OpikServer() as started:
@@ -67,7 +72,7 @@ def run(tmp_path):
     return tv.evaluate(suite, outputs=tmp_path / "outputs.jsonl", store=f"{tmp_path}/s.db")
 
 
-def evaluated(server, task, *metrics):
+def evaluated(opik, task, *metrics):
     client = opik.Opik()
     dataset = client.create_dataset("questions")
     dataset.insert([{"input": "q", "expected_output": "a b c"}])
@@ -79,10 +84,10 @@ def evaluated(server, task, *metrics):
     return {each.name: each for each in result.score_results}
 
 
-def test_opiks_evaluate_runs_metrics_of_trivium(server):
+def test_opiks_evaluate_runs_metrics_of_trivium(opik, server):
     trace = {"spans": [{"id": "1", "kind": "tool", "name": "look", "start": 0.0, "end": 1.0, "ok": False}]}
     scores = evaluated(
-        server,
+        opik,
         lambda item: {"output": "a b d", "trace": trace},
         trivium_metric("jaccard"),
         trivium_metric("tool_success"),
@@ -93,8 +98,8 @@ def test_opiks_evaluate_runs_metrics_of_trivium(server):
     assert [path for _, path, _ in server.requests].count("/v1/private/experiments") == 1
 
 
-def test_a_metric_that_does_not_apply_is_left_out_of_opiks_means(server):
-    scores = evaluated(server, lambda item: {"output": "a"}, trivium_metric("tool_success"))
+def test_a_metric_that_does_not_apply_is_left_out_of_opiks_means(opik, server):
+    scores = evaluated(opik, lambda item: {"output": "a"}, trivium_metric("tool_success"))
     assert scores["tool_success"].scoring_failed
     assert "trace" in scores["tool_success"].reason
 
@@ -111,7 +116,7 @@ def test_a_metric_that_there_is_not_is_refused_at_once():
         trivium_metric("jacard")
 
 
-def test_a_run_goes_to_opik_whole(server, run):
+def test_a_run_goes_to_opik_whole(opik, server, run):
     pushed = push(run, project="p")
     assert str(pushed) == f"sent 3 traces, 4 spans and {pushed.scores} scores to {server.url}"
     traces, spans_ = server.kept["traces"], server.kept["spans"]
@@ -143,7 +148,7 @@ def test_a_run_goes_to_opik_whole(server, run):
     assert tool["error_info"]["message"] == "404"
     assert other["end_time"] is None
     for record in (*traces.values(), *spans_.values()):
-        assert is_valid_uuid_v7(record["id"])
+        assert opik.id_helpers.is_valid_uuid_v7(record["id"])
         moment = datetime.fromisoformat(record["start_time"]).timestamp()
         assert UUID(record["id"]).int >> 80 == int(moment * 1000)
 
@@ -205,8 +210,6 @@ def test_the_command_pushes_a_run(server, run, tmp_path, capsys):
 
 @pytest.mark.parametrize("make", [lambda: trivium_metric("jaccard"), lambda: push(None)])
 def test_without_the_package_one_line_says_what_to_install(monkeypatch, make):
-    import sys
-
     for name in [name for name in sys.modules if name.split(".")[0] == "opik"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "opik", None)
@@ -222,3 +225,99 @@ def test_a_judge_of_trivium_is_a_metric_of_opik(monkeypatch):
         found = metric.score(output="The method is sound.", input="Review it.", context="A paper.")
     assert (found.name, found.scoring_failed, found.metadata["status"]) == ("technical_accuracy", False, "ok")
     assert 0 <= found.value <= 1
+
+
+@pytest.fixture(scope="module")
+def theirs(opik):
+    from tests.integrations import opik_metrics
+
+    return opik_metrics
+
+
+@pytest.fixture(autouse=True)
+def _forget():
+    before = set(REGISTERED)
+    yield
+    for name in set(REGISTERED) - before:
+        del REGISTERED[name]
+
+
+@pytest.mark.parametrize(
+    ("metric", "output", "references", "value"),
+    [
+        ("Equals", "a", ["a"], 1.0),
+        ("Equals", "a", ["b", "a"], 1.0),
+        ("Equals", "a", ["b"], 0.0),
+        ("Contains", "hello world", ["world"], 1.0),
+        ("IsJson", '{"a": 1}', [], 1.0),
+        ("IsJson", "{", [], 0.0),
+    ],
+)
+def test_a_metric_of_theirs_scores_like_them(theirs, metric, output, references, value):
+    opik_metric("opik.metric", lambda: getattr(theirs, metric)(track=False))
+    assert tv.score("opik.metric", output=output, references=references).value == value
+
+
+def test_values_between_are_theirs(theirs):
+    opik_metric("opik.levenshtein", lambda: theirs.LevenshteinRatio(track=False))
+    expected = theirs.LevenshteinRatio(track=False).score(output="kitten", reference="sitting").value
+    assert tv.score("opik.levenshtein", output="kitten", references=["sitting"]).value == expected
+
+
+def test_what_the_metric_needs_and_is_not_there_skips_it(theirs):
+    opik_metric("opik.equals", lambda: theirs.Equals(track=False))
+    assert tv.score("opik.equals", output="a").reason == "the case has no reference"
+
+    class Picky(theirs.Own):
+        def score(self, output, rubric):
+            raise AssertionError
+
+    opik_metric("opik.picky", Picky)
+    found = tv.score("opik.picky", output="a")
+    assert (found.status, found.reason) == (
+        "skipped", "the metric needs rubric, which the case and the attempt do not have",
+    )  # fmt: skip
+
+
+def test_it_sees_what_its_parameters_are_called_for(theirs):
+    own = theirs.Own(theirs.scored(0.25, reason="short"))
+    opik_metric("opik.own", lambda: own)
+    found = tv.score("opik.own", output="a", input={"q": 1}, source="doc", references=["r"])
+    assert (found.value, found.reason) == (0.25, "short")
+    assert own.seen == [('{"q":1}', ["doc"], {})]
+
+
+def test_several_results_give_their_mean_and_each_is_recorded(theirs):
+    opik_metric(
+        "opik.many",
+        lambda: theirs.Own(theirs.scored(1.0, name="a"), theirs.scored(0.5, name="b", reason="half")),
+    )
+    found = tv.score("opik.many", output="x", input="?")
+    assert (found.value, found.raw, found.detail, found.reason) == (
+        0.75,
+        [1.0, 0.5],
+        {"a": 1.0, "b": 0.5},
+        "half",
+    )
+
+
+def test_what_failed_or_gave_nothing_is_an_error(theirs):
+    opik_metric("opik.failed", lambda: theirs.Own(theirs.scored(0.0, scoring_failed=True, reason="no model")))
+    found = tv.score("opik.failed", output="x", input="?")
+    assert (found.status, found.reason) == ("error", "RuntimeError: no model")
+    opik_metric("opik.empty", theirs.Own)
+    assert tv.score("opik.empty", output="x", input="?").status == "error"
+
+
+def test_lower_may_be_better_and_other_scales_are_reported_alone(theirs):
+    opik_metric("opik.low", lambda: theirs.Own(theirs.scored(0.25)), lower_is_better=True)
+    assert tv.score("opik.low", output="x", input="?").value == 0.75
+    opik_metric("opik.high", lambda: theirs.Own(theirs.scored(7.0)))
+    found = tv.score("opik.high", output="x", input="?")
+    assert (found.value, found.raw, found.status) == (None, 7.0, "ok")
+
+
+def test_without_the_package_one_line_says_what_to_install_for_their_metrics(monkeypatch, theirs):
+    monkeypatch.setitem(sys.modules, "opik", None)
+    with pytest.raises(MissingExtra, match=r'pip install "trivium\[opik\]"'):
+        opik_metric("opik.none", theirs.Own)

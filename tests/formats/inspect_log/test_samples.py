@@ -3,8 +3,6 @@
 import math
 
 import pytest
-from inspect_ai.log import read_eval_log
-from inspect_ai.scorer import value_to_float
 
 import trivium as tv
 from trivium.formats.inspect_log.archive import Log
@@ -15,7 +13,8 @@ from trivium.formats.inspect_log.samples import as_number, scores_of
     "value", ["C", "I", "P", "N", "yes", "No", "true", "0.25", 1, 0, True, False, 0.3, "7"]
 )
 def test_a_value_counts_as_it_does_for_inspect(value):
-    assert as_number(value) == value_to_float()(value)
+    scorer = pytest.importorskip("inspect_ai.scorer")
+    assert as_number(value) == scorer.value_to_float()(value)
 
 
 @pytest.mark.parametrize("value", ["maybe", "", None, [1], {"a": 1}, math.nan, math.inf, "nan", 10**400])
@@ -38,7 +37,7 @@ def run(logs, tmp_path):
 
 @pytest.mark.parametrize("name", ["plain.eval", "edited.eval"])
 def test_means_are_those_that_inspect_reports(logs, run, name):
-    results = read_eval_log(str(logs / name)).results
+    results = pytest.importorskip("inspect_ai.log").read_eval_log(str(logs / name)).results
     reported = {f"inspect.{score.name}": score.metrics["accuracy"].value for score in results.scores}
     found = means(run(name))
     assert {metric: found[metric] for metric in reported} == pytest.approx(reported)
