@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
+from benchmarks.sizes import sized
 from trivium.trust.intervals import difference_interval, jeffreys, mean_interval, rate_interval
 from trivium.trust.selective.inference import BootstrapOptions, bootstrap_selective_metrics, selective_metrics
 from trivium.trust.selective.items import Items
@@ -46,7 +47,7 @@ MEANS = (0.7, 0.9, 0.97)
 LARGEST_GROUP = 8
 LARGEST_UNEVEN = 60
 AURC_GROUPS = (5, 10, 20, 50, 200)
-RESAMPLES = 1_000
+RESAMPLES = sized(1_000, 50)
 LARGE = 60_000
 """Groups of the sample that gives the true value of AURC and similar areas."""
 Z = float(ndtri(0.975))

@@ -17,6 +17,7 @@ ELSEWHERE = {
     "size": "downloads packages, which no test may",
 }
 ARGUMENTS = {
+    "bertscore": ["--one-core"],
     "certificates": ["2"],
     "comparison": ["40"],
     "coverage": ["3", "rate 0.5"],

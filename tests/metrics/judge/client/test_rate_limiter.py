@@ -21,7 +21,7 @@ LIMITS = {
 NEAR = {"out": 0.0006, "trip": 0.0003, "refusal": 0.001}
 """As with a server on the same machine: the first requests take milliseconds to go out, the others one."""
 
-SEEDS = range(3)
+SEEDS = range(2)
 
 
 def days(weather, *, seeds=SEEDS, **options):
@@ -35,6 +35,7 @@ def test_without_a_limit_all_that_is_allowed_is_soon_in_flight():
 
 
 @pytest.mark.parametrize("weather", LIMITS.values(), ids=LIMITS)
+@pytest.mark.no_cover
 def test_a_limit_is_found_and_observed(weather):
     found = days(weather)
     assert max(day.seconds for day in found) < 1.1 * 20 + weather.latency
@@ -45,14 +46,14 @@ def test_a_limit_is_found_and_observed(weather):
 @pytest.mark.parametrize("rate", [24, 25, 25.5])
 @pytest.mark.no_cover
 def test_a_limit_is_observed_closely_if_requests_leave_late(rate):
-    found = days(Weather(rate=rate, **NEAR), late=0.0001, seeds=range(6))
+    found = days(Weather(rate=rate, **NEAR), late=0.0001)
     assert max(day.seconds for day in found) < 1.1 * 500 / rate
     assert max(day.requests for day in found) <= 550
 
 
 @pytest.mark.no_cover
 def test_a_limit_and_random_refusals_are_distinguished_if_requests_leave_late():
-    found = days(Weather(rate=25, refused=0.05, **NEAR), late=0.0001, seeds=range(4))
+    found = days(Weather(rate=25, refused=0.05, **NEAR), late=0.0001)
     assert median(day.seconds for day in found) < 1.1 * 20 / 0.95
     assert median(day.requests for day in found) <= 1.1 * 500 / 0.95
 
@@ -120,7 +121,7 @@ def test_however_many_are_refused_at_random_judging_goes_on(refused):
 @pytest.mark.parametrize("refused", [0.1, 0.3])
 @pytest.mark.no_cover
 def test_a_limit_is_observed_among_random_refusals(refused):
-    found = days(Weather(rate=25, refused=refused), seeds=range(6))
+    found = days(Weather(rate=25, refused=refused), seeds=range(4))
     ideal = 20 / (1 - refused)
     assert median(day.seconds for day in found) < 1.25 * ideal
     assert max(day.seconds for day in found) < 1.5 * ideal
