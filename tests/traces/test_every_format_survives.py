@@ -301,6 +301,7 @@ for path in sys.argv[1:]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of a process's memory is kept on Linux")
+@pytest.mark.no_cover
 def test_fifty_thousand_spans_of_every_format_are_read_in_bounded_memory(tmp_path):
     files = list(large(tmp_path))
     command = [sys.executable, "-c", READ.format(limit=1024), *(str(path) for _, path in files)]

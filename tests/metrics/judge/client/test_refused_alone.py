@@ -20,6 +20,7 @@ def shunning(*prompts, **weather):
     ],
     ids=["no limit", "bucket", "bucket of 25", "at random", "window"],
 )
+@pytest.mark.no_cover
 def test_a_prompt_that_alone_is_refused_costs_a_minute_and_few_requests(weather):
     day = spend_a_day(weather, judgements=700)
     assert day.lost == 1

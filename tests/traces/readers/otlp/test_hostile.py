@@ -137,6 +137,7 @@ any_spans = st.fixed_dictionaries(
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(any_spans, min_size=1, max_size=6))
+@pytest.mark.no_cover
 def test_spans_of_any_content_are_read_or_refused(spans):
     try:
         _, traces = read_documents([request(*spans)], source="x", format="otlp")
@@ -242,6 +243,7 @@ for path in sys.argv[1:]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of a process's memory is kept on Linux")
+@pytest.mark.no_cover
 def test_50_000_spans_and_a_bomb_are_read_in_bounded_memory(tmp_path):
     import gzip
 
