@@ -54,7 +54,7 @@ def test_processes_at_once_keep_the_budget_and_score_nothing_twice(any_url, monk
         assert sum(taken) == SAMPLES
 
         usd, _ = billed(server)
-        # How much is left over depends on how many answers were on their way at once when the rest was refused.
+        # What is left over depends on how many answers were on their way when the rest was refused.
         assert 0 < usd <= BUDGET_USD
 
         samples = samples_of(store, "judged")
