@@ -85,6 +85,8 @@ def as_text(renderable: RenderableType, *, width: int = 80, colour: bool = False
         force_jupyter=False,  # inside a kernel Rich would display it instead of writing it here
         color_system="truecolor" if colour else None,
         highlight=False,
+        markup=False,  # names and outputs are text, also where they have brackets
+        emoji=False,
         legacy_windows=False,
     )
     console.print(renderable)

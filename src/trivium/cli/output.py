@@ -303,10 +303,13 @@ _TRAILING_BLANKS = re.compile(r"(?: |\x1b\[[0-9;]*m)+$", re.MULTILINE)
 
 
 def show(renderable: Any) -> None:
-    """Print a Rich renderable on standard output, without trailing blanks."""
+    """Print a Rich renderable on standard output, without trailing blanks.
+
+    Names and outputs are text, also where they have brackets: nothing is read as Rich's markup.
+    """
     from rich.console import Console
 
-    console = Console(highlight=False, legacy_windows=False)
+    console = Console(highlight=False, markup=False, emoji=False, legacy_windows=False)
     console.width = max(MIN_COLUMNS, console.width) if sys.stdout.isatty() else MIN_COLUMNS
     with console.capture() as captured:
         console.print(renderable)

@@ -139,6 +139,7 @@ def import_labels(store: Store, run: RunRecord, path: Path, *, by: str, now: flo
             stored += 1
             insert_label(
                 connection,
+                actor=by,
                 run=run.id,
                 case=label.case,
                 repeat=label.repeat,

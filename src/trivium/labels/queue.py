@@ -37,7 +37,17 @@ from trivium.labels.records import (
     checked_value,
     unpacked,
 )
-from trivium.labels.tasks import count_missing, draw, held, mark_gone, reserve, task_at, waiting
+from trivium.labels.tasks import (
+    count_missing,
+    draw,
+    free_leases,
+    held,
+    last_label,
+    mark_gone,
+    reserve,
+    task_at,
+    waiting,
+)
 from trivium.labels.writing import checked_name, insert_label, key_of, label_with_key, noted
 from trivium.runs.items.join import attempts_of
 from trivium.store import schema
@@ -210,8 +220,8 @@ class LabelQueues:
             items = self._population(connection, queue)
             if queue.run is not None and not run_number(connection, queue.run):
                 raise InputError(f"queue {id}", f"run {queue.run} was deleted; the labels so far are kept")
-            now, leases = self._clock(), schema.label_leases
-            connection.execute(delete(leases).where(leases.c.queue == queue.number, leases.c.until <= now))
+            now = self._clock()
+            free_leases(connection, queue, now)
             for _ in range(_GONE_AT_ONCE):
                 place = held(connection, queue, by) or waiting(connection, queue, by)
                 if place is None:
@@ -303,10 +313,21 @@ class LabelQueues:
             )
             return label
 
-    def undo(self, id: str, by: str) -> Task | None:  # noqa: A002
+    def last(self, id: str, by: str) -> StoredLabel | None:  # noqa: A002
+        """A person's last answer in a queue that was not taken back, or None."""
+        with explain_errors(self.store.engine), self.store.engine.connect() as connection:
+            return last_label(connection, self._queue(connection, id), checked_name(by))
+
+    def undo(self, id: str, by: str, *, label: int | None = None) -> Task | None:  # noqa: A002
         """Take back a person's last answer in a queue, and reserve its item for them again.
 
         The answer stays in the store, marked as undone.
+
+        Args:
+            id: Id of the queue.
+            by: The person.
+            label: Number of the answer; if it is not the last one (any more), nothing is taken back, so
+                that a request that is sent again does it once.
 
         Returns:
             The item; None if there is nothing to take back.
@@ -315,14 +336,8 @@ class LabelQueues:
         labels, leases, now = schema.labels, schema.label_leases, self._clock()
         with explain_errors(self.store.engine), self.store.engine.begin() as connection:
             queue = self._queue(connection, id, writing=True, open_only=True)
-            last = connection.execute(
-                select(labels.c.number, labels.c.place)
-                .where(labels.c.queue == queue.number, labels.c.by == by, labels.c.undone.is_(None))
-                .where(labels.c.how != "adjudicated")
-                .order_by(labels.c.number.desc())
-                .limit(1)
-            ).first()
-            if last is None:
+            last = last_label(connection, queue, by)
+            if last is None or last.place is None or label not in {None, last.number}:
                 return None
             connection.execute(update(labels).where(labels.c.number == last.number).values(undone=now))
             add_audit(connection, by, "label undone", {"label": last.number, "queue": id}, now=now)

@@ -6,16 +6,27 @@ Each function works in the caller's transaction, which holds the lock of the que
 from hashlib import blake2b
 
 import msgspec
-from sqlalchemy import Connection, and_, delete, func, insert, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
 
 from trivium.errors import InputError
-from trivium.labels.reading import draws_of, labels_of_queue, people_say, sampling_of
-from trivium.labels.records import LabelQueue, Population, Task
+from trivium.labels.reading import draws_of, label_of, labels_of_queue, people_say, sampling_of
+from trivium.labels.records import LabelQueue, Population, StoredLabel, Task
 from trivium.labels.writing import insert_label, key_of
 from trivium.store import schema
 from trivium.trust.active_sampling import next_draw
 
-__all__ = ["SKIP_RETURNS", "count_missing", "draw", "held", "mark_gone", "reserve", "task_at", "waiting"]
+__all__ = [
+    "SKIP_RETURNS",
+    "count_missing",
+    "draw",
+    "free_leases",
+    "held",
+    "last_label",
+    "mark_gone",
+    "reserve",
+    "task_at",
+    "waiting",
+]
 
 SKIP_RETURNS = 10
 """Answers after which a skipped item is offered to the same person again."""
@@ -91,6 +102,28 @@ def draw(connection: Connection, queue: LabelQueue, items: Population, now: floa
         )
     )
     return place
+
+
+def free_leases(connection: Connection, queue: LabelQueue, now: float) -> None:
+    """End reservations whose time is over, and those of people whose token was revoked or has expired."""
+    leases, tokens = schema.label_leases, schema.tokens
+    ended = select(tokens.c.id).where(or_(tokens.c.revoked.is_not(None), tokens.c.expires <= now))
+    of_ended = and_(leases.c.by.startswith("token "), func.substr(leases.c.by, 7, 8).in_(ended))
+    over = or_(leases.c.until <= now, of_ended)
+    connection.execute(delete(leases).where(leases.c.queue == queue.number, over))
+
+
+def last_label(connection: Connection, queue: LabelQueue, by: str) -> StoredLabel | None:
+    """A person's last answer in a queue that was not taken back, or None."""
+    labels = schema.labels
+    row = connection.execute(
+        select(labels)
+        .where(labels.c.queue == queue.number, labels.c.by == by, labels.c.undone.is_(None))
+        .where(labels.c.how != "adjudicated")
+        .order_by(labels.c.number.desc())
+        .limit(1)
+    ).first()
+    return None if row is None else label_of(row)
 
 
 def task_at(connection: Connection, queue: LabelQueue, items: Population, place: int) -> Task:

@@ -15,12 +15,20 @@ from trivium.suites.sanitize import sanitise
 __all__ = ["checked_name", "insert_label", "key_of", "label_with_key", "noted"]
 
 
-def insert_label(connection: Connection, **values: Any) -> StoredLabel:
-    """Store a label, with an entry in the audit log."""
+def insert_label(connection: Connection, *, actor: str | None = None, **values: Any) -> StoredLabel:
+    """Store a label, with an entry in the audit log.
+
+    Args:
+        connection: In a transaction.
+        actor: Who stores it, if that is not the person whose label it is.
+        values: The columns.
+    """
     labels = schema.labels
     number = connection.execute(insert(labels).values(values).returning(labels.c.number)).scalar_one()
     about = {name: values[name] for name in ("run", "case", "repeat", "dimension", "answer", "value", "how")}
-    add_audit(connection, values["by"], "label given", {"label": number, **about}, now=values["at"])
+    if actor is not None:
+        about["by"] = values["by"]
+    add_audit(connection, actor or values["by"], "label given", {"label": number, **about}, now=values["at"])
     return StoredLabel(number=number, undone=None, **values)
 
 

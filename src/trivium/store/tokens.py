@@ -48,6 +48,11 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     revoked: float | None = None
     used: float | None = None
 
+    @property
+    def actor(self) -> str:
+        """Who acts with it: in the audit log, and as the person of labels. Unique, since ids are."""
+        return f"token {self.id} {self.name}"
+
     def state(self, now: float) -> Literal["active", "expired", "revoked"]:
         """Whether it can be used at a Unix time."""
         if self.revoked is not None:

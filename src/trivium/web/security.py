@@ -133,20 +133,21 @@ class Guard:
         sending = _with_headers(send)
         self._active += 1
         try:
-            actor = await self._admit(scope)
+            token = await self._admit(scope)
         except Refused as refusal:
             self.refusals[refusal.reason] += 1
             if refusal.status == 401 and _wants_page(scope):
                 refusal = _to_login(scope)
             await send_refusal(scope, sending, refusal)
         else:
-            scope.setdefault("state", {})["actor"] = actor
+            actor = address_of(scope) if token is None else token.actor
+            scope.setdefault("state", {}).update(actor=actor, token=token)
             await self._app(scope, _within(receive, self._access.body_seconds, scope["path"]), sending)
         finally:
             self._active -= 1
 
-    async def _admit(self, scope: "HTTPScope") -> str:
-        """Who sends a request, for the audit log.
+    async def _admit(self, scope: "HTTPScope") -> Token | None:
+        """The token that a request comes with; None where none is needed.
 
         Raises:
             Refused: If it is not allowed.
@@ -156,18 +157,18 @@ class Guard:
         _check_path(scope["path"])
         is_login = scope["path"] == LOGIN_PATH and scope["method"] not in SAFE_METHODS
         if (scope["path"] in PUBLIC_PATHS or scope["path"].startswith(PUBLIC_FOLDER)) and not is_login:
-            return address
+            return None
         if self._active > self._access.active_requests:
             message = "too many requests at once: send this again"
             raise Refused(503, message, headers=RETRY_AFTER, reason="overloaded")
         if scope["method"] not in SAFE_METHODS:
             _check_origin(headers)
         if is_login:
-            return address
+            return None
         credentials = header(headers, b"authorization")
         through_proxy = any(name in _FORWARDED for name, _ in headers)
         if not (self._access.tokens or through_proxy or credentials):
-            return address
+            return None
         session = "" if credentials else cookie_of(headers, SESSION)
         token = await (self._of_session(session) if session else self._token(credentials, address))
         wanted = wanted_scope(scope["method"], scope["path"])
@@ -175,7 +176,7 @@ class Guard:
             message = f'the token "{token.name}" has no scope {wanted} (it has {", ".join(token.scopes)})'
             raise Refused(403, message, reason="scope")
         self._check_quota(token)
-        return f"token {token.id} {token.name}"
+        return token
 
     async def sign_in(self, secret: str, address: str) -> str:
         """Begin a session with a token; returns the value of its cookie.

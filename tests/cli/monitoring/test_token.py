@@ -79,6 +79,11 @@ def test_an_empty_list_says_how_to_make_one(token):
     assert "trivium token create" in token("list")[1]
 
 
+def test_a_name_is_listed_as_it_is_also_with_brackets(token):
+    token("create", "[red]b[/] :smile:", "--scope", "ingest")
+    assert "[red]b[/] :smile:" in token("list")[1]
+
+
 def test_mistakes_are_answered_with_the_nearest_word(token):
     code, _, err = token("create", "bot", "--scope", "ingst")
     assert (code, 'Did you mean "ingest"' in err) == (2, True)

@@ -27,6 +27,11 @@ def form_of(page: str, **further: str) -> dict[str, str]:
     return {**hidden, **further}
 
 
+def undo_of(page: str) -> dict[str, str]:
+    """The form that takes an answer back; it names the answer."""
+    return form_of(page, undo=re.search(r'name="undo" value="(\d+)"', page)[1])
+
+
 @pytest.fixture
 def queue(client, run):
     """Address of a queue, with a person who has said their name."""
@@ -72,8 +77,8 @@ def test_an_answer_that_is_sent_twice_is_stored_once(client, queue, store):
 
 def test_answers_can_be_taken_back_skipped_or_left_open(client, queue, store):
     first = client.get(queue, headers=HTML).text
-    client.post(queue, data=form_of(first, answer="cannot_tell"), headers=HTML)
-    again = client.post(queue, data=form_of(first, undo="1"), headers=HTML)
+    second = client.post(queue, data=form_of(first, answer="cannot_tell"), headers=HTML)
+    again = client.post(queue, data=undo_of(second.text), headers=HTML)
     assert form_of(again.text)["place"] == form_of(first)["place"]
     client.post(queue, data=form_of(again.text, answer="skip"), headers=HTML)
     answers = [(label.answer, label.undone is None) for label in labels_of(store)]
@@ -133,3 +138,22 @@ def test_a_share_that_is_no_number_is_said_plainly(client, queue, run):
     answer = client.post("/labels", data={**form, **fields}, headers=HTML)
     assert answer.status_code == 400
     assert "expected a number" in answer.text
+
+
+def test_taking_back_twice_takes_back_one_answer(client, queue, store):
+    for _ in range(2):
+        page = client.get(queue, headers=HTML).text
+        client.post(queue, data=form_of(page, answer="label", value="1"), headers=HTML)
+    form = undo_of(client.get(queue, headers=HTML).text)
+    for _ in range(2):
+        assert client.post(queue, data=form, headers=HTML).status_code == 200
+    assert [label.undone is None for label in labels_of(store)] == [True, False]
+
+
+def test_where_names_are_typed_the_page_says_that_nobody_checks_them(client, queue):
+    assert "names are not checked" in client.get(queue, headers=HTML).text
+
+
+def test_the_person_of_a_token_cannot_be_typed(client, queue):
+    form = form_of(client.get(queue, headers=HTML).text, name="token 0a1b2c3d Ann")
+    assert client.post(queue, data=form, headers=HTML).status_code == 400

@@ -109,7 +109,9 @@ def person(name: str | None) -> str:
     import getpass
 
     if name is not None:
-        return name
+        from trivium.labels.people import typed_name
+
+        return typed_name(name)
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # no user has this number, as in containers

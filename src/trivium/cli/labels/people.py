@@ -60,6 +60,8 @@ def agree(*, queue: str | None, label_step: float, store: str, as_json: bool) ->
 
 
 def _print_agreement(found: "PeopleAgreement") -> None:
+    from trivium.labels.people import shown_names
+
     if found.exact is None:
         click.echo(f"No figures: {found.reason}")
         return
@@ -68,8 +70,9 @@ def _print_agreement(found: "PeopleAgreement") -> None:
         f"{found.people:,} people gave the same label in {100 * found.exact:.0f} % of the pairs on "
         f"{found.items:,} items; Krippendorff's α {alpha}"
     )
+    names = shown_names(by for pair in found.pairs for by in pair.people)
     for pair in found.pairs:
-        first, second = (one_line(name, at_most=30) for name in pair.people)
+        first, second = (one_line(names[by], at_most=40) for by in pair.people)
         exact, kappa = pair.agreement.figures["exact"], pair.agreement.figures["kappa_quadratic"]
         within = (
             ""
@@ -86,20 +89,22 @@ def _print_agreement(found: "PeopleAgreement") -> None:
 
 
 def _table(apart: "list[Disagreement]") -> Any:
-    from rich.markup import escape
     from rich.table import Table
+
+    from trivium.labels.people import shown_names
 
     table = Table(box=None, pad_edge=False)
     for title in ("place", "case", "labels", "decided"):
         table.add_column(title, no_wrap=title == "place")
+    names = shown_names([by for each in apart for by in (*each.values, each.by or "")])
     for each in apart:
         given = ", ".join(
-            f"{one_line(name, at_most=30)} {'cannot tell' if value is None else format(value, 'g')}"
-            for name, value in each.values.items()
+            f"{one_line(names[by], at_most=40)} {'cannot tell' if value is None else format(value, 'g')}"
+            for by, value in each.values.items()
         )
-        decided = "" if each.decided is None else f"{each.decided:g} by {visible(each.by or '')}"
+        decided = "" if each.decided is None else f"{each.decided:g} by {visible(names[each.by or ''])}"
         row = (str(each.place), one_line(each.case, at_most=40), given, decided)
-        table.add_row(*map(escape, row))
+        table.add_row(*row)
     return table
 
 

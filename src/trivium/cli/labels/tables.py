@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 def queues_table(found: "Sequence[Progress]") -> Any:
     """A table of queues."""
-    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -22,8 +21,8 @@ def queues_table(found: "Sequence[Progress]") -> Any:
         interval = None if mean is None else mean.interval_items
         table.add_row(
             queue.id + (" (closed)" if queue.closed else ""),
-            escape(visible(queue.dimension)),
-            escape(visible(queue.run or queue.monitor or "")),
+            visible(queue.dimension),
+            visible(queue.run or queue.monitor or ""),
             f"{queue.population:,}",
             f"{each.answered:,}",
             "" if mean is None or mean.value is None else f"{mean.value:.3f}",
@@ -34,7 +33,7 @@ def queues_table(found: "Sequence[Progress]") -> Any:
 
 def progress_text(progress: "Progress") -> str:
     """How far a queue is: the answer first."""
-    from rich.markup import escape
+    from trivium.labels.people import shown_names
 
     queue = progress.queue
     lines = [*estimate_lines(progress), ""]
@@ -43,12 +42,13 @@ def progress_text(progress: "Progress") -> str:
         lines.append(f"nobody can tell about {progress.cannot_tell:,}")
     if progress.wanted:
         lines.append(f"{progress.wanted:,} further answers wanted for items that were drawn")
-    lines += [f"  {visible(name)}: {count:,}" for name, count in progress.people.items()]
+    names = shown_names(progress.people)
+    lines += [f"  {visible(names[by])}: {count:,}" for by, count in progress.people.items()]
     where = queue.run or queue.monitor
     lines.append(
         f"{visible(queue.dimension)} of {where}; queue {queue.id}{' (closed)' if queue.closed else ''}"
     )
-    return escape("\n".join(lines))
+    return "\n".join(lines)
 
 
 def estimate_lines(progress: "Progress") -> Iterator[str]:

@@ -117,7 +117,7 @@ def top(monitor: str | None, *, store: str, every: float) -> None:
             return _statuses(opened, monitor)
 
     found, problem = look(), ""
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         for each in found:
             show(StatusScreen(each, rows=LIVE_ROWS))

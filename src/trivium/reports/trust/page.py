@@ -174,7 +174,7 @@ def _body(
 
 def _blocks(shown: Shown) -> Blocks:
     """Sort what is printed in a terminal by the place that it has on the page."""
-    console, blocks = Console(force_jupyter=False), Blocks()
+    console, blocks = Console(force_jupyter=False, markup=False, emoji=False), Blocks()
     places = {
         "bold": blocks.conclusions,
         "yellow": blocks.reservations,

@@ -19,8 +19,9 @@ from sqlalchemy import func, select
 from trivium.errors import InputError
 from trivium.labels.blind import Material, material_of
 from trivium.labels.monitored import queue_of_alert
+from trivium.labels.people import typed_name
 from trivium.labels.queue import LabelQueues
-from trivium.labels.records import LONGEST_NAME, LabelQueue, Task
+from trivium.labels.records import LONGEST_NAME, LabelQueue, StoredLabel, Task
 from trivium.reports.escape import one_line
 from trivium.reports.html.fragments import folded
 from trivium.reports.html.judgement import marked
@@ -29,6 +30,7 @@ from trivium.store.connection import explain_errors
 from trivium.store.store import Store
 from trivium.suites.sanitize import sanitise
 from trivium.web.errors import Refused
+from trivium.web.labellers import labeller_of, token_of
 from trivium.web.pages.case import level_of
 from trivium.web.pages.site import Site, run_of, segment, set_cookie
 from trivium.web.sessions import check_form
@@ -36,7 +38,7 @@ from trivium.web.sessions import check_form
 __all__ = ["counts_of", "routes"]
 
 LABELLER: Final = "trivium_labeller"
-"""Cookie that holds the name of the person who labels in this browser."""
+"""Cookie that holds the name that was typed into this browser, on a server that asks for no tokens."""
 
 ANSWERS: Final = ("label", "cannot_tell", "skip")
 
@@ -67,7 +69,6 @@ def _queue_routes(site: Site, queues: LabelQueues) -> list[Any]:
             section="labels",
             forms=True,
             queues=rows,
-            name=_name(request),
         )
 
     @post("/", include_in_schema=False, status_code=200)
@@ -88,13 +89,15 @@ def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
     @get("/{queue:str}", include_in_schema=False, sync_to_thread=True)
     def label(request: Request[Any, Any, Any], queue: FromPath[str]) -> Response[str]:
         asked = _found(queues, queue)
-        name = _name(request)
+        by, name, may_label = _person(request)
         task: Task | None = None
+        last: StoredLabel | None = None
         material: Material | None = None
         problem = ""
-        if name and asked.closed is None:
+        if by and asked.closed is None:
             try:
-                task = queues.next(asked.id, name)
+                task = queues.next(asked.id, by)
+                last = queues.last(asked.id, by)
                 material = None if task is None else material_of(site.store, task)
             except InputError as error:
                 problem = str(error)
@@ -107,7 +110,10 @@ def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
             queue=asked,
             counts=counts_of(site.store, asked),
             name=name,
+            checked=token_of(request) is not None,
+            may_label=may_label,
             task=task,
+            last=last,
             problem=problem,
             key=secrets.token_hex(16),
             **({} if material is None else _shown(material)),
@@ -119,17 +125,16 @@ def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
         asked = await asyncio.to_thread(_found, queues, queue)
         here = Redirect(f"/labels/{segment(asked.id)}", status_code=303)
         if "name" in form:
-            name = sanitise(form["name"].strip())[0][:LONGEST_NAME]
+            name = labeller_of(request, sanitise(form["name"].strip())[0][:LONGEST_NAME])
             set_cookie(here, request, LABELLER, name.encode("utf-8").hex())
             return here
-        name = _name(request)
-        if not name:
-            raise Refused(400, "Say who you are first.")
+        by = labeller_of(request, "" if token_of(request) else _typed(request))
         try:
             if "undo" in form:
-                await asyncio.to_thread(queues.undo, asked.id, name)
+                number = _whole("the answer", form["undo"])
+                await asyncio.to_thread(queues.undo, asked.id, by, label=number)
             else:
-                await asyncio.to_thread(_store, queues, asked.id, name, form)
+                await asyncio.to_thread(_store, queues, asked.id, by, form)
         except (InputError, ValueError) as error:
             raise Refused(400, str(error)) from None
         return here
@@ -202,16 +207,25 @@ async def _form(request: Request[Any, Any, Any]) -> dict[str, str]:
     return form
 
 
-def _name(request: Request[Any, Any, Any]) -> str:
-    """The name of the person who labels in this browser; empty before it was said."""
+def _typed(request: Request[Any, Any, Any]) -> str:
+    """The name that was typed into this browser; empty before it was."""
     try:
-        return bytes.fromhex(request.cookies.get(LABELLER, "")).decode("utf-8")[:LONGEST_NAME]
-    except ValueError:
+        return typed_name(bytes.fromhex(request.cookies.get(LABELLER, "")).decode("utf-8")[:LONGEST_NAME])
+    except (ValueError, InputError):
         return ""
 
 
+def _person(request: Request[Any, Any, Any]) -> tuple[str, str, bool]:
+    """Who labels in this browser, the name that is shown, and whether they may; empty texts for nobody."""
+    token = token_of(request)
+    if token is None:
+        return _typed(request), _typed(request), True
+    return (token.actor, token.name, True) if token.allows("label") else ("", token.name, False)
+
+
 def _actor(request: Request[Any, Any, Any]) -> str:
-    return _name(request) or str(request.scope["state"]["actor"])[:LONGEST_NAME]
+    actor = str(request.scope["state"]["actor"])[:LONGEST_NAME]
+    return actor if token_of(request) else _typed(request) or actor
 
 
 def _shown(material: Material) -> dict[str, Any]:

@@ -1,0 +1,48 @@
+"""Who labels: a token of the server, or a name that somebody typed.
+
+The person of a label is one text. For a token it is ``token ID NAME`` (``Token.actor``), which the server
+writes and nobody can type, so that reservations, overlap, undo and blindness belong to the token. Where no
+tokens are asked for (a terminal, or a server on this machine alone) it is a typed name, which nobody checks.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from trivium.errors import InputError
+from trivium.labels.writing import checked_name
+
+__all__ = ["shown_names", "token_id", "typed_name"]
+
+_TOKEN: Final = re.compile(r"token ([0-9a-f]{8}) (.+)", re.DOTALL)
+_LIKE_TOKEN: Final = re.compile(r"token\s+[0-9a-f]{8}\b", re.IGNORECASE)
+
+
+def token_id(by: str) -> str | None:
+    """The id of the token that a person labels with; None for a typed name."""
+    found = _TOKEN.fullmatch(by)
+    return None if found is None else found[1]
+
+
+def typed_name(name: str) -> str:
+    """Return a name that somebody typed, without what a store cannot hold.
+
+    Raises:
+        InputError: If it is empty, too long, or looks like the person of a token.
+    """
+    checked = checked_name(name)
+    if _LIKE_TOKEN.match(checked):
+        raise InputError("the labeller's name", "the person of a token cannot be typed: choose another name")
+    return checked
+
+
+def shown_names(people: Iterable[str]) -> dict[str, str]:
+    """What is shown of each person: the name of a token; with its id where several have the same name."""
+    everybody = list(dict.fromkeys(people))
+    names = {by: found[2] if (found := _TOKEN.fullmatch(by)) else by for by in everybody}
+    called = Counter(names.values())
+    return {
+        by: f"{name} (token {token_id(by)})" if called[name] > 1 and token_id(by) else name
+        for by, name in names.items()
+    }

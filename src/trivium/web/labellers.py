@@ -1,0 +1,41 @@
+"""Who labels through the server, on its pages and its JSON interface alike."""
+
+from typing import Any
+
+from litestar import Request
+
+from trivium.errors import InputError
+from trivium.labels.people import typed_name
+from trivium.store.tokens import Token
+from trivium.web.errors import Refused
+
+__all__ = ["labeller_of", "token_of"]
+
+
+def token_of(request: Request[Any, Any, Any]) -> Token | None:
+    """The token that a request comes with, itself or by a login; None on a server that asks for none."""
+    found: Token | None = request.scope["state"].get("token")
+    return found
+
+
+def labeller_of(request: Request[Any, Any, Any], typed: str | None) -> str:
+    """The person whose labels a request reads or changes.
+
+    Args:
+        request: The request.
+        typed: The name that somebody typed; only where the request comes without a token.
+
+    Raises:
+        Refused: If a name comes with a token, or none without one.
+    """
+    token = token_of(request)
+    if token is None:
+        if not typed:
+            raise Refused(400, "Say who you are first.")
+        try:
+            return typed_name(typed)
+        except InputError as error:
+            raise Refused(400, str(error)) from None
+    if typed:
+        raise Refused(400, f'You label as the token "{token.name}": another name is not taken.')
+    return token.actor
