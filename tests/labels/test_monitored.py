@@ -1,13 +1,14 @@
 """Queues over live traffic: equally likely traffic, or the worst samples of an alert, which never count."""
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import delete, update
 
 from tests.labels.labelled import judged, label_all
 from tests.monitor.samples import BEGIN, sample, store_samples
 from trivium.errors import InputError
 from trivium.labels.monitored import queue_of_alert, queue_of_monitor
 from trivium.labels.progress import progress_of
+from trivium.labels.records import QueueSettings
 from trivium.store import schema
 from trivium.store.live_alerts import open_alert
 
@@ -67,3 +68,18 @@ def test_labels_of_an_alerts_samples_never_enter_an_estimate(queues, live, store
 def test_an_alert_that_is_not_there_is_named(queues):
     with pytest.raises(InputError, match="there is no alert 7"):
         queue_of_alert(queues, 7, "clarity", by="ann")
+
+
+@pytest.mark.parametrize("first", ["ann", "trivium"])
+def test_a_sample_that_was_deleted_stops_nobody(queues, live, store, first):
+    settings = QueueSettings(overlap=1.0)
+    queue = queue_of_monitor(queues, "support", "clarity", by="ann", since=0, settings=settings)
+    task = queues.next(queue.id, first)
+    queues.answer(queue.id, task.place, first, "label", 1.0, key="1")
+    scored = schema.evaluations
+    with store.engine.begin() as connection:
+        connection.execute(delete(scored).where(scored.c.position == task.position))
+    assert queues.next(queue.id, "ben").place == 2
+    assert queues.undo(queue.id, first).place == 1
+    assert queues.next(queue.id, first).place == 2
+    assert progress_of(queues, queue.id).cannot_tell == 1

@@ -202,3 +202,32 @@ def test_the_audit_log_tells_who_labelled_and_undid(queues, run, store):
         ("ben", "label undone"),
         ("ann", "label queue closed"),
     ]
+
+
+@pytest.mark.parametrize("place", [0, -1, 2, 10**17])
+def test_a_place_that_was_not_given_out_is_named(queues, run, place):
+    queue = queues.create(run, "clarity", by="ann")
+    queues.next(queue.id, "ann")
+    with pytest.raises(InputError, match=f"has given out no item {place}"):
+        queues.answer(queue.id, place, "ann", "label", 1.0)
+
+
+def test_who_decided_on_an_item_can_still_take_back_and_change_their_own_label(queues, run):
+    queue = queues.create(run, "clarity", by="ann", overlap=1.0)
+    for name, value in (("ann", 1.0), ("ben", 0.0)):
+        queues.answer(queue.id, queues.next(queue.id, name).place, name, "label", value)
+    queues.adjudicate(queue.id, 1, "ann", 0.25)
+    assert queues.undo(queue.id, "ann").place == 1
+    assert queues.answer(queue.id, 1, "ann", "label", 0.5).value == 0.5
+    assert queues.next(queue.id, "ann").place == 2
+
+
+@pytest.mark.parametrize("key", ["decided\0mine", "mine", "1"])
+def test_no_key_of_an_answer_is_that_of_a_decision(queues, run, key):
+    queue = queues.create(run, "clarity", by="ann", overlap=1.0)
+    for name, value in (("ann", 1.0), ("ben", 0.0)):
+        queues.answer(queue.id, queues.next(queue.id, name).place, name, "label", value)
+    queues.adjudicate(queue.id, 1, "ann", 0.5, key="mine")
+    assert (
+        queues.answer(queue.id, queues.next(queue.id, "ann").place, "ann", "label", 1.0, key=key).place == 2
+    )

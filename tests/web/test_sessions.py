@@ -143,3 +143,10 @@ def test_cookies_of_other_servers_on_this_host_end_no_login(browser, store, cloc
     browser.cookies.clear()
     cookies = f"{other}; trivium_session={session}; {other}".encode()
     assert browser.get("/runs", headers={**HTML, "Cookie": cookies}).status_code == 200
+
+
+def test_a_form_with_any_text_for_its_digest_is_refused(client):
+    page = client.get("/login", headers=HTML)
+    assert page.status_code == 200
+    for digest in ("é", "", "\0"):
+        assert client.post("/login", data={"form": digest, "token": "x"}).status_code == 403

@@ -280,7 +280,9 @@ class LabelQueues:
             labels = schema.labels
             mine = and_(labels.c.queue == queue.number, labels.c.by == by, labels.c.place == place)
             earlier = connection.execute(
-                select(labels).where(mine, labels.c.undone.is_(None), labels.c.answer != "skip")
+                select(labels.c.number)
+                .where(mine, labels.c.undone.is_(None))
+                .where(labels.c.answer != "skip", labels.c.how != "adjudicated")
             ).first()
             if earlier is not None:
                 raise InputError(f"queue {id}", f"{by} has answered item {place} already: undo that first")

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, and_, delete, func, insert, or_, select, upda
 from trivium.errors import InputError
 from trivium.labels.reading import draws_of, label_of, labels_of_queue, people_say, sampling_of
 from trivium.labels.records import LabelQueue, Population, StoredLabel, Task
-from trivium.labels.writing import insert_label, key_of
+from trivium.labels.writing import insert_label, key_of, label_with_key
 from trivium.store import schema
 from trivium.trust.active_sampling import next_draw
 
@@ -31,7 +31,7 @@ __all__ = [
 SKIP_RETURNS = 10
 """Answers after which a skipped item is offered to the same person again."""
 
-NOBODY = "trivium"
+NOBODY = "(nobody)"
 """Who answers for items that nobody can see any more, because their run was deleted."""
 
 
@@ -130,7 +130,7 @@ def task_at(connection: Connection, queue: LabelQueue, items: Population, place:
     """Return a task of a queue, not reserved for anyone; InputError if it has not been drawn."""
     tasks = schema.label_tasks
     query = select(tasks.c.item).where(tasks.c.queue == queue.number, tasks.c.place == place)
-    item = connection.execute(query).scalar()
+    item = connection.execute(query).scalar() if 0 < place < 2**31 else None
     if item is None:
         raise InputError(f"queue {queue.id}", f"has given out no item {place}")
     return Task(
@@ -164,23 +164,25 @@ def mark_gone(connection: Connection, queue: LabelQueue, task: Task, now: float)
     tasks, leases = schema.label_tasks, schema.label_leases
     at = and_(tasks.c.queue == queue.number, tasks.c.place == task.place)
     how, probability = connection.execute(select(tasks.c.how, tasks.c.probability).where(at)).one()
-    insert_label(
-        connection,
-        run=task.run,
-        case=task.case,
-        repeat=task.repeat,
-        dimension=queue.dimension,
-        answer="cannot_tell",
-        value=None,
-        by=NOBODY,
-        at=now,
-        how=how,
-        probability=probability,
-        queue=queue.number,
-        place=task.place,
-        key=key_of(queue.id, NOBODY, str(task.place)),
-        note="its run was deleted",
-    )
+    key = key_of("gone", queue.id, str(task.place))
+    if label_with_key(connection, key) is None:  # a person may have taken back an answer since it was noted
+        insert_label(
+            connection,
+            run=task.run,
+            case=task.case,
+            repeat=task.repeat,
+            dimension=queue.dimension,
+            answer="cannot_tell",
+            value=None,
+            by=NOBODY,
+            at=now,
+            how=how,
+            probability=probability,
+            queue=queue.number,
+            place=task.place,
+            key=key,
+            note="its run was deleted",
+        )
     connection.execute(update(tasks).where(at).values(missing=0))
     connection.execute(delete(leases).where(leases.c.queue == queue.number, leases.c.place == task.place))
 

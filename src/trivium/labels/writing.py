@@ -57,4 +57,5 @@ def noted(note: str | None) -> str | None:
 
 def key_of(*parts: str) -> str:
     """Return the key of a label: nobody can use the one of another person or queue."""
-    return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=24).hexdigest()
+    text = "".join(f"{len(part)}:{part}" for part in parts)
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=24).hexdigest()

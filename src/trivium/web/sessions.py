@@ -87,7 +87,11 @@ def check_form(cookies: Mapping[str, str], given: object) -> None:
         Refused: If the digest is missing or another one.
     """
     expected = form_digest(cookies)
-    if not expected or not isinstance(given, str) or not hmac.compare_digest(expected, given):
+    if (
+        not expected
+        or not isinstance(given, str)
+        or not hmac.compare_digest(expected.encode(), given.encode("utf-8", "surrogatepass"))
+    ):
         raise Refused(403, "This form is of another browser or session: open its page again.", reason="form")
 
 

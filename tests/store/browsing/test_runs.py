@@ -50,3 +50,8 @@ def test_the_migration_fills_in_the_figures_of_older_runs(tmp_path, monkeypatch)
         (3, 0.5, None),
         (None, None, None),
     ]
+
+
+def test_a_filter_may_hold_what_a_database_cannot(any_url):
+    with Store(any_url) as store:
+        assert find_runs(store, suite="a\0b", text="\0").total == 0

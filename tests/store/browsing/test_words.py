@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from trivium.store.browsing.words import (
     CHUNKS,
     INDEXED_BYTES,
+    PHRASE_WORDS,
+    STACKED_MARKS,
     folded,
     folded_with_places,
     index_words,
@@ -88,3 +90,27 @@ def test_a_query_of_many_words_says_how_many_are_left_out():
 def test_a_document_of_very_many_words_is_cut():
     words = index_words([" ".join(f"w{n}" for n in range(100_000))])
     assert sum(len(word) for word in words) <= INDEXED_BYTES
+
+
+@pytest.mark.parametrize("sign", ["😀", "ั", "→"])
+def test_words_that_are_no_letters_match_in_one_way_only(sign):
+    pattern = wanted('"' + f"{sign}." * 20 + 'x"').chunks[0].pattern
+    # With many ways to share the signs among words and what is between them, this would not end.
+    assert re.search(pattern, f"x {sign * 5_000}") is None
+    assert re.search(wanted(f'"{sign} {sign}x"').chunks[0].pattern, f"{sign}, {sign} x")
+
+
+def test_of_a_long_phrase_the_first_words_have_to_be_next_to_one_another():
+    words = [f"w{number}" for number in range(PHRASE_WORDS + 2)]
+    (chunk,) = wanted(f'"{" ".join(words)}"').chunks
+    assert chunk.words == tuple(words)
+    assert re.search(chunk.pattern, " ".join(words))
+    assert not re.search(chunk.pattern, " ".join(["w0", *words[2:]]))
+    assert chunk.pattern == wanted(f'"{" ".join(words * 100)}"').chunks[0].pattern
+
+
+def test_marks_that_are_stacked_without_end_are_cut():
+    text = "a" + "\u0323\u0301" * 20_000 + "b"
+    assert len(folded(text)) < 2 * STACKED_MARKS
+    assert folded_with_places(text)[0] == folded(text)
+    assert index_words([text]) == [folded(text)]

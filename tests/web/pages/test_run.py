@@ -100,3 +100,19 @@ def test_what_is_wrong_is_refused(client, run, address, status):
 
 def test_the_beginning_of_an_id_leads_to_the_run(client, run):
     assert client.get(f"/runs/{run.id[:-1]}", headers=HTML).url.path == f"/runs/{run.id}"
+
+
+def test_the_beginning_of_an_id_keeps_what_the_address_asks(client, run):
+    beginning = f"/runs/{run.id[:-1]}"
+    failed = client.get(beginning, params={"verdict": "failed", "format": "csv"})
+    assert len(failed.text.splitlines()) == 1 + 10
+    same = client.get(f"/compare/{run.id[:-1]}/{run.id}", params={"format": "csv"})
+    assert same.headers["content-type"] == "text/csv; charset=utf-8"
+
+
+@pytest.mark.parametrize(
+    "place", ["[1,0.5,99999999999999999999,0]", "[0,null,2147483648,0]", "[-1,0,0,0]", "[0,0,0,-1]", "1", "{"]
+)
+def test_a_place_in_the_list_that_cannot_be_is_refused(client, run, place):
+    assert client.get(f"/runs/{run.id}", params={"after": place}, headers=HTML).status_code == 400
+    assert client.get(f"/api/v1/runs/{run.id}/attempts", params={"after": place}).status_code == 400

@@ -54,3 +54,7 @@ def test_without_labels_it_says_how_to_get_some(client, run):
 
 def test_an_unknown_run_is_not_found(client):
     assert client.get("/runs/none/trust", headers=HTML).status_code == 404
+
+
+def test_a_dimension_may_hold_what_a_database_cannot(client, run):
+    assert client.get(f"/runs/{run.id}/trust", params={"dimension": "a\0"}, headers=HTML).status_code == 200

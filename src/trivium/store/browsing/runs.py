@@ -97,7 +97,7 @@ def find_runs(
     """
     runs = tables.runs
     tests = [
-        runs.c[name] == value
+        runs.c[name] == sanitise(value)[0]
         for name, value in (("suite_name", suite), ("kind", kind), ("state", state))
         if value
     ]

@@ -27,13 +27,22 @@ INDEXED_BYTES = 400_000
 CHUNKS = 40
 """Most words or phrases of a query; further ones are not looked for."""
 
+PHRASE_WORDS = 32
+"""Words of a phrase that have to be next to one another; a text needs to have the further ones anywhere.
+
+A text that repeats itself is compared with all of them at each of its places."""
+
+STACKED_MARKS = 30
+"""Marks on one character that count (UAX #15, stream-safe text): ordering them takes quadratic time."""
+
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff"
     "\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
 """Thai, Lao, Myanmar, Hangul, Khmer, kana and Han."""
 
-_EMOJI = "[\U0001f1e6-\U0001f1ff]{2}|[\u20a0-\u20cf\u2190-\u2bff\U0001f000-\U0001faff]"
+_SIGNS = "\u20a0-\u20cf\u2190-\u2bff\U0001f000-\U0001faff"
+_EMOJI = f"[\U0001f1e6-\U0001f1ff]{{2}}|[{_SIGNS}]"
 _DROPPED = re.compile(
     "[\u00ad\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc"
     "\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufe00-\ufe0f\ufeff"
@@ -41,8 +50,8 @@ _DROPPED = re.compile(
 )
 _ALEFS = {0x622: 0x627, 0x623: 0x627, 0x625: 0x627}
 _LETTER = f"[^\\W_{_UNSPACED}]"
-_BETWEEN = r"[\W_]{0,8}"
-"""What may be between two words of a phrase."""
+_BETWEEN = rf"(?:(?![{_UNSPACED}{_SIGNS}])[\W_]){{0,8}}"
+"""What may be between two words of a phrase: nothing that is a word, or there would be many ways to match."""
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +91,7 @@ def folded(text: str) -> str:
     """The text as it is compared."""
     if text.isascii():
         return text.lower()
+    text = _stacked_marks().sub("", text)
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return _DROPPED.sub("", text).translate(_ALEFS)
 
@@ -136,9 +146,11 @@ def wanted(query: str) -> Wanted:
         begun = open_end and place == len(parts) and _may_be_begun(pieces[-1])
         if begun:
             prefix = words.pop()
-        pattern = _BETWEEN.join(re.escape(piece.group()) for piece in pieces)
-        start = f"(?<!{_LETTER})" if pieces[0].lastgroup == "word" else ""
-        end = f"(?!{_LETTER})" if pieces[-1].lastgroup == "word" and not begun else ""
+        near = pieces[:PHRASE_WORDS]
+        pattern = _BETWEEN.join(re.escape(piece.group()) for piece in near)
+        start = f"(?<!{_LETTER})" if near[0].lastgroup == "word" else ""
+        ends_open = begun and len(near) == len(pieces)
+        end = f"(?!{_LETTER})" if near[-1].lastgroup == "word" and not ends_open else ""
         phrase = len(words) + begun > 1
         chunks.append(Chunk(words=tuple(words), pattern=start + pattern + end, phrase=phrase))
     return Wanted(chunks=tuple(chunks), prefix=prefix, left_out=left_out)
@@ -170,6 +182,12 @@ def _marks() -> str:
             else:
                 ranges.append([code, code])
     return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in ranges)
+
+
+@cache
+def _stacked_marks() -> "re.Pattern[str]":
+    """Finds marks past the most that count on one character."""
+    return re.compile(f"(?<=[{_marks()}]{{{STACKED_MARKS}}})[{_marks()}]+")
 
 
 @cache

@@ -19,7 +19,7 @@ from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.comparing.moved_cases import MovedCase
 from trivium.runs.run import Run
 from trivium.web.errors import Refused
-from trivium.web.pages.site import Column, Form, Site, case_address, run_of, segment, table_export
+from trivium.web.pages.site import Column, Form, Site, case_address, redirected, run_of, segment, table_export
 
 __all__ = ["Comparisons", "routes"]
 
@@ -61,7 +61,7 @@ def routes(site: Site) -> list[Any]:
     ) -> Response[str] | Stream | Redirect:
         first, second = run_of(site.store, base), run_of(site.store, head)
         if (first.id, second.id) != (base, head):
-            return Redirect(f"/compare/{segment(first.id)}/{segment(second.id)}")
+            return redirected(request, f"/compare/{segment(first.id)}/{segment(second.id)}")
         try:
             found = comparisons.of(Run(site.store, first), Run(site.store, second), force=force)
         except InputError as error:

@@ -30,7 +30,7 @@ from trivium.store.browsing.runs import find_runs
 from trivium.store.records import RunRecord
 from trivium.suites.settings import Settings
 from trivium.web.errors import Refused
-from trivium.web.pages.site import Column, Form, Site, run_of, segment, table_export
+from trivium.web.pages.site import Column, Form, Site, redirected, run_of, segment, table_export
 
 __all__ = ["cursor_of", "listed", "routes"]
 
@@ -70,7 +70,7 @@ def routes(site: Site) -> list[Any]:
     ) -> Response[str] | Stream | Redirect:
         record = run_of(store, run)
         if record.id != run:
-            return Redirect(f"/runs/{segment(record.id)}")
+            return redirected(request, f"/runs/{segment(record.id)}")
         settings = msgspec.convert(record.settings, Settings, strict=False)
         chosen: dict[str, Any] = {"text": q, "verdict": verdict or None, "sort": sort}
         if format != "html":
@@ -123,9 +123,12 @@ def cursor_of(text: str) -> Cursor | None:
     if not text:
         return None
     try:
-        return msgspec.json.decode(text, type=Cursor)
+        found = msgspec.json.decode(text, type=Cursor)
     except msgspec.DecodeError:
-        raise Refused(400, "The place in the list is damaged; begin at its first page.") from None
+        found = None
+    if found is None or not all(0 <= each < 2**31 for each in (found.group, found.position, found.repeat)):
+        raise Refused(400, "The place in the list is damaged; begin at its first page.")
+    return found
 
 
 def _summary(site: Site, run: RunRecord) -> Summary | None:

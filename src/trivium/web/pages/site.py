@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from litestar import MediaType, Request, Response, get
 from litestar.params import FromQuery, PathParameter
-from litestar.response import Stream
+from litestar.response import Redirect, Stream
 
 from trivium.errors import StoreError
 from trivium.reports.html.page import asset as report_asset
@@ -41,6 +41,7 @@ __all__ = [
     "asset_url",
     "case_address",
     "query",
+    "redirected",
     "run_of",
     "segment",
     "table_export",
@@ -258,6 +259,11 @@ def run_of(store: Store, run: str) -> RunRecord:
         raise
 
 
+def redirected(request: Request[Any, Any, Any], address: str) -> Redirect:
+    """Send a browser to an address with the query that it has now."""
+    return Redirect(f"{address}?{request.url.query}" if request.url.query else address)
+
+
 def set_cookie(answer: Response[Any], request: Request[Any, Any, Any], name: str, value: str) -> None:
     """Set a cookie that scripts cannot read and other sites cannot send; an empty value deletes it."""
     forwarded = request.headers.get("X-Forwarded-Proto", "")
@@ -304,7 +310,7 @@ def table_export(rows: Iterable[Any], columns: Columns, *, file: str, form: str)
         file: Name of the file, without its ending.
         form: csv or json.
     """
-    media = {"csv": "text/csv; charset=utf-8", "json": "application/x-ndjson"}[form]
+    media = {"csv": "text/csv", "json": "application/x-ndjson"}[form]
     ending = {"csv": "csv", "json": "jsonl"}[form]
     headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{segment(file)}.{ending}"}
     lines = _csv(rows, columns) if form == "csv" else _json_lines(rows, columns)

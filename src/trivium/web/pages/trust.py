@@ -17,7 +17,8 @@ from trivium.runs.artifacts.judge import agreement_answer, certificate
 from trivium.runs.items.join import items_of_run
 from trivium.runs.items.table import ItemTable
 from trivium.store.records import RunRecord
-from trivium.web.pages.site import Site, run_of, segment
+from trivium.suites.sanitize import sanitise
+from trivium.web.pages.site import Site, redirected, run_of, segment
 
 __all__ = ["routes"]
 
@@ -37,10 +38,10 @@ def routes(site: Site) -> list[Any]:
     ) -> Response[str] | Redirect:
         record = run_of(site.store, run)
         if record.id != run:
-            return Redirect(f"/runs/{segment(record.id)}/trust")
+            return redirected(request, f"/runs/{segment(record.id)}/trust")
         queues = LabelQueues(site.store).all(run=record.id)
         labelled = list(dict.fromkeys(queue.dimension for queue in queues))
-        chosen = dimension or next(iter(labelled), "")
+        chosen = sanitise(dimension)[0] or next(iter(labelled), "")
         parts: list[tuple[str, dict[str, Any]]] = []
         problem = ""
         if chosen:
