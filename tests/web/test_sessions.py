@@ -7,9 +7,10 @@ from sqlalchemy import select
 
 from tests.web.conftest import LOOPBACK
 from trivium.store import schema as tables
+from trivium.store.audit import audit_log
 from trivium.store.tokens import Tokens
 from trivium.web.security import Access
-from trivium.web.sessions import SESSION_SECONDS, local_address
+from trivium.web.sessions import SESSION, SESSION_SECONDS, local_address
 
 HTML = {"Accept": "text/html"}
 
@@ -36,6 +37,10 @@ def browser(connect, clock):
 
 def token(store, clock, *scopes):
     return Tokens(store).create("ann", scopes or ("read", "label"), now=clock.now, actor="test")
+
+
+def form_in(page):
+    return re.search(r'name="form" value="(\w+)"', page)[1]
 
 
 def log_in(browser, secret, following="/runs"):
@@ -150,3 +155,112 @@ def test_a_form_with_any_text_for_its_digest_is_refused(client):
     assert page.status_code == 200
     for digest in ("é", "", "\0"):
         assert client.post("/login", data={"form": digest, "token": "x"}).status_code == 403
+
+
+FIELDS = {"place": "1", "answer": "value 0.25", "note": "<b>late"}
+
+
+@pytest.mark.parametrize("method", ["ended", "no cookie"])
+def test_a_label_sent_without_a_login_is_not_lost_silently(browser, store, clock, method):
+    log_in(browser, token(store, clock)[1])
+    form = form_in(browser.get("/labels", headers=HTML).text)
+    clock.now += SESSION_SECONDS
+    if method == "no cookie":
+        browser.cookies.clear()
+    sent = browser.post("/labels/labels-1?x=1", data={"form": form, **FIELDS}, headers=HTML)
+    assert (sent.status_code, sent.headers["Content-Type"]) == (401, "text/html; charset=utf-8")
+    assert "Your login has ended. Nothing was stored." in sent.text
+    assert 'href="/login?next=/labels/labels-1%3Fx%3D1"' in sent.text
+    assert "<bdi>0.25</bdi>" in sent.text
+    assert "<bdi>&lt;b&gt;late</bdi>" in sent.text
+    assert "Log out" not in sent.text
+    assert form not in sent.text
+
+
+def test_a_large_or_other_body_is_not_read_back(browser):
+    large = browser.post("/labels/x", data={"note": "y" * 20_000}, headers=HTML)
+    other = browser.post("/labels/x", json={"note": "yyyy"}, headers=HTML)
+    for answer in (large, other):
+        assert answer.status_code == 401
+        assert "yyyy" not in answer.text
+
+
+def test_programs_get_json_for_the_same_refusals(browser, store, clock):
+    assert browser.post("/labels/x", data=FIELDS).json()["error"] == "unauthorized"
+    assert browser.post("/api/v1/monitors/x/marks", json={}, headers=HTML).json()["error"] == "unauthorized"
+
+
+def test_a_form_of_an_earlier_login_is_refused_with_what_was_typed(browser, store, clock):
+    secret = token(store, clock)[1]
+    log_in(browser, secret)
+    form = form_in(browser.get("/labels", headers=HTML).text)
+    log_in(browser, secret)
+    sent = browser.post("/labels/x", data={"form": form, **FIELDS}, headers=HTML)
+    assert (sent.status_code, sent.headers["Content-Type"]) == (403, "text/html; charset=utf-8")
+    assert "<bdi>&lt;b&gt;late</bdi>" in sent.text
+    assert 'href="/labels/x">Open the page again' in sent.text
+
+
+def test_a_missing_scope_and_another_site_are_refused_with_a_page(browser, store, clock):
+    log_in(browser, token(store, clock, "read")[1])
+    scope = browser.post("/labels", data={}, headers=HTML)
+    origin = browser.post("/labels", data={}, headers={"Origin": "https://evil.example", **HTML})
+    for answer, why in ((scope, "has no scope label"), (origin, "a page of another site")):
+        assert (answer.status_code, answer.headers["Content-Type"]) == (403, "text/html; charset=utf-8")
+        assert why in answer.text
+        assert "Nothing was stored." in answer.text
+        assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    ("here", "back"),
+    [
+        ("http://127.0.0.1/runs?q=a&sort=b", "/runs%3Fq%3Da%26sort%3Db"),
+        ("https://evil.example//evil.example/x", "/runs"), ("", "/runs"), ("javascript:x", "/runs"),
+    ],
+)  # fmt: skip
+def test_a_part_of_a_page_without_a_login_leads_the_whole_page_to_it(browser, here, back):
+    answer = browser.get(
+        "/runs?q=ab", headers={"HX-Request": "true", "HX-Target": "rows", "HX-Current-URL": here}
+    )
+    assert answer.status_code == 401
+    assert answer.headers["HX-Redirect"] == f"/login?next={back}"
+    assert "<html" not in answer.text
+
+
+def test_logins_and_their_ends_are_in_the_audit_log_without_secrets(browser, store, clock):
+    made, secret = token(store, clock)
+    log_in(browser, "trv_wrong")
+    log_in(browser, secret)
+    session = browser.cookies[SESSION]
+    form = form_in(browser.get("/labels", headers=HTML).text)
+    browser.post("/logout", data={"form": form})
+    browser.post("/logout", data={"form": form})
+    entries = audit_log(store)[::-1]
+    person = f"token {made.id} ann"
+    assert [(entry.actor, entry.action) for entry in entries[1:]] == [
+        ("unknown", "login failed"), (person, "logged in"), (person, "logged out"),
+    ]  # fmt: skip
+    for entry in entries:
+        assert not {secret, session, "trv_wrong"} & {entry.actor, *map(str, entry.body.values())}
+
+
+def test_the_page_of_the_login_offers_no_logout_after_the_end(browser, store, clock):
+    log_in(browser, token(store, clock)[1])
+    assert "Log out" in browser.get("/labels", headers=HTML).text
+    clock.now += SESSION_SECONDS
+    assert "Log out" not in browser.get("/login", headers=HTML).text
+
+
+def test_logging_out_after_the_end_works(browser, store, clock):
+    log_in(browser, token(store, clock)[1])
+    form = form_in(browser.get("/labels", headers=HTML).text)
+    clock.now += SESSION_SECONDS
+    answer = browser.post("/logout", data={"form": form}, headers=HTML)
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/login")
+    assert "logged out" not in {entry.action for entry in audit_log(store)}
+
+
+@pytest.mark.parametrize("host", ["localhost:x", "[::1", "::1"])
+def test_a_host_that_cannot_be_is_answered_to_a_browser_too(browser, host):
+    assert browser.get("/login", headers={"Host": host, **HTML}).status_code in {200, 400, 403}

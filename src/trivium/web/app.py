@@ -18,6 +18,7 @@ from trivium.web.health import health_routes
 from trivium.web.metrics import metrics_route
 from trivium.web.otlp import Receiver
 from trivium.web.pages import Site, page_routes
+from trivium.web.pages.refusals import answer_refusal
 from trivium.web.security import Access, Guard, is_http
 from trivium.web.services import Services
 
@@ -62,7 +63,8 @@ def create_app(
         on_shutdown=[receiver.close],
     )
     guard = Guard(app, access or Access(), services.store, clock=clock)
-    site.sign_in = guard.sign_in
+    site.sign_in, site.sign_out = guard.sign_in, guard.sign_out
+    guard.refuse = partial(answer_refusal, site)
     counted.append(guard.refusals)
     return guard
 

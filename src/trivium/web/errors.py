@@ -65,14 +65,22 @@ class Refused(Exception):
         message: What, where, and what to do.
         headers: Further headers of the answer.
         reason: A word that refusals are counted by.
+        typed: What a person had typed into a form, by what it is called: the page shows it again.
     """
 
     def __init__(
-        self, status: int, message: str, *, headers: Mapping[str, str] | None = None, reason: str = ""
+        self,
+        status: int,
+        message: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        reason: str = "",
+        typed: Mapping[str, str] | None = None,
     ) -> None:
         self.status = status
         self.message = message if len(message) <= _MOST_MESSAGE else f"{message[:_MOST_MESSAGE]} …"
         self.headers = dict(headers or {})
+        self.typed = dict(typed or {})
         self.reason = reason or WORDS[status]
         super().__init__(self.message)
 

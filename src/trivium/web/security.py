@@ -12,9 +12,8 @@ import logging
 import math
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 import msgspec
 
@@ -106,12 +105,14 @@ class Guard:
 
     Attributes:
         refusals: Number of refused requests, by reason.
+        refuse: Answers a refused request; with JSON, unless pages are put in its place.
     """
 
     def __init__(
         self, app: "ASGIApp", access: Access, store: Store, *, clock: Callable[[], float] = time.time
     ) -> None:
         self.refusals: Counter[str] = Counter()
+        self.refuse: Callable[[HTTPScope, Receive, Send, Refused], Awaitable[None]] = _refuse_in_json
         self._app = app
         self._access = access
         self._store = store
@@ -136,9 +137,9 @@ class Guard:
             token = await self._admit(scope)
         except Refused as refusal:
             self.refusals[refusal.reason] += 1
-            if refusal.status == 401 and _wants_page(scope):
-                refusal = _to_login(scope)
-            await send_refusal(scope, sending, refusal)
+            scope.setdefault("state", {}).update(actor=address_of(scope), token=None)
+            receiving = _within(receive, self._access.body_seconds, scope["path"])
+            await self.refuse(scope, receiving, sending, refusal)
         else:
             actor = address_of(scope) if token is None else token.actor
             scope.setdefault("state", {}).update(actor=actor, token=token)
@@ -155,7 +156,7 @@ class Guard:
         headers, address = list(scope["headers"]), address_of(scope)
         self._check_host(header(headers, b"host"))
         _check_path(scope["path"])
-        is_login = scope["path"] == LOGIN_PATH and scope["method"] not in SAFE_METHODS
+        is_login = scope["path"] in {LOGIN_PATH, LOGOUT_PATH} and scope["method"] not in SAFE_METHODS
         if (scope["path"] in PUBLIC_PATHS or scope["path"].startswith(PUBLIC_FOLDER)) and not is_login:
             return None
         if self._active > self._access.active_requests:
@@ -184,8 +185,22 @@ class Guard:
         Raises:
             Refused: If the token is wrong, or too many wrong ones came from the address.
         """
-        token = await self._token(f"Bearer {secret.strip()}", address)
-        return await asyncio.to_thread(self._sessions.open, token.id, now=self._clock())
+        token = await self._token(f"Bearer {secret.strip()}", address, failing="login failed")
+        self._check_quota(token)
+        now = self._clock()
+        session = await asyncio.to_thread(self._sessions.open, token.id, now=now)
+        await self._quietly(audit, self._store, token.actor, "logged in", {"address": address}, now=now)
+        return session
+
+    async def sign_out(self, session: str, address: str) -> None:
+        """End a session; one that has ended already stays so."""
+        now = self._clock()
+        ended = await asyncio.to_thread(self._sessions.close, session, now=now)
+        for token in await asyncio.to_thread(self._tokens.all) if ended else []:
+            if token.id == ended:
+                await self._quietly(
+                    audit, self._store, token.actor, "logged out", {"address": address}, now=now
+                )
 
     async def _of_session(self, session: str) -> Token:
         now = self._clock()
@@ -211,7 +226,7 @@ class Guard:
         )
         raise Refused(403, message, reason="host")
 
-    async def _token(self, credentials: str, address: str) -> Token:
+    async def _token(self, credentials: str, address: str, *, failing: str = "wrong token") -> Token:
         kind, _, secret = credentials.partition(" ")
         if not credentials:
             raise _unauthorized(
@@ -231,7 +246,7 @@ class Guard:
             raise Refused(429, message, headers=_next_minute(now), reason="wrong_tokens")
         if self._failures.add("", now) <= AUDITED_A_MINUTE:
             log.warning("%s sent a wrong, expired or revoked token", address)
-            await self._quietly(audit, self._store, address, "wrong token", {}, now=now)
+            await self._quietly(audit, self._store, address, failing, {}, now=now)
         raise _unauthorized("the token is wrong, expired or revoked (`trivium token list`)", "wrong_token")
 
     async def _active_tokens(self, now: float, seconds: float) -> list[tuple[Token, str]]:
@@ -288,8 +303,6 @@ def wanted_scope(method: str, path: str) -> TokenScope:
         return "ingest"
     if path.startswith("/api/v1/audit"):
         return "admin"
-    if path == LOGOUT_PATH:
-        return "read"
     return "read" if method in SAFE_METHODS else "label"
 
 
@@ -312,6 +325,10 @@ async def send_refusal(scope: "HTTPScope", send: "Send", refusal: Refused) -> No
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
+async def _refuse_in_json(scope: "HTTPScope", _: "Receive", send: "Send", refusal: Refused) -> None:
+    await send_refusal(scope, send, refusal)
+
+
 def is_http(scope: "Scope") -> "TypeIs[HTTPScope]":
     """Whether a scope is that of a request."""
     return str(scope["type"]) == "http"
@@ -319,21 +336,6 @@ def is_http(scope: "Scope") -> "TypeIs[HTTPScope]":
 
 def _unauthorized(message: str, reason: str) -> Refused:
     return Refused(401, message, headers={"WWW-Authenticate": 'Bearer realm="trivium"'}, reason=reason)
-
-
-def _wants_page(scope: "HTTPScope") -> bool:
-    """Whether a browser asks for a page."""
-    is_interface = scope["path"].startswith(("/api/", "/v1/", "/metrics"))
-    return (
-        scope["method"] == "GET" and not is_interface and "text/html" in header(scope["headers"], b"accept")
-    )
-
-
-def _to_login(scope: "HTTPScope") -> Refused:
-    """Send a browser to the page on which a token is entered, and from there back."""
-    wanted = scope["path"] + ("?" + scope["query_string"].decode("latin-1") if scope["query_string"] else "")
-    location = f"{LOGIN_PATH}?next={quote(wanted, safe='/')}"
-    return Refused(303, "a token is needed", headers={"Location": location}, reason="no_token")
 
 
 def _next_minute(now: float) -> dict[str, str]:

@@ -54,11 +54,13 @@ class Sessions:
         with explain_errors(self._store.engine), self._store.engine.connect() as connection:
             return connection.execute(query).scalar()
 
-    def close(self, value: str) -> None:
-        """End a session."""
+    def close(self, value: str, *, now: float) -> str | None:
+        """End a session; returns the id of its token, or None if it had ended before."""
         table = tables.sessions
+        ended = delete(table).where(table.c.hash == _hash(value)).returning(table.c.token, table.c.expires)
         with explain_errors(self._store.engine), self._store.engine.begin() as connection:
-            connection.execute(delete(table).where(table.c.hash == _hash(value)))
+            row = connection.execute(ended).first()
+        return None if row is None or row.expires <= now else str(row.token)
 
 
 def cookie_of(headers: Iterable[tuple[bytes, bytes]], name: str) -> str:

@@ -32,6 +32,7 @@ from trivium.suites.sanitize import sanitise
 from trivium.web.errors import Refused
 from trivium.web.labellers import labeller_of, token_of
 from trivium.web.pages.case import level_of
+from trivium.web.pages.refusals import typed_in
 from trivium.web.pages.site import Site, run_of, segment, set_cookie
 from trivium.web.sessions import check_form
 
@@ -136,7 +137,7 @@ def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
             else:
                 await asyncio.to_thread(_store, queues, asked.id, by, form)
         except (InputError, ValueError) as error:
-            raise Refused(400, str(error)) from None
+            raise Refused(400, str(error), typed=typed_in(form)) from None
         return here
 
     return [label, answer]
@@ -203,7 +204,11 @@ def _figure(what: str, text: str) -> float:
 async def _form(request: Request[Any, Any, Any]) -> dict[str, str]:
     """The fields of a form of this server."""
     form = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
-    check_form(request.cookies, form.get("form"))
+    try:
+        check_form(request.cookies, form.get("form"))
+    except Refused as refusal:
+        refusal.typed = typed_in(form)
+        raise
     return form
 
 

@@ -1,6 +1,5 @@
 """The page on which a token is entered once for this browser."""
 
-import asyncio
 from typing import Any
 
 from litestar import Request, Response, get, post
@@ -10,14 +9,13 @@ from litestar.response import Redirect
 from trivium.web.errors import Refused
 from trivium.web.pages.site import Site, set_cookie
 from trivium.web.security import LOGIN_PATH, LOGOUT_PATH, address_of
-from trivium.web.sessions import SESSION, Sessions, check_form, local_address
+from trivium.web.sessions import SESSION, check_form, local_address
 
 __all__ = ["routes"]
 
 
 def routes(site: Site) -> list[Any]:
     """The routes of the page."""
-    sessions = Sessions(site.store)
 
     def page(
         request: Request[Any, Any, Any], following: str, problem: Refused | None = None
@@ -54,8 +52,11 @@ def routes(site: Site) -> list[Any]:
     @post(LOGOUT_PATH, include_in_schema=False, status_code=200)
     async def leave(request: Request[Any, Any, Any]) -> Response[Any]:
         form = await request.form()
-        check_form(request.cookies, form.get("form"))
-        await asyncio.to_thread(sessions.close, request.cookies.get(SESSION, ""))
+        if SESSION in request.cookies:  # else there is nothing to end
+            check_form(request.cookies, form.get("form"))
+        session = request.cookies.get(SESSION, "")
+        if session and site.sign_out is not None:
+            await site.sign_out(session, address_of(request.scope))
         answer: Response[Any] = Redirect(LOGIN_PATH, status_code=303)
         set_cookie(answer, request, SESSION, "")
         return answer

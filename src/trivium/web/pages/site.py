@@ -67,7 +67,14 @@ NAVIGATION: Final = (
 """Sections of the site: key, words, address."""
 
 _INTERFACES: Final = ("/api/", "/v1/", "/metrics", "/healthz", "/readyz", ASSETS_PATH)
-_PROBLEMS: Final = {404: "Not found", 500: "The server has failed", 503: "Not now"}
+_PROBLEMS: Final = {
+    401: "Log in again",
+    403: "Not allowed",
+    404: "Not found",
+    429: "Too many requests",
+    500: "The server has failed",
+    503: "Not now",
+}
 
 Columns = Sequence["Column"]
 
@@ -136,6 +143,7 @@ class Site:
         self.store = services.store
         self.clock = services.clock
         self.sign_in: Callable[[str, str], Awaitable[str]] | None = None
+        self.sign_out: Callable[[str, str], Awaitable[None]] | None = None
 
     @cached_property
     def templates(self) -> "jinja2.Environment":
@@ -191,10 +199,10 @@ class Site:
             section=section,
             navigation=NAVIGATION,
             partial=partial,
-            path=request.url.path,
+            path=request.scope["path"],
             arguments=list(request.query_params.multi_items()),
             form=digest,
-            logged_in=SESSION in request.cookies,
+            logged_in=SESSION in request.cookies and request.scope["state"].get("token") is not None,
         )
         headers = {
             "Content-Security-Policy": PAGE_POLICY,
@@ -209,14 +217,31 @@ class Site:
     @staticmethod
     def is_page(request: Request[Any, Any, Any]) -> bool:
         """Whether a request is answered with a page, also if it fails."""
-        is_interface = request.url.path.startswith(_INTERFACES)
-        return not is_interface and "text/html" in request.headers.get("Accept", "")
+        is_interface = request.scope["path"].startswith(_INTERFACES)
+        wanted = "text/html" in request.headers.get("Accept", "") or "HX-Request" in request.headers
+        return not is_interface and wanted
 
-    def problem(self, request: Request[Any, Any, Any], refusal: Refused) -> Response[str]:
-        """Answer with a page that says why there is no other."""
+    def problem(self, request: Request[Any, Any, Any], refusal: Refused, *, login: str = "") -> Response[str]:
+        """Answer with a page that says why there is no other.
+
+        Args:
+            request: The request.
+            refusal: What is wrong.
+            login: Address of the login, if one helps.
+        """
         title = _PROBLEMS.get(refusal.status, "This request cannot be answered")
         message = "There is no such page." if refusal.message == "Not Found" else refusal.message
-        answer = self.page(request, "problem.html", title=title, status_code=refusal.status, message=message)
+        back = "" if login or request.method == "GET" else quote(request.scope["path"])
+        answer = self.page(
+            request,
+            "problem.html",
+            title=title,
+            status_code=refusal.status,
+            message=message,
+            login=login,
+            back=back,
+            typed=refusal.typed,
+        )
         answer.headers |= refusal.headers
         return answer
 
@@ -273,7 +298,7 @@ def set_cookie(answer: Response[Any], request: Request[Any, Any, Any], name: str
         path="/",
         httponly=True,
         samesite="strict",
-        secure="https" in {request.url.scheme, forwarded.strip().lower()},
+        secure="https" in {request.scope["scheme"], forwarded.strip().lower()},
         max_age=None if value else 0,
     )
 
