@@ -216,7 +216,8 @@ def test_a_missing_scope_and_another_site_are_refused_with_a_page(browser, store
     ("here", "back"),
     [
         ("http://127.0.0.1/runs?q=a&sort=b", "/runs%3Fq%3Da%26sort%3Db"),
-        ("https://evil.example//evil.example/x", "/runs"), ("", "/runs"), ("javascript:x", "/runs"), ("http://[", "/runs"),
+        ("https://evil.example//evil.example/x", "/runs"), ("", "/runs"), ("javascript:x", "/runs"),
+        ("http://[", "/runs"),
     ],
 )  # fmt: skip
 def test_a_part_of_a_page_without_a_login_leads_the_whole_page_to_it(browser, here, back):
