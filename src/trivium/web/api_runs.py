@@ -21,6 +21,7 @@ from trivium.web.pages.comparison import Comparisons
 from trivium.web.pages.run import cursor_of, listed
 from trivium.web.pages.site import run_of
 from trivium.web.services import Services
+from trivium.web.threads import slowly
 
 __all__ = ["run_routes"]
 
@@ -172,7 +173,8 @@ def run_routes(services: Services) -> list[Any]:
         asked, attempt, evaluation = (msgspec.to_builtins(each) for each in row)
         return Whole(case=asked, attempt=attempt, evaluation=evaluation)
 
-    @get("/compare/{base:str}/{head:str}", sync_to_thread=True, responses=refusals(404))
+    @get("/compare/{base:str}/{head:str}", responses=refusals(404))
+    @slowly
     def compared(base: RunId, head: RunId, force: Force = False) -> dict[str, Any]:
         """A comparison, as ``trivium compare --json`` prints it."""
         first, second = (Run(store, run_of(store, each)) for each in (base, head))

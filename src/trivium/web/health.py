@@ -1,5 +1,7 @@
 """``/healthz`` and ``/readyz``: whether the server works, and whether it can take traces."""
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
 import msgspec
@@ -79,10 +81,12 @@ def health_routes(services: Services) -> list[Any]:
         """Whether the server answers."""
         return Health()
 
-    @get("/readyz", sync_to_thread=True, responses={403: forbidden, 503: unavailable})
-    def readyz() -> Response[Readiness]:
+    threads = ThreadPoolExecutor(1, thread_name_prefix="trivium-ready")
+
+    @get("/readyz", responses={403: forbidden, 503: unavailable})
+    async def readyz() -> Response[Readiness]:
         """Whether the server can take traces."""
-        found = readiness(services)
+        found = await asyncio.get_running_loop().run_in_executor(threads, readiness, services)
         return Response(found, status_code=200 if found.status == "ready" else 503)
 
     return [healthz, readyz]

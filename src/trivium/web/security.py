@@ -13,7 +13,9 @@ import math
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import TYPE_CHECKING, Any, Final
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -119,6 +123,7 @@ class Guard:
         self._tokens = Tokens(store)
         self._sessions = Sessions(store)
         self._clock = clock
+        self._threads = ThreadPoolExecutor(4, thread_name_prefix="trivium-access")
         self._active = 0
         self._known: list[tuple[Token, str]] = []
         self._known_at = -math.inf
@@ -188,15 +193,15 @@ class Guard:
         token = await self._token(f"Bearer {secret.strip()}", address, failing="login failed")
         self._check_quota(token)
         now = self._clock()
-        session = await asyncio.to_thread(self._sessions.open, token.id, now=now)
+        session = await self._in_thread(self._sessions.open, token.id, now=now)
         await self._quietly(audit, self._store, token.actor, "logged in", {"address": address}, now=now)
         return session
 
     async def sign_out(self, session: str, address: str) -> None:
         """End a session; one that has ended already stays so."""
         now = self._clock()
-        ended = await asyncio.to_thread(self._sessions.close, session, now=now)
-        for token in await asyncio.to_thread(self._tokens.all) if ended else []:
+        ended = await self._in_thread(self._sessions.close, session, now=now)
+        for token in await self._in_thread(self._tokens.all) if ended else []:
             if token.id == ended:
                 await self._quietly(
                     audit, self._store, token.actor, "logged out", {"address": address}, now=now
@@ -205,7 +210,7 @@ class Guard:
     async def _of_session(self, session: str) -> Token:
         now = self._clock()
         try:
-            wanted = await asyncio.to_thread(self._sessions.token_of, session, now=now)
+            wanted = await self._in_thread(self._sessions.token_of, session, now=now)
         except StoreError as error:
             message = f"the login cannot be checked now: {error}"
             raise Refused(503, message, headers=RETRY_AFTER, reason="store") from None
@@ -253,7 +258,7 @@ class Guard:
         """The tokens that could be used at some time within the last seconds."""
         if not 0 <= now - self._known_at < seconds:
             try:
-                self._known = await asyncio.to_thread(self._tokens.active, now)
+                self._known = await self._in_thread(self._tokens.active, now)
             except StoreError as error:
                 message = f"tokens cannot be checked now: {error}"
                 raise Refused(503, message, headers=RETRY_AFTER, reason="store") from None
@@ -265,11 +270,15 @@ class Guard:
             self._used[token.id] = now
             await self._quietly(self._tokens.mark_used, token, now)
 
-    @staticmethod
-    async def _quietly(function: Callable[..., object], *args: Any, **keywords: Any) -> None:
+    async def _in_thread(self, function: Callable[..., T], *args: Any, **keywords: Any) -> T:
+        """Call what reads the store, in threads that no page holds."""
+        call = partial(function, *args, **keywords)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    async def _quietly(self, function: Callable[..., object], *args: Any, **keywords: Any) -> None:
         """Call what a request does not depend on."""
         try:
-            await asyncio.to_thread(function, *args, **keywords)
+            await self._in_thread(function, *args, **keywords)
         except StoreError as error:
             log.warning("the store cannot be written: %s", error)
 

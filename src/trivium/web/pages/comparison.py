@@ -20,6 +20,7 @@ from trivium.runs.comparing.moved_cases import MovedCase
 from trivium.runs.run import Run
 from trivium.web.errors import Refused
 from trivium.web.pages.site import Column, Form, Site, case_address, redirected, run_of, segment, table_export
+from trivium.web.threads import slowly
 
 __all__ = ["Comparisons", "routes"]
 
@@ -50,7 +51,8 @@ def routes(site: Site) -> list[Any]:
         first, second = run_of(site.store, base), run_of(site.store, head)
         return Redirect(f"/compare/{segment(first.id)}/{segment(second.id)}")
 
-    @get("/compare/{base:str}/{head:str}", include_in_schema=False, sync_to_thread=True)
+    @get("/compare/{base:str}/{head:str}", include_in_schema=False)
+    @slowly
     def compared(
         request: Request[Any, Any, Any],
         base: FromPath[str],

@@ -19,6 +19,7 @@ from trivium.runs.items.table import ItemTable
 from trivium.store.records import RunRecord
 from trivium.suites.sanitize import sanitise
 from trivium.web.pages.site import Site, redirected, run_of, segment
+from trivium.web.threads import slowly
 
 __all__ = ["routes"]
 
@@ -30,7 +31,8 @@ def routes(site: Site) -> list[Any]:
     """The routes of the page."""
     known = _Answers(site)
 
-    @get("/runs/{run:str}/trust", include_in_schema=False, sync_to_thread=True)
+    @get("/runs/{run:str}/trust", include_in_schema=False)
+    @slowly
     def trusted(
         request: Request[Any, Any, Any],
         run: FromPath[str],
