@@ -13,9 +13,11 @@ from litestar.testing import TestClient
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
+import trivium as tv
 from tests.otlp_requests import agent_trace, body
 from tests.web.conftest import LOOPBACK
 from trivium.errors import InputError, StoreError
+from trivium.labels.queue import LabelQueues
 from trivium.store.audit import audit_log
 from trivium.store.live_alerts import add_mark
 from trivium.store.tokens import Tokens
@@ -163,7 +165,7 @@ CHECKED = (
 )
 
 
-def answers(operation, mode, checks) -> set[tuple[str, int]]:
+def answers(operation, mode, checks, queue) -> set[tuple[str, int]]:
     """Statuses that an operation answers made-up requests with, each of which is checked."""
     found = set()
 
@@ -179,15 +181,20 @@ def answers(operation, mode, checks) -> set[tuple[str, int]]:
         if known and "monitor" in case.path_parameters:
             case.path_parameters["monitor"] = "support"
         if known:
-            take_known(case)
+            take_known(case, queue)
         found.add((operation.label, case.call_and_validate(checks=checks).status_code))
 
     examples()
     return found
 
 
-def take_known(case) -> None:
-    """Ask for a run and a case that are there."""
+def take_known(case, queue: str) -> None:
+    """Ask for a run, a case, and a queue with an item, that are there."""
+    if "queue" in case.path_parameters and isinstance(case.body, dict):
+        case.path_parameters["queue"] = queue
+        case.body["by"] = "ann"
+        if "place" in case.body:
+            case.body |= {"place": 1, "answer": "skip"}
     for name in {"run", "base", "head"} & set(case.path_parameters):
         case.path_parameters[name] = "live"
     if "id" in case.query:
@@ -195,18 +202,28 @@ def take_known(case) -> None:
         case.query.pop("repeat", None)
 
 
-def test_nothing_breaks_it_and_every_answer_is_described(scored):
+def queue_of(store) -> str:
+    """A queue that has given out its first item."""
+    suite = {"name": "s", "cases": [{"id": "a", "input": "q", "references": ["r"]}], "metrics": ["success"]}
+    run = tv.evaluate(suite, agent=lambda q: "r", store=store)
+    queues = LabelQueues(store)
+    queue = queues.create(run.record, "success", by="test")
+    queues.next(queue.id, "ann")
+    return queue.id
+
+
+def test_nothing_breaks_it_and_every_answer_is_described(scored, store):
     load_all_checks()
     checks = [CHECKS.get_one(name) for name in CHECKED]
     app = create_app(scored.services, Access(names=frozenset({"testserver"})))
     schema = schemathesis.openapi.from_asgi("/api/v1/openapi.json", app)
     operations = [result.ok() for result in schema.get_all_operations()]
-    assert len(operations) >= 17
-    answered = set()
+    assert len(operations) >= 20
+    answered, queue = set(), queue_of(store)
     for operation, mode in product(operations, GenerationMode):
         can_be_wrong = bool(operation.query.items or operation.body)
         if mode is GenerationMode.POSITIVE or can_be_wrong:
-            answered |= answers(operation, mode, checks)
+            answered |= answers(operation, mode, checks, queue)
     succeeded = {label for label, status in answered if status < 300}
     assert succeeded == {operation.label for operation in operations}
     assert {status for _, status in answered} == {200, 201, 400, 404}

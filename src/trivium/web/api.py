@@ -1,4 +1,4 @@
-"""The JSON interface ``/api/v1``: monitors with their samples, alerts and marks, the search, and runs."""
+"""The JSON interface ``/api/v1``: monitors with samples, alerts and marks, the search, runs and labels."""
 
 from typing import Annotated, Any
 
@@ -20,6 +20,7 @@ from trivium.store.live_alerts import Mark, StoredAlert, add_mark, alerts_of, ma
 from trivium.store.live_counts import HOUR, counts_of
 from trivium.store.live_samples import Sample, samples_of
 from trivium.suites.sanitize import sanitise
+from trivium.web.api_labels import LABEL_BODIES, label_routes
 from trivium.web.api_runs import run_routes
 from trivium.web.errors import Refused, refusals
 from trivium.web.pages.site import run_of
@@ -150,6 +151,7 @@ def api_routes(services: Services) -> list[Any]:
                 *_store_routes(services),
                 _search_route(services),
                 *run_routes(services),
+                *label_routes(services),
             ],
         )
     ]
@@ -254,7 +256,9 @@ class _Description(JsonRenderPlugin):
     """Says also that a body may have no other fields, which Litestar leaves out."""
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
-        openapi_schema["components"]["schemas"]["NewMark"]["additionalProperties"] = False
+        schemas = openapi_schema["components"]["schemas"]
+        for body in (NewMark, *LABEL_BODIES):
+            schemas[body.__name__]["additionalProperties"] = False
         return super().render(request, openapi_schema)
 
 

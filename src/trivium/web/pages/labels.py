@@ -36,7 +36,7 @@ from trivium.web.pages.refusals import typed_in
 from trivium.web.pages.site import Site, run_of, segment, set_cookie
 from trivium.web.sessions import check_form
 
-__all__ = ["counts_of", "routes"]
+__all__ = ["counts_of", "queue_called", "routes"]
 
 LABELLER: Final = "trivium_labeller"
 """Cookie that holds the name that was typed into this browser, on a server that asks for no tokens."""
@@ -89,7 +89,7 @@ def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
 
     @get("/{queue:str}", include_in_schema=False, sync_to_thread=True)
     def label(request: Request[Any, Any, Any], queue: FromPath[str]) -> Response[str]:
-        asked = _found(queues, queue)
+        asked = queue_called(queues, queue)
         by, name, may_label = _person(request)
         task: Task | None = None
         last: StoredLabel | None = None
@@ -123,7 +123,7 @@ def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
     @post("/{queue:str}", include_in_schema=False, status_code=200)
     async def answer(request: Request[Any, Any, Any], queue: FromPath[str]) -> Response[Any]:
         form = await _form(request)
-        asked = await asyncio.to_thread(_found, queues, queue)
+        asked = await asyncio.to_thread(queue_called, queues, queue)
         here = Redirect(f"/labels/{segment(asked.id)}", status_code=303)
         if "name" in form:
             name = labeller_of(request, sanitise(form["name"].strip())[0][:LONGEST_NAME])
@@ -152,7 +152,8 @@ def _made(store: Store, queues: LabelQueues, form: Mapping[str, str], by: str) -
     return queues.create(run_of(store, form.get("run", "")), dimension, by=by, overlap=overlap)
 
 
-def _found(queues: LabelQueues, queue: str) -> LabelQueue:
+def queue_called(queues: LabelQueues, queue: str) -> LabelQueue:
+    """The queue with an id; refused with 404 if there is none."""
     try:
         return queues.get(queue[:100])
     except InputError as error:

@@ -1,0 +1,213 @@
+"""The JSON interface to labelling: the next item of a queue, an answer, and taking it back.
+
+It does what the page of a queue does, with the same functions. Every request can be sent again: the item in
+hand stays the same, an answer has a key, and taking back names the answer.
+"""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from litestar import Request, post
+from litestar.params import JSONBody, PathParameter
+from msgspec import Meta
+
+from trivium.labels.blind import material_of
+from trivium.labels.people import shown_names
+from trivium.labels.queue import LabelQueues
+from trivium.labels.records import LONGEST_NAME, LONGEST_NOTE, Choice, LabelQueue, StoredLabel, Task
+from trivium.web.errors import refusals
+from trivium.web.labellers import labeller_of
+from trivium.web.pages.labels import queue_called
+from trivium.web.services import Services
+
+__all__ = ["LABEL_BODIES", "label_routes"]
+
+QueueId = Annotated[str, PathParameter(max_length=100, description="Id of a queue.")]
+Name = Annotated[str, Meta(max_length=LONGEST_NAME)] | None
+Number = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+
+
+class Labeller(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who labels.
+
+    Attributes:
+        by: Name of the person where no token is asked for; with a token, which is the person, it is refused.
+    """
+
+    by: Name = None
+
+
+class NewAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An answer to an item.
+
+    Attributes:
+        place: The field ``place`` of the item.
+        answer: ``label``; ``cannot_tell``; or ``skip``, which leaves the item for others and for later.
+        value: The score of a label.
+        key: Any text, new for each answer and the same each time it is sent: it is then stored once.
+        note: What there is to say about it.
+        by: As for the next item.
+    """
+
+    place: Number
+    answer: Literal["label", "cannot_tell", "skip"]
+    key: Annotated[str, Meta(min_length=1, max_length=200)]
+    value: Annotated[float, Meta(ge=0, le=1)] | None = None
+    note: Annotated[str, Meta(max_length=LONGEST_NOTE)] | None = None
+    by: Name = None
+
+
+class TakenBack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An answer to take back.
+
+    Attributes:
+        label: Its number. Only the person's last answer is taken back; anything else changes nothing.
+        by: As for the next item.
+    """
+
+    label: Annotated[int, Meta(ge=1, le=2**53)]
+    by: Name = None
+
+
+LABEL_BODIES = (Labeller, NewAnswer, TakenBack)
+"""Bodies of requests; they may have no other fields."""
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    """An item that is reserved for a person, without what judges or other people said of it.
+
+    Attributes:
+        place: Its place in the queue.
+        until: Unix time until which it is reserved.
+        run: Id of the run.
+        case: Id of the case.
+        repeat: Number of the repeat.
+        dimension: What to label.
+        asks: The question, or an empty text.
+        choices: The usual answers; any other number from 0 to 1 is taken too.
+        input: What the agent was asked.
+        source: The document that the case is about, or None.
+        references: Good outputs.
+        output: What the agent answered.
+        trace: What it did, or None.
+    """
+
+    place: int
+    until: float
+    run: str
+    case: str
+    repeat: int
+    dimension: str
+    asks: str
+    choices: tuple[Choice, ...]
+    input: Any
+    source: str | None
+    references: tuple[str, ...]
+    output: Any
+    trace: dict[str, Any] | None
+
+
+class NextItem(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person has in hand.
+
+    Attributes:
+        item: The item; None if nothing is left for this person.
+        last: Number of the person's last answer, which can be taken back; None if there is none.
+    """
+
+    item: Item | None
+    last: int | None
+
+
+class OwnLabel(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer as it is stored.
+
+    Attributes:
+        label: Its number.
+        place: Place of the item.
+        answer: ``label``, ``cannot_tell`` or ``skip``.
+        value: The score, or None.
+        note: What was said about it, or None.
+        by: What is shown of the person.
+        at: Unix time.
+        undone: Unix time at which it was taken back, or None.
+    """
+
+    label: int
+    place: int
+    answer: str
+    value: float | None
+    note: str | None
+    by: str
+    at: float
+    undone: float | None
+
+
+def label_routes(services: Services) -> list[Any]:
+    """The routes."""
+    store = services.store
+    queues = LabelQueues(store, clock=services.clock)
+
+    def in_hand(queue: LabelQueue, task: Task | None, by: str) -> NextItem:
+        last = queues.last(queue.id, by)
+        return NextItem(
+            item=None if task is None else _item(services, queue, task),
+            last=None if last is None else last.number,
+        )
+
+    @post("/labels/queues/{queue:str}/next", sync_to_thread=True, status_code=200, responses=_REFUSALS)
+    def next_item(queue: QueueId, data: JSONBody[Labeller], request: Request[Any, Any, Any]) -> NextItem:
+        """Reserve the next item of a queue; the one in hand first."""
+        by, asked = labeller_of(request, data.by), queue_called(queues, queue)
+        return in_hand(asked, queues.next(asked.id, by), by)
+
+    @post("/labels/queues/{queue:str}/answers", sync_to_thread=True, status_code=200, responses=_REFUSALS)
+    def answer_item(queue: QueueId, data: JSONBody[NewAnswer], request: Request[Any, Any, Any]) -> OwnLabel:
+        """Store an answer to an item, once for each key."""
+        by, asked = labeller_of(request, data.by), queue_called(queues, queue)
+        label = queues.answer(asked.id, data.place, by, data.answer, data.value, key=data.key, note=data.note)
+        return _own(label)
+
+    @post("/labels/queues/{queue:str}/undo", sync_to_thread=True, status_code=200, responses=_REFUSALS)
+    def take_back(queue: QueueId, data: JSONBody[TakenBack], request: Request[Any, Any, Any]) -> NextItem:
+        """Take back the person's last answer, and have its item in hand again."""
+        by, asked = labeller_of(request, data.by), queue_called(queues, queue)
+        task = queues.undo(asked.id, by, label=data.label)
+        return in_hand(asked, task or queues.next(asked.id, by), by)
+
+    return [next_item, answer_item, take_back]
+
+
+_REFUSALS = refusals(404, 408, 413)
+
+
+def _item(services: Services, queue: LabelQueue, task: Task) -> Item:
+    shown = material_of(services.store, task)
+    return Item(
+        place=task.place,
+        until=task.until,
+        run=task.run,
+        case=task.case,
+        repeat=task.repeat,
+        dimension=task.dimension,
+        asks=queue.settings.asks,
+        choices=queue.settings.choices,
+        input=shown.input,
+        source=shown.source,
+        references=shown.references,
+        output=shown.output,
+        trace=None if shown.trace is None else msgspec.to_builtins(shown.trace),
+    )
+
+
+def _own(label: StoredLabel) -> OwnLabel:
+    return OwnLabel(
+        label=label.number,
+        place=label.place or 0,
+        answer=label.answer,
+        value=label.value,
+        note=label.note,
+        by=shown_names([label.by])[label.by],
+        at=label.at,
+        undone=label.undone,
+    )
