@@ -6,10 +6,12 @@ import pytest
 
 from tests.labels.labelled import judged, label_all
 from trivium.errors import InputError, ItemsError
+from trivium.labels import files
 from trivium.labels.files import LABEL_COLUMNS, import_labels, label_rows
 from trivium.labels.joining import labels_for
 from trivium.labels.progress import progress_of
 from trivium.runs.items.files import Labels
+from trivium.runs.items.records import LISTED
 from trivium.store.export.tables import write_csv, write_jsonl
 
 
@@ -166,3 +168,13 @@ def test_labels_asked_where_the_judge_was_unsure_are_left_out_of_the_random_samp
     assert progress.estimate.labels == 90
     assert len(sample) < 90
     assert any("because the judge was unsure" in note for note in labels.notes)
+
+
+def test_only_of_mistakes_that_are_listed_the_nearest_name_is_looked_for(run, store, tmp_path, monkeypatch):
+    path, looked = tmp_path / "labels.jsonl", []
+    path.write_text('{"case": "x1", "dimension": "clarity", "value": 1}\n' * (LISTED + 30))
+    monkeypatch.setattr(files, "suggest", lambda case, _: looked.append(case) or "")
+    with pytest.raises(ItemsError) as raised:
+        import_labels(store, run, path, by="ben", now=5.0)
+    assert len(looked) == len(raised.value.problems) == LISTED
+    assert raised.value.left_out == 30

@@ -118,7 +118,9 @@ def import_labels(store: Store, run: RunRecord, path: Path, *, by: str, now: flo
     for number, label in read_records(path, Label, refuse):
         case = str(sanitise(label.case)[0])
         if case not in cases:
-            refuse(number, f'the run has no case "{case}".{suggest(case, cases)}')
+            # Only what is listed: to look for the nearest of many names takes long.
+            nearest = suggest(case, cases) if len(problems) < LISTED else ""
+            refuse(number, f'the run has no case "{case}".{nearest}')
         elif (case, label.repeat) not in attempts:
             refuse(number, f'the run has no repeat {label.repeat} of case "{case}"')
         elif label.value is None and label.answer != "cannot_tell":

@@ -216,3 +216,26 @@ def test_the_trace_of_an_item_can_be_read(store):
     assert "tool   search  failed" in output
     assert "… 1,000 more characters: v" in output
     assert "x" * 4_000 in output
+
+
+def test_only_answers_that_were_taken_back_leave_the_count(store, run):
+    answer = call("--dimension", "clarity", keys="1\ns\nu\nq\n")
+    assert "1 answers now, 1 of 12 items in all" in answer.output
+    again = call("--dimension", "clarity", keys="1\nu\nu\nq\n")
+    assert "0 answers now, 0 of 12 items in all" in again.output
+
+
+def test_an_answer_that_is_not_taken_ends_nothing(store, run, monkeypatch):
+    stored = LabelQueues.answer
+
+    def answered_elsewhere(queues, id, place, by, *rest, key, **named):
+        monkeypatch.setattr(LabelQueues, "answer", stored)
+        stored(queues, id, place, by, "label", 0.5, key="of another window")
+        return stored(queues, id, place, by, *rest, key=key, **named)
+
+    monkeypatch.setattr(LabelQueues, "answer", answered_elsewhere)
+    answer = call("--dimension", "clarity", keys="1\n5\nq\n")
+    assert answer.exit_code == 0
+    assert "not stored: queue labels-" in answer.output
+    assert "1 answers now, 2 of 12 items in all" in answer.output
+    assert sorted(label.value for label in labels(store)) == [0.5, 1.0]

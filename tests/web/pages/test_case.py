@@ -11,6 +11,7 @@ from trivium.metrics.evaluation import Composite, Evaluation
 from trivium.store.records import StoredAttempt, StoredEvaluation
 from trivium.suites.case import Case
 from trivium.traces.trace import Span, Trace
+from trivium.web.pages.case import _Tree
 
 HTML = {"Accept": "text/html"}
 SPANS = 100_000
@@ -111,3 +112,16 @@ def test_a_cycle_of_parents_ends(client, large, store):
         connection.exec_driver_sql("UPDATE attempts SET body = ?", (body,))
     page = client.get("/runs/r/trace", params={"id": "big", "span": "a"}, headers=HTML)
     assert page.status_code == 200
+    assert page.text.count('span=a"') <= 2  # shown once in the way to it, not again and again
+
+
+def test_every_span_can_be_reached_and_is_in_one_place_whatever_its_parents():
+    parents = {"a": "b", "b": "a", "c": "b", "d": "d", "e": "gone", "f": None, "g": "f"}
+    level = _Tree(Trace(spans=[Span(id=i, parent=p, kind="tool", name=i) for i, p in parents.items()])).level
+    assert [row["id"] for row in level(None, 0).rows] == ["a", "d", "e", "f"]
+    seen, waiting = [], [row["id"] for row in level(None, 0).rows]
+    while waiting:
+        seen.append(at := waiting.pop())
+        assert len(level(at, 0).above) <= len(parents)
+        waiting += [row["id"] for row in level(at, 0).rows]
+    assert sorted(seen) == sorted(parents)

@@ -9,6 +9,7 @@ import pytest
 from tests.otlp_requests import agent_trace, body
 from trivium.store.live_alerts import add_mark, open_alert
 from trivium.store.live_counts import add_counts
+from trivium.web.pages import monitors
 from trivium.web.pages.monitors import routes
 from trivium.web.pages.site import Site
 
@@ -96,3 +97,10 @@ def test_the_live_part_is_sent_again_when_it_changes_and_ends_with_the_server(sc
     assert b"event: status" in first
     assert b"of the traffic passes" in first
     assert rest == []
+
+
+def test_a_live_part_ends_after_a_time_so_that_the_page_asks_anew(scored, monkeypatch):
+    monkeypatch.setattr(monitors, "STREAM_SECONDS", 0.0)  # the answer would never end
+    answer = scored.get("/monitors/support/events")
+    assert answer.status_code == 200
+    assert answer.text.count("event: status") <= 1

@@ -12,10 +12,13 @@ from trivium.reports.escape import cut, visible
 
 if TYPE_CHECKING:
     from trivium.labels.queue import LabelQueues
-    from trivium.labels.records import LabelQueue, Task
+    from trivium.labels.records import Answer, LabelQueue, Task
 
 SHOWN = 3_000
 """Characters of each text that are shown at first."""
+
+WITHOUT_VALUE: "dict[str, Answer]" = {"s": "skip", "c": "cannot_tell"}
+"""Answers by key that have no value."""
 
 KEYS = "s skip · c cannot tell · u undo · v view all · t trace · n TEXT note · q quit"
 
@@ -50,21 +53,31 @@ def label_in_terminal(queues: "LabelQueues", queue: "LabelQueue", by: str) -> No
             note = line[2:].strip()
             click.echo("noted")
         elif line == "u":
-            back = queues.undo(queue.id, by)
-            click.echo("taken back" if back else "there is nothing to take back")
-            given, shown = max(0, given - 1), None
-        elif line in {"s", "c"}:
-            answer = "skip" if line == "s" else "cannot_tell"
-            queues.answer(queue.id, task.place, by, answer, key=shown[1], note=note)  # type: ignore[arg-type]
-            given += line == "c"
+            given, shown = max(0, given - _taken_back(queues, queue, by)), None
         else:
             value = choices[line].value if line in choices else _number(line)
-            if value is None:
+            if value is None and line not in WITHOUT_VALUE:
                 click.echo(f'"{visible(line[:40])}" is no answer: {_answers(queue)} · {KEYS}')
                 continue
-            queues.answer(queue.id, task.place, by, "label", value, key=shown[1], note=note)
-            given += 1
+            answer = WITHOUT_VALUE.get(line, "label")
+            try:
+                queues.answer(queue.id, task.place, by, answer, value, key=shown[1], note=note)
+            except InputError as error:  # such as answered meanwhile in another window
+                click.echo(f"not stored: {error}")
+                shown = None
+                continue
+            given += answer != "skip"
     _say_so_far(queues, queue, given)
+
+
+def _taken_back(queues: "LabelQueues", queue: "LabelQueue", by: str) -> int:
+    """Take back the last answer; returns how many answers other than skips that were."""
+    last = queues.last(queue.id, by)
+    if last is None or queues.undo(queue.id, by, label=last.number) is None:
+        click.echo("there is nothing to take back")
+        return 0
+    click.echo("taken back")
+    return int(last.answer != "skip")
 
 
 def _say_what_is_asked(queue: "LabelQueue") -> None:

@@ -190,18 +190,34 @@ class _Tree:
         self.spans = {span.id: span for span in trace.spans}
         self._children: dict[str | None, list[Span]] = {}
         self._zero = min((span.start for span in trace.spans if span.start is not None), default=0.0)
+        self._parents = {
+            each: span.parent if span.parent in self.spans else None for each, span in self.spans.items()
+        }
+        self._cut_circles()
         for span in trace.spans:
-            parent = span.parent if span.parent in self.spans and span.parent != span.id else None
-            self._children.setdefault(parent, []).append(span)
+            self._children.setdefault(self._parents[span.id], []).append(span)
+
+    def _cut_circles(self) -> None:
+        """Show one span of each circle of parents at the top, so that all of them can be reached."""
+        settled: set[str] = set()
+        for span in self.spans:
+            way: set[str] = set()
+            at: str | None = span
+            while at is not None and at not in settled and at not in way:
+                way.add(at)
+                at = self._parents[at]
+            if at is not None and at in way:
+                self._parents[at] = None
+            settled |= way
 
     def level(self, parent: str | None, start: int) -> _Level:
         """The spans below one, from some place on."""
         children = self._children.get(parent, [])
         above: list[dict[str, Any]] = []
-        at = self.spans.get(parent) if parent is not None else None
+        at = parent
         while at is not None and len(above) < 100:
-            above.append(self._row(at))
-            at = self.spans.get(at.parent) if at.parent is not None else None
+            above.append(self._row(self.spans[at]))
+            at = self._parents[at]
         return _Level(
             above=tuple(reversed(above)),
             rows=tuple(self._row(span) for span in children[start : start + SPANS]),

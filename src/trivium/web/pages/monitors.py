@@ -32,6 +32,9 @@ ROWS = 50
 LIVE_SECONDS = 2.0
 """Time between two looks at a status that a page shows live."""
 
+STREAM_SECONDS = 300.0
+"""Time after which a live page has to ask anew: whether its login still holds is seen then."""
+
 MOST_STREAMS = 100
 """Pages that are live at the same time; further ones show their status as it was when they were opened."""
 
@@ -185,13 +188,13 @@ class _Live:
         }
 
     async def stream(self, monitor: str) -> AsyncIterator[ServerSentEventMessage]:
-        """The live part of the page, whenever it has changed; ends when the server does."""
+        """The live part of the page, whenever it has changed; ends after a time, and when the server does."""
         if self._streams >= MOST_STREAMS:
             return
         self._streams += 1
         try:
-            last = b""
-            while not self._site.services.stopping.is_set():
+            last, end = b"", asyncio.get_running_loop().time() + STREAM_SECONDS
+            while not self._site.services.stopping.is_set() and asyncio.get_running_loop().time() < end:
                 html = await asyncio.to_thread(self._render, monitor)
                 digest = hashlib.sha256(html.encode()).digest()
                 yield (
