@@ -11,6 +11,7 @@ from trivium.labels.progress import progress_of
 from trivium.labels.records import QueueSettings
 from trivium.store import schema
 from trivium.store.live_alerts import open_alert
+from trivium.web.pages.labels import counts_of
 
 
 @pytest.fixture
@@ -83,3 +84,18 @@ def test_a_sample_that_was_deleted_stops_nobody(queues, live, store, first):
     assert queues.undo(queue.id, first).place == 1
     assert queues.next(queue.id, first).place == 2
     assert progress_of(queues, queue.id).cannot_tell == 1
+
+
+def test_who_only_decided_and_nobody_are_not_counted_as_people_who_label(queues, live, store):
+    settings = QueueSettings(overlap=1.0)
+    queue = queue_of_monitor(queues, "support", "clarity", by="ann", since=0, settings=settings)
+    for name, value in (("ann", 1.0), ("ben", 0.0)):
+        queues.answer(queue.id, queues.next(queue.id, name).place, name, "label", value)
+    queues.adjudicate(queue.id, 1, "eve", 0.5)
+    second = queues.next(queue.id, "ann")
+    with store.engine.begin() as connection:
+        connection.execute(delete(schema.evaluations).where(schema.evaluations.c.position == second.position))
+    queues.next(queue.id, "ann")
+    progress, counts = progress_of(queues, queue.id), counts_of(store, queue)
+    assert (progress.people, progress.answered) == ({"ann": 1, "ben": 1}, 2)
+    assert (counts.people, counts.items) == (2, 2)

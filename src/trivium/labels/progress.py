@@ -9,6 +9,7 @@ from sqlalchemy import select
 from trivium.labels.queue import LabelQueues
 from trivium.labels.reading import draws_of, labels_of_queue, people_say, sampling_of
 from trivium.labels.records import LabelQueue
+from trivium.labels.tasks import NOBODY
 from trivium.store import schema
 from trivium.store.connection import explain_errors
 from trivium.trust.active_inference import ActiveMean, active_mean
@@ -28,7 +29,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         cannot_tell: Items of which nobody can tell.
         wanted: Answers of further people that drawn items still want.
         in_hand: Items that somebody has in hand now.
-        people: Number of answers by person, most first.
+        people: Number of answers by person, most first; decisions on others' answers are not counted.
         estimate: People's mean score, estimated from the answers; None for a queue of volunteered labels.
         reason: Why there is no estimate, or None.
     """
@@ -61,7 +62,8 @@ def progress_of(queues: LabelQueues, id: str) -> Progress:  # noqa: A002 - the f
         held = select(leases.c.place).where(leases.c.queue == queue.number, leases.c.until > now)
         in_hand = len(connection.execute(held).all())
     answers = people_say(labels, sampling)
-    people = Counter(label.by for label in labels if label.answer != "skip")
+    given = (label for label in labels if label.answer != "skip" and label.how != "adjudicated")
+    people = Counter(label.by for label in given if label.by != NOBODY)
     return Progress(
         queue=queue,
         drawn=len(sampling.draws),

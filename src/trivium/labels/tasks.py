@@ -16,6 +16,7 @@ from trivium.store import schema
 from trivium.trust.active_sampling import next_draw
 
 __all__ = [
+    "NOBODY",
     "SKIP_RETURNS",
     "count_missing",
     "draw",

@@ -14,7 +14,7 @@ import msgspec
 from litestar import Request, Response, Router, get, post
 from litestar.params import FromPath
 from litestar.response import Redirect
-from sqlalchemy import func, select
+from sqlalchemy import and_, case, func, select
 
 from trivium.errors import InputError
 from trivium.labels.blind import Material, material_of
@@ -22,6 +22,7 @@ from trivium.labels.monitored import queue_of_alert
 from trivium.labels.people import typed_name
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LONGEST_NAME, LabelQueue, StoredLabel, Task
+from trivium.labels.tasks import NOBODY
 from trivium.reports.escape import one_line
 from trivium.reports.html.fragments import folded
 from trivium.reports.html.judgement import marked
@@ -163,7 +164,8 @@ def queue_called(queues: LabelQueues, queue: str) -> LabelQueue:
 def counts_of(store: Store, queue: LabelQueue) -> Counts:
     """How far a queue is."""
     labels = tables.labels.c
-    query = select(func.count(labels.place.distinct()), func.count(labels.by.distinct())).where(
+    person = case((and_(labels.how != "adjudicated", labels.by != NOBODY), labels.by))
+    query = select(func.count(labels.place.distinct()), func.count(person.distinct())).where(
         labels.queue == queue.number, labels.undone.is_(None), labels.answer != "skip"
     )
     with explain_errors(store.engine), store.engine.connect() as connection:
