@@ -1,6 +1,6 @@
 """Whether the announced number of further cases settles a gate or a comparison, by simulation.
 
-    python benchmarks/needed_cases.py [trials per row, default 200]
+    python -m benchmarks.needed_cases [trials per row, default 200] [--plans: only the plans]
 
 Pilots (60 cases; 20 documents of 8 cases; 100 cases in a comparison) are drawn with a truth near
 the limit, until one is inconclusive and announces a number. That many cases are added, and the gate or
@@ -11,6 +11,10 @@ counts too; below it, the same by distance between truth and limit. "> 10,000": 
 number. A gate asks for a rate of 0.8, with a truth of 0.65 to 0.95; in a comparison a fifth of the cases
 change, the true difference is -0.15 to 0.15, and the margin 0.02. Documents have an intra-group correlation
 of 0.2.
+
+Then the plans of ``trivium plan``: two versions answer a pilot (60 cases; 20 documents of 5 cases; 3
+repeats), a plan says how many cases find a difference with 80 % probability, and so many are drawn with that
+difference. Their repeats are those of the plan, not of the pilot.
 """
 
 import sys
@@ -22,8 +26,10 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.sizes import sized
+from trivium.runs.comparing.planning import RESERVE
 from trivium.trust.clustered import ClusteredMean
-from trivium.trust.sample_size import needed_groups
+from trivium.trust.sample_size import groups_to_detect, needed_groups, with_variance
+from trivium.trust.variance_components import variance_components
 
 Floats = npt.NDArray[np.float64]
 Groups = Callable[[np.random.Generator, int, float], Floats]
@@ -120,6 +126,60 @@ def tried(row: Row, rng: np.random.Generator, trials: int) -> None:
     )
 
 
+class World:
+    """Two versions whose scores differ by groups, cases and repeats."""
+
+    def __init__(self, name: str, groups: int, per_group: int, *, verdicts: bool) -> None:
+        self.name, self.groups, self.per_group, self.verdicts = name, groups, per_group, verdicts
+
+    def differences(self, rng: np.random.Generator, groups: int, repeats: int, difference: float) -> Floats:
+        """Differences of two versions, shape (groups, cases of a group, repeats)."""
+        shape = (groups, self.per_group, repeats)
+        own = rng.normal(0, 0.03, (groups, 1, 1)) + rng.normal(0, 0.05, (groups, self.per_group, 1))
+        if not self.verdicts:
+            return (difference + own + rng.normal(0, 0.15, shape)).clip(-1, 1)
+        rates = 0.5 + rng.normal(0, 0.05, (groups, 1, 1)) + rng.normal(0, 0.1, (groups, self.per_group, 1))
+        base, head = rng.uniform(size=shape) < rates, rng.uniform(size=shape) < rates + difference + own
+        return head.astype(np.float64) - base
+
+    def clustered(self, values: Floats) -> ClusteredMean:
+        codes = np.repeat(np.arange(len(values)), self.per_group)
+        found = ClusteredMean.of(values.mean(axis=2).ravel(), codes, kind="difference")
+        assert found is not None
+        return found
+
+
+def planned(world: World, rng: np.random.Generator, trials: int) -> None:
+    """Draw pilots, plan with 1 and 5 repeats, and print how often as many cases find the difference."""
+    aim = 0.8 + RESERVE * 0.2
+    for difference in (0.05, 0.1):
+        row = f"{world.name:26}{difference:8g}"
+        for repeats in (1, 5):
+            found, numbers = [], []
+            for _ in range(trials):
+                pilot = world.differences(rng, world.groups, 3, 0.0)
+                cases = np.repeat(np.arange(world.groups * world.per_group), 3)
+                components = variance_components(pilot.ravel(), cases, cases // world.per_group)
+                variance = components.of_mean(world.groups, cases_per_group=world.per_group, repeats=repeats)
+                like = with_variance(world.clustered(pilot[:, :, :repeats]), variance)
+                groups = groups_to_detect(like, difference, power=aim)
+                if groups is None:
+                    continue
+                values = world.differences(rng, groups, repeats, difference)
+                interval = world.clustered(values).interval(0.95)
+                found.append(interval is not None and interval.low > 0)
+                numbers.append(groups * world.per_group)
+            row += f"{int(np.median(numbers)):8,}{np.mean(found):8.0%}"
+        print(row, flush=True)
+
+
+WORLDS = (
+    World("scores, cases", 60, 1, verdicts=False),
+    World("scores, documents", 20, 5, verdicts=False),
+    World("verdicts, cases", 60, 1, verdicts=True),
+    World("verdicts, documents", 20, 5, verdicts=True),
+)
+
 ROWS = (
     Row("gate, cases", 60, outcomes(1), gate=True),
     Row("gate, documents", 20, outcomes(8), gate=True),
@@ -129,7 +189,7 @@ ROWS = (
 
 
 def main() -> None:
-    trials = int(sys.argv[1]) if len(sys.argv) > 1 else sized(200, 3)
+    trials = next((int(word) for word in sys.argv[1:] if word.isdigit()), sized(200, 3))
     start, rng = time.perf_counter(), np.random.default_rng(42)
     error = (0.8 * 0.2 / trials) ** 0.5
     print(f"{trials:,} inconclusive pilots per row; Monte Carlo error near 80 %: ±{error:.0%}\n")
@@ -138,8 +198,12 @@ def main() -> None:
         f"{'settled with':26}{'median':>8}{'> 10,000':>10}{'truth at':>14}{'truth as':>12}   as drawn, truth"
     )
     print(f"{'announced number added':26}{'number':>8}{'':>10}{'the estimate':>14}{'drawn':>12}{heads}")
-    for row in ROWS:
+    for row in () if "--plans" in sys.argv else ROWS:
         tried(row, rng, trials)
+    print(f"\n{'plans':26}{'differ':>8}{'1 repeat':>16}{'5 repeats':>16}")
+    print(f"{'':26}{'ence':>8}{'cases':>8}{'found':>8}{'cases':>8}{'found':>8}")
+    for world in WORLDS:
+        planned(world, rng, trials)
     print(f"\n{time.perf_counter() - start:.1f} s")
 
 

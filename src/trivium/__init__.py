@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from trivium.monitor.monitor import Monitor as Monitor
     from trivium.runs.comparing.compare import compare as compare
     from trivium.runs.comparing.comparison import Comparison as Comparison
+    from trivium.runs.comparing.planning import ComparisonPlan as ComparisonPlan
+    from trivium.runs.comparing.planning import plan as plan
     from trivium.runs.evaluate import evaluate as evaluate
     from trivium.runs.evaluate import evaluate_async as evaluate_async
     from trivium.runs.pairwise import judge_pairs as judge_pairs
@@ -57,6 +59,7 @@ _HOME = {
     "Attempt": "trivium.agents.attempt",
     "Case": "trivium.suites.case",
     "Comparison": "trivium.runs.comparing.comparison",
+    "ComparisonPlan": "trivium.runs.comparing.planning",
     "Criterion": "trivium.suites.rubrics.rubric",
     "Dimension": "trivium.suites.rubrics.rubric",
     "Example": "trivium.suites.rubrics.rubric",
@@ -92,6 +95,7 @@ _HOME = {
     "evaluate_async": "trivium.runs.evaluate",
     "judge_pairs": "trivium.runs.pairwise",
     "metric": "trivium.metrics.registry",
+    "plan": "trivium.runs.comparing.planning",
     "read_traces": "trivium.traces.readers:read_trace_file",
     "score": "trivium.metrics.scoring",
     "score_traces": "trivium.runs.trace_scores.score",

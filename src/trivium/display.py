@@ -11,6 +11,7 @@ from rich.console import Console, RenderableType
 
 RENDERABLES = {
     "Comparison": "trivium.reports.comparison_text:ComparisonTable",
+    "ComparisonPlan": "trivium.reports.plan:PlanTable",
     "Disagreements": "trivium.reports.disagreements:DisagreementTable",
     "PairComparison": "trivium.reports.pairwise:PairTable",
     "Summary": "trivium.reports.terminal:SummaryTable",

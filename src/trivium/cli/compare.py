@@ -1,4 +1,4 @@
-"""``trivium compare``: says whether a run is worse than an earlier one."""
+"""``trivium compare``: is a run worse than an earlier one? ``trivium plan``: how many cases would tell?"""
 
 import os
 from functools import partial
@@ -10,6 +10,8 @@ import click
 from trivium.cli import options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from trivium.runs.comparing.comparison import Comparison
     from trivium.runs.run import Run
 
@@ -99,15 +101,22 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
 def _previous_run(run: "Run") -> "Run":
     """Return the newest earlier run of the same suite."""
     from trivium.errors import StoreError
+
+    for earlier in _earlier_runs(run):
+        return earlier
+    raise StoreError(
+        f"run {run.id} is the first of {run.record.suite_name}: there is none to compare it with"
+    )
+
+
+def _earlier_runs(run: "Run") -> "Iterator[Run]":
+    """Yield the earlier runs of the same suite, the newest first."""
     from trivium.runs.run import Run
 
     for record in run.store.runs():
         same = record.suite_name == run.record.suite_name and record.kind == run.record.kind
         if same and record.number < run.record.number:
-            return Run(run.store, record)
-    raise StoreError(
-        f"run {run.id} is the first of {run.record.suite_name}: there is none to compare it with"
-    )
+            yield Run(run.store, record)
 
 
 def _present(comparison: "Comparison", *, as_json: bool, quiet: bool, cases: int | None) -> None:
@@ -149,3 +158,54 @@ def _chart(comparison: "Comparison", path: Path) -> None:
     from trivium.reports.comparison_page import write_chart
 
     write_chart(path, comparison)
+
+
+@click.command(
+    epilog=options.examples(
+        "trivium plan --detect 0.05",
+        "trivium plan 20261121-09 20261121-10 --detect 0.02 --metric composite",
+    )
+)
+@click.argument("base", required=False)
+@click.argument("head", required=False)
+@options.option(
+    "--detect",
+    type=float,
+    required=True,
+    metavar="DIFFERENCE",
+    help="The true difference that is to be found, such as 0.05.",
+)
+@options.option("--metric", metavar="NAME", help="The metric (default: pass_rate, else composite).")
+@options.option("--power", type=float, default=0.8, help="Probability of finding it (default: 0.8).")
+@options.option("--level", type=float, help="Confidence level of the interval (default: the suite's, 0.95).")
+@options.store
+@options.as_json
+def plan(base: str | None, head: str | None, **given: Any) -> int:
+    """Say how many cases and repeats a comparison needs to detect a difference.
+
+    The variance comes from runs BASE and HEAD, by default the two newest comparable ones of the suite.
+    One run alone (BASE without HEAD, or a suite with a single run) gives an upper bound.
+    """
+    from trivium.cli.output import DONE, print_json, show
+    from trivium.reports.plan import PlanTable
+    from trivium.runs.comparing.decision import incomparabilities
+    from trivium.runs.comparing.planning import plan as plan_comparison
+    from trivium.runs.run import Run
+    from trivium.store.store import Store
+
+    store = Store(given["store"], read_only=True)
+    if base is None:
+        newest = Run.load(None, store=store)
+        alike = (one for one in _earlier_runs(newest) if not any(incomparabilities(one, newest)))
+        before = next(alike, None)
+        pilot = newest if before is None else (before, newest)
+    elif head is None:
+        pilot = Run.load(base, store=store)
+    else:
+        pilot = (Run.load(base, store=store), Run.load(head, store=store))
+    found = plan_comparison(pilot, **{name: given[name] for name in ("detect", "metric", "power", "level")})
+    if given["as_json"]:
+        print_json(found)
+    else:
+        show(PlanTable(found))
+    return DONE

@@ -11,6 +11,9 @@ from trivium.trust.clustered import ClusteredMean
 MOST_NEEDED = 10_000
 """Further groups (cases, if each is its own group) above which no number is reported."""
 
+MOST_PLANNED = 1_000_000
+"""Groups above which a plan gives no number."""
+
 POWER = 0.8
 """Probability with which the reported number settles the question."""
 
@@ -84,6 +87,84 @@ def _chance_to_settle(
     normal = NormalDist(clustered.mean, spread)
     passes = 1 - normal.cdf(_last(low_enough, least, most))
     return passes + normal.cdf(_last(high_too_low, least, most))
+
+
+def groups_to_detect(
+    clustered: ClusteredMean, difference: float, *, level: float = 0.95, power: float = 0.8
+) -> int | None:
+    """The fewest groups with which the interval of a mean difference leaves out 0, at a given power.
+
+    The groups are like the observed ones, except that the true mean is ``difference``. Their mean is normal
+    around it; the interval is that which comparisons use, with its allowance for rare changes.
+
+    Args:
+        clustered: Observed differences, which need not be of that size.
+        difference: The true mean difference, above 0.
+        level: Level of the interval, in (0, 1).
+        power: Probability that the low end exceeds 0, in (0, 1).
+
+    Returns:
+        At least 2; None if the observed groups are all equal or more than ``MOST_PLANNED`` are needed.
+    """
+    if not clustered.variance:
+        return None
+    few, many = 1, 2
+    while _chance_to_detect(clustered, many, difference, level=level) < power:
+        if many >= MOST_PLANNED:
+            return None
+        few, many = many, min(2 * many, MOST_PLANNED)
+    while many - few > 1:
+        middle = (few + many) // 2
+        enough = _chance_to_detect(clustered, middle, difference, level=level) >= power
+        few, many = (few, middle) if enough else (middle, many)
+    return many
+
+
+def detectable_difference(
+    clustered: ClusteredMean, *, level: float = 0.95, power: float = 0.8
+) -> float | None:
+    """The least true mean difference that as many groups as were observed detect at a given power.
+
+    Args:
+        clustered: Observed differences; see :func:`groups_to_detect`.
+        level: Level of the interval, in (0, 1).
+        power: Probability that the low end exceeds 0, in (0, 1).
+
+    Returns:
+        In (0, 1]; None if the observed groups are all equal or even a difference of 1 is not detected.
+    """
+
+    def missed(difference: float) -> bool:
+        return _chance_to_detect(clustered, clustered.groups, difference, level=level) < power
+
+    if not clustered.variance or missed(1.0):
+        return None
+    return _last(missed, 0.0, 1.0)
+
+
+def _chance_to_detect(clustered: ClusteredMean, groups: float, difference: float, *, level: float) -> float:
+    """Probability that the low end exceeds 0 with this many groups and this true mean."""
+    spread = sqrt(clustered.variance * clustered.groups / groups)
+
+    def includes_0(mean: float) -> bool:
+        ends = extrapolated(clustered, groups, mean).ends(level)
+        return ends is None or ends[0] <= 0
+
+    limit = _last(includes_0, difference - _FAR * spread, difference + _FAR * spread)
+    return 1 - NormalDist(difference, spread).cdf(limit)
+
+
+def with_variance(clustered: ClusteredMean, variance: float) -> ClusteredMean:
+    """The same groups if their mean had another variance, in score²; unchanged if theirs is 0."""
+    if not clustered.variance:
+        return clustered
+    scale = variance / clustered.variance
+    return msgspec.structs.replace(
+        clustered,
+        spread=clustered.spread * scale,
+        squares=clustered.squares * scale,
+        cross=clustered.cross * sqrt(scale),
+    )
 
 
 def _last(holds: Callable[[float], bool], least: float, most: float) -> float:

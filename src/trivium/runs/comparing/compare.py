@@ -84,7 +84,7 @@ def compare(
     methods = Methods()
     left, right = ScoredRun(base, methods), ScoredRun(head, methods)
     absent = {"base": _absent(base, left, right), "head": _absent(head, right, left)}
-    clusters = dict(_clusters(head, right, lacking=bool(absent["head"])))
+    clusters = dict(clusters_of(head, right, lacking=bool(absent["head"])))
     pairing = Pairing(left, right, clusters=clusters, absent=[*absent["base"], *absent["head"]])
     if not pairing.attempts:
         raise ComparisonError("", _nothing_in_common(base, head))
@@ -176,8 +176,8 @@ def _nothing_in_common(base: Run, head: Run) -> str:
     return f"run {base.id} and run {head.id} have no case and repeat in common"
 
 
-def _clusters(run: Run, scored: ScoredRun, *, lacking: bool) -> Iterator[tuple[str, str]]:
-    """Yield the cluster of every case with an attempt; of every case if ``lacking``."""
+def clusters_of(run: Run, scored: ScoredRun, *, lacking: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield the id and cluster of every case with an attempt; of every case if ``lacking``."""
     names = dict(enumerate(case.id for case in run.cases())) if lacking else scored.positions
     for position, cluster in enumerate(run.store.groups(run.record.suite, scored.settings.group)):
         if position in names:
