@@ -265,3 +265,10 @@ def test_logging_out_after_the_end_works(browser, store, clock):
 @pytest.mark.parametrize("host", ["localhost:x", "[::1", "::1"])
 def test_a_host_that_cannot_be_is_answered_to_a_browser_too(browser, host):
     assert browser.get("/login", headers={"Host": host, **HTML}).status_code in {200, 400, 403}
+
+
+def test_logins_count_towards_the_quota_of_the_token(connect, store, clock):
+    browser = connect(Access(tokens=True, requests_a_minute=2), clock=clock)
+    browser.follow_redirects = False
+    secret = token(store, clock)[1]
+    assert [log_in(browser, secret).status_code for _ in range(3)] == [303, 303, 429]
