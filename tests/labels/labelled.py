@@ -19,13 +19,18 @@ class Clock:
         return self.now
 
 
-def judged(store: Store, cases: int = 12) -> RunRecord:
-    """A run of which a judge scored the clarity, each time with another confidence."""
+def judged(store: Store, cases: int = 12, *, prefix: str = "c", low: float = 0.0) -> RunRecord:
+    """A run of which a judge scored the clarity, low or 1, each time with another confidence."""
     scores = {
-        f"c{place}": [judgement(place % 2, detail={"confidence": place / cases, "model": "m", "prompt": "p"})]
+        f"{prefix}{place}": [
+            judgement(
+                1.0 if place % 2 else low, detail={"confidence": place / cases, "model": "m", "prompt": "p"}
+            )
+        ]
         for place in range(cases)
     }
-    return judged_run(store, scores, outputs={case: f"output of {case}" for case in scores}).record
+    outputs = {case: f"output of {case}" for case in scores}
+    return judged_run(store, scores, outputs=outputs, suite=f"digest {prefix}").record
 
 
 def label_all(

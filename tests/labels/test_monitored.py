@@ -6,9 +6,11 @@ from sqlalchemy import delete, update
 from tests.labels.labelled import judged, label_all
 from tests.monitor.samples import BEGIN, sample, store_samples
 from trivium.errors import InputError
+from trivium.labels.joining import items_of_queue
 from trivium.labels.monitored import queue_of_alert, queue_of_monitor
 from trivium.labels.progress import progress_of
 from trivium.labels.records import QueueSettings
+from trivium.runs.artifacts.judge import certificate
 from trivium.store import schema
 from trivium.store.live_alerts import open_alert
 from trivium.web.pages.labels import counts_of
@@ -99,3 +101,49 @@ def test_who_only_decided_and_nobody_are_not_counted_as_people_who_label(queues,
     progress, counts = progress_of(queues, queue.id), counts_of(store, queue)
     assert (progress.people, progress.answered) == ({"ann": 1, "ben": 1}, 2)
     assert (counts.people, counts.items) == (2, 2)
+
+
+def test_labels_of_random_samples_certify_the_judge_of_several_days(queues, live, store):
+    """The judge is right where its confidence is above a half; the samples lie in two runs, of two days."""
+    other = judged(store, 200, prefix="d")
+    with store.engine.begin() as connection:
+        connection.execute(update(schema.runs).values(kind="live", suite_name="support"))
+    store_samples(
+        store,
+        [sample(1000 + place, run=other.number, position=place, score=0.5) for place in range(100, 200)],
+    )
+    queue = queue_of_monitor(queues, "support", "clarity", by="ann", since=0)
+
+    def people(case):
+        number = int(case[1:])
+        return float(number % 2 if number >= 100 else 1 - number % 2)
+
+    label_all(queues, queue, "ann", people)
+    table = items_of_queue(store, queue.id)
+    assert set(queues.population(queue).runs) == {live.id, other.id}
+    assert table.n == len(queues.population(queue))
+    assert table.rest.pred.size == 0
+    found = certificate(table, "confidence", epsilon=0.2, delta=0.1)
+    assert 0.1 < found["threshold"] < 0.5  # below a half the judge is wrong
+    assert found["judged_by"]["models"] == ["m"]
+
+
+def test_labels_of_an_alert_certify_nothing(queues, live, store):
+    with store.engine.begin() as connection:
+        number = open_alert(
+            connection, monitor="support", cause="quality", status="warning", body={}, now=BEGIN + 60 * 99
+        )
+    queue = queue_of_alert(queues, number, "clarity", by="ann")
+    with pytest.raises(InputError, match="says nothing of the judge in general"):
+        items_of_queue(store, queue.id)
+
+
+def test_a_queue_without_labels_or_without_its_runs_has_no_items(queues, live, store):
+    queue = queue_of_monitor(queues, "support", "clarity", by="ann", since=0)
+    with pytest.raises(InputError, match="no label yet"):
+        items_of_queue(store, queue.id)
+    label_all(queues, queue, "ann")
+    with store.engine.begin() as connection:
+        connection.execute(update(schema.runs).values(suite_name="elsewhere"))
+    with pytest.raises(InputError, match="runs were deleted"):
+        items_of_queue(store, queue.id)

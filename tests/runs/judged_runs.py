@@ -25,20 +25,24 @@ def judgement(value: float | None, *, name: str = "clarity", **fields: Any) -> S
 
 
 def judged_run(
-    store: Store, scores: Mapping[str, Sequence[Score]], *, outputs: Mapping[str, str] | None = None
+    store: Store,
+    scores: Mapping[str, Sequence[Score]],
+    *,
+    outputs: Mapping[str, str] | None = None,
+    suite: str = "digest",
 ) -> tv.Run:
     """A stored run of one case an entry, with these scores."""
     record = store.new_run(
         id=f"run-{secrets.token_hex(3)}",
         suite_name="apart",
-        suite="digest",
+        suite=suite,
         kind="recorded",
         settings={},
         provenance={},
         due=len(scores),
         attempts_from=None,
     )
-    store.save_cases("digest", [Case(id=case, input="q") for case in scores])
+    store.save_cases(suite, [Case(id=case, input="q") for case in scores])
     by_case = outputs or {}
     store.save(
         record,

@@ -14,6 +14,7 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
 import trivium as tv
+from tests.labels.labelled import judged, label_all
 from tests.otlp_requests import agent_trace, body
 from tests.web.conftest import LOOPBACK
 from trivium.errors import InputError, StoreError
@@ -165,7 +166,7 @@ CHECKED = (
 )
 
 
-def answers(operation, mode, checks, queue) -> set[tuple[str, int]]:
+def answers(operation, mode, checks, known_ids) -> set[tuple[str, int]]:
     """Statuses that an operation answers made-up requests with, each of which is checked."""
     found = set()
 
@@ -181,35 +182,45 @@ def answers(operation, mode, checks, queue) -> set[tuple[str, int]]:
         if known and "monitor" in case.path_parameters:
             case.path_parameters["monitor"] = "support"
         if known:
-            take_known(case, queue)
+            take_known(case, known_ids)
         found.add((operation.label, case.call_and_validate(checks=checks).status_code))
 
     examples()
     return found
 
 
-def take_known(case, queue: str) -> None:
-    """Ask for a run, a case, and a queue with an item, that are there."""
+def take_known(case, ids: dict[str, str]) -> None:
+    """Ask for a run, a case, and a queue with an item or with labels, that are there."""
+    if case.path.endswith(("/agreement", "/certificate")):
+        case.path_parameters = {name: ids[f"labelled {name}"] for name in case.path_parameters}
+        if "dimension" in case.query:
+            case.query["dimension"] = "clarity"
+        return
     if "queue" in case.path_parameters and isinstance(case.body, dict):
-        case.path_parameters["queue"] = queue
+        case.path_parameters["queue"] = ids["queue"]
         case.body["by"] = "ann"
         if "place" in case.body:
             case.body |= {"place": 1, "answer": "skip"}
     for name in {"run", "base", "head"} & set(case.path_parameters):
         case.path_parameters[name] = "live"
+    if case.path.endswith("/attempts"):
+        case.query.pop("after", None)
     if "id" in case.query:
         case.query["id"] = TRACE[:15].hex() + "00"
         case.query.pop("repeat", None)
 
 
-def queue_of(store) -> str:
-    """A queue that has given out its first item."""
+def ids_of(store) -> dict[str, str]:
+    """A queue that has given out its first item, a queue that is labelled, and its run."""
     suite = {"name": "s", "cases": [{"id": "a", "input": "q", "references": ["r"]}], "metrics": ["success"]}
     run = tv.evaluate(suite, agent=lambda q: "r", store=store)
     queues = LabelQueues(store)
     queue = queues.create(run.record, "success", by="test")
     queues.next(queue.id, "ann")
-    return queue.id
+    record = judged(store, 20)
+    labelled = queues.create(record, "clarity", by="ann", seed=3)
+    label_all(queues, labelled, "ann", lambda case: float(int(case[1:]) % 2))
+    return {"queue": queue.id, "labelled run": record.id, "labelled queue": labelled.id}
 
 
 def test_nothing_breaks_it_and_every_answer_is_described(scored, store):
@@ -219,11 +230,11 @@ def test_nothing_breaks_it_and_every_answer_is_described(scored, store):
     schema = schemathesis.openapi.from_asgi("/api/v1/openapi.json", app)
     operations = [result.ok() for result in schema.get_all_operations()]
     assert len(operations) >= 20
-    answered, queue = set(), queue_of(store)
+    answered, ids = set(), ids_of(store)
     for operation, mode in product(operations, GenerationMode):
         can_be_wrong = bool(operation.query.items or operation.body)
         if mode is GenerationMode.POSITIVE or can_be_wrong:
-            answered |= answers(operation, mode, checks, queue)
+            answered |= answers(operation, mode, checks, ids)
     succeeded = {label for label, status in answered if status < 300}
     assert succeeded == {operation.label for operation in operations}
     assert {status for _, status in answered} == {200, 201, 400, 404}

@@ -57,6 +57,7 @@ def trust() -> None:
 )
 @shared.dimension
 @shared.labels
+@shared.queue
 @shared.unit
 @options.store
 @shared.confidence
@@ -187,6 +188,7 @@ def _item_table(source: str | None, mode: str | None, given: dict[str, Any]) -> 
         mode=mode,
         dimension=given["dimension"],
         labels=given["labels"],
+        queue=given["queue"],
         store=given["store"],
         unit=given["unit"],
     )

@@ -61,6 +61,9 @@ labels = option(
     metavar="FILE",
     help="Human labels (JSONL, CSV); without, those of the store.",
 )
+queue = option(
+    "--queue", metavar="ID", help="Read a queue of labels, of a run or a monitor, with the judge's scores."
+)
 confidence = option(
     "--confidence",
     metavar="NAME,…|all|default",
@@ -110,7 +113,7 @@ unit = option(
 def one_source(command: F) -> F:
     """Add the argument ITEMS and the options that choose the items of one source."""
     mode = option("--mode", metavar="NAME", help="Predictor of a run artifact.")
-    return click.argument("items", required=False)(mode(dimension(labels(unit(store(command))))))
+    return click.argument("items", required=False)(mode(dimension(labels(queue(unit(store(command)))))))
 
 
 def answer(command: F) -> F:
@@ -144,10 +147,11 @@ def read_item_table(
     mode: str | None = None,
     dimension: str | None = None,
     labels: Path | None = None,
+    queue: str | None = None,
     store: str = DEFAULT_STORE,
     unit: str = "group",
 ) -> "ItemTable":
-    """Read the items of a file or, with a dimension, of a run (default: the newest).
+    """Read the items of a file, of a queue of labels or, with a dimension, of a run (default: the newest).
 
     With ``unit="item"`` each item is a group of its own.
 
@@ -156,8 +160,19 @@ def read_item_table(
         click.UsageError: If the options cannot be combined.
     """
     if unit == "item":
-        items = read_item_table(source, mode=mode, dimension=dimension, labels=labels, store=store)
+        items = read_item_table(
+            source, mode=mode, dimension=dimension, labels=labels, queue=queue, store=store
+        )
         return items.one_by_one()
+    if queue is not None:
+        if source is not None or mode is not None or dimension is not None or labels is not None:
+            raise click.UsageError(
+                "--queue says what is read: leave out ITEMS, --mode, --dimension and --labels"
+            )
+        from trivium.labels.joining import items_of_queue
+        from trivium.store.store import Store
+
+        return items_of_queue(Store(store, read_only=True), queue)
     if dimension is None:
         if source is None:
             raise click.UsageError("name a file of items, or a run with --dimension D")

@@ -16,7 +16,9 @@ from trivium.labels.queue import LabelQueues
 from trivium.labels.reading import draws_of, labels_of_queue, people_say, said, sampling_of
 from trivium.labels.records import LabelQueue, StoredLabel
 from trivium.runs.items.files import Labels
+from trivium.runs.items.join import items_of_runs
 from trivium.runs.items.records import Label
+from trivium.runs.items.table import ItemTable
 from trivium.store import schema
 from trivium.store.connection import explain_errors
 from trivium.store.records import RunRecord
@@ -24,7 +26,7 @@ from trivium.store.store import Store
 from trivium.trust.active_inference import labelled_items
 from trivium.trust.active_sampling import Sampling
 
-__all__ = ["labels_for", "runs_of_same_attempts"]
+__all__ = ["items_of_queue", "labels_for", "runs_of_same_attempts"]
 
 ROUNDING = 1e-9
 """Probabilities this near are equal."""
@@ -61,6 +63,33 @@ def labels_for(store: Store, run: RunRecord, dimension: str) -> Labels:
     return Labels("the labels of the store", records=_records(imported), notes=notes)
 
 
+def items_of_queue(store: Store, id: str) -> ItemTable:  # noqa: A002 - the field's name in the record
+    """Join the labels of one queue with the judge's scores of its items, which may be of several runs.
+
+    Raises:
+        InputError: If there is no such queue, it has no label that a statistic may use, or its runs were
+            deleted.
+        TrustError: If its runs were judged in different ways.
+    """
+    queues = LabelQueues(store)
+    queue = queues.get(id)
+    if queue.settings.volunteered:
+        raise InputError(f"queue {id}", f"says nothing of the judge in general: {queue.settings.volunteered}")
+    labels = _of_queue(queues, queue, [])
+    if not labels.dimensions:
+        raise InputError(f"queue {id}", "has no label yet that a statistic may use")
+    items = queues.population(queue)
+    stored = store.runs() if queue.monitor is None else store.live_runs(queue.monitor)
+    known = {run.id: run for run in stored if run.id in items.runs}
+    if not known:
+        raise InputError(f"queue {id}", "its runs were deleted; the labels are kept")
+    numbers = [known[run].number if run in known else -1 for run in items.runs]
+    places = zip(items.run.tolist(), items.position.tolist(), strict=True)
+    only = {(numbers[run], position) for run, position in places}
+    runs = sorted(known.values(), key=lambda run: run.number)
+    return items_of_runs(store, runs, dimension=queue.dimension, labels=labels, only=only)
+
+
 def runs_of_same_attempts(store: Store, run: RunRecord) -> list[str]:
     """Return the ids of the runs that hold or score the same attempts, oldest first."""
     runs = schema.runs
@@ -79,7 +108,8 @@ def _of_queue(queues: LabelQueues, queue: LabelQueue, notes: list[str]) -> Label
     sample = _random_sample(sampling_of(queue, sampling.draws[:counted]))
     told = [item for item in sample if answers.get(item) is not None]
     notes = [
-        f"labels of queue {queue.id}: {len(told):,} of {len(items):,} items, a simple random sample",
+        f"labels of queue {queue.id}: {len(told):,} of {len(items):,} items, "
+        + ("which are all" if len(sample) == len(items) else "a simple random sample"),
         *notes,
     ]
     if more := counted - len(sample):
@@ -103,11 +133,13 @@ def _of_queue(queues: LabelQueues, queue: LabelQueue, notes: list[str]) -> Label
 
 
 def _random_sample(sampling: Sampling) -> list[int]:
-    """The drawn items that are a simple random sample of all.
+    """The drawn items that are a simple random sample of all, or all.
 
     The first draws, as long as all probabilities were equal, are one. Of the items left after them, those up
     to the last uniform draw are one too, and all of them have been drawn.
     """
+    if len(sampling.draws) == sampling.population:
+        return [draw.item for draw in sampling.draws]
     equal: list[int] = []
     for place, draw in enumerate(sampling.draws):
         if abs(draw.probability * (sampling.population - place) - 1) > ROUNDING:

@@ -22,6 +22,7 @@ from trivium.store.live_samples import Sample, samples_of
 from trivium.suites.sanitize import sanitise
 from trivium.web.api_labels import LABEL_BODIES, label_routes
 from trivium.web.api_runs import run_routes
+from trivium.web.api_trust import trust_routes
 from trivium.web.errors import Refused, refusals
 from trivium.web.pages.site import run_of
 from trivium.web.services import Services
@@ -152,6 +153,7 @@ def api_routes(services: Services) -> list[Any]:
                 _search_route(services),
                 *run_routes(services),
                 *label_routes(services),
+                *trust_routes(services),
             ],
         )
     ]

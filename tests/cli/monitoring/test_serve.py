@@ -114,7 +114,7 @@ def test_limits_are_options(serve, tmp_path):
             )
             slow.sendall(head.encode())
             assert slow.recv(100).startswith(b"HTTP/1.1 503 ")
-        assert status(b"") == 429
+        assert any(status(b"") == 429 for _ in range(8))  # the counts begin anew with each minute
 
 
 def exit_of(*arguments: str, capfd) -> tuple[int, str]:

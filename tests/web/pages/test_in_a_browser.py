@@ -7,17 +7,21 @@ from collections.abc import Iterator
 
 import pytest
 import uvicorn
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 import trivium as tv
 from tests.browser import NARROW, WIDE, barriers, complaints, look
+from tests.labels.labelled import judged
+from tests.monitor.samples import sample, store_samples
 from tests.otlp_requests import agent_trace, body
 from tests.store.conftest import url  # noqa: F401
 from trivium.monitor.monitored import monitored
+from trivium.store import schema
 from trivium.store.live_alerts import open_alert
 from trivium.store.live_samples import samples_of
 from trivium.store.schema import live_scores
 from trivium.store.store import Store
+from trivium.suites.certificate import read_certificate
 from trivium.web.app import create_app
 from trivium.web.services import Services
 
@@ -166,6 +170,48 @@ def test_from_an_alert_to_labels_of_its_cases(page, site):
     page.wait_for_selector("text=0 of 3 items labelled")
     page.keyboard.press("c")
     page.wait_for_selector("text=1 of 3 items labelled")
+    assert complaints(page) == []
+
+
+def test_from_an_alert_over_labels_to_a_certificate(page, site, tmp_path):
+    """By links and keys; the labels are of a random sample, as the worst samples would certify nothing."""
+    run = judged(site.store, 30, low=0.2)
+    with site.store.engine.begin() as connection:
+        connection.execute(
+            update(schema.runs).where(schema.runs.c.id == run.id).values(kind="live", suite_name="clear")
+        )
+        now = time.time()
+        example = {"trace": "t0", "time": now, "figure": 0.0, "score": 0.0, "query": "q", "output": "o"}
+        message = {"monitor": "clear", "title": "worse", "opened": now, "examples": [example]}
+        alert = open_alert(
+            connection, monitor="clear", cause="quality", status="critical", body=message, now=now
+        )
+    store_samples(
+        site.store,
+        [sample(each, monitor="clear", run=run.number, time=now - 60, score=0.5) for each in range(30)],
+    )
+    page.goto(f"{site.address}/alerts/{alert}")
+    page.fill("#labels [name=dimension]", "clarity")
+    page.click("#labels button")
+    page.wait_for_url("**/labels/labels-*")
+    if page.locator("[name=name]").count():
+        page.fill("[name=name]", "Ann")
+        page.click("text=Begin")
+    for number in range(30):
+        page.wait_for_selector(f"text={number} of 30 items labelled")
+        (place,) = re.findall(r"output of c([0-9]+)", page.locator("main").inner_text())
+        page.keyboard.press("5" if int(place) % 2 else "1")  # as the judge says
+    page.wait_for_selector("text=30 of 30 items labelled")
+    page.keyboard.press("t")
+    page.wait_for_selector("h2:has-text('Certificate')")
+    page.fill("[name=wrong]", "20")
+    page.click("button:has-text('Show')")
+    page.wait_for_url("**wrong=20**")
+    with page.expect_download() as downloaded:
+        page.click("a:has-text('Download')")
+    file = tmp_path / "certificate.json"
+    downloaded.value.save_as(file)
+    assert read_certificate(file).epsilon == 0.2
     assert complaints(page) == []
 
 

@@ -1,10 +1,14 @@
 """The page of a judge against people."""
 
+import json
 import re
+from html import unescape
 
 import pytest
 
 import trivium as tv
+from tests.labels.labelled import judged, label_all
+from trivium.cli.main import run_command
 from trivium.labels.queue import LabelQueues
 
 HTML = {"Accept": "text/html"}
@@ -41,7 +45,7 @@ def test_labels_of_the_store_say_how_far_it_agrees_with_people(client, run, stor
     text = text_of(page)
     assert "success : can the judge be trusted?" in text
     assert "same label 0.975" in text
-    assert "40 of 40 items, a simple random sample" in text
+    assert "40 of 40 items, which are all" in text
     assert "sqlite" not in text
 
 
@@ -58,3 +62,88 @@ def test_an_unknown_run_is_not_found(client):
 
 def test_a_dimension_may_hold_what_a_database_cannot(client, run):
     assert client.get(f"/runs/{run.id}/trust", params={"dimension": "a\0"}, headers=HTML).status_code == 200
+
+
+@pytest.fixture
+def sure(store):
+    """A run of sixty judgements, and labels of them all: the judge is right where it is sure."""
+    record = judged(store, 60)
+    queues = LabelQueues(store)
+
+    def people(case: str) -> float:
+        number = int(case[1:])
+        return float(number % 2 if number >= 30 else 1 - number % 2)
+
+    queue = queues.create(record, "clarity", by="ann", seed=3)
+    label_all(queues, queue, "ann", people)
+    return record, queue
+
+
+def link_of(page) -> str:
+    return unescape(re.search(r'download href="([^"]+)"', page.text)[1])
+
+
+def test_a_certificate_is_chosen_and_downloaded(client, sure, store, tmp_path):
+    record, _ = sure
+    here = f"/runs/{record.id}/trust"
+    assert "None yet" in text_of(client.get(here, params={"wrong": 1}, headers=HTML))
+    page = client.get(here, params={"wrong": 20, "sure": 80}, headers=HTML)
+    assert "need no person" in text_of(page)
+    assert "sqlite" not in page.text
+    file = client.get(link_of(page))
+    assert file.headers["content-disposition"] == 'attachment; filename="certificate.json"'
+    answer = file.json()
+    assert (answer["epsilon"], answer["delta"], answer["dimension"]) == (0.2, 0.2, "clarity")
+    assert 20 < answer["n_accepted"] < 40
+    # It is what the command writes.
+    written = tmp_path / "certificate.json"
+    command = ["trust", "certify", record.id, "--dimension", "clarity", "--epsilon", "0.2", "--delta", "0.2"]
+    assert run_command([*command, "--output", str(written), "--store", str(store.url), "--json"]) == 0
+    assert json.loads(written.read_text()) == answer
+    # And another promise is another certificate, not the remembered one.
+    looser = client.get(link_of(client.get(here, params={"wrong": 40, "sure": 80}, headers=HTML))).json()
+    assert looser["n_accepted"] > answer["n_accepted"]
+
+
+def test_a_queue_has_its_own_page_of_trust(client, sure):
+    _, queue = sure
+    page = client.get(f"/labels/{queue.id}/trust", params={"wrong": 20, "sure": 80}, headers=HTML)
+    assert "need no person" in text_of(page)
+    assert client.get(link_of(page)).json()["dimension"] == "clarity"
+    assert f'href="/labels/{queue.id}/trust"' in client.get(f"/labels/{queue.id}", headers=HTML).text
+    assert client.get("/labels/none/trust", headers=HTML).status_code == 404
+
+
+@pytest.mark.parametrize("wrong", ["0", "100", "nan", "x"])
+def test_a_promise_that_cannot_be_is_refused(client, run, wrong):
+    assert client.get(f"/runs/{run.id}/trust", params={"wrong": wrong}, headers=HTML).status_code == 400
+
+
+def test_without_labels_there_is_no_file(client, run, store):
+    answer = client.get(f"/runs/{run.id}/trust/certificate", params={"dimension": "success"})
+    assert answer.status_code == 400
+    assert "has no label" in answer.text
+    queue = LabelQueues(store).create(run.record, "success", by="ann")
+    assert client.get(f"/labels/{queue.id}/trust/certificate").status_code == 400
+
+
+def test_the_json_interface_answers_the_same(client, run, sure):
+    record, queue = sure
+    assert client.get(f"/api/v1/runs/{run.id}/agreement", params={"dimension": "success"}).status_code == 400
+    for where, more in ((f"runs/{record.id}", {"dimension": "clarity"}), (f"labels/queues/{queue.id}", {})):
+        agreement = client.get(f"/api/v1/{where}/agreement", params=more).json()
+        assert agreement["n"] == 60
+        options = {"epsilon": 0.2, "delta": 0.2} | more
+        found = client.get(f"/api/v1/{where}/certificate", params=options).json()
+        assert (found["epsilon"], found["delta"]) == (0.2, 0.2)
+        assert found["threshold"] is not None
+    assert client.get("/api/v1/labels/queues/none/agreement").status_code == 404
+
+
+def test_a_certificate_of_a_queue_by_the_command(sure, store, capsys):
+    certify = ["trust", "certify", "--queue", sure[1].id, "--store", str(store.url)]
+    assert run_command([*certify, "--epsilon", "0.2", "--delta", "0.2"]) == 0
+    assert "of the 60 items" in " ".join(capsys.readouterr().out.split())
+    assert run_command([*certify, "--dimension", "clarity"]) == 2
+    assert "leave out ITEMS" in capsys.readouterr().err
+    assert run_command(["trust", "agree", "--queue", "none", "--store", str(store.url)]) == 2

@@ -1,7 +1,7 @@
 """Joins stored scores with people's labels into items, and builds the rows of exports."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,38 @@ def items_of_run(store: Store, run: RunRecord, *, dimension: str, labels: Labels
         ItemsError: If the dimension has no label or no score, or a label belongs to an attempt that the run
             does not have.
     """
+    return items_of_runs(store, [run], dimension=dimension, labels=labels)
+
+
+def items_of_runs(
+    store: Store,
+    runs: Sequence[RunRecord],
+    *,
+    dimension: str,
+    labels: Labels,
+    only: Container[tuple[int, int]] | None = None,
+) -> ItemTable:
+    """Build the items of several runs that were judged alike, such as those of a monitor's days.
+
+    Args:
+        store: The store that holds the runs.
+        runs: The runs, at least one; no case is in two of them.
+        dimension: The judged dimension, or any other metric.
+        labels: People's labels.
+        only: Only the attempts at these (number of the run, position of the case).
+
+    Raises:
+        ItemsError: As :func:`items_of_run`.
+        TrustError: If the runs were judged in different ways.
+    """
     labels.check_dimension(dimension)
+    run = runs[-1]
+    judging = [_conditions(each, dimension) for each in runs]
+    if any(each != judging[-1] for each in judging):
+        raise TrustError(
+            "these samples were judged in different ways (rubric, scale or number of answers): take only "
+            "those since the last change"
+        )
     builder = TableBuilder(_origin(store, run, dimension), scale=SCALE)
     attempts: set[tuple[str, int]] = set()
     known: set[str] = set()
@@ -67,7 +98,8 @@ def items_of_run(store: Store, run: RunRecord, *, dimension: str, labels: Labels
     rest_values: list[float] = []
     models: set[str | None] = set()
     prompts: set[str | None] = set()
-    for group, evaluation in _evaluations(store, run):
+    evaluations = (each for one in runs for each in _evaluations(store, one, only))
+    for group, evaluation in evaluations:
         attempts.add((evaluation.case, evaluation.repeat))
         known.update(evaluation.scores)
         truth = labels.value((evaluation.case, evaluation.repeat, dimension))
@@ -100,11 +132,10 @@ def items_of_run(store: Store, run: RunRecord, *, dimension: str, labels: Labels
     spoken: dict[str, Any] = {
         key: run.provenance[key] for key in ("judges", "prompts") if key in run.provenance
     }
-    settings = msgspec.convert(run.settings, Settings)
     judged_by = {
         "models": sorted(models, key=str),
         "prompts": sorted(prompts, key=str),
-        **judging_conditions(dimension, settings, run.provenance),
+        **judging[-1],
     }
     table = builder.table(
         notes=(*labels.notes, *_notes(statuses, failed, included)),
@@ -152,11 +183,21 @@ def _item(group: str, dimension: str, pred: float | None, truth: float, score: S
     )
 
 
-def _evaluations(store: Store, run: RunRecord) -> Iterator[tuple[str, Evaluation]]:
+def _evaluations(
+    store: Store, run: RunRecord, only: Container[tuple[int, int]] | None = None
+) -> Iterator[tuple[str, Evaluation]]:
     """Yield the group and evaluation of every attempt, in suite order."""
     settings = msgspec.convert(run.settings, Settings)
     groups = list(store.groups(run.suite, settings.group))
-    return ((groups[stored.position], stored.evaluation) for stored in store.evaluations(run))
+    return (
+        (groups[stored.position], stored.evaluation)
+        for stored in store.evaluations(run)
+        if only is None or (run.number, stored.position) in only
+    )
+
+
+def _conditions(run: RunRecord, dimension: str) -> dict[str, Any]:
+    return judging_conditions(dimension, msgspec.convert(run.settings, Settings), run.provenance)
 
 
 def _origin(store: Store, run: RunRecord, dimension: str) -> Origin:

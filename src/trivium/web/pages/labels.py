@@ -18,7 +18,7 @@ from sqlalchemy import and_, case, func, select
 
 from trivium.errors import InputError
 from trivium.labels.blind import Material, material_of
-from trivium.labels.monitored import queue_of_alert
+from trivium.labels.monitored import queue_of_alert, queue_of_monitor
 from trivium.labels.people import typed_name
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LONGEST_NAME, LabelQueue, StoredLabel, Task
@@ -28,6 +28,7 @@ from trivium.reports.html.fragments import folded
 from trivium.reports.html.judgement import marked
 from trivium.store import schema as tables
 from trivium.store.connection import explain_errors
+from trivium.store.live_alerts import marks_of
 from trivium.store.store import Store
 from trivium.suites.sanitize import sanitise
 from trivium.web.errors import Refused
@@ -41,6 +42,9 @@ __all__ = ["counts_of", "queue_called", "routes"]
 
 LABELLER: Final = "trivium_labeller"
 """Cookie that holds the name that was typed into this browser, on a server that asks for no tokens."""
+
+MOST_DAYS: Final = 7
+"""Days of a monitor's samples that a queue asks about, if nothing was deployed since."""
 
 ANSWERS: Final = ("label", "cannot_tell", "skip")
 
@@ -145,12 +149,22 @@ def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
 
 
 def _made(store: Store, queues: LabelQueues, form: Mapping[str, str], by: str) -> LabelQueue:
-    """The queue that a form asks for: of a run, or of the worst samples of an alert."""
+    """The queue that a form asks for: of a run, of a monitor's samples, or of the worst ones of an alert."""
     dimension = form.get("dimension", "")
     if "alert" in form:
         return queue_of_alert(queues, _whole("the alert", form["alert"]), dimension, by=by)
+    if monitor := form.get("monitor", ""):
+        name = sanitise(monitor[:200])[0]
+        return queue_of_monitor(queues, name, dimension, by=by, since=_since(store, name, queues.now()))
     overlap = _figure("the share that several people label", form.get("overlap") or "0") / 100
     return queues.create(run_of(store, form.get("run", "")), dimension, by=by, overlap=overlap)
+
+
+def _since(store: Store, monitor: str, now: float) -> float:
+    """The last deployment or reset of a monitor, but at most ``MOST_DAYS`` ago."""
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        marks = marks_of(connection, monitor, limit=1)
+    return max([now - MOST_DAYS * 86_400, *(mark.time for mark in marks)])
 
 
 def queue_called(queues: LabelQueues, queue: str) -> LabelQueue:

@@ -110,6 +110,7 @@ def routes(site: Site) -> list[Any]:
             "monitor.html",
             title=name,
             section="monitors",
+            forms=True,
             **live.context(name),
             samples=samples,
             older=samples[-1].number if len(samples) == ROWS else None,

@@ -1,42 +1,83 @@
-"""How far a run's judge can be trusted: its agreement with people, certificate, and curves."""
+"""How far a judge can be trusted: its agreement with people, its certificate, and curves.
+
+A page is of a run and a dimension, or of a queue of labels, whose items may be of several runs, as those of a
+monitor are. The certificate of a page is downloaded as the file that ``judge.certificate`` names.
+"""
 
 from collections import OrderedDict
+from collections.abc import Callable
 from threading import Lock
 from typing import Annotated, Any
 
+import msgspec
 from litestar import Request, Response, get
 from litestar.params import FromPath, QueryParameter
 from litestar.response import Redirect
 
 from trivium.errors import InputError, MissingExtra, TrustError
-from trivium.labels.joining import labels_for
+from trivium.labels.joining import items_of_queue, labels_for
 from trivium.labels.queue import LabelQueues
 from trivium.reports.trust.page import agreement_body, curve_body
 from trivium.runs.artifacts.curve import CurveOptions, curve_artifact
 from trivium.runs.artifacts.judge import agreement_answer, certificate
 from trivium.runs.items.join import items_of_run
 from trivium.runs.items.table import ItemTable
-from trivium.store.records import RunRecord
+from trivium.store.store import Store
 from trivium.suites.sanitize import sanitise
+from trivium.web.errors import Refused
+from trivium.web.pages.labels import queue_called
 from trivium.web.pages.site import Site, redirected, run_of, segment
 from trivium.web.threads import slowly
 
-__all__ = ["routes"]
+__all__ = ["items_of", "routes", "sentence"]
 
 REMEMBERED = 16
 """Answers that are kept while the run and its labels are the same: resampling takes seconds."""
 
+OfDimension = Annotated[str, QueryParameter(name="dimension", max_length=200)]
+Wrong = Annotated[float, QueryParameter(name="wrong", gt=0, lt=100)]
+Sure = Annotated[float, QueryParameter(name="sure", gt=0, lt=100)]
+
+Part = tuple[str, dict[str, Any]]
+
 
 def routes(site: Site) -> list[Any]:
-    """The routes of the page."""
-    known = _Answers(site)
+    """The routes of the pages."""
+    known = _Answers()
+
+    def page(
+        request: Request[Any, Any, Any],
+        items: Callable[[], ItemTable] | None,
+        promise: "_Promise",
+        **context: Any,
+    ) -> Response[str]:
+        parts: list[Part] = []
+        problem = ""
+        certified: dict[str, Any] | None = None
+        if items is not None:
+            try:
+                parts, certified = known.of(items(), promise)
+            except (InputError, TrustError) as error:
+                problem = sentence(error)
+        return site.page(
+            request,
+            "trusted.html",
+            title=f"Trust in {context['dimension'] or 'judges'}, {context['subject']}",
+            parts=parts,
+            certified=certified,
+            promise=promise,
+            problem=problem,
+            **context,
+        )
 
     @get("/runs/{run:str}/trust", include_in_schema=False)
     @slowly
-    def trusted(
+    def of_run(
         request: Request[Any, Any, Any],
         run: FromPath[str],
-        dimension: Annotated[str, QueryParameter(max_length=200)] = "",
+        dimension: OfDimension = "",
+        wrong: Wrong = 10,
+        sure: Sure = 90,
     ) -> Response[str] | Redirect:
         record = run_of(site.store, run)
         if record.id != run:
@@ -44,71 +85,138 @@ def routes(site: Site) -> list[Any]:
         queues = LabelQueues(site.store).all(run=record.id)
         labelled = list(dict.fromkeys(queue.dimension for queue in queues))
         chosen = sanitise(dimension)[0] or next(iter(labelled), "")
-        parts: list[tuple[str, dict[str, Any]]] = []
-        problem = ""
-        if chosen:
-            try:
-                parts = known.of(record, chosen)
-            except (InputError, TrustError) as error:
-                problem = _sentence(error)
-        return site.page(
+        return page(
             request,
-            "trusted.html",
-            title=f"Trust in {chosen or 'judges'}, {record.id}",
+            (lambda: items_of(site.store, record.id, chosen)) if chosen else None,
+            _Promise(wrong, sure),
             section="runs",
             run=record,
+            queue=None,
+            here=f"/runs/{segment(record.id)}/trust",
+            subject=record.id,
             dimension=chosen,
             dimensions=labelled,
-            parts=parts,
-            problem=problem,
         )
 
-    return [trusted]
+    @get("/labels/{queue:str}/trust", include_in_schema=False)
+    @slowly
+    def of_queue(
+        request: Request[Any, Any, Any], queue: FromPath[str], wrong: Wrong = 10, sure: Sure = 90
+    ) -> Response[str]:
+        found = queue_called(LabelQueues(site.store), queue)
+        return page(
+            request,
+            lambda: items_of_queue(site.store, found.id),
+            _Promise(wrong, sure),
+            section="labels",
+            run=None,
+            queue=found,
+            here=f"/labels/{segment(found.id)}/trust",
+            subject=found.monitor or found.run or found.id,
+            dimension=found.dimension,
+            dimensions=[],
+        )
+
+    @get("/runs/{run:str}/trust/certificate", include_in_schema=False)
+    @slowly
+    def certificate_of_run(
+        run: FromPath[str], dimension: OfDimension, wrong: Wrong = 10, sure: Sure = 90
+    ) -> Response[bytes]:
+        record = run_of(site.store, run)
+        return _download(
+            lambda: items_of(site.store, record.id, sanitise(dimension)[0]), _Promise(wrong, sure)
+        )
+
+    @get("/labels/{queue:str}/trust/certificate", include_in_schema=False)
+    @slowly
+    def certificate_of_queue(queue: FromPath[str], wrong: Wrong = 10, sure: Sure = 90) -> Response[bytes]:
+        found = queue_called(LabelQueues(site.store), queue)
+        return _download(lambda: items_of_queue(site.store, found.id), _Promise(wrong, sure))
+
+    return [of_run, of_queue, certificate_of_run, certificate_of_queue]
+
+
+def items_of(store: Store, run: str, dimension: str) -> ItemTable:
+    """The labelled items of a run, with the labels in the store.
+
+    Raises:
+        InputError: If there are no labels.
+        TrustError: If they do not fit.
+    """
+    record = run_of(store, run)
+    return items_of_run(store, record, dimension=dimension, labels=labels_for(store, record, dimension))
+
+
+class _Promise(msgspec.Struct, frozen=True):
+    """What a certificate promises, in percent: at most ``wrong`` are wrong, with probability ``sure``."""
+
+    wrong: float
+    sure: float
+
+    def certificate(self, table: ItemTable) -> dict[str, Any]:
+        """The certificate of some items that promises this."""
+        epsilon, delta = round(self.wrong / 100, 9), round(1 - self.sure / 100, 9)
+        return certificate(table, None, epsilon=epsilon, delta=delta)
 
 
 class _Answers:
-    """The last answers; they are computed as by ``trivium trust agree`` and ``trust curve``."""
+    """The last answers; they are computed as by ``trivium trust agree``, ``certify`` and ``curve``."""
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self) -> None:
         self._lock = Lock()
-        self._known: OrderedDict[tuple[object, ...], list[tuple[str, dict[str, Any]]]] = OrderedDict()
+        self._known: OrderedDict[tuple[object, ...], list[Part]] = OrderedDict()
 
-    def of(self, run: RunRecord, dimension: str) -> list[tuple[str, dict[str, Any]]]:
-        """Titles and values of the parts of the page.
+    def of(self, table: ItemTable, promise: _Promise) -> tuple[list[Part], dict[str, Any] | None]:
+        """Titles and values of the parts of the page, and the certificate.
 
         Raises:
-            InputError: If there are no labels.
-            TrustError: If they do not fit.
+            TrustError: If there are too few labels for anything.
         """
-        labels = labels_for(self._site.store, run, dimension)
-        table = items_of_run(self._site.store, run, dimension=dimension, labels=labels)
-        key = (run.number, run.finished, dimension, table.gt.tobytes(), table.pred.tobytes())
+        certified: dict[str, Any] | str | None = None
+        if table.sides[0] == "judge":
+            try:
+                certified = promise.certificate(table)
+            except TrustError as error:
+                certified = sentence(error)
+        key = (table.origin.run_id, table.origin.mode, table.gt.tobytes(), table.pred.tobytes(), promise)
         with self._lock:
-            found = self._known.pop(key, None) or _computed(table)
+            found = self._known.pop(key, None)
+        if found is None:
+            found = _computed(table, certified)
+        with self._lock:
             self._known[key] = found
             if len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
-        return found
+        return found, certified if isinstance(certified, dict) else None
 
 
-def _computed(table: ItemTable) -> list[tuple[str, dict[str, Any]]]:
-    certified: dict[str, Any] | str | None = None
-    if table.sides[0] == "judge":
-        try:
-            certified = certificate(table, None)
-        except TrustError as error:
-            certified = _sentence(error)
+def _computed(table: ItemTable, certified: dict[str, Any] | str | None) -> list[Part]:
     parts = [("The judge against people", agreement_body(agreement_answer(table), certified))]
+    # Where the store is, is nobody's business.
+    origin = msgspec.structs.replace(table.origin, path=table.origin.run_id or "")
+    shown = msgspec.structs.replace(table, origin=origin)
     try:
-        artifact = curve_artifact([table], CurveOptions(drawn=True))
+        artifact = curve_artifact([shown], CurveOptions(drawn=True))
         parts.append(("Risk and coverage", curve_body(artifact)))
     except (TrustError, MissingExtra) as error:
-        parts.append(("Risk and coverage", _only(_sentence(error))))
+        parts.append(("Risk and coverage", _only(sentence(error))))
     return parts
 
 
-def _sentence(error: Exception) -> str:
+def _download(items: Callable[[], ItemTable], promise: _Promise) -> Response[bytes]:
+    """The certificate as a file."""
+    try:
+        answer = promise.certificate(items())
+    except (InputError, TrustError) as error:
+        raise Refused(400, sentence(error)) from None
+    return Response(
+        msgspec.json.format(msgspec.json.encode(answer), indent=2) + b"\n",
+        media_type="application/json",
+        headers={"Content-Disposition": 'attachment; filename="certificate.json"'},
+    )
+
+
+def sentence(error: Exception) -> str:
     """What is wrong, without the address of the store, which is nobody's business."""
     text = str(error)
     return text.partition(": ")[2] if text.startswith(("sqlite:", "postgresql")) else text
