@@ -2,17 +2,22 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from tests.labels.labelled import judged, label_all
 from trivium.errors import InputError, ItemsError
 from trivium.labels import files
 from trivium.labels.files import LABEL_COLUMNS, import_labels, label_rows
-from trivium.labels.joining import labels_for
+from trivium.labels.joining import items_of_queue, labels_for
 from trivium.labels.progress import progress_of
+from trivium.runs.artifacts.curve import CurveOptions, curve_artifact
+from trivium.runs.artifacts.judge import agreement_answer, calibrate, certificate
 from trivium.runs.items.files import Labels
+from trivium.runs.items.join import items_of_run
 from trivium.runs.items.records import LISTED
 from trivium.store.export.tables import write_csv, write_jsonl
+from trivium.trust.selective.inference import BootstrapOptions
 
 
 def used(labels):
@@ -153,21 +158,64 @@ def test_labels_of_attempts_count_for_every_run_that_scored_them(queues, run, st
     assert len(used(labels_for(store, again, "clarity"))) == 12
 
 
-def test_labels_asked_where_the_judge_was_unsure_are_left_out_of_the_random_sample(queues, store):
-    """The judge is right where it is confident, and no better than a coin elsewhere."""
-    run = judged(store, 120)
-    queue = queues.create(run, "clarity", by="ann", seed=5)
-    for _ in range(90):
+def label_some(queues, queue, count):
+    """People of whom the judge is right where it is confident, and no better than a coin elsewhere."""
+    for _ in range(count):
         task = queues.next(queue.id, "ann")
         number = int(task.case[1:])
         truth = number % 2 if number > 60 else (number // 2) % 2
         queues.answer(queue.id, task.place, "ann", "label", truth)
-    progress = progress_of(queues, queue.id)
+
+
+def test_labels_asked_where_the_judge_was_unsure_are_weighted(queues, store):
+    run = judged(store, 120)
+    queue = queues.create(run, "clarity", by="ann", seed=5)
+    label_some(queues, queue, 90)
     labels = labels_for(store, run, "clarity")
-    sample = used(labels)
-    assert progress.estimate.labels == 90
-    assert len(sample) < 90
-    assert any("because the judge was unsure" in note for note in labels.notes)
+    assert len(used(labels)) == 90
+    assert "weighted by the probability" in labels.notes[0]
+    table = items_of_run(store, run, dimension="clarity", labels=labels)
+    wrong = table.pred != table.gt
+    assert np.average(wrong, weights=table.weights) != pytest.approx(wrong.mean(), abs=0.001)
+    agreed = agreement_answer(table, resamples=200)
+    assert agreed["exact"]["value"] == pytest.approx(1 - np.average(wrong, weights=table.weights))
+    area = curve_artifact([table], CurveOptions(plan=BootstrapOptions(resamples=200)))
+    risk = area["confidence_variants"]["confidence"]["curve"]["generalized_risk"][-1]
+    assert risk == pytest.approx(np.average(wrong, weights=table.weights))
+    fitted = calibrate(table, method="temperature", confidence="confidence")
+    assert fitted.training_metadata["positive_rate"] == pytest.approx(agreed["exact"]["value"])
+
+
+def test_a_certificate_uses_only_those_that_are_a_random_sample(queues, store):
+    run = judged(store, 120)
+    queue = queues.create(run, "clarity", by="ann", seed=5)
+    label_some(queues, queue, 90)
+    table = items_of_queue(store, queue.id)
+    made = certificate(table, None, epsilon=0.2, delta=0.2)
+    assert made["n"] == made["n_items"] == table.at_random.sum() < 60
+    left = f"{90 - made['n']} labels of items asked because the judge was unsure are not used"
+    assert any(left in note for note in made["warnings"])
+    corrected = agreement_answer(table, resamples=200)["corrected"]
+    assert (corrected["labelled"], corrected["unlabelled"]) == (made["n"], 120 - made["n"])
+
+
+def test_a_queue_for_a_certificate_asks_all_at_random(queues, store):
+    run = judged(store, 120)
+    queue = queues.create(run, "clarity", by="ann", seed=5, uniform=True)
+    label_some(queues, queue, 90)
+    table = items_of_queue(store, queue.id)
+    assert table.weights is None
+    assert certificate(table, None, epsilon=0.2, delta=0.2)["n"] == 90
+    assert "a simple random sample" in table.notes[0]
+
+
+def test_where_all_are_labelled_all_count_once(queues, store):
+    run = judged(store, 60)
+    queue = queues.create(run, "clarity", by="ann", seed=5)
+    label_some(queues, queue, 60)
+    table = items_of_queue(store, queue.id)
+    assert table.weights is None
+    assert table.at_random is None
 
 
 def test_only_of_mistakes_that_are_listed_the_nearest_name_is_looked_for(run, store, tmp_path, monkeypatch):

@@ -1,9 +1,9 @@
 """Chooses which labels of the store the statistics of a judge may use (spec: metrics, H.6).
 
-Curves, calibrators, certificates and agreement take every labelled item to be equally likely. So of a queue
-they get the items that are a simple random sample: those asked while all probabilities were equal, and those
-up to the last uniform draw; not the further ones, asked because the judge was unsure of them. Volunteered
-labels never enter.
+Curves, calibrators and agreement weight the labels of a queue by the probability with which each was asked.
+A certificate needs equal probabilities: it uses the items that are a simple random sample, which are those
+asked while all probabilities were equal, and those up to the last uniform draw. Volunteered labels never
+enter.
 """
 
 from collections import defaultdict
@@ -104,32 +104,36 @@ def _of_queue(queues: LabelQueues, queue: LabelQueue, notes: list[str]) -> Label
     with explain_errors(queues.store.engine), queues.store.engine.connect() as connection:
         sampling = sampling_of(queue, draws_of(connection, queue))
         answers = people_say(labels_of_queue(connection, queue), sampling)
-    counted = len(labelled_items(sampling, answers).items)
-    sample = _random_sample(sampling_of(queue, sampling.draws[:counted]))
-    told = [item for item in sample if answers.get(item) is not None]
-    notes = [
-        f"labels of queue {queue.id}: {len(told):,} of {len(items):,} items, "
-        + ("which are all" if len(sample) == len(items) else "a simple random sample"),
-        *notes,
-    ]
-    if more := counted - len(sample):
-        notes.append(
-            f"{_labels(more)} asked because the judge was unsure, and enter only the estimate of means"
-        )
+    drawn = labelled_items(sampling, answers)
+    counted = drawn.items.size
+    sample = set(_random_sample(sampling_of(queue, sampling.draws[:counted])))
+    all_drawn, is_random = len(sample) == len(items), len(sample) == counted
+    weights = {
+        item: 1.0 if is_random else weight
+        for item, weight in zip(drawn.items.tolist(), drawn.weights.tolist(), strict=True)
+        if answers[item] is not None
+    }
+    if is_random:
+        kind = "which are all" if all_drawn else "a simple random sample"
+    else:
+        kind = "weighted by the probability with which they were asked"
+    notes = [f"labels of queue {queue.id}: {len(weights):,} of {len(items):,} items, {kind}", *notes]
     if late := len(answers) - counted:
         notes.append(f"{_labels(late)} left out until the items drawn before them are answered")
-    if unclear := len(sample) - len(told):
+    if unclear := counted - len(weights):
         notes.append(f"of {unclear:,} items nobody can tell: they are left out")
+    keys = {item: (items.cases[item], int(items.repeat[item]), queue.dimension) for item in weights}
     records = [
-        Label(
-            case=items.cases[item],
-            repeat=int(items.repeat[item]),
-            dimension=queue.dimension,
-            value=answers[item],
-        )
-        for item in told
+        Label(case=case, repeat=repeat, dimension=dimension, value=answers[item])
+        for item, (case, repeat, dimension) in keys.items()
     ]
-    return Labels(f"queue {queue.id}", records=records, notes=notes)
+    return Labels(
+        f"queue {queue.id}",
+        records=records,
+        notes=notes,
+        weights={keys[item]: weight for item, weight in weights.items()},
+        at_random={keys[item] for item in keys if item in sample},
+    )
 
 
 def _random_sample(sampling: Sampling) -> list[int]:

@@ -94,6 +94,7 @@ class LabelQueues:
         people: int = 2,
         lease_seconds: float = 900.0,
         uncertainty: str | None = None,
+        uniform: bool = False,
     ) -> LabelQueue:
         """Make a queue for the attempts of a run and a dimension.
 
@@ -106,6 +107,8 @@ class LabelQueues:
             people: How many label an item of the overlap, at least 2.
             lease_seconds: For how long an item is reserved for the person who has it in hand.
             uncertainty: Name of the judge's confidence that says where it is unsure; None chooses one.
+            uniform: Whether all items are equally likely throughout, so that a certificate can use every
+                label.
 
         Raises:
             InputError: If an option is wrong, or no attempt has such a score.
@@ -117,6 +120,7 @@ class LabelQueues:
             people=people,
             lease_seconds=lease_seconds,
             uncertainty=used,
+            uniform=uniform,
             asks=asks,
             choices=choices,
         )

@@ -44,6 +44,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         people: How many label an item of the overlap, at least 2.
         lease_seconds: For how long an item is reserved for the person who has it in hand.
         uncertainty: Name of the judge's confidence from which the uncertainty comes; None: all alike.
+        uniform: Whether all items are equally likely throughout, so that a certificate can use every label.
         asks: What the labeller assesses.
         choices: Answers by key; other values can be given as numbers.
         by: Who made the queue.
@@ -54,6 +55,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     people: int = 2
     lease_seconds: float = 900.0
     uncertainty: str | None = None
+    uniform: bool = False
     asks: str = ""
     choices: tuple[Choice, ...] = ()
     by: str = ""

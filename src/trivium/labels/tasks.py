@@ -13,7 +13,7 @@ from trivium.labels.reading import draws_of, label_of, labels_of_queue, people_s
 from trivium.labels.records import LabelQueue, Population, StoredLabel, Task
 from trivium.labels.writing import insert_label, key_of, label_with_key
 from trivium.store import schema
-from trivium.trust.active_sampling import next_draw
+from trivium.trust.active_sampling import UNIFORM_SHARE, next_draw
 
 __all__ = [
     "NOBODY",
@@ -83,13 +83,14 @@ def draw(connection: Connection, queue: LabelQueue, items: Population, now: floa
     """Draw an item that nobody was asked about yet; None if there is none."""
     sampling = sampling_of(queue, draws_of(connection, queue))
     answers = people_say(labels_of_queue(connection, queue), sampling)
-    drawn = next_draw(sampling, items.uncertainty, items.prediction, answers)
+    share = 1.0 if queue.settings.uniform else UNIFORM_SHARE
+    drawn = next_draw(sampling, items.uncertainty, items.prediction, answers, uniform_share=share)
     if drawn is None:
         return None
     place = len(sampling.draws) + 1
     settings = queue.settings
-    share = int.from_bytes(blake2b(f"{queue.seed}:{place}".encode(), digest_size=8).digest(), "big") / 2**64
-    wanted = settings.people if share < settings.overlap else 1
+    coin = int.from_bytes(blake2b(f"{queue.seed}:{place}".encode(), digest_size=8).digest(), "big") / 2**64
+    wanted = settings.people if coin < settings.overlap else 1
     connection.execute(
         insert(schema.label_tasks).values(
             queue=queue.number,

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 
 from trivium.display import HtmlRepr
 from trivium.errors import Problem, TrustError
+from trivium.trust.calibration.quality import checked_weights
 from trivium.trust.cluster_bootstrap import Counts, Groups, estimate, over_resamples
 from trivium.trust.distributions import Interval
 from trivium.trust.intervals import rate_interval
@@ -100,7 +101,7 @@ def agreement(
         TrustError: If labels are not finite, differ in length, or have more than 500 distinct values.
     """
     first, second, clusters = _checked(judge, people, groups, step=step, level=level)
-    counts_each = _checked_weights(weights, first.size)
+    counts_each = None if weights is None else checked_weights(weights, first.size)
     if not first.size:
         undefined = AgreementFigure(value=None, interval=None, reason="no item has both labels")
         return Agreement(n=0, groups=0, labels=(), figures=dict.fromkeys((*RATES, *RANKED), undefined))
@@ -217,15 +218,6 @@ def _checked(
             at = int(np.argmin(np.isfinite(labels)))
             raise TrustError(Problem(f"{name}[{at}]", f"must be a finite number; found {labels[at]}"))
     return first.round(DECIMALS), second.round(DECIMALS), clusters
-
-
-def _checked_weights(weights: npt.ArrayLike | None, n: int) -> Floats | None:
-    if weights is None:
-        return None
-    each = np.asarray(weights, dtype=np.float64)
-    if each.shape != (n,) or not (np.isfinite(each) & (each > 0)).all():
-        raise TrustError(f"weights must be {n} finite numbers above 0; found shape {each.shape}")
-    return each
 
 
 def cohen_kappa(tables: Floats, labels: Floats, *, quadratic: bool) -> Floats:

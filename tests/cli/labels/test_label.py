@@ -80,12 +80,13 @@ def test_the_newest_open_queue_is_continued(store, run):
 
 
 def test_the_options_of_a_queue_reach_it(store, run):
-    given = ("--overlap", "0.5", "--people", "3", "--lease-minutes", "2", "--seed", "9")
+    given = ("--overlap", "0.5", "--people", "3", "--lease-minutes", "2", "--seed", "9", "--uniform")
     answer = call("queue", run.id, "--dimension", "clarity", *given, "--uncertainty", "verbalized", "--json")
     made = json.loads(answer.output)
     assert made["seed"] == 9
     settings = made["settings"]
     assert (settings["overlap"], settings["people"], settings["lease_seconds"]) == (0.5, 3, 120.0)
+    assert settings["uniform"] is True
     assert settings["uncertainty"] == "verbalized"
 
 

@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import select
 
 import trivium as tv
+from trivium.labels.queue import LabelQueues
 from trivium.store import schema as tables
 
 HTML = {"Accept": "text/html"}
@@ -138,6 +139,14 @@ def test_a_share_that_is_no_number_is_said_plainly(client, queue, run):
     answer = client.post("/labels", data={**form, **fields}, headers=HTML)
     assert answer.status_code == 400
     assert "expected a number" in answer.text
+
+
+@pytest.mark.parametrize("uniform", [True, False])
+def test_a_queue_may_be_for_a_certificate(client, queue, run, store, uniform):
+    page = client.get("/labels", headers=HTML).text
+    fields = form_of(page, run=run.id, dimension="success") | ({"uniform": "1"} if uniform else {})
+    made = client.post("/labels", data=fields, headers=HTML)
+    assert LabelQueues(store).get(made.url.path.rpartition("/")[2]).settings.uniform is uniform
 
 
 def test_taking_back_twice_takes_back_one_answer(client, queue, store):

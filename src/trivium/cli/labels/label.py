@@ -87,6 +87,11 @@ def queue_options(command: F) -> F:
             ),
             option("--seed", type=click.IntRange(0, 2**31 - 1), help="Seed of the draws. Default: random."),
             option(
+                "--uniform",
+                is_flag=True,
+                help="All items equally likely throughout: a certificate can use every label.",
+            ),
+            option(
                 "--uncertainty",
                 metavar="NAME",
                 help="Confidence that says where the judge is unsure. Default: the stated one.",
@@ -143,6 +148,7 @@ def made_queue(queues: "LabelQueues", run: str | None, given: dict[str, Any], *,
         people=given["people"],
         lease_seconds=given["lease_minutes"] * 60,
         uncertainty=given["uncertainty"],
+        uniform=given["uniform"],
     )
 
 
@@ -228,6 +234,7 @@ def _new_queue(queues: "LabelQueues", run: str | None, given: dict[str, Any], *,
         people=given["people"],
         lease_seconds=given["lease_minutes"] * 60,
         uncertainty=given["uncertainty"],
+        uniform=given["uniform"],
     )
     if given["alert"] is not None:
         return queue_of_alert(queues, given["alert"], given["dimension"], by=by, settings=settings)

@@ -171,11 +171,14 @@ def curve_points(items: Items, *, plan: BootstrapOptions) -> dict[str, Any]:
         Lists of coordinates, empty without predictions.
     """
     predicted = items.predicted
-    curve = risk_coverage(items.loss[predicted], items.confidence[predicted], n_items=items.n)
+    each = items.weights_of_predicted
+    curve = risk_coverage(
+        items.loss[predicted], items.confidence[predicted], n_items=items.total, weights=each
+    )
     if not curve.coverage.size:
         nothing: dict[str, list[float]] = {"coverage": [], "selective_risk": []}
         return {"band": {"coverage": [], "low": [], "high": []}, "optimal": nothing, "lower_hull": nothing}
-    best = optimal_curve(items.loss[predicted], n_items=items.n)
+    best = optimal_curve(items.loss[predicted], n_items=items.total, weights=each)
     some = np.unique(np.linspace(0, best.coverage.size - 1, MOST_POINTS).astype(np.int64))
     below = hull(curve.coverage.tolist(), curve.selective_risk.tolist())
     return {
@@ -234,7 +237,7 @@ def describe_difference(left: Items, right: Items, *, plan: BootstrapOptions) ->
     """Compute right minus left, over common groups and the same resamples of them."""
     deltas = bootstrap_deltas(left, right, list(INNER.values()), plan)
     described: dict[str, Any] = {name: _figure(deltas[inner], plan) for name, inner in INNER.items()}
-    reached = min(float(side.predicted.mean()) if side.n else 0.0 for side in (left, right))
+    reached = min(side.reached for side in (left, right))
     described["common_coverage"] = reached
     described["in_words"] = in_words(described)
     return described

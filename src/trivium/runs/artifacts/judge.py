@@ -5,10 +5,11 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from trivium.errors import TrustError
 from trivium.runs.items.ranked import checked_scale, choose, confidences
-from trivium.runs.items.table import ItemTable
+from trivium.runs.items.table import ItemTable, Unlabelled
 from trivium.trust.bias_correction import Corrected, corrected_mean, corrected_rate
 from trivium.trust.calibration.calibrator import TEMPERATURE, Calibrator
 from trivium.trust.calibration.fitting import feature_matrix, fit_calibrator
@@ -18,6 +19,8 @@ from trivium.trust.cluster_bootstrap import Groups
 from trivium.trust.confidence.functions import Confidence
 from trivium.trust.distributions import Interval
 from trivium.trust.rater_agreement import RANKED, RATES, agreement
+
+Ints = npt.NDArray[np.int64]
 
 FEW_GROUPS, TOO_FEW_GROUPS = 20, 10
 
@@ -51,7 +54,8 @@ def agreement_answer(
     groups = Groups.of([table.groups.ids[code] for code in table.groups.codes[predicted_rows]])
     ends = checked_scale(table, scale)
     apart = step or _step(judge, people, ends.width)
-    found = agreement(judge, people, groups, step=apart, resamples=resamples, seed=seed)
+    weights = None if table.weights is None else table.weights[predicted_rows]
+    found = agreement(judge, people, groups, step=apart, resamples=resamples, seed=seed, weights=weights)
     answer: dict[str, Any] = {
         "n": found.n,
         "groups": found.groups,
@@ -59,16 +63,18 @@ def agreement_answer(
         "labels": list(found.labels),
         "step": apart,
         "sides": list(table.sides),
-        "judge_mean": float(judge.mean()) if judge.size else None,
-        "people_mean": float(people.mean()) if people.size else None,
+        "judge_mean": float(np.average(judge, weights=weights)) if judge.size else None,
+        "people_mean": float(np.average(people, weights=weights)) if people.size else None,
     }
     for name in (*RATES, *RANKED):
         figure = found.figures[name]
         answer[name] = {"value": figure.value, "ci95": _ends(figure.interval), "reason": figure.reason}
     answer["corrected"] = None
-    if table.rest.pred.size and judge.size:
-        samples = people, judge, table.rest.pred
-        others = Groups.of(table.rest.groups)
+    sample, rest = _random_sample(table)
+    if rest.pred.size and sample.size:
+        samples = table.gt[sample], table.pred[sample], rest.pred
+        groups = Groups.of([table.groups.ids[code] for code in table.groups.codes[sample]])
+        others = Groups.of(rest.groups)
         mean = corrected_mean(*samples, groups=groups, groups_only=others, low=ends.low, high=ends.high)
         answer["corrected"] = _corrected(mean)
         if np.isin(np.concatenate(samples), (0.0, 1.0)).all():
@@ -77,6 +83,16 @@ def agreement_answer(
     answer["inputs"] = [msgspec.structs.asdict(table.origin)]
     answer["warnings"] = [*table.notes, *_warnings(found.groups)]
     return answer
+
+
+def _random_sample(table: ItemTable) -> tuple[Ints, Unlabelled]:
+    """Rows of the predictions in the simple random sample, and all other predictions."""
+    if table.at_random is None:
+        return np.flatnonzero(table.predicted), table.rest
+    others = np.flatnonzero(table.predicted & ~table.at_random)
+    groups = (*table.rest.groups, *(table.groups.ids[code] for code in table.groups.codes[others]))
+    rest = Unlabelled(groups=groups, pred=np.append(table.rest.pred, table.pred[others]))
+    return np.flatnonzero(table.predicted & table.at_random), rest
 
 
 def _step(judge: Any, people: Any, width: float) -> float:
@@ -145,7 +161,8 @@ def certificate(
     named = choice.names[0]
     confidence = confidences(table, named, calibrator=calibrator)
     _refuse_unknown_groups(confidence)
-    predicted_rows = np.flatnonzero(table.predicted)
+    predicted_rows, _ = _random_sample(table)
+    items = table.n if table.at_random is None else int(table.at_random.sum())
     wrong = np.abs(table.pred[predicted_rows] - table.gt[predicted_rows]) > tolerance + EQUAL
     found = certify(
         wrong.astype(np.float64),
@@ -153,7 +170,7 @@ def certificate(
         Groups.of([table.groups.ids[code] for code in table.groups.codes[predicted_rows]]),
         epsilon=epsilon,
         delta=delta / choice.among,
-        n_items=table.n,
+        n_items=items,
         group_size=group_size,
         bound=bound,
     )
@@ -165,11 +182,20 @@ def certificate(
         "dimension": table.origin.mode if table.judged_by is not None else None,
         "judged_by": table.judged_by,
         "calibrator": None if calibrator is None or confidence.calibrator is None else calibrator.to_json(),
-        "n_items": table.n,
+        "n_items": items,
         "tolerance": tolerance,
         "inputs": [msgspec.structs.asdict(table.origin)],
-        "warnings": [*table.notes, *confidence.warnings],
+        "warnings": [*table.notes, *_left_out(table), *confidence.warnings],
     }
+
+
+def _left_out(table: ItemTable) -> list[str]:
+    """What a certificate does not use."""
+    if table.at_random is None:
+        return []
+    count = int((~table.at_random).sum())
+    asked = f"{count:,} labels of items asked because the judge was unsure are not used"
+    return [f"{asked}: a certificate needs a simple random sample (a queue made with --uniform is one)"]
 
 
 def _refuse_unknown_groups(confidence: Confidence) -> None:
@@ -248,4 +274,5 @@ def calibrate(
         training=training | table.provenance,
         warnings=[*table.notes, *notes],
         seed=seed,
+        weights=None if table.weights is None else table.weights[predicted_rows],
     )

@@ -60,7 +60,10 @@ def describe_variant(
     by_name = {name: estimates[inner.get(name, name)] for name in RESAMPLED}
     ideal = selective_metrics(items, IDEALS)
     predicted = items.predicted
-    curve = risk_coverage(items.loss[predicted], items.confidence[predicted], n_items=items.n)
+    each = items.weights_of_predicted
+    curve = risk_coverage(
+        items.loss[predicted], items.confidence[predicted], n_items=items.total, weights=each
+    )
     cmax = curve.cmax
     risks = {coverage_key(share): (share, estimates[f"mae_at_{share!r}"]) for share in dict.fromkeys(grid)}
     used = min(area_coverage, cmax)
@@ -156,8 +159,9 @@ def _reliability(items: Items, right: np.ndarray[Any, np.dtype[np.bool_]]) -> di
     confidence, correct = items.confidence[items.predicted], right[items.predicted]
     if not confidence.size or confidence.min() < 0 or confidence.max() > 1:
         return None
-    bins: dict[str, Any] = msgspec.to_builtins(reliability(confidence, correct))
-    return bins | probability_quality(confidence, correct)
+    each = items.weights_of_predicted
+    bins: dict[str, Any] = msgspec.to_builtins(reliability(confidence, correct, weights=each))
+    return bins | probability_quality(confidence, correct, weights=each)
 
 
 FEW_GROUPS, TOO_FEW_GROUPS = 20, 10

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -223,6 +223,8 @@ class Labels:
         path: A file, .jsonl, .csv or .parquet; or the name of where the labels come from.
         records: The labels, instead of those of the file.
         notes: Reservations about them.
+        weights: How many times the label of an attempt and dimension counts, where not once.
+        at_random: The labels of a simple random sample; all by default.
 
     Raises:
         ItemsError: If the file is invalid, or a person labelled the same dimension of an attempt twice; names
@@ -230,10 +232,17 @@ class Labels:
     """
 
     def __init__(
-        self, path: str | Path, *, records: Iterable[Label] | None = None, notes: Sequence[str] = ()
+        self,
+        path: str | Path,
+        *,
+        records: Iterable[Label] | None = None,
+        notes: Sequence[str] = (),
+        weights: Mapping[Key, float] | None = None,
+        at_random: Container[Key] | None = None,
     ) -> None:
         self.source = str(path)
         self.notes = tuple(notes)
+        self._weights, self._at_random = weights or {}, at_random
         self._lines: dict[Key, int] = {}
         self._values: dict[Key, list[float]] = {}
         self._problems: list[Problem] = []
@@ -262,6 +271,14 @@ class Labels:
         """Return the label in [0, 1], or None."""
         values = self._values.get(key)
         return None if values is None else float(median(values))
+
+    def weight(self, key: Key) -> float:
+        """How many times a label counts, above 0."""
+        return self._weights.get(key, 1.0)
+
+    def is_at_random(self, key: Key) -> bool:
+        """Whether a label belongs to a simple random sample."""
+        return self._at_random is None or key in self._at_random
 
     def of(self, case: str, repeat: int) -> Iterator[str]:
         """Yield the labelled dimensions of an attempt."""

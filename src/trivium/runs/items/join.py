@@ -102,7 +102,8 @@ def items_of_runs(
     for group, evaluation in evaluations:
         attempts.add((evaluation.case, evaluation.repeat))
         known.update(evaluation.scores)
-        truth = labels.value((evaluation.case, evaluation.repeat, dimension))
+        key = (evaluation.case, evaluation.repeat, dimension)
+        truth = labels.value(key)
         score = evaluation.scores.get(dimension)
         if evaluation.failed is not None:
             failed[group] = failed.get(group, 0) + 1
@@ -119,7 +120,12 @@ def items_of_runs(
             prompts.add(_text(score.detail.get("prompt")))
         if pred is None:
             statuses[score.status if score is not None else "missing"] += 1
-        builder.add(_item(group, dimension, pred, truth, score), 0)
+        builder.add(
+            _item(group, dimension, pred, truth, score),
+            0,
+            weight=labels.weight(key),
+            at_random=labels.is_at_random(key),
+        )
     labels.check_attempts(attempts)
     if dimension not in known:
         hint = suggest(dimension, known)

@@ -105,7 +105,13 @@ def ranked(
     found = confidences(table, variant, calibrator=calibrator)
     wrong = _losses(table, loss, scale)
     items = Items.of(
-        table.groups, wrong, found.values, predicted=table.predicted, name=table.name, variant=variant
+        table.groups,
+        wrong,
+        found.values,
+        predicted=table.predicted,
+        name=table.name,
+        variant=variant,
+        weights=table.weights,
     )
     return items, found
 
@@ -248,5 +254,6 @@ def _auroc(table: ItemTable, name: str, tolerance: float) -> float | None:
     if not values.size or values.min() == values.max():
         return None
     wrong = np.abs(table.pred - table.gt)[table.predicted] > tolerance + EQUAL
-    found = auroc(values, ~wrong)
+    weights = None if table.weights is None else table.weights[table.predicted]
+    found = auroc(values, ~wrong, weights=weights)
     return 0.5 if found is None else found

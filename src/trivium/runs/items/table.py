@@ -64,6 +64,9 @@ class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         confidence: Stated confidences, shape (n,); NaN if none is stated.
         signals: The signals of each item.
         scale: Lowest and highest value of pred and gt, if the source declares them.
+        weights: How many times each item counts, shape (n,), above 0, for labels asked for actively; None if
+            each counts once.
+        at_random: Whether each item belongs to a simple random sample, shape (n,); None if all do.
         notes: Reservations about how the items were made.
         rest: Unlabelled predictions of the same run.
         provenance: Judges and prompts, if known.
@@ -83,6 +86,8 @@ class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     confidence: Floats
     signals: SignalColumns
     scale: tuple[float, float] | None = None
+    weights: Floats | None = None
+    at_random: npt.NDArray[np.bool_] | None = None
     notes: tuple[str, ...] = ()
     rest: Unlabelled = Unlabelled()
     provenance: dict[str, Any] = {}
@@ -179,6 +184,7 @@ class TableBuilder:
         self._failed: dict[str, int] = {}
         self._rows, self._numbers = array("q"), array("q")
         self._pred, self._gt, self._confidence = array("d"), array("d"), array("d")
+        self._weights, self._at_random = array("d"), array("b")
         self._names = PackedTexts()
         self._hashes = array("q")
         self._signals = SignalColumns()
@@ -202,8 +208,8 @@ class TableBuilder:
         """Add a group whose run succeeded, with or without items."""
         self._codes.setdefault(id, len(self._codes))
 
-    def add(self, item: Item, number: int) -> None:
-        """Add the item of a line or row, or its mistakes."""
+    def add(self, item: Item, number: int, *, weight: float = 1.0, at_random: bool = True) -> None:
+        """Add the item of a line or row, or its mistakes; weight and at_random are those of the table."""
         name, pred, gt, confidence = item.item, item.pred, item.gt, item.confidence
         if not item.success:
             self._failed[item.group] = number
@@ -222,6 +228,8 @@ class TableBuilder:
             self._hashes.append(hash(name))
             self._pred.append(nan if pred is None else pred)
             self._gt.append(gt)
+            self._weights.append(weight)
+            self._at_random.append(at_random)
             self._confidence.append(nan if confidence is None else confidence)
             self._signals.append(item.signals or {})
         else:
@@ -268,6 +276,7 @@ class TableBuilder:
         place = {id_: code for code, id_ in enumerate(ids)}
         moved = np.array([place[id_] for id_ in self._codes], np.int64)
         rows = np.frombuffer(self._rows, np.int64)
+        weights, at_random = np.frombuffer(self._weights), np.frombuffer(self._at_random, np.bool_)
         return ItemTable(
             origin=self._origin,
             groups=Groups(ids=tuple(ids), codes=moved[rows] if rows.size else rows),
@@ -280,6 +289,8 @@ class TableBuilder:
             confidence=np.frombuffer(self._confidence),
             signals=self._signals,
             scale=self._scale,
+            weights=None if (weights == 1).all() else weights,
+            at_random=None if at_random.all() else at_random,
             notes=notes,
             rest=rest or Unlabelled(),
             provenance=provenance or {},

@@ -17,7 +17,7 @@ from trivium.trust.calibration.methods import (
     fit_logistic,
     fit_temperature,
 )
-from trivium.trust.calibration.quality import probability_quality
+from trivium.trust.calibration.quality import checked_weights, probability_quality
 from trivium.trust.cluster_bootstrap import Groups
 from trivium.trust.confidence.signals import Floats, Row, Signals
 
@@ -41,6 +41,7 @@ def fit_calibrator(
     warnings: Iterable[str] = (),
     folds: int = FOLDS,
     seed: int = 42,
+    weights: npt.ArrayLike | None = None,
 ) -> Calibrator:
     """Fit one calibrator on all items, and measure its quality on groups that it was not fitted on.
 
@@ -61,6 +62,7 @@ def fit_calibrator(
         warnings: Earlier caveats to store, such as defaults used for missing signals.
         folds: Number of folds; at most the number of groups is used.
         seed: Seed of the split of the groups into folds.
+        weights: How many times each item counts in fits and figures, shape (n,), above 0; once by default.
 
     Raises:
         TrustError: If method, target and data do not fit together.
@@ -73,22 +75,23 @@ def fit_calibrator(
             f"from {matrix.min():g} to {matrix.max():g}"
         )
     continuous = target == "loss"
-    model = _fit(method, matrix, targets, continuous=continuous)
+    each = checked_weights(weights, targets.size)
+    model = _fit(method, matrix, targets, each, continuous=continuous)
     artifact_method = TEMPERATURE if method == "temperature" else "logistic" if method == "linear" else method
     fitted = Calibrator(method=artifact_method, model=model, features=tuple(features))
     fold = assign_folds(clusters, folds=folds, seed=seed)
     out_of_fold, fold_models, reason = _cross_fitted(
-        method, matrix, targets, fold, fitted.features, continuous=continuous
+        method, matrix, targets, each, fold, fitted.features, continuous=continuous
     )
     measure = _regression_quality if continuous else probability_quality
     metrics: dict[str, Any] = {
-        "cross_fitted": None if out_of_fold is None else measure(out_of_fold, targets),
+        "cross_fitted": None if out_of_fold is None else measure(out_of_fold, targets, weights=each),
         "cross_fitted_reason": reason,
         "folds": None if out_of_fold is None else len(fold_models),
-        "in_sample": measure(fitted.apply(matrix), targets),
+        "in_sample": measure(fitted.apply(matrix), targets, weights=each),
     }
     if matrix.shape[1] == 1 and matrix.min() >= 0 and matrix.max() <= 1:
-        metrics["uncalibrated"] = measure(matrix[:, 0], targets)
+        metrics["uncalibrated"] = measure(matrix[:, 0], targets, weights=each)
     if method == "temperature":
         for when, figures in (("before", metrics["uncalibrated"]), ("after", metrics["in_sample"])):
             metrics |= {f"ece_{when}": figures["ece"], f"nll_{when}": figures["nll"]}
@@ -102,7 +105,7 @@ def fit_calibrator(
             **(training or {}),
             "n_samples": targets.size,
             "n_groups": clusters.count,
-            "positive_rate": None if continuous else float(targets.mean()),
+            "positive_rate": None if continuous else float(np.average(targets, weights=each)),
         },
         metrics=metrics,
         warnings=(*warnings, *_warnings(model, matrix, features)),
@@ -114,16 +117,23 @@ def fit_calibrator(
     )
 
 
-def _fit(method: str, x: Floats, y: Floats, *, continuous: bool) -> Any:
+def _fit(method: str, x: Floats, y: Floats, each: Floats, *, continuous: bool) -> Any:
     if method == "temperature":
-        return fit_temperature(x[:, 0], y)
+        return fit_temperature(x[:, 0], y, each)
     if method == "isotonic":
-        return fit_isotonic(x[:, 0], y)
-    return fit_linear(x, y) if continuous else fit_logistic(x, y)
+        return fit_isotonic(x[:, 0], y, each)
+    return fit_linear(x, y, each) if continuous else fit_logistic(x, y, each)
 
 
 def _cross_fitted(
-    method: str, x: Floats, y: Floats, fold: Ints, features: tuple[str, ...], *, continuous: bool
+    method: str,
+    x: Floats,
+    y: Floats,
+    each: Floats,
+    fold: Ints,
+    features: tuple[str, ...],
+    *,
+    continuous: bool,
 ) -> tuple[Floats | None, tuple[Any, ...], str | None]:
     """Predict each item by the model of its fold, which was not fitted on its group; return those models too.
 
@@ -135,7 +145,7 @@ def _cross_fitted(
     for number in range(int(fold.max()) + 1):
         out = fold == number
         try:
-            model = _fit(method, x[~out], y[~out], continuous=continuous)
+            model = _fit(method, x[~out], y[~out], each[~out], continuous=continuous)
         except TrustError as error:
             return None, (), f"without fold {number + 1}: {error}"
         models.append(model)
@@ -143,9 +153,12 @@ def _cross_fitted(
     return out_of_fold, tuple(models), None
 
 
-def _regression_quality(predicted: Floats, target: Floats) -> dict[str, float | None]:
+def _regression_quality(predicted: Floats, target: Floats, *, weights: Floats) -> dict[str, float | None]:
     error = predicted - target
-    return {"mae": float(np.abs(error).mean()), "mse": float(np.square(error).mean())}
+    return {
+        "mae": float(np.average(np.abs(error), weights=weights)),
+        "mse": float(np.average(np.square(error), weights=weights)),
+    }
 
 
 def _warnings(model: Any, x: Floats, features: Sequence[str]) -> list[str]:

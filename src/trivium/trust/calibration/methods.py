@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from trivium.errors import TrustError, suggest
-from trivium.trust.calibration.quality import PROBABILITY_CLIP, checked
+from trivium.trust.calibration.quality import PROBABILITY_CLIP, checked, checked_weights
 
 Floats = npt.NDArray[np.float64]
 
@@ -42,12 +42,13 @@ class Isotonic(msgspec.Struct, frozen=True, kw_only=True):
         return np.asarray(np.clip(given, 0, 1), dtype=np.float64)
 
 
-def fit_isotonic(x: npt.ArrayLike, y: npt.ArrayLike) -> Isotonic:
+def fit_isotonic(x: npt.ArrayLike, y: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Isotonic:
     """Pool-adjacent-violators on the mean target of each distinct feature value.
 
     Args:
         x: Feature, shape (n,), n at least 1, finite.
         y: Target, shape (n,), in [0, 1].
+        weights: How many times each item counts, shape (n,), above 0; once by default.
 
     Returns:
         The model, without thresholds inside flat pieces.
@@ -55,8 +56,10 @@ def fit_isotonic(x: npt.ArrayLike, y: npt.ArrayLike) -> Isotonic:
     # Imported here because it is slow, and only fitting needs it.
     from scipy.optimize import isotonic_regression
 
-    levels, at, count = np.unique(np.asarray(x, dtype=np.float64), return_inverse=True, return_counts=True)
-    means = np.bincount(at, weights=np.asarray(y, dtype=np.float64)) / count
+    levels, at = np.unique(np.asarray(x, dtype=np.float64), return_inverse=True)
+    each = checked_weights(weights, at.size)
+    count = np.bincount(at, weights=each)
+    means = np.bincount(at, weights=each * np.asarray(y, dtype=np.float64)) / count
     steps = isotonic_regression(means, weights=count).x
     differs = np.diff(steps) != 0
     keep = np.concatenate(([True], differs)) | np.concatenate((differs, [True]))
@@ -112,14 +115,15 @@ class LinearModel(msgspec.Struct, frozen=True, kw_only=True):
         return np.asarray(expit(score) if self.link == "sigmoid" else np.clip(score, 0, 1), dtype=np.float64)
 
 
-def fit_scaler(x: Floats) -> Scaler:
-    """The scaler of features (n, d), n at least 1.
+def fit_scaler(x: Floats, weights: Floats) -> Scaler:
+    """The scaler of features (n, d), n at least 1, with weights (n,).
 
     A column of equal values is constant, whatever the rounding error of its mean.
     """
     constant = x.min(axis=0) == x.max(axis=0)
-    mean = np.where(constant, x[0], x.mean(axis=0))
-    std = np.where(constant, 1.0, x.std(axis=0))
+    middle = np.average(x, axis=0, weights=weights)
+    spread = np.sqrt(np.average(np.square(x - middle), axis=0, weights=weights))
+    mean, std = np.where(constant, x[0], middle), np.where(constant, 1.0, spread)
     return Scaler(mean=tuple(mean.tolist()), std=tuple(std.tolist()))
 
 
@@ -127,23 +131,26 @@ RIDGE = 1.0
 """α of the penalty: Σ squared error + α·|coefficients|²; the intercept is not penalised."""
 
 
-def fit_linear(x: Floats, y: npt.ArrayLike) -> LinearModel:
+def fit_linear(x: Floats, y: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> LinearModel:
     """Ridge regression on standardised features, in closed form.
 
     Args:
         x: Features, shape (n, d), n at least 1, finite.
         y: Target, shape (n,), in [0, 1].
+        weights: How many times each item counts, shape (n,), above 0; once by default.
     """
     target = np.asarray(y, dtype=np.float64)
-    scaler = fit_scaler(x)
+    each = checked_weights(weights, target.size)
+    scaler = fit_scaler(x, each)
     design = scaler.standardise(x)
-    middle = design.mean(axis=0)
+    middle, level = np.average(design, axis=0, weights=each), np.average(target, weights=each)
     centred = design - middle
     penalty = RIDGE * np.eye(design.shape[1])
-    weights = solve(centred.T @ centred + penalty, centred.T @ (target - target.mean()), assume_a="pos")
+    pulls = centred.T @ (each * (target - level))
+    slopes = solve((centred.T * each) @ centred + penalty, pulls, assume_a="pos")
     return LinearModel(
-        coefficients=tuple(weights.tolist()),
-        intercept=float(target.mean() - middle @ weights),
+        coefficients=tuple(slopes.tolist()),
+        intercept=float(level - middle @ slopes),
         scaler=scaler,
         link="identity",
     )
@@ -153,12 +160,13 @@ STRENGTH = 1.0
 """C of the penalty: ½·|coefficients|² + C·Σ log-loss; the intercept is not penalised."""
 
 
-def fit_logistic(x: Floats, y: npt.ArrayLike) -> LinearModel:
+def fit_logistic(x: Floats, y: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> LinearModel:
     """L2-penalised logistic regression on standardised features, at its exact optimum.
 
     Args:
         x: Features, shape (n, d), finite.
         y: Whether each prediction was right, 0 or 1, shape (n,).
+        weights: How many times each item counts, shape (n,), above 0; once by default.
 
     Raises:
         TrustError: If all predictions were right, or all wrong.
@@ -169,29 +177,28 @@ def fit_logistic(x: Floats, y: npt.ArrayLike) -> LinearModel:
         raise TrustError(
             f"a logistic calibrator needs right and wrong predictions; all {right.size} are {word}"
         )
-    scaler = fit_scaler(x)
+    each = STRENGTH * checked_weights(weights, right.size)
+    scaler = fit_scaler(x, each)
     design = np.column_stack([scaler.standardise(x), np.ones(right.size)])
     penalised = np.ones(design.shape[1])
     penalised[-1] = 0.0
 
-    def loss(weights: Floats) -> float:
-        score = design @ weights
-        return float(0.5 * weights @ (penalised * weights)) + STRENGTH * float(
-            (np.logaddexp(0, score) - right * score).sum()
-        )
+    def loss(b: Floats) -> float:
+        score = design @ b
+        return float(0.5 * b @ (penalised * b) + each @ (np.logaddexp(0, score) - right * score))
 
-    def slope(weights: Floats) -> Floats:
-        slopes: Floats = penalised * weights + STRENGTH * design.T @ (expit(design @ weights) - right)
+    def slope(b: Floats) -> Floats:
+        slopes: Floats = penalised * b + design.T @ (each * (expit(design @ b) - right))
         return slopes
 
-    def curvature(weights: Floats) -> Floats:
-        p = expit(design @ weights)
-        bends: Floats = np.diag(penalised) + STRENGTH * design.T @ (design * (p * (1 - p))[:, None])
+    def curvature(b: Floats) -> Floats:
+        p = expit(design @ b)
+        bends: Floats = np.diag(penalised) + design.T @ (design * (each * p * (1 - p))[:, None])
         return bends
 
     start = np.zeros(design.shape[1])
     found = minimize(loss, start, jac=slope, hess=curvature, method="trust-exact", options={"gtol": 1e-8})
-    *coefficients, intercept = (float(weight) for weight in found.x)
+    *coefficients, intercept = (float(number) for number in found.x)
     return LinearModel(coefficients=tuple(coefficients), intercept=intercept, scaler=scaler, link="sigmoid")
 
 
@@ -228,7 +235,7 @@ class Temperature(msgspec.Struct, frozen=True, kw_only=True):
         return [f"the temperature reached its bound, {self.temperature:g}: confidence {why}"]
 
 
-def fit_temperature(p: npt.ArrayLike, y: npt.ArrayLike) -> Temperature:
+def fit_temperature(p: npt.ArrayLike, y: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Temperature:
     """The temperature in [0.05, 10] with the smallest negative log-likelihood.
 
     The negative log-likelihood is convex in 1 / T, so its slope has at most one root. If it is flat (every p
@@ -237,6 +244,7 @@ def fit_temperature(p: npt.ArrayLike, y: npt.ArrayLike) -> Temperature:
     Args:
         p: Probabilities, shape (n,), in [0, 1].
         y: Whether each prediction was right, 0 or 1, shape (n,).
+        weights: How many times each item counts, shape (n,), above 0; once by default.
 
     Raises:
         TrustError: If the data are invalid or empty.
@@ -248,11 +256,12 @@ def fit_temperature(p: npt.ArrayLike, y: npt.ArrayLike) -> Temperature:
     if not right.size:
         raise TrustError("a temperature needs at least one prediction to fit on; found none")
     z = logit(np.clip(probability, PROBABILITY_CLIP, 1 - PROBABILITY_CLIP))
+    weighted = z * checked_weights(weights, right.size)
     if not z.any():
         return Temperature(temperature=1.0)
 
     def slope(sharpness: float) -> float:
-        return float(z @ (expit(sharpness * z) - right))
+        return float(weighted @ (expit(sharpness * z) - right))
 
     if slope(1 / MAX_TEMPERATURE) >= 0:
         return Temperature(temperature=MAX_TEMPERATURE)

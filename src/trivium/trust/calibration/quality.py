@@ -21,7 +21,7 @@ class Reliability(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         edges: Edges of the bins of equal width on [0, 1], one more than there are bins.
         count: Number of items in each bin.
-        confidence: Their mean confidence; None in an empty bin.
+        confidence: Their (weighted) mean confidence; None in an empty bin.
         accuracy: Share of them that were right; None in an empty bin.
         rule: Which bin an item on an edge belongs to.
     """
@@ -33,28 +33,34 @@ class Reliability(msgspec.Struct, frozen=True, kw_only=True):
     rule: str = "bins [low, high), the last one closed"
 
 
-def reliability(p: npt.ArrayLike, y: npt.ArrayLike, *, bins: int = BINS) -> Reliability:
+def reliability(
+    p: npt.ArrayLike, y: npt.ArrayLike, *, bins: int = BINS, weights: npt.ArrayLike | None = None
+) -> Reliability:
     """The reliability curve.
 
     Args:
         p: Probability that each prediction is right, shape (n,), in [0, 1].
         y: Whether each was right, 0 or 1, shape (n,).
         bins: Number of bins, 1 to 1,000.
+        weights: How many times each item counts, shape (n,), above 0; once by default.
 
     Raises:
         TrustError: If the data or the number of bins are invalid.
     """
     probability, right = checked(p, y)
-    count, stated, hits = (sums.tolist() for sums in _binned(probability, right, bins))
+    binned = _binned(probability, right, bins, checked_weights(weights, right.size))
+    count, total, stated, hits = (sums.tolist() for sums in binned)
     return Reliability(
         edges=tuple(np.linspace(0, 1, bins + 1).tolist()),
         count=tuple(map(int, count)),
-        confidence=tuple(total / n if n else None for total, n in zip(stated, count, strict=True)),
-        accuracy=tuple(total / n if n else None for total, n in zip(hits, count, strict=True)),
+        confidence=tuple(part / n if n else None for part, n in zip(stated, total, strict=True)),
+        accuracy=tuple(part / n if n else None for part, n in zip(hits, total, strict=True)),
     )
 
 
-def expected_calibration_error(p: npt.ArrayLike, y: npt.ArrayLike, *, bins: int = BINS) -> float | None:
+def expected_calibration_error(
+    p: npt.ArrayLike, y: npt.ArrayLike, *, bins: int = BINS, weights: npt.ArrayLike | None = None
+) -> float | None:
     """Σ share of the items in a bin · |accuracy - mean confidence| there; arguments as in ``reliability``.
 
     Returns:
@@ -64,11 +70,14 @@ def expected_calibration_error(p: npt.ArrayLike, y: npt.ArrayLike, *, bins: int 
         TrustError: As ``reliability``.
     """
     probability, right = checked(p, y)
-    _, stated, hits = _binned(probability, right, bins)
-    return float(np.abs(hits - stated).sum() / right.size) if right.size else None
+    each = checked_weights(weights, right.size)
+    _, _, stated, hits = _binned(probability, right, bins, each)
+    return float(np.abs(hits - stated).sum() / each.sum()) if right.size else None
 
 
-def negative_log_likelihood(p: npt.ArrayLike, y: npt.ArrayLike) -> float | None:
+def negative_log_likelihood(
+    p: npt.ArrayLike, y: npt.ArrayLike, *, weights: npt.ArrayLike | None = None
+) -> float | None:
     """Mean negative log-likelihood in nats, with p clipped to 1e-6 away from 0 and 1; None without data.
 
     Raises:
@@ -76,25 +85,26 @@ def negative_log_likelihood(p: npt.ArrayLike, y: npt.ArrayLike) -> float | None:
     """
     probability, right = checked(p, y)
     inside = np.clip(probability, PROBABILITY_CLIP, 1 - PROBABILITY_CLIP)
-    return float(-np.where(right == 1, np.log(inside), np.log1p(-inside)).mean()) if right.size else None
+    return _mean(-np.where(right == 1, np.log(inside), np.log1p(-inside)), weights)
 
 
-def brier_score(p: npt.ArrayLike, y: npt.ArrayLike) -> float | None:
+def brier_score(p: npt.ArrayLike, y: npt.ArrayLike, *, weights: npt.ArrayLike | None = None) -> float | None:
     """Mean squared difference between probability and outcome, in [0, 1]; None without data.
 
     Raises:
         TrustError: If a probability lies outside [0, 1] or an outcome is neither 0 nor 1.
     """
     probability, right = checked(p, y)
-    return float(np.square(probability - right).mean()) if right.size else None
+    return _mean(np.square(probability - right), weights)
 
 
-def auroc(score: npt.ArrayLike, y: npt.ArrayLike) -> float | None:
+def auroc(score: npt.ArrayLike, y: npt.ArrayLike, *, weights: npt.ArrayLike | None = None) -> float | None:
     """Probability that a right prediction has a higher score than a wrong one; ties count half.
 
     Args:
         score: Any finite numbers, shape (n,); only their order matters.
         y: 0 or 1, shape (n,).
+        weights: How many times each item counts, shape (n,), above 0; once by default.
 
     Returns:
         In [0, 1]; None unless there are both right and wrong predictions.
@@ -103,22 +113,24 @@ def auroc(score: npt.ArrayLike, y: npt.ArrayLike) -> float | None:
         TrustError: If a score is not finite or an outcome is neither 0 nor 1.
     """
     scores, right = checked(score, y, low=-np.inf, high=np.inf)
-    hits = int(right.sum())
-    misses = right.size - hits
-    if not hits or not misses:
+    each = checked_weights(weights, right.size)
+    if right.size == 0 or right.min() == right.max():
         return None
-    _, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]  # equal scores share their mean rank
-    return float((ranks[right == 1].sum() - hits * (hits + 1) / 2) / (hits * misses))
+    _, places = np.unique(scores, return_inverse=True)
+    hits, misses = (np.bincount(places, weights=each * kind) for kind in (right, 1 - right))
+    below = np.cumsum(misses) - misses / 2  # misses of equal score count half
+    return float(hits @ below / (hits.sum() * misses.sum()))
 
 
-def probability_quality(p: npt.ArrayLike, y: npt.ArrayLike) -> dict[str, float | None]:
+def probability_quality(
+    p: npt.ArrayLike, y: npt.ArrayLike, *, weights: npt.ArrayLike | None = None
+) -> dict[str, float | None]:
     """The four measures at once, named as in calibrator artifacts."""
     return {
-        "auc_roc": auroc(p, y),
-        "brier_score": brier_score(p, y),
-        "ece": expected_calibration_error(p, y),
-        "nll": negative_log_likelihood(p, y),
+        "auc_roc": auroc(p, y, weights=weights),
+        "brier_score": brier_score(p, y, weights=weights),
+        "ece": expected_calibration_error(p, y, weights=weights),
+        "nll": negative_log_likelihood(p, y, weights=weights),
     }
 
 
@@ -152,14 +164,33 @@ def checked(
     return scores, right
 
 
-def _binned(p: Floats, y: Floats, bins: int) -> tuple[Floats, Floats, Floats]:
-    """Count, sum of the probabilities and sum of the outcomes of each bin."""
+def checked_weights(weights: npt.ArrayLike | None, n: int) -> Floats:
+    """How many times each of n items counts, such as a label asked for actively; 1 by default.
+
+    Raises:
+        TrustError: If the shape is another one, or a weight is not a finite number above 0.
+    """
+    if weights is None:
+        return np.ones(n)
+    each = np.asarray(weights, dtype=np.float64)
+    if each.shape != (n,) or not (np.isfinite(each) & (each > 0)).all():
+        raise TrustError(f"weights must be {n} finite numbers above 0; found shape {each.shape}")
+    return each
+
+
+def _mean(figures: Floats, weights: npt.ArrayLike | None) -> float | None:
+    each = checked_weights(weights, figures.size)
+    return float(np.average(figures, weights=each)) if figures.size else None
+
+
+def _binned(p: Floats, y: Floats, bins: int, each: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Count, weight, weighted sum of the probabilities and of the outcomes of each bin."""
     if not 1 <= bins <= MOST_BINS:
         raise TrustError(f"bins must lie between 1 and {MOST_BINS}; found {bins}")
     edges = np.linspace(0, 1, bins + 1)
     at = np.minimum(np.searchsorted(edges, p, side="right") - 1, bins - 1)
-    count, stated, hits = (
-        np.bincount(at, weights=weights, minlength=bins).astype(np.float64)
-        for weights in (np.ones_like(p), p, y)
+    count, total, stated, hits = (
+        np.bincount(at, weights=figures, minlength=bins).astype(np.float64)
+        for figures in (np.ones_like(p), each, each * p, each * y)
     )
-    return count, stated, hits
+    return count, total, stated, hits

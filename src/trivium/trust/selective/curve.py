@@ -3,8 +3,10 @@
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from scipy.special import digamma
 
 from trivium.display import HtmlRepr
+from trivium.trust.calibration.quality import checked_weights
 from trivium.trust.cluster_bootstrap import Counts
 from trivium.trust.selective.sweep import Ranking
 
@@ -12,6 +14,9 @@ Floats = npt.NDArray[np.float64]
 
 
 Ints = npt.NDArray[np.int64]
+
+ROUNDING = 1e-12
+"""Relative difference of coverages that is due to rounding."""
 
 COLLINEAR = 1e-10
 """Cross product, in coverage times risk, below which three points count as collinear (S.6)."""
@@ -23,15 +28,15 @@ class Curve(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True, eq=False):
     Each array has shape (j,), one entry per working point.
 
     Attributes:
-        n_items: All items, predicted or not.
+        n_items: All items, predicted or not; their weight, if items count other than once each.
         accepted: Number of predictions accepted.
-        coverage: ``accepted`` / ``n_items``, increasing, in (0, 1].
+        coverage: Share of ``n_items`` accepted, increasing, in (0, 1].
         selective_risk: Mean loss of the accepted, in the unit of the loss.
         generalized_risk: Their summed loss / ``n_items``, in the unit of the loss.
         threshold: Lowest confidence that is accepted.
     """
 
-    n_items: int
+    n_items: float
     accepted: Ints
     coverage: Floats
     selective_risk: Floats
@@ -58,16 +63,20 @@ class RiskAtCoverage(msgspec.Struct, frozen=True, kw_only=True):
     value: float
 
 
-def risk_coverage(loss: npt.ArrayLike, confidence: npt.ArrayLike, *, n_items: int) -> Curve:
+def risk_coverage(
+    loss: npt.ArrayLike, confidence: npt.ArrayLike, *, n_items: float, weights: npt.ArrayLike | None = None
+) -> Curve:
     """The curve of predictions accepted by descending confidence, equal ones together (S.3).
 
     Args:
         loss: Loss of each prediction, shape (k,), finite.
         confidence: Confidence of each, shape (k,), finite; only its order matters.
-        n_items: Number of all items, including those abstained from; at least k.
+        n_items: Number (or weight) of all items, including those abstained from; at least k.
+        weights: How many times each prediction counts, shape (k,), above 0; once by default.
 
     Raises:
         ValueError: If the lengths differ, a number is not finite, or ``n_items`` is below k.
+        TrustError: If a weight is not a finite number above 0.
     """
     wrong, confidences = np.asarray(loss, np.float64), np.asarray(confidence, np.float64)
     if wrong.ndim != 1 or wrong.shape != confidences.shape:
@@ -85,29 +94,34 @@ def risk_coverage(loss: npt.ArrayLike, confidence: npt.ArrayLike, *, n_items: in
         if confidences.size
         else np.empty(0, np.int64)
     )
-    return _curve(wrong[order], ends + 1, confidences[order][ends], n_items)
+    each = checked_weights(weights, wrong.size)[order]
+    return _curve(wrong[order], each, ends + 1, confidences[order][ends], n_items)
 
 
-def optimal_curve(loss: npt.ArrayLike, *, n_items: int) -> Curve:
+def optimal_curve(loss: npt.ArrayLike, *, n_items: float, weights: npt.ArrayLike | None = None) -> Curve:
     """The curve of the best ranking, by ascending loss, one prediction per working point (S.5).
 
     Args:
         loss: Loss of each prediction, shape (k,), finite.
-        n_items: Number of all items, including those abstained from; at least k.
+        n_items: Number (or weight) of all items, including those abstained from; at least k.
+        weights: How many times each prediction counts, shape (k,), above 0; once by default.
     """
-    ranked = np.sort(np.asarray(loss, np.float64))
-    return _curve(ranked, np.arange(1, ranked.size + 1), -ranked, n_items)
+    wrong = np.asarray(loss, np.float64)
+    order = np.argsort(wrong, kind="stable")
+    ranked, each = wrong[order], checked_weights(weights, wrong.size)[order]
+    return _curve(ranked, each, np.arange(1, ranked.size + 1), -ranked, n_items)
 
 
-def _curve(ranked: Floats, accepted: Ints, threshold: Floats, n_items: int) -> Curve:
-    if n_items < ranked.size:
-        raise ValueError(f"n_items must be at least the {ranked.size} predictions; found {n_items}")
-    summed = np.cumsum(ranked)[accepted - 1]
+def _curve(ranked: Floats, each: Floats, accepted: Ints, threshold: Floats, n_items: float) -> Curve:
+    weight = np.cumsum(each)
+    if ranked.size and n_items < weight[-1] * (1 - ROUNDING):
+        raise ValueError(f"n_items must be at least the {weight[-1]:g} predictions; found {n_items:g}")
+    summed, counted = np.cumsum(each * ranked)[accepted - 1], weight[accepted - 1]
     return Curve(
         n_items=n_items,
         accepted=accepted,
-        coverage=accepted / n_items,
-        selective_risk=summed / accepted,
+        coverage=np.minimum(counted / n_items, 1),
+        selective_risk=summed / counted,
         generalized_risk=summed / n_items,
         threshold=threshold,
     )
@@ -188,7 +202,7 @@ def risk_at(curve: Curve, target_coverage: float) -> RiskAtCoverage | None:
         ValueError: If ``target_coverage`` is out of range.
     """
     _check_share("target_coverage", target_coverage)
-    place = int(np.searchsorted(curve.coverage, target_coverage))
+    place = int(np.searchsorted(curve.coverage, target_coverage * (1 - ROUNDING)))
     if place == curve.coverage.size:
         return None
     return RiskAtCoverage(
@@ -218,7 +232,8 @@ def optimal_areas(ranking: Ranking, weights: Counts, *, n_items: Floats) -> tupl
 
     A prediction with weight w is w working points of loss l, from W to W + w accepted, where L is the loss
     summed before. Along them the risk is l + (L - l W) / k at k accepted, so it sums to l w + (L - l W) (H(W
-    + w) - H(W)), with H the harmonic numbers. The trapezoids differ from that sum only at the two ends.
+    + w) - H(W)), with H the harmonic numbers, for weights between whole numbers ψ(k + 1) + γ. The trapezoids
+    differ from that sum only at the two ends.
 
     Args:
         ranking: Ranked by ascending loss, equal losses in one working point.
@@ -228,7 +243,11 @@ def optimal_areas(ranking: Ranking, weights: Counts, *, n_items: Floats) -> tupl
     Returns:
         Each (b,), in the unit of the loss; NaN where nothing is accepted.
     """
-    harmonic = np.append(0.0, np.cumsum(1 / np.arange(1, n_items.max() + 1)))
+    table = np.append(0.0, np.cumsum(1 / np.arange(1, 1 if ranking.weighted else n_items.max() + 1)))
+
+    def harmonic(k: Floats) -> Floats:  # up to a constant
+        return np.asarray(digamma(k + 1) if ranking.weighted else table[k.astype(np.int64)])
+
     starts = ranking.starts(weights)
     accepted, loss = starts[:, :-1]
     aurc, augrc = np.zeros((2, *accepted.shape))
@@ -236,14 +255,14 @@ def optimal_areas(ranking: Ranking, weights: Counts, *, n_items: Floats) -> tupl
     for value, added, lost in ranking.added(weights):
         for v, w, more in zip(value, added, lost, strict=True):
             after, summed = accepted + w, loss + more
-            step = harmonic[after.astype(np.int64)] - harmonic[accepted.astype(np.int64)]
+            step = harmonic(after) - harmonic(accepted)
             aurc += more + (loss - v * accepted) * step
             augrc += w * (loss + summed)
             least = np.minimum(least, np.where(w > 0, v, np.inf).min(axis=0))
             accepted, loss = after, summed
     some = starts[0, -1] > 0
     with np.errstate(invalid="ignore"):
-        ends = (least - starts[1, -1] / np.maximum(starts[0, -1], 1)) / 2
+        ends = (least - starts[1, -1] / np.where(some, starts[0, -1], 1)) / 2
         aurc_all = (aurc.sum(axis=0) + ends) / n_items
     augrc_all = augrc.sum(axis=0) / (2 * n_items * n_items)
     return np.where(some, aurc_all, np.nan), np.where(some, augrc_all, np.nan)

@@ -23,7 +23,7 @@ from trivium.trust.cluster_bootstrap import (
     ordered_ids,
     over_resamples,
 )
-from trivium.trust.selective.curve import lower_hull_areas, optimal_areas
+from trivium.trust.selective.curve import ROUNDING, lower_hull_areas, optimal_areas
 from trivium.trust.selective.items import Items
 from trivium.trust.selective.sweep import Ranking, sweep
 
@@ -118,7 +118,8 @@ class WeightedMetrics:
         used, groups = items.predicted, items.groups.count
         codes, loss, confidence = items.groups.codes[used], items.loss[used], items.confidence[used]
         self.requested = requested
-        self.sizes = np.bincount(items.groups.codes, minlength=groups).astype(np.float64)
+        each = items.weights_of_predicted
+        self.sizes = np.bincount(items.groups.codes, items.weights, minlength=groups).astype(np.float64)
         needs_best = any(name.endswith("_optimal") or name.startswith("e") for name in requested.names)
         self.at_once = chunk_size(groups, counts_at_once=_COUNTS_AT_ONCE)
         if needs_best or np.unique(confidence).size < confidence.size:
@@ -126,8 +127,12 @@ class WeightedMetrics:
         if "aurc_achievable" in requested.names:
             self.at_once = min(self.at_once, chunk_size(codes.size + 1))  # the hull needs every point at once
         at_once = self.at_once
-        self.curve = Ranking.of(codes, loss, -confidence, groups=groups, at_once=at_once)
-        self.best = Ranking.of(codes, loss, loss, groups=groups, at_once=at_once) if needs_best else None
+        self.curve = Ranking.of(codes, loss, -confidence, groups=groups, at_once=at_once, weights=each)
+        self.best = (
+            Ranking.of(codes, loss, loss, groups=groups, at_once=at_once, weights=each)
+            if needs_best
+            else None
+        )
 
     def values(self, weights: Counts, *, empty_is_zero: bool = False) -> Floats:
         """Compute the metrics under each weighting, shape (metrics, b); NaN where undefined.
@@ -137,10 +142,11 @@ class WeightedMetrics:
             empty_is_zero: Whether areas without any prediction are 0; otherwise they are undefined.
         """
         n_items = np.einsum("g,gb->b", self.sizes, weights)
-        areas, risks = self.requested.areas, self.requested.risks
+        areas = [share * (1 - ROUNDING) for share in self.requested.areas]
+        risks = [share * (1 - ROUNDING) for share in self.requested.risks]
         swept = sweep(self.curve, weights, n_items=n_items, area_to=areas, risk_at=risks)
         values = {"cmax": swept.cmax, "aurc": swept.aurc, "augrc": swept.augrc}
-        for share, aurc, augrc in zip(areas, swept.aurc_to, swept.augrc_to, strict=True):
+        for share, aurc, augrc in zip(self.requested.areas, swept.aurc_to, swept.augrc_to, strict=True):
             values[f"aurc_at_{share!r}"], values[f"augrc_at_{share!r}"] = aurc, augrc
         if self.best is not None:
             values["aurc_optimal"], values["augrc_optimal"] = optimal_areas(
@@ -155,7 +161,7 @@ class WeightedMetrics:
         with np.errstate(invalid="ignore", divide="ignore"):
             values["aurc_per_cmax"] = values["aurc"] / swept.cmax
             values["augrc_per_cmax"] = values["augrc"] / swept.cmax
-        values |= {f"mae_at_{s!r}": risk for s, risk in zip(risks, swept.risk_at, strict=True)}
+        values |= {f"mae_at_{s!r}": risk for s, risk in zip(self.requested.risks, swept.risk_at, strict=True)}
         return np.stack([values[key] for key in self.requested.keys])
 
 
@@ -282,7 +288,7 @@ def bootstrap_deltas(
     ids = common_groups(left, right, intersection_only=intersection_only)
     sides, groups = (left.within(ids), right.within(ids)), len(ids)
     # If one side has no predictions, every metric is undefined, so any coverage works.
-    reached = min(float(side.predicted.mean()) for side in sides) or 1.0
+    reached = min(side.reached for side in sides) or 1.0
     requested = RequestedMetrics.of(names, common=reached)
 
     first, second = (WeightedMetrics(side, requested) for side in sides)

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import Problem, TrustError, suggest
+from trivium.trust.calibration.quality import checked_weights
 from trivium.trust.cluster_bootstrap import Groups
 
 Floats = npt.NDArray[np.float64]
@@ -26,6 +27,7 @@ class Items(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         confidence: Confidence of each prediction, shape (n,), finite where predicted; only its order matters.
         name: Maps an item's row to its name for readers.
         variant: Name of the confidence.
+        weights: How many times each item counts, shape (n,), above 0; None for once each.
     """
 
     groups: Groups
@@ -34,6 +36,7 @@ class Items(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     confidence: Floats
     name: Name
     variant: str
+    weights: Floats | None = None
 
     @classmethod
     def of(
@@ -45,6 +48,7 @@ class Items(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         predicted: npt.ArrayLike | None = None,
         name: Name | None = None,
         variant: str = "confidence",
+        weights: npt.ArrayLike | None = None,
     ) -> "Items":
         """Check and hold items; the loss and confidence of an abstained item are ignored.
 
@@ -56,6 +60,8 @@ class Items(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             name: Maps an item's row to its name for readers, such as "group 303, item sleep"; default: the
                 group's id and the row.
             variant: Name of the confidence, for messages.
+            weights: How many times each item counts, shape (n,), above 0: those of labels asked for actively
+                (``active_inference.labelled_items``). Once by default.
 
         Raises:
             TrustError: If the lengths differ, or a loss or a confidence of a predicted item is not finite;
@@ -81,13 +87,34 @@ class Items(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         )
         _raise_for(has_prediction & ~np.isfinite(wrong), label, lambda row: _not_finite("loss", wrong[row]))
         return cls(
-            groups=known, predicted=has_prediction, loss=wrong, confidence=sure, name=label, variant=variant
+            groups=known,
+            predicted=has_prediction,
+            loss=wrong,
+            confidence=sure,
+            name=label,
+            variant=variant,
+            weights=None if weights is None else checked_weights(weights, n),
         )
 
     @property
     def n(self) -> int:
         """Number of items, predicted or not."""
         return self.predicted.size
+
+    @property
+    def total(self) -> float:
+        """Weight of all items; their number if each counts once."""
+        return float(self.n if self.weights is None else self.weights.sum())
+
+    @property
+    def weights_of_predicted(self) -> Floats | None:
+        """The weights of the items with a prediction; None if each counts once."""
+        return None if self.weights is None else self.weights[self.predicted]
+
+    @property
+    def reached(self) -> float:
+        """Share of the items that is predicted."""
+        return float(np.average(self.predicted, weights=self.weights)) if self.n else 0.0
 
     def within(self, ids: Sequence[str]) -> "Items":
         """Only the items of the groups ``ids``, with the groups in that order."""
@@ -102,6 +129,7 @@ class Items(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             confidence=self.confidence[rows],
             name=lambda row: self.name(int(rows[row])),
             variant=self.variant,
+            weights=None if self.weights is None else self.weights[rows],
         )
 
 

@@ -35,6 +35,8 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     Attributes:
         value: Mean loss of the items at each working point, shape (steps, lanes, 1).
+        weight: How many times the only item at each working point counts, shape (steps, lanes, 1); None for
+            once.
         padding: Places beyond the last working point, as indices (steps, lanes); they add nothing.
         group: The group of the only item at each working point, shape (steps · lanes,); or
         sums: if several items share a working point, the sparse matrix that maps group weights to the
@@ -43,6 +45,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """
 
     value: Floats
+    weight: Floats | None
     padding: tuple[Ints, ...]
     group: Ints | None
     sums: Any
@@ -55,6 +58,8 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             return both[0], both[1]
         accepted = np.take(weights, self.group, axis=0).reshape(shape).astype(np.float64)
         accepted[self.padding] = 0
+        if self.weight is not None:
+            accepted *= self.weight
         return accepted, accepted * self.value
 
 
@@ -68,6 +73,7 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             accepted and, below it, the loss that each lane adds, shape (2 · lanes, groups).
         points: Number of working points.
         tied: Whether several predictions share a working point.
+        weighted: Whether predictions count other than once each.
     """
 
     blocks: tuple[Block, ...]
@@ -75,9 +81,19 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     totals: tuple[Any, ...]
     points: int
     tied: bool
+    weighted: bool
 
     @classmethod
-    def of(cls, codes: Ints, loss: Floats, rank: Floats, *, groups: int, at_once: int) -> "Ranking":
+    def of(
+        cls,
+        codes: Ints,
+        loss: Floats,
+        rank: Floats,
+        *,
+        groups: int,
+        at_once: int,
+        weights: Floats | None = None,
+    ) -> "Ranking":
         """Rank predictions; those of equal rank share a working point.
 
         Args:
@@ -86,19 +102,22 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             rank: Sort key, lowest first, shape (k,).
             groups: Number of groups.
             at_once: Approximate number of resamples per sweep.
+            weights: How many times each prediction counts, shape (k,); once by default.
         """
         order = np.argsort(rank, kind="stable")
         codes, loss, rank = codes[order], loss[order], rank[order]
+        each = np.ones(loss.size) if weights is None else weights[order]
         new = np.diff(rank, prepend=-np.inf) > 0
         point = np.cumsum(new) - 1
         points = int(np.count_nonzero(new))
         lanes = max(1, min(WIDTH // at_once, -(-points // STEPS)))
         length = max(1, -(-points // lanes))
         lane, step = point // length, point % length
-        totals = _sums(lane, codes, loss, lanes, groups).tocsc()
+        totals = _sums(lane, codes, each, loss, lanes, groups).tocsc()
         slices = range(0, groups, _GROUPS_AT_ONCE)
-        sizes = np.bincount(point, minlength=lanes * length)
-        means = np.bincount(point, weights=loss, minlength=lanes * length) / np.maximum(sizes, 1)
+        sizes = np.bincount(point, weights=each, minlength=lanes * length)
+        there = np.where(sizes > 0, sizes, 1)
+        means = np.bincount(point, weights=each * loss, minlength=lanes * length) / there
         blocks = []
         by_step = np.argsort(step, kind="stable")
         bounds = np.searchsorted(step[by_step], np.arange(0, length + STEPS, STEPS))
@@ -109,18 +128,28 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             cell = (step[inside] - first) * lanes + lane[inside]
             group = sums = None
             if points < loss.size:
-                sums = _sums(cell, codes[inside], loss[inside], steps * lanes, groups)
+                sums = _sums(cell, codes[inside], each[inside], loss[inside], steps * lanes, groups)
             else:
                 group = np.zeros(steps * lanes, np.int64)
                 group[cell] = codes[inside]
             padding = np.nonzero(sizes[place] == 0)
-            blocks.append(Block(value=means[place][:, :, None], padding=padding, group=group, sums=sums))
+            value, weight = means[place][:, :, None], sizes[place][:, :, None]
+            blocks.append(
+                Block(
+                    value=value,
+                    weight=None if weights is None else weight,
+                    padding=padding,
+                    group=group,
+                    sums=sums,
+                )
+            )
         return cls(
             blocks=tuple(blocks),
             lanes=lanes,
             totals=tuple(totals[:, first : first + _GROUPS_AT_ONCE].tocsr() for first in slices),
             points=points,
             tied=points < loss.size,
+            weighted=weights is not None,
         )
 
     def starts(self, weights: Counts) -> Floats:
@@ -144,14 +173,17 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             yield block.value, *block.added(ready)
 
 
-def _sums(cell: Ints, codes: Ints, loss: Floats, cells: int, groups: int) -> Any:
+def _sums(cell: Ints, codes: Ints, each: Floats, loss: Floats, cells: int, groups: int) -> Any:
     rows, columns = np.concatenate([cell, cell + cells]), np.concatenate([codes, codes])
-    added = np.concatenate([np.ones(loss.size), loss])
+    added = np.concatenate([each, each * loss])
     return coo_array((added, (rows, columns)), shape=(2 * cells, groups)).tocsr()
 
 
 _TINY = 1e-300
-"""Used for zero accepted: adding any whole number absorbs it, and 0 divided by it is 0."""
+"""Used for zero accepted: adding any weight absorbs it, and 0 divided by it is 0."""
+
+_NOTHING = 1e-200
+"""Fewer accepted than this are none."""
 
 
 class SweepResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -254,7 +286,7 @@ def _advance(before_block: _State, added: Floats, loss: Floats) -> _State:
 
 def _count_first(accepted: Floats, added: Floats, loss: Floats, aurc: Floats) -> None:
     """Add to 2 N · AURC the term of a first working point, which has no r' before it."""
-    lanes, columns = np.nonzero(accepted < 1)
+    lanes, columns = np.nonzero(accepted < _NOTHING)
     if lanes.size:
         first = np.argmax(added[:, lanes, columns] > 0, axis=0)
         aurc[lanes, columns] += loss[first, lanes, columns]
@@ -315,7 +347,7 @@ class _BlockPoints:
         """Both areas of the lane up to the coverage ``share``, shape (2, places)."""
         below = self._below(share, n_items)
         risk = self.loss / self.accepted
-        earlier = np.where(self.accepted[:-1] < 1, risk[1:], risk[:-1])
+        earlier = np.where(self.accepted[:-1] < _NOTHING, risk[1:], risk[:-1])
         aurc = _running(self.start[0], self.w * (risk[1:] + earlier))
         augrc = _running(self.start[1], self.w * (self.loss[1:] + self.loss[:-1]))
         x = share * n_items - self.accepted[below, self.each]

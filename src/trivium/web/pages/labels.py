@@ -21,7 +21,7 @@ from trivium.labels.blind import Material, material_of
 from trivium.labels.monitored import queue_of_alert, queue_of_monitor
 from trivium.labels.people import typed_name
 from trivium.labels.queue import LabelQueues
-from trivium.labels.records import LONGEST_NAME, LabelQueue, StoredLabel, Task
+from trivium.labels.records import LONGEST_NAME, LabelQueue, QueueSettings, StoredLabel, Task
 from trivium.labels.tasks import NOBODY
 from trivium.reports.escape import one_line
 from trivium.reports.html.fragments import folded
@@ -155,9 +155,17 @@ def _made(store: Store, queues: LabelQueues, form: Mapping[str, str], by: str) -
         return queue_of_alert(queues, _whole("the alert", form["alert"]), dimension, by=by)
     if monitor := form.get("monitor", ""):
         name = sanitise(monitor[:200])[0]
-        return queue_of_monitor(queues, name, dimension, by=by, since=_since(store, name, queues.now()))
+        return queue_of_monitor(
+            queues,
+            name,
+            dimension,
+            by=by,
+            since=_since(store, name, queues.now()),
+            settings=QueueSettings(uniform=True),
+        )
     overlap = _figure("the share that several people label", form.get("overlap") or "0") / 100
-    return queues.create(run_of(store, form.get("run", "")), dimension, by=by, overlap=overlap)
+    run = run_of(store, form.get("run", ""))
+    return queues.create(run, dimension, by=by, overlap=overlap, uniform="uniform" in form)
 
 
 def _since(store: Store, monitor: str, now: float) -> float:
