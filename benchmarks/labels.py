@@ -22,7 +22,8 @@ model and prompt on 226 papers. Two questions are asked of them, with 1 - confid
 many papers deserve "accept" (the judge's score is its verdict), and how often the judge is right (its score
 is its confidence). The items of a world are 2,000 of these verdicts, drawn with replacement.
 
-Last, what is certified ("at most 10 % wrong, with probability 0.9") from 200 labels asked for actively. A
+Then, how far off risk–coverage and calibration are from the same labels, by how they are weighted. And
+what is certified ("at most 10 % wrong, with probability 0.9") from 200 labels asked for actively. A
 certificate needs equal probabilities: taken from all labels it would be broken too often or hardly ever made.
 """
 
@@ -35,9 +36,12 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.sizes import sized
-from trivium.trust.active_inference import ActiveMean, active_mean
+from trivium.trust.active_inference import ActiveMean, active_mean, labelled_items
 from trivium.trust.active_sampling import Draw, Sampling, next_draw
+from trivium.trust.calibration.quality import probability_quality
 from trivium.trust.certification import certify
+from trivium.trust.selective.inference import BootstrapOptions, bootstrap_selective_metrics
+from trivium.trust.selective.items import Items
 
 Floats = npt.NDArray[np.float64]
 World = tuple[Floats, Floats, Floats]
@@ -200,6 +204,60 @@ def certificates_table(worlds: int) -> list[str]:
     return lines
 
 
+def curves_table(worlds: int) -> list[str]:
+    """Root mean squared errors of risk–coverage and calibration, by how labels are asked for and used."""
+    rows: dict[str, list[list[float]]] = {}
+    for seed in range(worlds):
+        rng = np.random.default_rng([seed, 3])
+        confidence = 0.5 + 0.5 * rng.beta(3, 1, ITEMS)
+        wrong = (rng.random(ITEMS) < (1 - confidence) ** 1.5).astype(np.float64)
+        truth = _curve_figures(wrong, confidence, np.ones(ITEMS))
+        for way, share in (("active", 0.2), ("uniform", 1.0)):
+            sampling, answers = Sampling(seed=seed, population=ITEMS), {}
+            for _ in range(sized(200, 40)):
+                draw = next_draw(sampling, 1 - confidence, np.zeros(ITEMS), answers, uniform_share=share)
+                if draw is None:
+                    break
+                sampling = sampling.after(draw)
+                answers[draw.item] = float(wrong[draw.item])
+            all_items, walked = labelled_items(sampling, answers), np.array(sampling.walked())
+            uses = {
+                "all, weighted": (all_items.items, all_items.weights),
+                "all, unweighted": (all_items.items, np.ones(all_items.items.size)),
+                "walked": (walked, np.ones(walked.size)),
+            }
+            for use, (items, weights) in uses.items():
+                found = _curve_figures(wrong[items], confidence[items], weights)
+                apart = [items.size, *np.subtract(found[:4], truth[:4]), found[4] <= truth[1] <= found[5]]
+                rows.setdefault(f"{way} labels, {use}", []).append(apart)
+    lines = [
+        f"{'from':32} {'labels':>7} {'AURC':>7} {'AUGRC':>7} {'ECE':>7} {'Brier':>7} {'covers AUGRC':>13}"
+    ]
+    for name, each in rows.items():
+        figures = np.array(each)
+        errors = " ".join(f"{error:7.4f}" for error in np.sqrt(np.square(figures[:, 1:5]).mean(axis=0)))
+        lines.append(f"{name:32} {figures[:, 0].mean():7.0f} {errors} {100 * figures[:, 5].mean():11.0f} %")
+    return lines
+
+
+def _curve_figures(wrong: Floats, confidence: Floats, weights: Floats) -> list[float]:
+    """AURC, AUGRC, ECE and Brier score, and the ends of the interval of AUGRC."""
+    items = Items.of(range(wrong.size), wrong, confidence, weights=weights)
+    areas = bootstrap_selective_metrics(
+        items, ["aurc", "augrc"], BootstrapOptions(resamples=sized(1_000, 50))
+    )
+    quality = probability_quality(confidence, 1 - wrong, weights=weights)
+    ends = areas["augrc"].interval
+    return [
+        areas["aurc"].point or 0.0,
+        areas["augrc"].point or 0.0,
+        quality["ece"] or 0.0,
+        quality["brier_score"] or 0.0,
+        ends.low if ends else np.nan,
+        ends.high if ends else np.nan,
+    ]
+
+
 if __name__ == "__main__":
     count = int(sys.argv[1]) if len(sys.argv) > 1 else sized(100, 2)
-    print("\n".join([*needed_table(count), "", *certificates_table(count)]))
+    print("\n".join([*needed_table(count), "", *certificates_table(count), "", *curves_table(count)]))
