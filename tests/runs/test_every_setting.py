@@ -22,8 +22,8 @@ AGENT_KEYS = {
     "repeats",
     "seed",
 }
-ELSEWHERE = {"judge", "margin", "monitor"}
-"""Shown in tests/metrics/judge, tests/runs/comparing and tests/monitor."""
+ELSEWHERE = {"judge", "margin", "monitor", "until_decided"}
+"""Shown in tests/metrics/judge, tests/runs/comparing, tests/monitor and tests/runs/test_until_decided.py."""
 
 CHANGES: list[dict[str, Any]] = [
     {"metrics": ["jaccard"]},

@@ -51,6 +51,11 @@ def _evaluation_options(command: F) -> F:
 @options.option("--at-once", type=click.IntRange(min=1), help="Attempts in flight (default: the suite's).")
 @options.option("--tag", metavar="TAG", help="Use only the cases with this tag.")
 @options.option("--sample", type=click.IntRange(min=1), help="Use a sample of N cases (by the suite's seed).")
+@options.option(
+    "--until-decided",
+    is_flag=True,
+    help="Ask the cases in random order, and only until all gates are decided.",
+)
 @options.option("--watch", is_flag=True, help="Run again when a file changes that the run reads.")
 @_evaluation_options
 def run(suite: str, **given: Any) -> int:
@@ -120,6 +125,7 @@ def load_for_run(suite: str, given: Mapping[str, Any]) -> "Suite":
         at_once=given["at_once"],
         tag=given["tag"],
         sample=given["sample"],
+        until_decided=given["until_decided"],
     )
 
 
@@ -195,6 +201,7 @@ def load_suite(
     at_once: int | None = None,
     tag: str | None = None,
     sample: int | None = None,
+    until_decided: bool = False,
     certificates: Sequence[str] = (),
 ) -> "Suite":
     """Load a suite and apply the options of the command line."""
@@ -213,6 +220,8 @@ def load_suite(
         changes["judge"] = {"certificate": list(certificates)}
     if repeats is not None:
         changes["repeats"] = repeats
+    if until_decided:
+        changes["until_decided"] = True
     if at_once is not None:
         changes["limits"] = msgspec.structs.replace(suite.settings.limits, attempts_at_once=at_once)
     return suite.with_settings(**changes) if changes else suite

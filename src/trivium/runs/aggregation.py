@@ -257,6 +257,8 @@ def evaluated_cases(store: Store, run: RunRecord, settings: Settings) -> Iterato
     due = _attempts_due_per_case(store, run, settings)
     for position, cluster in enumerate(store.groups(run.suite, settings.group)):
         current = list(evaluations.at(position))
+        if settings.until_decided and not current:  # it was not asked
+            continue
         yield EvaluatedCase(
             cluster=cluster,
             # Outputs of different people for one case are not repeats of one another.

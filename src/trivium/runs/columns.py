@@ -384,19 +384,30 @@ class Column:
 
     def extreme_intervals(self, level: float) -> tuple[Interval | None, Interval | None]:
         """Return the intervals with every missing score at its lowest, and at its highest."""
+        low, high = (clustered(filled[~np.isnan(filled)], self._groups(filled)) for filled in self._filled())
+        return (None if low is None else low.interval(level)), (
+            None if high is None else high.interval(level)
+        )
+
+    def extreme_values(self) -> tuple[Floats, Floats]:
+        """Value of each case, with missing scores at their lowest, and at their highest."""
+        low, high = self._filled()
+        return low[~np.isnan(low)], high[~np.isnan(high)]
+
+    def _filled(self) -> tuple[Floats, Floats]:
+        """Value of each case with every missing score at its lowest, and at its highest; else NaN."""
         all_values = self._values.all()
         last = max([len(all_values) - 1, *self._gaps, *self._absent])
         padded = np.concatenate([all_values, np.full(last + 1 - len(all_values), nan)])
         reduce = self._reduce or REDUCERS["mean"]
-        intervals = []
+        ends = []
         for side, filling in ((0, 0.0), (1, 1.0)):
             filled = padded.copy()
             for index in self._gaps.keys() | self._absent.keys():
                 of_case = list(self._gaps[index][side]) if index in self._gaps else []
                 filled[index] = reduce([*of_case, *[filling] * self._absent.get(index, 0)])
-            known = clustered(filled[~np.isnan(filled)], self._groups(filled))
-            intervals.append(None if known is None else known.interval(level))
-        return intervals[0], intervals[1]
+            ends.append(filled)
+        return ends[0], ends[1]
 
     def figure(self, *, level: float) -> Figure:
         """Compute the mean, its interval at a confidence level in (0, 1), and the counts."""

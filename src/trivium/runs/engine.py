@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
@@ -24,8 +24,28 @@ Remaining = Iterator[tuple[int, Case, int]]
 T = TypeVar("T")
 
 
+class _Plan:
+    """The attempts to make, and those that no file handle was left for."""
+
+    def __init__(self, remaining: Remaining, room: Callable[[], Awaitable[None]] | None) -> None:
+        self._remaining, self._room = remaining, room
+        self.postponed: deque[tuple[int, Case, int]] = deque()
+
+    async def next(self) -> tuple[int, Case, int] | None:
+        """The next attempt to make; None after the last."""
+        if self._room is not None:
+            await self._room()
+        return self.postponed.popleft() if self.postponed else next(self._remaining, None)
+
+
 async def ask_and_score(
-    remaining: Remaining, adapter: AgentAdapter, pipeline: Pipeline, settings: Settings, *, concurrency: int
+    remaining: Remaining,
+    adapter: AgentAdapter,
+    pipeline: Pipeline,
+    settings: Settings,
+    *,
+    concurrency: int,
+    room: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
     """Make every remaining attempt, store each when it is finished, and score them in batches meanwhile.
 
@@ -40,11 +60,12 @@ async def ask_and_score(
         pipeline: Stores and scores the attempts.
         settings: Settings of the suite.
         concurrency: Most attempts in flight.
+        room: Awaited before each further attempt.
     """
     finished: asyncio.Queue[StoredAttempt | None] = asyncio.Queue(maxsize=concurrency)
     to_score: asyncio.Queue[PendingAttempt | None] = asyncio.Queue(maxsize=4 * MAX_BATCH_ATTEMPTS)
 
-    postponed: deque[tuple[int, Case, int]] = deque()
+    plan = _Plan(remaining, room)
     active = concurrency
 
     def alone() -> bool:
@@ -52,14 +73,14 @@ async def ask_and_score(
 
     async def worker() -> None:
         nonlocal active
-        while (planned := postponed.popleft() if postponed else next(remaining, None)) is not None:
+        while (planned := await plan.next()) is not None:
             position, case, repeat = planned
             try:
                 attempt = await invoke(
                     adapter, case, repeat, settings.limits, seed=settings.seed, alone=alone
                 )
             except TooManyCalls as error:  # another worker retries it later
-                postponed.append(planned)
+                plan.postponed.append(planned)
                 level = logging.WARNING if active == concurrency else logging.INFO
                 active -= 1
                 log.log(level, "%s; fewer attempts are in flight from now on (%d)", error, active)

@@ -32,9 +32,10 @@ from trivium.runs.event_loop import (
     run_in_trivium_thread,
 )
 from trivium.runs.pipeline import NoProgress, Pipeline, Progress
-from trivium.runs.provenance import judge_provenance, provenance
+from trivium.runs.provenance import changed_settings, judge_provenance, provenance
 from trivium.runs.run import Run
 from trivium.runs.summarize import summarise
+from trivium.runs.until_decided import Asker, check_until_decided
 from trivium.store.connection import DEFAULT_URL
 from trivium.store.records import RunKind, RunRecord, StoredAttempt
 from trivium.store.store import Store
@@ -44,9 +45,6 @@ from trivium.suites.settings_loader import renamed
 from trivium.suites.suite import Suite, SuiteSource
 
 log = logging.getLogger(__name__)
-
-_SPEED_SETTINGS = frozenset({"limits.attempts_at_once", "judge.concurrency"})
-"""Settings that may differ when a run is resumed, because they change no result."""
 
 Agent = str | Callable[..., Any] | Any
 """``package.module:name``, an address, ``cmd:…``, a callable, or a PydanticAI agent."""
@@ -66,6 +64,7 @@ def evaluate(
     passed: PassRule | Mapping[str, Any] | None = None,
     judge: JudgeSettings | Mapping[str, Any] | None = None,
     gates: Mapping[str, Gate | Mapping[str, Any]] | None = None,
+    until_decided: bool | None = None,
     similarity: Mapping[str, float] | None = None,
     encoder: str | None = None,
     group: str | None = None,
@@ -95,6 +94,7 @@ def evaluate(
         passed: When an attempt passes, such as ``{"metric": "jaccard", "at_least": 0.5}``.
         judge: The judge's models, rubrics and limits; a mapping changes only the keys that it has.
         gates: Thresholds for the means of metrics, by metric or ``pass_rate``.
+        until_decided: Whether to ask cases in random order, and only until all gates are decided.
         similarity: Weights of the parts of ``similarity``.
         encoder: Name or folder of the encoder for ``semantic``.
         group: Field or metadata key of a case that names its cluster.
@@ -129,6 +129,7 @@ def evaluate(
             passed=passed,
             judge=judge,
             gates=gates,
+            until_decided=until_decided,
             similarity=similarity,
             encoder=encoder,
             group=group,
@@ -153,6 +154,7 @@ async def evaluate_async(
     passed: PassRule | Mapping[str, Any] | None = None,
     judge: JudgeSettings | Mapping[str, Any] | None = None,
     gates: Mapping[str, Gate | Mapping[str, Any]] | None = None,
+    until_decided: bool | None = None,
     similarity: Mapping[str, float] | None = None,
     encoder: str | None = None,
     group: str | None = None,
@@ -177,6 +179,7 @@ async def evaluate_async(
         passed: When an attempt passes, such as ``{"metric": "jaccard", "at_least": 0.5}``.
         judge: The judge's models, rubrics and limits; a mapping changes only the keys that it has.
         gates: Thresholds for the means of metrics, by metric or ``pass_rate``.
+        until_decided: Whether to ask cases in random order only until all gates are decided.
         similarity: Weights of the parts of ``similarity``.
         encoder: Name or folder of the encoder for ``semantic``.
         group: Field or metadata key of a case that names its cluster.
@@ -198,17 +201,12 @@ async def evaluate_async(
         raise InputError("", "give exactly one of agent, outputs, attempts_of")
     given = {
         "success": success, "passed": passed, "judge": judge, "gates": gates, "similarity": similarity,
-        "encoder": encoder, "group": group, "repeats": repeats, "seed": seed,
+        "encoder": encoder, "group": group, "repeats": repeats, "seed": seed, "until_decided": until_decided,
     }  # fmt: skip
     loaded = suite if isinstance(suite, Suite) else Suite.load(suite)
     if changes := {name: value for name, value in given.items() if value is not None}:
         loaded = loaded.with_settings(**changes)
-    settings = loaded.settings
-    if metrics is not None:
-        settings = msgspec.structs.replace(settings, metrics=tuple(metrics))
-    source = loaded.source if metrics is None and loaded.source else f'suite "{loaded.name}"'
-    check_names(settings, source=source, also=loaded.settings.metrics or ())
-    check_gates(settings, source=f'suite "{loaded.name}"')
+    settings, source = _checked_settings(loaded, metrics, asks=agent is not None)
     named = default_metrics(settings)
     settings = with_default_success(settings, loaded)
     built = build_metrics(named, settings)
@@ -229,8 +227,11 @@ async def evaluate_async(
     progress = progress or NoProgress()
     other_number = scored_before is not None and scored_before.due != len(loaded) * settings.repeats
     incremental = IncrementalAggregation(
-        loaded, settings, unordered=start.already > 0 or leave_one_out or other_number
+        loaded,
+        settings,
+        unordered=start.already > 0 or leave_one_out or other_number or settings.until_decided,
     )
+    asker = Asker(run, loaded, settings) if settings.until_decided else None
     pipeline = Pipeline(
         store=opened,
         run=run,
@@ -240,6 +241,7 @@ async def evaluate_async(
         progress=progress,
         incremental=incremental,
         certificates=Certificates(settings, run.provenance),
+        asker=asker,
     )
     try:
         progress.begin(run=run.id, total=run.due, already=start.already)
@@ -247,9 +249,11 @@ async def evaluate_async(
             THRESHOLDS_WHILE_SCORING if adapter is None else THRESHOLDS_WHILE_ASKING
         ):
             async with judges_attached(run, opened, built):
+                if asker is not None:
+                    asker.take(opened.outlines(run))
                 await _score_stored(opened, run, pipeline)
                 if adapter is not None:
-                    await _ask(adapter, loaded, settings, opened, run, pipeline)
+                    await _ask(adapter, loaded, settings, opened, run, pipeline, asker)
                 elif recorded is not None:
                     await _read(recorded, loaded, opened, run, pipeline)
     except (asyncio.CancelledError, TriviumError, OSError, MemoryError):
@@ -267,6 +271,20 @@ def _writable(store: str | Store) -> Store:
     if isinstance(store, Store):
         return Store(store.url) if store.read_only else store
     return Store(store)
+
+
+def _checked_settings(suite: Suite, metrics: Sequence[str] | None, *, asks: bool) -> tuple[Settings, str]:
+    """The settings of a run, and where they come from; names and gates are known to be possible."""
+    settings = suite.settings
+    if metrics is not None:
+        settings = msgspec.structs.replace(settings, metrics=tuple(metrics))
+    if not asks:  # what is recorded was asked before
+        settings = msgspec.structs.replace(settings, until_decided=False)
+    source = suite.source if metrics is None and suite.source else f'suite "{suite.name}"'
+    check_names(settings, source=source, also=suite.settings.metrics or ())
+    check_gates(settings, source=f'suite "{suite.name}"')
+    check_until_decided(settings, source=f'suite "{suite.name}"')
+    return settings, source
 
 
 def _check_encoder(suite: Suite, settings: Settings, metrics: list[Metric]) -> None:
@@ -374,7 +392,7 @@ class _RunStart:
         run = self._store.run(id)
         if run.suite != self._suite.digest:
             raise InputError(self._suite.name, f"its cases have changed since run {run.id} began")
-        changed = _changed(msgspec.convert(run.settings, Settings), self._settings)
+        changed = changed_settings(msgspec.convert(run.settings, Settings), self._settings)
         if changed:
             raise InputError(
                 self._suite.name, f"its settings have changed since run {run.id} began: {', '.join(changed)}"
@@ -388,24 +406,6 @@ class _RunStart:
         self._store.acquire(run)
         self.already = sum(1 for _ in self._store.attempt_keys(run, scored_only=True))
         return run
-
-
-def _changed(before: Settings, now: Settings) -> list[str]:
-    """Return the names of settings that differ, except those that only change the speed of a run."""
-    old, new = _settings_by_path(before), _settings_by_path(now)
-    paths = dict.fromkeys([*new, *old])
-    return [path for path in paths if path not in _SPEED_SETTINGS and old.get(path) != new.get(path)]
-
-
-def _settings_by_path(settings: Settings) -> dict[str, Any]:
-    """Return every setting by name; nested ones as ``limits.seconds``."""
-    by_path: dict[str, Any] = {}
-    for name, value in msgspec.to_builtins(settings).items():
-        if isinstance(value, dict):
-            by_path |= {f"{name}.{key}": inner for key, inner in value.items()}
-        else:
-            by_path[name] = value
-    return by_path
 
 
 def _recorded(outputs: Outputs, suite: Suite, *, leave_one_out: bool) -> Recorded:
@@ -436,7 +436,13 @@ async def _score_stored(store: Store, run: RunRecord, pipeline: Pipeline) -> Non
 
 
 async def _ask(
-    adapter: AgentAdapter, suite: Suite, settings: Settings, store: Store, run: RunRecord, pipeline: Pipeline
+    adapter: AgentAdapter,
+    suite: Suite,
+    settings: Settings,
+    store: Store,
+    run: RunRecord,
+    pipeline: Pipeline,
+    asker: Asker | None,
 ) -> None:
     stored = set(store.attempt_keys(run))
 
@@ -448,7 +454,8 @@ async def _ask(
 
     try:
         concurrency = min(settings.limits.attempts_at_once, len(suite) * settings.repeats)
-        await ask_and_score(remaining(), adapter, pipeline, settings, concurrency=concurrency)
+        attempts, room = (remaining(), None) if asker is None else (asker.remaining(stored), asker.room)
+        await ask_and_score(attempts, adapter, pipeline, settings, concurrency=concurrency, room=room)
     finally:
         await adapter.close()
 
@@ -474,5 +481,6 @@ def _summarised(store: Store, run: RunRecord, settings: Settings, incremental: I
         store.save_case_scores(run, case_scores_of(store, run, settings))
         aggregation = None
     summary = summarise(store, run, aggregation)
-    store.finish(run, "done", summary=msgspec.to_builtins(summary))
+    due = summary.total_tests if settings.until_decided else None
+    store.finish(run, "done", summary=msgspec.to_builtins(summary), due=due)
     return Run(store, store.run(run.id))

@@ -12,6 +12,7 @@ from trivium.metrics.scoring import Scores, prefetch, score_inputs
 from trivium.runs.aggregation import IncrementalAggregation
 from trivium.runs.certificates import Certificates
 from trivium.runs.event_loop import in_worker_thread
+from trivium.runs.until_decided import Asker
 from trivium.store.connection import batched
 from trivium.store.records import Rows, RunRecord, StoredAttempt, StoredEvaluation
 from trivium.store.store import Store
@@ -79,6 +80,7 @@ class Pipeline:
         progress: Called after every batch.
         incremental: Receives every evaluation.
         certificates: Certificates that mark the judgements they apply to.
+        asker: Receives every evaluation too, if it decides what is asked.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class Pipeline:
         progress: Progress,
         incremental: IncrementalAggregation,
         certificates: Certificates,
+        asker: Asker | None = None,
     ) -> None:
         self._store = store
         self._run = run
@@ -101,6 +104,7 @@ class Pipeline:
         self._progress = progress
         self._incremental = incremental
         self._certificates = certificates
+        self._asker = asker
         one_by_one = all(type(metric).score_many is Metric.score_many for metric in metrics)
         self._batch_size = SINGLE_SCORE_BATCH if one_by_one else MAX_BATCH_ATTEMPTS
         self._closed = False
@@ -142,6 +146,9 @@ class Pipeline:
                 [entry.stored.attempt for entry, _ in scored],
                 evaluations,
             )
+            if self._asker is not None:
+                positions = [entry.stored.position for entry, _ in scored]
+                self._asker.take(zip(positions, evaluations, strict=True))
             for (entry, _), result in zip(scored, evaluations, strict=True):
                 if save:
                     rows.add_attempt(entry.stored, own_case=self._run.kind == "human")

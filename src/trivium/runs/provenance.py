@@ -9,6 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from trivium._version import __version__
 from trivium.metrics.metric import Metric
 from trivium.suites.settings import ServerSettings, Settings
@@ -139,3 +141,25 @@ def _address(name: str, server: ServerSettings | None) -> str | None:
         return model_address(name, server)
     except ModelUnavailable:
         return None
+
+
+_SPEED_SETTINGS = frozenset({"limits.attempts_at_once", "judge.concurrency"})
+"""Settings that may differ when a run is resumed, because they change no result."""
+
+
+def changed_settings(before: Settings, now: Settings) -> list[str]:
+    """Return the names of settings that differ, except those that only change the speed of a run."""
+    old, new = _settings_by_path(before), _settings_by_path(now)
+    paths = dict.fromkeys([*new, *old])
+    return [path for path in paths if path not in _SPEED_SETTINGS and old.get(path) != new.get(path)]
+
+
+def _settings_by_path(settings: Settings) -> dict[str, Any]:
+    """Return every setting by name; nested ones as ``limits.seconds``."""
+    by_path: dict[str, Any] = {}
+    for name, value in msgspec.to_builtins(settings).items():
+        if isinstance(value, dict):
+            by_path |= {f"{name}.{key}": inner for key, inner in value.items()}
+        else:
+            by_path[name] = value
+    return by_path

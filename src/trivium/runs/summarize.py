@@ -26,6 +26,7 @@ from trivium.runs.costs.judges import judge_costs_of_run
 from trivium.runs.human_ceiling import human_ceiling
 from trivium.runs.reducers import REDUCERS, pass_at_k, pass_hat_k
 from trivium.runs.summary import CompositeFigure, Figure, GateAnswer, Rate, Summary
+from trivium.runs.until_decided import gates_of_stored, stopping, with_intervals
 from trivium.runs.warnings import warnings_of
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
@@ -104,10 +105,15 @@ def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = No
     )
     warnings, notes = warnings_of(summary, settings, aggregation.columns, shown=set(columns))
     origin = run.provenance.get("notes", ())
-    reservations = (*expired(acceptance), *warnings, *unlike)
+    gates = gate_results(settings, aggregation.all_columns | shares)
+    stopped: tuple[str, ...] = ()
+    if settings.until_decided:
+        sequences = gates_of_stored(store, run, settings)
+        gates, stopped = with_intervals(gates, sequences, settings), (stopping(sequences),)
+    reservations = (*stopped, *expired(acceptance), *warnings, *unlike)
     return msgspec.structs.replace(
         summary,
-        gates=gate_results(settings, aggregation.all_columns | shares),
+        gates=gates,
         # What the samples of a monitor are decides how to read everything else.
         warnings=(*origin, *reservations) if run.kind == "live" else (*reservations, *origin),
         notes=notes,

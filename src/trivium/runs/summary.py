@@ -113,6 +113,7 @@ class GateAnswer(msgspec.Struct, frozen=True, kw_only=True):
         worst: The interval with every missing score at its worst; None if none is missing or they are
             ignored.
         best: The interval with every missing score at its best.
+        method: How its interval was computed, if it holds at every look (``until_decided``); else None.
     """
 
     gate: str
@@ -127,6 +128,7 @@ class GateAnswer(msgspec.Struct, frozen=True, kw_only=True):
     ignored: bool = False
     worst: tuple[float, float] | None = None
     best: tuple[float, float] | None = None
+    method: str | None = None
 
 
 class CompositeFigure(msgspec.Struct, frozen=True, kw_only=True):

@@ -287,6 +287,7 @@ class Settings(
         composite: Weights and thresholds of the composite.
         limits: Limits on calls of the agent.
         gates: Thresholds for the means of metrics, by metric or ``pass_rate``.
+        until_decided: Whether cases are asked in random order until all gates are decided, instead of all.
         monitor: How production traffic is sampled, scored and watched; None for the defaults.
         margin: Largest loss that a comparison tolerates, in [0, 1].
         level: Confidence level of the intervals.
@@ -310,6 +311,7 @@ class Settings(
     composite: CompositeSettings = CompositeSettings()
     limits: Limits = Limits()
     gates: dict[str, Gate] = {}
+    until_decided: bool = False
     monitor: MonitorSettings | None = None
     margin: Share = 0.02
     level: Annotated[float, Meta(gt=0, lt=1)] = 0.95

@@ -86,6 +86,7 @@ class Suite:
         composite: CompositeSettings | Mapping[str, Any] | UnsetType = UNSET,
         limits: Limits | Mapping[str, Any] | UnsetType = UNSET,
         gates: Mapping[str, Gate | Mapping[str, Any]] | UnsetType = UNSET,
+        until_decided: bool | UnsetType = UNSET,
         monitor: MonitorSettings | Mapping[str, Any] | UnsetType | None = UNSET,
         margin: float | UnsetType = UNSET,
         level: float | UnsetType = UNSET,
@@ -122,6 +123,7 @@ class Suite:
             composite: Weights and thresholds of the composite.
             limits: Limits on calls of the agent.
             gates: Thresholds for the means of metrics, by metric or ``pass_rate``.
+            until_decided: Whether cases are asked in random order only until all gates are decided.
             monitor: How production traffic is sampled, scored and watched.
             margin: Largest loss that a comparison tolerates, in [0, 1].
             level: Confidence level of the intervals.
@@ -148,6 +150,7 @@ class Suite:
             "composite": composite,
             "limits": limits,
             "gates": gates,
+            "until_decided": until_decided,
             "monitor": monitor,
             "margin": margin,
             "level": level,

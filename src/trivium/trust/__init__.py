@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from trivium.trust.selective.inference import selective_metrics as selective_metrics
     from trivium.trust.selective.items import Items as Items
     from trivium.trust.selective.items import losses as losses
+    from trivium.trust.sequential_mean import SequentialMean as SequentialMean
+    from trivium.trust.sequential_mean import sequential_interval as sequential_interval
     from trivium.trust.weighted_means import WeightedMean as WeightedMean
     from trivium.trust.weighted_means import reference_level as reference_level
     from trivium.trust.weighted_means import weighted_mean as weighted_mean
@@ -137,6 +139,10 @@ _HOMES = {
     "selective.items": (
         "Items",
         "losses",
+    ),
+    "sequential_mean": (
+        "SequentialMean",
+        "sequential_interval",
     ),
     "weighted_means": (
         "WeightedMean",

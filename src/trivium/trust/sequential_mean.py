@@ -1,0 +1,146 @@
+"""Decides on which side of a limit a mean lies, one group after the other (spec: metrics, B.6).
+
+An interval of fixed size holds for a number of groups that was set beforehand. Whoever looks after each group
+and stops at the first answer needs a test that holds at every look: a bet (Waudby-Smith & Ramdas 2024). If
+the mean is at most the limit m, a gambler who stakes on values above it multiplies the capital by
+
+    1 + f w (x - m) / m
+
+with each value x of weight w <= 1, and does not expect to win; so the capital ever reaches 1 / p with
+probability at most p (Ville). The stakes f are those of ``STAKES``, between which the starting capital is
+divided evenly: small ones win when the mean lies near the limit, large ones soon where it lies far off.
+
+All candidates that a gambler became rich against lie at one end, since against a higher one he never has
+more; so the interval is found by bisection.
+
+``benchmarks/until_decided.py`` compares it with looks that were set beforehand. A single stake that follows
+the variance of the values so far, as in ``confidence_sequences``, decides as soon where the mean lies towards
+the middle of the range, and half as often where it lies towards the nearer end.
+"""
+
+from math import isfinite, log
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from trivium.errors import TrustError
+
+Floats = npt.NDArray[np.float64]
+
+STAKES: Final = np.geomspace(0.02, 0.9, 8)
+"""Shares of the capital that are lost with the worst value, if its weight is 1."""
+
+STEPS = 40
+"""Steps of bisection; the ends of intervals are exact up to 2 ** -40."""
+
+
+class SequentialMean:
+    """Values in [0, 1], one a group, and whether their mean surely lies above, or below, a limit.
+
+    With probability at most ``alpha`` either answer is ever wrong, however long one goes on. Once given it
+    stays.
+
+    Args:
+        limit: In [0, 1].
+        alpha: Probability of a wrong answer, half of it for each side, in (0, 1).
+
+    Attributes:
+        at_least: Whether the mean is surely at least the limit.
+        at_most: Whether it is surely at most the limit.
+        n: Number of values.
+
+    Raises:
+        TrustError: If an option is out of range.
+    """
+
+    def __init__(self, limit: float, *, alpha: float = 0.05) -> None:
+        if not (isfinite(limit) and 0 <= limit <= 1):
+            raise TrustError(f"a limit must lie in [0, 1]; found {limit}")
+        self._limit, self._rich = limit, _rich(alpha)
+        self._up, self._down = np.zeros(STAKES.size), np.zeros(STAKES.size)
+        self.at_least, self.at_most, self.n = limit == 0, limit == 1, 0
+
+    def bet(self, value: float, weight: float = 1.0) -> None:
+        """Add the value of a group.
+
+        Args:
+            value: In [0, 1]; the mean of a group with several values.
+            weight: In (0, 1]; the size of the group over that of the largest, if they differ.
+
+        Raises:
+            TrustError: If the value or the weight is out of range.
+        """
+        _check(np.array([value]), np.array([weight]))
+        self.n += 1
+        with np.errstate(divide="ignore"):  # what refutes a limit at an end of the range is infinite
+            self._up += _growth(np.array([value]), np.array([weight]), self._limit)[0]
+            self._down += _growth(np.array([1 - value]), np.array([weight]), 1 - self._limit)[0]
+        self.at_least = self.at_least or bool(_capital(self._up) >= self._rich)
+        self.at_most = self.at_most or bool(_capital(self._down) >= self._rich)
+
+
+def sequential_interval(
+    values: npt.ArrayLike, weights: npt.ArrayLike | None = None, *, alpha: float = 0.05
+) -> tuple[float, float]:
+    """The interval of a mean that holds at every look; it agrees with :class:`SequentialMean`.
+
+    Args:
+        values: Shape (n,), in [0, 1], in the order in which they were seen, one a group.
+        weights: Shape (n,), in (0, 1]; 1 by default.
+        alpha: Probability that any of the intervals after 1, 2, …, n values misses the mean, in (0, 1).
+
+    Returns:
+        The lower end and the upper one, in [0, 1].
+
+    Raises:
+        TrustError: If a value, a weight or ``alpha`` is out of range.
+    """
+    x = np.asarray(values, dtype=np.float64)
+    w = np.ones(x.shape) if weights is None else np.asarray(weights, dtype=np.float64)
+    if x.ndim != 1 or x.shape != w.shape:
+        raise TrustError(f"each value needs a weight; found shapes {x.shape} and {w.shape}")
+    _check(x, w)
+    rich = _rich(alpha)
+    low, high = _last_refuted(x, w, rich), 1 - _last_refuted(1 - x, w, rich)
+    return (low, high) if low <= high else (high, low)  # the mean cannot have been constant
+
+
+def _last_refuted(x: Floats, w: Floats, rich: float) -> float:
+    """The largest candidate that was ever refuted as too low, or 0."""
+    refuted, possible = 0.0, 1.0
+    for _ in range(STEPS):
+        middle = (refuted + possible) / 2
+        if (_capital(np.cumsum(_growth(x, w, middle), axis=0)) >= rich).any():
+            refuted = middle
+        else:
+            possible = middle
+    return refuted
+
+
+def _growth(x: Floats, w: Floats, limit: float) -> Floats:
+    """Log of the factor by which each value changes the capital at each stake, shape (n, stakes)."""
+    if limit == 0:
+        return np.where(x > 0, np.inf, 0.0)[:, None] + np.zeros(STAKES.size)
+    return np.asarray(np.log1p(np.multiply.outer(w * (x - limit) / limit, STAKES)), dtype=np.float64)
+
+
+def _capital(logs: Floats) -> Floats:
+    """Log of the mean capital over the stakes, the last axis."""
+    return np.asarray(np.logaddexp.reduce(logs, axis=-1) - log(STAKES.size))
+
+
+def _rich(alpha: float) -> float:
+    if not (isfinite(alpha) and 0 < alpha < 1):
+        raise TrustError(f"alpha must lie between 0 and 1; found {alpha}")
+    return log(2 / alpha)
+
+
+def _check(x: Floats, w: Floats) -> None:
+    for name, array, fine, expected in (
+        ("values", x, (x >= 0) & (x <= 1), "in [0, 1]"),
+        ("weights", w, (w > 0) & (w <= 1), "in (0, 1]"),
+    ):
+        if not fine.all():
+            at = int(np.argmin(fine))
+            raise TrustError(f"{name}[{at}] must be {expected}; found {array[at]}")
