@@ -1,12 +1,10 @@
 """The pages as people have them: by keyboard, narrow and dark, with hostile texts, from alert to case."""
 
 import re
-import threading
 import time
 from collections.abc import Iterator
 
 import pytest
-import uvicorn
 from sqlalchemy import select, update
 
 import trivium as tv
@@ -15,6 +13,7 @@ from tests.labels.labelled import judged
 from tests.monitor.samples import sample, store_samples
 from tests.otlp_requests import agent_trace, body
 from tests.store.conftest import url  # noqa: F401
+from tests.web.pages.served import Served
 from trivium.monitor.monitored import monitored
 from trivium.store import schema
 from trivium.store.live_alerts import open_alert
@@ -22,8 +21,6 @@ from trivium.store.live_samples import samples_of
 from trivium.store.schema import live_scores
 from trivium.store.store import Store
 from trivium.suites.certificate import read_certificate
-from trivium.web.app import create_app
-from trivium.web.services import Services
 
 pytestmark = pytest.mark.no_cover
 
@@ -33,11 +30,10 @@ HOSTILE = (
 GRAVE = {"critical", "serious"}
 
 
-class Site:
+class Site(Served):
     """A server on loopback, with two runs of hostile texts and a monitor whose alert has examples."""
 
     def __init__(self, store: Store) -> None:
-        self.store = store
         cases = [
             {"id": f"{HOSTILE} {n}", "input": f"{HOSTILE} {n}?", "references": [f"{HOSTILE} {n}"],
              "source": HOSTILE, "tags": [HOSTILE], "metadata": {HOSTILE: HOSTILE}}
@@ -56,7 +52,7 @@ class Site:
             return answer
 
         self.runs = [tv.evaluate(suite, agent=agent(good), store=store).id for good in (2, 12)]
-        self.services = Services(
+        super().__init__(
             store, [monitored({"name": "support", "monitor": {"sample_rate": 1.0, "quiet": 0.01}})]
         )
         for number in range(3):
@@ -78,28 +74,6 @@ class Site:
             self.alert = open_alert(
                 connection, monitor="support", cause="quality", status="critical", body=message, now=now
             )
-        config = uvicorn.Config(
-            create_app(self.services), host="127.0.0.1", port=0, log_config=None, lifespan="on", ws="none",
-            timeout_graceful_shutdown=3,
-        )  # fmt: skip
-        self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(target=self.server.run, name="pages")
-
-    def __enter__(self) -> "Site":
-        self.thread.start()
-        end = time.monotonic() + 60
-        while not self.server.started:
-            assert time.monotonic() < end, "the server does not start"
-            time.sleep(0.01)
-        port = self.server.servers[0].sockets[0].getsockname()[1]
-        self.address = f"http://127.0.0.1:{port}"
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.services.stopping.set()
-        self.server.should_exit = True
-        self.thread.join()
-        self.services.stop()
 
 
 @pytest.fixture(scope="module")

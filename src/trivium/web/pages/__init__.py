@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from trivium.web.pages import case, comparison, labels, login, monitors, run, runs, search, trust
+from trivium.web.pages import case, comparison, labels, login, monitors, people, run, runs, search, trust
 from trivium.web.pages.site import Site
 
 __all__ = ["Site", "page_routes"]
 
-_MODULES = (runs, run, case, comparison, labels, trust, monitors, search, login)
+_MODULES = (runs, run, case, comparison, labels, people, trust, monitors, search, login)
 """Each has ``routes(site)``."""
 
 

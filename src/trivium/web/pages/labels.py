@@ -38,7 +38,7 @@ from trivium.web.pages.refusals import typed_in
 from trivium.web.pages.site import Site, run_of, segment, set_cookie
 from trivium.web.sessions import check_form
 
-__all__ = ["counts_of", "queue_called", "routes"]
+__all__ = ["counts_of", "figure_in", "form_in", "labeller_in", "queue_called", "routes", "whole_in"]
 
 LABELLER: Final = "trivium_labeller"
 """Cookie that holds the name that was typed into this browser, on a server that asks for no tokens."""
@@ -79,7 +79,7 @@ def _queue_routes(site: Site, queues: LabelQueues) -> list[Any]:
 
     @post("/", include_in_schema=False, status_code=200)
     async def create(request: Request[Any, Any, Any]) -> Redirect:
-        form = await _form(request)
+        form = await form_in(request)
         try:
             queue = await asyncio.to_thread(_made, site.store, queues, form, _actor(request))
         except (InputError, ValueError) as error:
@@ -95,7 +95,7 @@ def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
     @get("/{queue:str}", include_in_schema=False, sync_to_thread=True)
     def label(request: Request[Any, Any, Any], queue: FromPath[str]) -> Response[str]:
         asked = queue_called(queues, queue)
-        by, name, may_label = _person(request)
+        by, name, may_label = labeller_in(request)
         task: Task | None = None
         last: StoredLabel | None = None
         material: Material | None = None
@@ -127,7 +127,7 @@ def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
 
     @post("/{queue:str}", include_in_schema=False, status_code=200)
     async def answer(request: Request[Any, Any, Any], queue: FromPath[str]) -> Response[Any]:
-        form = await _form(request)
+        form = await form_in(request)
         asked = await asyncio.to_thread(queue_called, queues, queue)
         here = Redirect(f"/labels/{segment(asked.id)}", status_code=303)
         if "name" in form:
@@ -137,7 +137,7 @@ def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
         by = labeller_of(request, "" if token_of(request) else _typed(request))
         try:
             if "undo" in form:
-                number = _whole("the answer", form["undo"])
+                number = whole_in("the answer", form["undo"])
                 await asyncio.to_thread(queues.undo, asked.id, by, label=number)
             else:
                 await asyncio.to_thread(_store, queues, asked.id, by, form)
@@ -152,7 +152,7 @@ def _made(store: Store, queues: LabelQueues, form: Mapping[str, str], by: str) -
     """The queue that a form asks for: of a run, of a monitor's samples, or of the worst ones of an alert."""
     dimension = form.get("dimension", "")
     if "alert" in form:
-        return queue_of_alert(queues, _whole("the alert", form["alert"]), dimension, by=by)
+        return queue_of_alert(queues, whole_in("the alert", form["alert"]), dimension, by=by)
     if monitor := form.get("monitor", ""):
         name = sanitise(monitor[:200])[0]
         return queue_of_monitor(
@@ -163,7 +163,7 @@ def _made(store: Store, queues: LabelQueues, form: Mapping[str, str], by: str) -
             since=_since(store, name, queues.now()),
             settings=QueueSettings(uniform=True),
         )
-    overlap = _figure("the share that several people label", form.get("overlap") or "0") / 100
+    overlap = figure_in("the share that several people label", form.get("overlap") or "0") / 100
     run = run_of(store, form.get("run", ""))
     return queues.create(run, dimension, by=by, overlap=overlap, uniform="uniform" in form)
 
@@ -202,23 +202,23 @@ def _store(queues: LabelQueues, queue: str, name: str, form: Mapping[str, str]) 
     given = chosen.removeprefix("value ") if chosen.startswith("value ") else value
     queues.answer(
         queue,
-        _whole("the item", form.get("place", "")),
+        whole_in("the item", form.get("place", "")),
         name,
         kind,  # type: ignore[arg-type]  # one of ANSWERS
-        _figure("the label", given) if kind == "label" else None,
+        figure_in("the label", given) if kind == "label" else None,
         key=form.get("key") or None,
         note=form.get("note") or None,
     )
 
 
-def _whole(what: str, text: str) -> int:
+def whole_in(what: str, text: str) -> int:
     """A whole number of a form, of a size that a store can hold."""
     if not re.fullmatch("[0-9]{1,18}", text):
         raise InputError(what, f'found "{one_line(text, at_most=40)}", expected a whole number from 0 on')
     return int(text)
 
 
-def _figure(what: str, text: str) -> float:
+def figure_in(what: str, text: str) -> float:
     """A number of a form."""
     try:
         return float(text)
@@ -226,7 +226,7 @@ def _figure(what: str, text: str) -> float:
         raise InputError(what, f'found "{one_line(text, at_most=40)}", expected a number') from None
 
 
-async def _form(request: Request[Any, Any, Any]) -> dict[str, str]:
+async def form_in(request: Request[Any, Any, Any]) -> dict[str, str]:
     """The fields of a form of this server."""
     form = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
     try:
@@ -245,7 +245,7 @@ def _typed(request: Request[Any, Any, Any]) -> str:
         return ""
 
 
-def _person(request: Request[Any, Any, Any]) -> tuple[str, str, bool]:
+def labeller_in(request: Request[Any, Any, Any]) -> tuple[str, str, bool]:
     """Who labels in this browser, the name that is shown, and whether they may; empty texts for nobody."""
     token = token_of(request)
     if token is None:

@@ -1,0 +1,82 @@
+"""How far the people of a queue agree, and the items on which somebody has to decide."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from litestar import Request, Response, Router, get, post
+from litestar.params import FromPath
+from litestar.response import Redirect
+
+from trivium.errors import InputError
+from trivium.labels.agreement import agreement_of, disagreements_of
+from trivium.labels.people import shown_names
+from trivium.labels.queue import LabelQueues
+from trivium.labels.records import LabelQueue
+from trivium.web.errors import Refused
+from trivium.web.pages.labels import figure_in, form_in, labeller_in, queue_called, whole_in
+from trivium.web.pages.refusals import typed_in
+from trivium.web.pages.site import Site, segment
+from trivium.web.threads import slowly
+
+__all__ = ["routes"]
+
+LISTED = 200
+"""Most items that the page lists; those that wait for a decision come first."""
+
+
+def routes(site: Site) -> list[Any]:
+    """The routes of the page."""
+    queues = LabelQueues(site.store, clock=site.clock)
+
+    @get("/", include_in_schema=False)
+    @slowly
+    def people(request: Request[Any, Any, Any], queue: FromPath[str]) -> Response[str]:
+        asked = queue_called(queues, queue)
+        apart = disagreements_of(queues, asked.id)
+        found = agreement_of(queues, asked.id)
+        by, name, may_label = labeller_in(request)
+        shown = apart[:LISTED]
+        return site.page(
+            request,
+            "people.html",
+            title=f"People on {asked.dimension}",
+            section="labels",
+            forms=True,
+            queue=asked,
+            found=found,
+            apart=shown,
+            left_out=len(apart) - len(shown),
+            names=shown_names(
+                [
+                    *(person for pair in found.pairs for person in pair.people),
+                    *(person for each in shown for person in (*each.values, each.by or "")),
+                ]
+            ),
+            name=name,
+            may_decide=may_label and bool(by) and asked.closed is None,
+            may_label=may_label,
+        )
+
+    @post("/", include_in_schema=False, status_code=200)
+    async def decide(request: Request[Any, Any, Any], queue: FromPath[str]) -> Redirect:
+        form = await form_in(request)
+        asked = await asyncio.to_thread(queue_called, queues, queue)
+        by, _, _ = labeller_in(request)
+        try:
+            place = await asyncio.to_thread(_decide, queues, asked, by, form)
+        except (InputError, ValueError) as error:
+            raise Refused(400, str(error), typed=typed_in(form)) from None
+        return Redirect(f"/labels/{segment(asked.id)}/people#item-{place}", status_code=303)
+
+    return [Router("/labels/{queue:str}/people", route_handlers=[people, decide])]
+
+
+def _decide(queues: LabelQueues, queue: LabelQueue, by: str, form: Mapping[str, str]) -> int:
+    """Store a decision about an item on which people disagree; returns its place."""
+    place = whole_in("the item", form.get("place", ""))
+    if place not in {each.place for each in disagreements_of(queues, queue.id)}:
+        raise InputError(f"item {place}", "nobody disagrees on it, or somebody has still to answer")
+    value = figure_in("the label", form.get("answer", "").removeprefix("value ") or form.get("value", ""))
+    queues.adjudicate(queue.id, place, by, value, key=form.get("key") or None, note=form.get("note") or None)
+    return place
