@@ -4,13 +4,15 @@ import json
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 import trivium as tv
 from tests.runs.judging.suites import MODEL, OTHER, provider, run, suite
 from trivium.runs.artifacts.judge import certificate
-from trivium.runs.certificates import marks
+from trivium.runs.certificates import AcceptedShare, marks
 from trivium.store.store import Store
+from trivium.suites.certificate import JudgeCertificate, JudgedBy
 
 CASES = 12
 
@@ -109,3 +111,81 @@ def test_runs_with_and_without_it_can_be_compared(judging):
     _, store, path = judging
     runs = [run(suite(CASES), store), run(suite(CASES, certificate=path), store)]
     assert tv.compare(*runs).answer == "pass"
+
+
+def drifting(share=0.6, groups=200):
+    judged_by = JudgedBy(models=("m",), prompts=("p",))
+    return JudgeCertificate(
+        name="c", dimension="d", confidence="x", threshold=0.5, epsilon=0.1, delta=0.1, judged_by=judged_by,
+        coverage=share, groups=groups,
+    )  # fmt: skip
+
+
+def lives(then, now, *, runs=1, size=300, worlds=30, groups=200):
+    """Judgements until a certificate expires, in each world; None where it never does."""
+    rng = np.random.default_rng(1)
+    found = []
+    for _ in range(worlds):
+        certificate = drifting((rng.random(groups) < then).mean(), groups)
+        seen = None
+        for earlier in range(runs):
+            share = AcceptedShare(certificate, earlier=earlier)
+            for place, accepted in enumerate((rng.random(size) < now).tolist()):
+                share.add(str(place), accepted=accepted)
+                if share.moved:
+                    seen = earlier * size + place + 1
+                    break
+            if seen:
+                break
+        found.append(seen)
+    return found
+
+
+def test_a_certificate_hardly_ever_expires_in_its_life_if_nothing_moves():
+    """At most 1 % of all lives end that way."""
+    assert sum(each is not None for each in lives(0.6, 0.6, runs=20, size=40, worlds=30)) <= 2
+    assert sum(each is not None for each in lives(0.97, 0.97, runs=5, size=40, worlds=30)) <= 2
+
+
+@pytest.mark.parametrize(("now", "most"), [(0.2, 60), (0.9, 150)])
+def test_it_expires_soon_after_the_accepted_share_has_moved(now, most):
+    found = lives(0.6, now)
+    assert None not in found
+    assert np.median(found) < most
+
+
+def test_of_a_group_the_first_judgement_counts():
+    share = AcceptedShare(drifting())
+    for _ in range(500):
+        share.add("one", accepted=False)
+    assert share.moved is None
+    for number in range(60):
+        share.add(str(number), accepted=False)
+    assert share.moved is not None
+    assert "it accepts 0 % of the first" in share.moved
+    assert "accepted 60 % of 200 when it was made" in share.moved
+
+
+@pytest.mark.parametrize(
+    "certificate", [drifting(groups=0), msgspec.structs.replace(drifting(), coverage=None)]
+)
+def test_a_certificate_that_does_not_say_what_it_accepted_is_not_watched(certificate):
+    share = AcceptedShare(certificate)
+    for number in range(500):
+        share.add(str(number), accepted=False)
+    assert share.moved is None
+
+
+def test_it_expires_while_judging_and_stays_so(judging, tmp_path):
+    """Confidences that fell under the threshold: all later judgements go to people, also of later runs."""
+    _, store, path = judging
+    made = json.loads(Path(path).read_text())
+    moved = tmp_path / "moved.json"
+    moved.write_text(json.dumps(made | {"coverage": 1.0, "groups": 5_000, "threshold": 0.9}))
+    count = 40
+    found = acceptance(run(suite(count, certificate=str(moved)), store))
+    (why,) = [why for why in found.why if why.startswith("expired: it accepts")]
+    assert "and accepted 100 % of 5,000 when it was made" in why
+    again = run(suite(3, certificate=str(moved)), store)
+    assert acceptance(again).why == {why: 3}
+    assert any("moved.json does not apply to 3 judgements" in each for each in again.summary().warnings)

@@ -65,6 +65,88 @@ def check_gates(settings: Settings, *, source: str) -> None:
         raise SuiteError(source, problems)
 
 
+LIFETIME = 0.01
+"""Probability that a certificate ever expires by its accepted share, in all runs, although nothing moved."""
+
+DRIFT = f"{EXPIRED}it accepts "
+"""How the reason begins if the accepted share moved."""
+
+
+class AcceptedShare:
+    """Watches, judgement by judgement, whether a certificate accepts the share that it did when it was made.
+
+    If it does not, the judge's confidences mean something else, or the cases are others. The share then has
+    an exact interval (Clopper & Pearson) at half of the level; the other half is for the judgements since,
+    whose share is compared with that interval by a test that holds at every look (``trust.sequential_mean``).
+    The k-th run under a certificate has the level ``LIFETIME`` / (k (k + 1)), so all runs together have
+    ``LIFETIME``, also if they ask the same cases again and again.
+
+    Args:
+        certificate: The certificate.
+        earlier: Number of earlier runs under it.
+
+    Attributes:
+        moved: Why the certificate has expired, or None.
+    """
+
+    def __init__(self, certificate: JudgeCertificate, *, earlier: int = 0) -> None:
+        self.moved: str | None = None
+        self._groups: set[str] = set()
+        self._accepted = 0
+        self._share, self._n = certificate.coverage, certificate.groups
+        self._tests: tuple[Any, Any] | None = None
+        if self._share is None or not self._n or certificate.threshold is None:
+            return
+        # Imported here, so that a run without certificates does not wait for the import.
+        from scipy.special import betaincinv
+
+        from trivium.trust.sequential_mean import SequentialMean
+
+        level = LIFETIME / ((earlier + 1) * (earlier + 2))
+        taken, tail = round(self._share * self._n), level / 4
+        low = float(betaincinv(taken, self._n - taken + 1, tail)) if taken else 0.0
+        high = float(betaincinv(taken + 1, self._n - taken, 1 - tail)) if taken < self._n else 1.0
+        self._tests = SequentialMean(low, alpha=level / 2), SequentialMean(high, alpha=level / 2)
+
+    def add(self, group: str, *, accepted: bool) -> None:
+        """Add a judgement; of each group the first counts, as those of one group are not independent."""
+        if self._tests is None or self.moved is not None or group in self._groups:
+            return
+        self._groups.add(group)
+        self._accepted += accepted
+        below, above = self._tests
+        below.bet(float(accepted))
+        above.bet(float(accepted))
+        if below.at_most or above.at_least:
+            judged = len(self._groups)
+            now, then = 100 * self._accepted / judged, 100 * (self._share or 0)
+            self.moved = (
+                f"{DRIFT}{now:.0f} % of the first {judged:,} judgements, and accepted {then:.0f} % of "
+                f"{self._n:,} when it was made: the confidences or the cases are others"
+            )
+
+
+def drift_before(store: Store, settings: Settings) -> dict[str, tuple[int, str | None]]:
+    """By dimension, how many earlier runs the certificates of a suite were applied in, and why one expired.
+
+    A certificate that expired because its accepted share moved stays so.
+    """
+    found = {}
+    for certificate in certificates_in(settings):
+        applied = [
+            acceptance
+            for run in store.runs()
+            if isinstance(
+                acceptance := (run.summary or {}).get("acceptance", {}).get(certificate.dimension), dict
+            )
+            and (acceptance.get("certificate"), acceptance.get("threshold"), acceptance.get("epsilon"))
+            == (certificate.name, certificate.threshold, certificate.epsilon)
+        ]
+        reasons = [why for each in applied for why in each.get("why", {}) if why.startswith(DRIFT)]
+        found[certificate.dimension] = len(applied), next(iter(reasons), None)
+    return found
+
+
 class Certificates:
     """Marks the judgements of a run as accepted, or as going to people.
 
@@ -72,6 +154,7 @@ class Certificates:
         settings: Settings of the run.
         provenance: Provenance of the run, for the digests of its rubrics.
         certificates: Certificates that replace those of the settings.
+        before: Result of :func:`drift_before`; None does not watch the accepted shares.
     """
 
     def __init__(
@@ -79,9 +162,15 @@ class Certificates:
         settings: Settings,
         provenance: Mapping[str, Any],
         certificates: Sequence[JudgeCertificate] | None = None,
+        *,
+        before: Mapping[str, tuple[int, str | None]] | None = None,
     ) -> None:
         self._by_dimension = {
-            each.dimension: _Applied(each, judging_conditions(each.dimension, settings, provenance))
+            each.dimension: _Applied(
+                each,
+                judging_conditions(each.dimension, settings, provenance),
+                None if before is None else before[each.dimension],
+            )
             for each in (certificates_in(settings) if certificates is None else certificates)
         }
 
@@ -107,14 +196,26 @@ class Certificates:
 class _Applied:
     """A certificate applied to the judgements of a run."""
 
-    def __init__(self, certificate: JudgeCertificate, conditions: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        certificate: JudgeCertificate,
+        conditions: Mapping[str, Any],
+        before: tuple[int, str | None] | None,
+    ) -> None:
         self._certificate = certificate
         self._expired = next(expiries(certificate, conditions), None)
+        self._share: AcceptedShare | None = None
+        if before is not None:
+            earlier, moved = before
+            self._share = AcceptedShare(certificate, earlier=earlier)
+            self._share.moved = moved
 
     def mark(self, score: Score, group: str) -> dict[str, Any]:
         """Return ``answer`` (accepted or to people), ``confidence`` and ``why`` it goes to people."""
         if score.status != "ok" or score.value is None:
             abstained = score.status == "abstained"
+            if abstained and self._share is not None and self._expired is None:
+                self._share.add(group, accepted=False)
             why = "the judge abstained" if abstained else f"there is no judgement ({score.status})"
             return {"answer": TO_PEOPLE, "confidence": None, "why": why}
         try:
@@ -122,9 +223,11 @@ class _Applied:
             failure: str | None = None
         except TrustError as error:
             confidence, failure = None, f"its confidence cannot be computed: {error}"
-        reason = (
-            self._expired or self._other_judge(score.detail) or failure or self._under_threshold(confidence)
-        )
+        other = self._expired or self._other_judge(score.detail)
+        reason = other or failure or self._under_threshold(confidence)
+        if self._share is not None and other is None:
+            self._share.add(group, accepted=reason is None)
+            reason = self._share.moved or reason
         return {"answer": TO_PEOPLE if reason else ACCEPTED, "confidence": confidence, "why": reason}
 
     def _other_judge(self, detail: Mapping[str, Any]) -> str | None:

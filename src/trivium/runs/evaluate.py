@@ -20,7 +20,7 @@ from trivium.metrics.metric import Metric
 from trivium.metrics.registry import CASE_FIGURES, build_metrics, check_names, default_metrics
 from trivium.metrics.text.task import with_default_success
 from trivium.runs.aggregation import IncrementalAggregation
-from trivium.runs.certificates import Certificates, check_gates
+from trivium.runs.certificates import Certificates, check_gates, drift_before
 from trivium.runs.costs.judges import judges_attached
 from trivium.runs.engine import ask_and_score
 from trivium.runs.event_loop import (
@@ -240,7 +240,7 @@ async def evaluate_async(
         settings=settings,
         progress=progress,
         incremental=incremental,
-        certificates=Certificates(settings, run.provenance),
+        certificates=Certificates(settings, run.provenance, before=drift_before(opened, settings)),
         asker=asker,
     )
     try:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from trivium.errors import Problem, SuiteError
 from trivium.suites.files.documents import read_document
@@ -45,6 +46,8 @@ class JudgeCertificate(msgspec.Struct, frozen=True, kw_only=True):
         judged_by: How the judgements were made.
         tolerance: Largest distance from the human label at which a judgement counted as right.
         calibrator: The calibrator artifact that the confidence needs, or None.
+        coverage: Share of the judgements that it accepted when it was made; None if it does not say.
+        groups: Groups of the judgements that it was made from; None if it does not say.
     """
 
     name: str
@@ -56,6 +59,8 @@ class JudgeCertificate(msgspec.Struct, frozen=True, kw_only=True):
     judged_by: JudgedBy
     tolerance: float = 0.0
     calibrator: dict[str, Any] | None = None
+    coverage: Annotated[float, Meta(ge=0, le=1)] | None = None
+    groups: Annotated[int, Meta(ge=0)] | None = None
 
 
 def read_certificates(raw: Any, folder: Path) -> tuple[list[Any], list[Problem]]:
