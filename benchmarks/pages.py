@@ -23,19 +23,23 @@ from pathlib import Path
 from urllib.parse import quote
 
 from sqlalchemy import insert, text, update
+from tests.monitor.samples import sample, store_samples
 from tests.store.postgres import binary, server
 
 from benchmarks.sizes import sized
 from trivium.agents.attempt import Attempt
+from trivium.labels.queue import LabelQueues
 from trivium.metrics.evaluation import Composite, Evaluation
 from trivium.metrics.metric import Score
 from trivium.runs.summarize import summarise
 from trivium.store import schema
 from trivium.store.browsing.search_index import IDLE_SECONDS, SearchIndex, index_progress
+from trivium.store.live_alerts import open_alert
 from trivium.store.records import encode
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.traces.trace import Span, Trace
+from trivium.web.pages.labels import LABELLER
 
 ASKED = sized(30, 3)
 SUITES = 10
@@ -132,6 +136,47 @@ def fill(store: Store, runs: int, cases: int) -> None:
     summary = encode(summarise(store, store.run("run-000001")))
     with store.engine.begin() as connection:
         connection.execute(update(schema.runs).values(summary=summary))
+    label(store, sized(300, 4))
+    watch(store, sized(20_000, 20))
+
+
+def label(store: Store, labels: int) -> None:
+    """Make a queue of labels, two of whose five items are answered by two people who often disagree."""
+    queues, draw = LabelQueues(store), random.Random(16)
+    queue = queues.create(store.run("run-000001"), "judge.correct", by="bench", overlap=0.4, seed=1)
+    for _ in range(labels):
+        for name in ("ann", "ben"):
+            task = queues.next(queue.id, name)
+            if task is not None:
+                queues.answer(queue.id, task.place, name, "label", draw.choice((0.2, 0.6, 1.0)))
+
+
+def watch(store: Store, samples: int) -> None:
+    """Store samples of a monitor, and an alert."""
+    draw, now = random.Random(17), time.time()
+    with store.engine.begin() as connection:
+        connection.execute(
+            insert(schema.runs).values(
+                id="live-support", suite_name="support", suite="", kind="live", state="done", created=now,
+                touched=now, settings="{}", provenance="{}",
+            )
+        )  # fmt: skip
+    store_samples(
+        store,
+        [
+            sample(
+                number, draw.random() < 0.8, monitor="support", time=now - 20 * (samples - number),
+                query=body(draw, 20), output=body(draw, 60), agent=draw.choice(COMMON),
+                model=draw.choice(MODELS),
+            )
+            for number in range(samples)
+        ],
+    )  # fmt: skip
+    example = {"time": now, "figure": 0.0, "score": 0.0, "query": "q", "output": "o"}
+    examples = [{"trace": f"t{n}", **example} for n in range(10)]
+    message = {"monitor": "support", "title": "quality", "opened": now, "examples": examples}
+    with store.engine.begin() as connection:
+        open_alert(connection, monitor="support", cause="quality", status="critical", body=message, now=now)
 
 
 def index(store: Store, at_most: float) -> None:
@@ -150,9 +195,10 @@ def index(store: Store, at_most: float) -> None:
         print(f", longest step {longest * 1e3:.0f} ms")
 
 
-def pages(draw: random.Random, runs: int, cases: int) -> dict[str, str]:
+def pages(draw: random.Random, runs: int, cases: int, queue: str) -> dict[str, str]:
     """An address of each page."""
-    run, case = f"run-{draw.randint(1, runs):06}", draw.randrange(cases)
+    number, case = draw.randint(1, runs), draw.randrange(cases)
+    run, other = f"run-{number:06}", f"run-{number + (SUITES if number + SUITES <= runs else -SUITES):06}"
     return {
         "runs": f"/runs?start={draw.randrange(max(1, runs - 50))}",
         "runs, by pass rate": "/runs?sort=pass_rate",
@@ -161,7 +207,17 @@ def pages(draw: random.Random, runs: int, cases: int) -> dict[str, str]:
         "run, failed, best first": f"/runs/{run}?verdict=failed&sort=best",
         "run, found by text": f"/runs/{run}?q=case-{case}",
         "case": f"/runs/{run}/case?id=case-{case}",
+        "trace of a case": f"/runs/{run}/trace?id=case-{case}",
+        "comparison, new": f"/compare/{run}/{other}",
+        "comparison, again": f"/compare/{run}/{other}",
+        "run as CSV": f"/runs/{run}?format=csv",
+        "labels": "/labels",
+        "an item to label": f"/labels/{queue}",
+        "people of a queue": f"/labels/{queue}/people",
+        "trust, remembered": f"/labels/{queue}/trust",
         "monitors": "/monitors",
+        "monitor": "/monitors/support",
+        "alert": "/alerts/1",
         "search, rare word": f"/search?q=word{draw.randrange(RARE)}%20",
         "search, common words": "/search?q=" + quote(" ".join(draw.sample(COMMON, 2)) + " "),
         "search, begun word": f"/search?q={draw.choice(COMMON)[:3]}",
@@ -189,7 +245,8 @@ def served(url: str) -> Iterator[int]:
 def got(connection: HTTPConnection, path: str) -> tuple[int, float, bytes]:
     """Status, seconds and body of an answer."""
     began = time.perf_counter()
-    headers = {"Accept": "text/html", "Accept-Encoding": "gzip"}
+    cookie = f"{LABELLER}={b'cem'.hex()}"
+    headers = {"Accept": "text/html", "Accept-Encoding": "gzip", "Cookie": cookie}
     connection.request("GET", path, headers=headers)
     answer = connection.getresponse()
     content = answer.read()
@@ -199,12 +256,14 @@ def got(connection: HTTPConnection, path: str) -> tuple[int, float, bytes]:
 def measure(url: str, runs: int, cases: int) -> None:
     """Print quantiles of each page's time, and the bytes of a first visit."""
     draw = random.Random(15)
+    with Store(url, read_only=True) as store:
+        queue = LabelQueues(store).all()[0].id
     with served(url) as port:
         connection = HTTPConnection("127.0.0.1", port)
         times: dict[str, list[float]] = {}
         size: dict[str, int] = {}
         for turn in range(ASKED + 1):
-            for name, path in pages(draw, runs, cases).items():
+            for name, path in pages(draw, runs, cases, queue).items():
                 status, seconds, content = got(connection, path)
                 if status not in {200, 307, 302}:
                     raise SystemExit(f"{path}: {status} {content[:300]!r}")
@@ -225,7 +284,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--folder", type=Path, help="where the store of SQLite is kept for the next time")
-    parser.add_argument("--runs", type=int, default=sized(1_000, 12))
+    parser.add_argument("--runs", type=int, default=sized(1_000, 2 * SUITES))
     parser.add_argument("--cases", type=int, default=sized(1_000, 6))
     parser.add_argument("--index-seconds", type=float, default=3_600.0)
     parser.add_argument("--only", choices=["sqlite", "postgresql"])

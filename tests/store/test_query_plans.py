@@ -1,17 +1,24 @@
 """No query of a page reads a whole table that grows with attempts, on both databases."""
 
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 from sqlalchemy import event, text
 
+import trivium as tv
 from tests.store.samples import attempt, evaluation
+from trivium.errors import InputError
+from trivium.labels.agreement import agreement_of
+from trivium.labels.files import stored_labels
+from trivium.labels.joining import labels_for
 from trivium.labels.queue import LabelQueues
+from trivium.runs.comparing.compare import compare
 from trivium.store.browsing.attempts import attempts_of_case, count_attempts, find_attempts, position_of
 from trivium.store.browsing.runs import find_runs, suite_names
 from trivium.store.browsing.search import search
 from trivium.store.browsing.search_index import IDLE_SECONDS, SearchIndex
+from trivium.store.export.tables import score_rows
 from trivium.store.live_alerts import alert_of
 from trivium.store.live_samples import samples_of
 from trivium.store.store import Store
@@ -105,6 +112,12 @@ def queue_of(store, run):
     return next(iter(queues.all(run=run.id)), None) or queues.create(run, "cosine", by="ann")
 
 
+def used_labels(store, run) -> None:
+    """The labels that the page of trust reads; there are none, or too few."""
+    with suppress(InputError):
+        labels_for(store, run, "cosine")
+
+
 PAGES = {
     "list of runs": lambda store, run: find_runs(store),
     "runs by composite": lambda store, run: find_runs(store, sort="composite", suite="s"),
@@ -130,6 +143,12 @@ PAGES = {
     "alert": lambda store, run: alert_of(store, 7),
     "login": lambda store, run: Sessions(store).token_of("x", now=0.0),
     "search of a run": lambda store, run: search(store, '"common word7"', run=run),
+    "latest samples": lambda store, run: samples_of(store, "support", latest=5),
+    "labels of a run": lambda store, run: list(stored_labels(store, run=run.id, dimension="cosine")),
+    "labels for trust": used_labels,
+    "people of a queue": lambda store, run: agreement_of(LabelQueues(store), queue_of(store, run).id),
+    "comparison": lambda store, run: compare(tv.Run(store, store.run("r1")), tv.Run(store, run)),
+    "export of scores": lambda store, run: list(score_rows(store, run)),
 }
 
 
@@ -157,6 +176,15 @@ def test_a_page_of_the_worst_attempts_sorts_nothing(filled):
     lists = [each for each in sent if "ORDER BY evaluations.composite" in each[0]]
     assert lists
     plans = [line for each in lists for line in plan(filled, *each)]
+    assert not [line for line in plans if line == "Sort" or "TEMP B-TREE FOR ORDER BY" in line]
+
+
+def test_the_latest_samples_are_found_without_sorting_all(filled):
+    """A monitor may have millions."""
+    with queries(filled) as sent:
+        samples_of(filled, "support", latest=5)
+        samples_of(filled, "support", before=7, latest=5)
+    plans = [line for each in sent for line in plan(filled, *each)]
     assert not [line for line in plans if line == "Sort" or "TEMP B-TREE FOR ORDER BY" in line]
 
 

@@ -228,6 +228,7 @@ live_samples = Table(
     Column("facets", Text, nullable=False),  # JSON: {"agent": […], "tool": […], "tag": […], …}
     Index("ux_live_samples", "trace", "monitor", "version", unique=True),
     Index("ix_live_samples_time", "monitor", "time"),
+    Index("ix_live_samples_latest", "monitor", "number"),
     Index("ix_live_samples_run", "run", "position"),
 )
 
