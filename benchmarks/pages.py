@@ -137,7 +137,7 @@ def fill(store: Store, runs: int, cases: int) -> None:
     with store.engine.begin() as connection:
         connection.execute(update(schema.runs).values(summary=summary))
     label(store, sized(300, 4))
-    watch(store, sized(20_000, 20))
+    watch(store, runs, sized(20_000, 20))
 
 
 def label(store: Store, labels: int) -> None:
@@ -151,14 +151,14 @@ def label(store: Store, labels: int) -> None:
                 queues.answer(queue.id, task.place, name, "label", draw.choice((0.2, 0.6, 1.0)))
 
 
-def watch(store: Store, samples: int) -> None:
+def watch(store: Store, runs: int, samples: int) -> None:
     """Store samples of a monitor, and an alert."""
     draw, now = random.Random(17), time.time()
     with store.engine.begin() as connection:
         connection.execute(
             insert(schema.runs).values(
-                id="live-support", suite_name="support", suite="", kind="live", state="done", created=now,
-                touched=now, settings="{}", provenance="{}",
+                number=runs + 1, id="live-support", suite_name="support", suite="", kind="live", state="done",
+                created=now, touched=now, settings="{}", provenance="{}",
             )
         )  # fmt: skip
     store_samples(
