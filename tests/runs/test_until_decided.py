@@ -201,6 +201,26 @@ def test_what_cannot_be_decided_is_refused(url, gates, said):
         tv.evaluate(suite_of(gates=gates), agent=right(1), store=url)
 
 
+def test_cases_that_were_not_asked_are_in_no_slice_and_no_comparison(url):
+    cases = [
+        {"id": f"c{i}", "input": f"q{i}", "references": ["yes"], "tags": ["even" if i % 2 == 0 else "odd"]}
+        for i in range(300)
+    ]
+    whole = tv.evaluate(suite_of(until_decided=False) | {"cases": cases}, agent=right(0.97), store=url)
+    part = tv.evaluate(suite_of() | {"cases": cases}, agent=right(0.97), store=url)
+    asked = part.summary().cases
+    assert asked < 100
+    slices = part.slices("tag")
+    assert sum(each.attempts for each in slices.slices) == asked
+    for base, head, word in ((whole, part, "head"), (part, whole, "base")):
+        compared = tv.compare(base, head)
+        assert compared.missing == {}
+        assert compared.metrics["pass_rate"].pairs == asked
+        assert any(
+            f"{word} asked cases only until its gates were decided" in each for each in compared.warnings
+        )
+
+
 def test_recorded_outputs_are_all_scored(url):
     outputs = [{"case": f"c{i}", "output": "yes"} for i in range(300)]
     summary = tv.evaluate(suite_of(), outputs=outputs, store=url).summary()

@@ -234,16 +234,18 @@ class EvaluatedCase(NamedTuple):
             outputs by people, else one.
         missing: Number of missing attempts.
         case_scores: Scores of the case as a whole.
+        asked: Whether the case was asked; others are not missing (``until_decided``).
     """
 
     cluster: str
     evaluations: list[list[EvaluationOutline]]
     missing: int
     case_scores: list[dict[str, Score]]
+    asked: bool
 
     def add_to(self, aggregation: Aggregation) -> None:
         """Add the case to an aggregation."""
-        aggregation.cases += 1
+        aggregation.cases += self.asked
         for of_case in self.evaluations:
             aggregation.add(self.cluster, of_case, missing=self.missing)
         for scores in self.case_scores:
@@ -257,14 +259,14 @@ def evaluated_cases(store: Store, run: RunRecord, settings: Settings) -> Iterato
     due = _attempts_due_per_case(store, run, settings)
     for position, cluster in enumerate(store.groups(run.suite, settings.group)):
         current = list(evaluations.at(position))
-        if settings.until_decided and not current:  # it was not asked
-            continue
+        asked = bool(current) or not settings.until_decided
         yield EvaluatedCase(
             cluster=cluster,
             # Outputs of different people for one case are not repeats of one another.
-            evaluations=[[one] for one in current] if run.kind == "human" and current else [current],
-            missing=max(0, due - len(current)),
+            evaluations=[[one] for one in current] if run.kind == "human" and current else [current] * asked,
+            missing=max(0, due - len(current)) if asked else 0,
             case_scores=list(case_scores.at(position)),
+            asked=asked,
         )
 
 

@@ -191,7 +191,8 @@ def _absent(run: Run, own: ScoredRun, other: ScoredRun) -> list[Key]:
     alone = [key for key in other.rows if key not in own.rows and 0 <= key[1] < own.settings.repeats]
     if not alone:
         return []
-    ids = {case.id for case in run.cases()}
+    # A run that stopped when it was decided lacks nothing of the cases that it did not ask.
+    ids = set(own.cases) if own.settings.until_decided else {case.id for case in run.cases()}
     return [key for key in alone if key[0] in ids]
 
 
@@ -208,6 +209,12 @@ def about_runs(base: Run, head: Run, left: ScoredRun, right: ScoredRun) -> Itera
     for word, run in (("base", base), ("head", head)):
         if run.record.state != "done":
             yield f"{word} is not finished ({run.record.state})"
+    for word, side in (("base", left), ("head", right)):
+        if side.settings.until_decided:
+            yield (
+                f"{word} asked cases only until its gates were decided; the difference is of these "
+                f"{len(side.cases):,}, and its interval supposes that their number was set beforehand"
+            )
     for word, ours, theirs in (("base", left, right), ("head", right, left)):
         alone = sum(key not in theirs.rows for key in ours.rows if key[1] != WHOLE)
         if alone:
