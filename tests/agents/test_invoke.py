@@ -4,8 +4,10 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import httpx
+import numpy as np
 import pytest
 
+import trivium as tv
 from tests.agents.asked import Waits, asked
 from trivium.agents.attempt import AgentFailure, Attempt
 from trivium.agents.invoke import attempt_seed, invoke
@@ -334,3 +336,34 @@ def test_many_attempts_at_once_each_keep_their_own_answer():
         return await asyncio.gather(*(invoke(adapter, case, 0, Limits(), seed=1) for case in cases))
 
     assert [attempt.output for attempt in asyncio.run(run())] == [f"q{i}" for i in range(8)]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"usage": {"input_tokens": "many"}}, {"usage": 3}, {"reward": "high"}, {"error": 7},
+        {"seconds": "long"}, {"metadata": "none"}, {"metadata": {3: 4}}, {"flags": "late"}, {"flags": (1,)},
+    ],
+)  # fmt: skip
+def test_a_field_of_the_wrong_type_fails_that_attempt_alone(fields, tmp_path):
+    def agent(question):
+        return tv.Attempt(case="", output="yes", **(fields if question == "bad" else {}))
+
+    cases = [{"id": each, "input": each, "references": ["yes"]} for each in ("good", "bad", "fine")]
+    run = tv.evaluate(cases, agent=agent, metrics=["success"], store=f"sqlite:///{tmp_path / 's.db'}")
+    errors = {attempt.case: attempt.error for attempt in run.attempts()}
+    assert (errors["good"], errors["fine"]) == (None, None)
+    assert "has a field of the wrong type" in errors["bad"]
+
+
+def test_the_fields_of_an_attempt_may_be_what_their_names_say(tmp_path):
+    def agent(question):
+        usage = {"input_tokens": 3, "cost_usd": 0.5}
+        return tv.Attempt(case="", output="yes", usage=usage, reward=np.float32(0.5), metadata={"a": (1, 2)})
+
+    cases = [{"id": "a", "input": "q", "references": ["yes"]}]
+    run = tv.evaluate(cases, agent=agent, metrics=["success"], store=f"sqlite:///{tmp_path / 's.db'}")
+    (attempt,) = run.attempts()
+    assert attempt.usage.input_tokens == 3
+    assert attempt.reward == 0.5
+    assert attempt.error is None

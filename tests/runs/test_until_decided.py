@@ -158,7 +158,7 @@ def test_all_gates_have_to_be_decided(url):
 
 
 def test_little_is_asked_in_vain(url):
-    """What is in flight when the gate is decided, and no more."""
+    """About what is in flight at the decision; groups count in their order, not as they arrive."""
     asked = []
 
     def agent(question):
@@ -169,7 +169,7 @@ def test_little_is_asked_in_vain(url):
     least = len(asked)
     assert least == decided.attempts < 40
     more = tv.evaluate(suite_of(2000, limits={"attempts_at_once": 8}), agent=agent, store=url).summary()
-    assert least <= more.attempts <= least + 8
+    assert least <= more.attempts <= least + 8 * 8
 
 
 def test_wrong_decisions_are_rare():

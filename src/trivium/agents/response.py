@@ -54,8 +54,7 @@ def parse_response(value: Any) -> AgentResponse:
         AgentFailure: If a field has the wrong type.
     """
     if isinstance(value, Attempt):
-        response = AgentResponse(**{name: getattr(value, name) for name in FIELDS}, flags=value.flags)
-        return response if response.trace is None else _with_trace(response, response.trace)
+        return _from_attempt(value)
     if isinstance(value, Mapping) and ("output" in value or isinstance(value.get("error"), str)):
         return _from_fields(value)
     return AgentResponse(output=value)
@@ -81,12 +80,25 @@ def _no_number(word: str) -> NoReturn:
     raise ValueError(f"{word} is no JSON")
 
 
-def _from_fields(value: Mapping[Any, Any]) -> AgentResponse:
+def _from_attempt(value: Attempt) -> AgentResponse:
+    """The fields of an attempt; Python lets an agent put anything into them."""
+    fields = {name: getattr(value, name) for name in FIELDS if name not in {"output", "trace"}}
+    for name in ("reward", "seconds"):  # numbers of other libraries
+        if isinstance(fields[name], numbers.Real):
+            fields[name] = float(fields[name])
+    response = _from_fields(fields, from_attributes=True)
+    if not isinstance(value.flags, tuple) or not all(isinstance(flag, str) for flag in value.flags):
+        raise AgentFailure(f"the answer has a field of the wrong type: flags are {shown(repr(value.flags))}")
+    response = msgspec.structs.replace(response, output=value.output, flags=value.flags)
+    return response if value.trace is None else _with_trace(response, value.trace)
+
+
+def _from_fields(value: Mapping[Any, Any], *, from_attributes: bool = False) -> AgentResponse:
     fields = {name: value[name] for name in FIELDS if name in value}
     if fields.get("metadata") is None:
         fields["metadata"] = {}
     try:
-        parsed = msgspec.convert(fields, _ResponseFields)
+        parsed = msgspec.convert(fields, _ResponseFields, from_attributes=from_attributes)
     except msgspec.ValidationError as error:
         raise AgentFailure(f"the answer has a field of the wrong type: {error}") from error
     more = {str(key): value[key] for key in value if key not in FIELDS}

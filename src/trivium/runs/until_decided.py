@@ -77,7 +77,7 @@ class Asker:
         self._settings = settings
         judged = settings.judge.concurrency if settings.judge is not None else None
         self._ahead = max(settings.limits.attempts_at_once, judged or 0)
-        """Most attempts that are handed out and not evaluated yet; more would be asked in vain."""
+        """Most attempts that are handed out and not evaluated yet; more would mostly be asked in vain."""
         groups: defaultdict[str, list[int]] = defaultdict(list)
         for position, case in enumerate(suite):
             groups[suite.group_of(case)].append(position)

@@ -73,9 +73,8 @@ class SequentialMean:
         """
         _check(np.array([value]), np.array([weight]))
         self.n += 1
-        with np.errstate(divide="ignore"):  # what refutes a limit at an end of the range is infinite
-            self._up += _growth(np.array([value]), np.array([weight]), self._limit)[0]
-            self._down += _growth(np.array([1 - value]), np.array([weight]), 1 - self._limit)[0]
+        self._up += _growth(np.array([value]), np.array([weight]), self._limit)[0]
+        self._down += _growth(np.array([1 - value]), np.array([weight]), 1 - self._limit)[0]
         self.at_least = self.at_least or bool(_capital(self._up) >= self._rich)
         self.at_most = self.at_most or bool(_capital(self._down) >= self._rich)
 
@@ -122,7 +121,9 @@ def _growth(x: Floats, w: Floats, limit: float) -> Floats:
     """Log of the factor by which each value changes the capital at each stake, shape (n, stakes)."""
     if limit == 0:
         return np.where(x > 0, np.inf, 0.0)[:, None] + np.zeros(STAKES.size)
-    return np.asarray(np.log1p(np.multiply.outer(w * (x - limit) / limit, STAKES)), dtype=np.float64)
+    with np.errstate(over="ignore"):  # of a limit that is hardly above 0
+        gain = w * (x - limit) / limit
+        return np.asarray(np.log1p(np.multiply.outer(gain, STAKES)), dtype=np.float64)
 
 
 def _capital(logs: Floats) -> Floats:
