@@ -145,6 +145,11 @@ def load_for_run(suite: str, given: Mapping[str, Any]) -> "Suite":
 @options.option(
     "--attempts-of", metavar="RUN", help="Score a stored run's attempts again; no agent is called."
 )
+@options.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    help="Processes that score (default: one for each core, once a run takes long).",
+)
 @options.option("--leave-one-out", is_flag=True, help="Score each human output against the other human ones.")
 @_evaluation_options
 def score(suite: str, **given: Any) -> int:
@@ -172,6 +177,7 @@ def score(suite: str, **given: Any) -> int:
         outputs=outputs,
         attempts_of=given["attempts_of"],
         leave_one_out=given["leave_one_out"],
+        workers=given["workers"],
     )
 
 

@@ -14,9 +14,8 @@ from trivium.runs.columns import Clusters, Column, NumberBuffer
 from trivium.runs.costs.agent import AgentTally
 from trivium.runs.reducers import REDUCERS, Reducer
 from trivium.runs.summary import Failure
-from trivium.store.records import EvaluationOutline, RunRecord, ScoreOutline
+from trivium.store.records import AttemptUsage, EvaluationOutline, RunRecord, ScoreOutline
 from trivium.store.store import Store
-from trivium.suites.case import Case
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
 
@@ -354,26 +353,31 @@ class IncrementalAggregation:
         """Number of cases that have all their attempts."""
         self._latest = (-1, 0)
         self._cluster = ""
-        self._repeats_of_case: list[Evaluation] = []
+        self._repeats_of_case: list[AnyEvaluation] = []
         self.repeats = unordered
         """Whether there may be several attempts of a case."""
 
+    @property
+    def active(self) -> bool:
+        """Whether evaluations are still aggregated."""
+        return self._aggregation is not None
+
     def add(
         self,
-        cases: Sequence[tuple[int, Case]],
-        attempts: Sequence[Attempt],
-        evaluations: Sequence[Evaluation],
+        places: Sequence[tuple[int, str]],
+        attempts: Sequence[Attempt | AttemptUsage],
+        evaluations: Sequence[AnyEvaluation],
     ) -> None:
         """Add evaluations.
 
         Args:
-            cases: Position in the suite and case of each.
+            places: Position in the suite and cluster of the case of each.
             attempts: The attempt of each.
             evaluations: The evaluations, in the order of storing.
         """
         if self._aggregation is None:
             return
-        for (position, case), attempt, evaluation in zip(cases, attempts, evaluations, strict=True):
+        for (position, cluster), attempt, evaluation in zip(places, attempts, evaluations, strict=True):
             self._aggregation.agent.add(attempt)
             before, self._latest = self._latest, (position, evaluation.repeat)
             if self._latest <= before:
@@ -384,7 +388,7 @@ class IncrementalAggregation:
                 self.repeats = True
             else:
                 self._add_case(self._aggregation)
-                self._cluster = self._suite.group_of(case)
+                self._cluster = cluster
                 self._repeats_of_case = [evaluation]
         self._aggregation.flush()
 

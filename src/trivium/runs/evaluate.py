@@ -22,7 +22,8 @@ from trivium.metrics.text.task import with_default_success
 from trivium.runs.aggregation import IncrementalAggregation
 from trivium.runs.certificates import Certificates, check_gates, drift_before
 from trivium.runs.costs.judges import judges_attached
-from trivium.runs.engine import ask_and_score
+from trivium.runs.engines.agent import ask_and_score
+from trivium.runs.engines.recorded import RecordedScoring
 from trivium.runs.event_loop import (
     THRESHOLDS_WHILE_ASKING,
     THRESHOLDS_WHILE_SCORING,
@@ -37,7 +38,7 @@ from trivium.runs.run import Run
 from trivium.runs.summarize import summarise
 from trivium.runs.until_decided import Asker, check_until_decided
 from trivium.store.connection import DEFAULT_URL
-from trivium.store.records import RunKind, RunRecord, StoredAttempt
+from trivium.store.records import RunKind, RunRecord
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.settings import Gate, JudgeSettings, PassRule, Settings, SuccessRule
@@ -73,6 +74,7 @@ def evaluate(
     leave_one_out: bool = False,
     store: str | Store = DEFAULT_URL,
     resume: str | None = None,
+    workers: int | None = 1,
     progress: Progress | None = None,
 ) -> Run:
     """Evaluate a suite and wait for the result; also works inside a running event loop (a notebook).
@@ -103,6 +105,8 @@ def evaluate(
         leave_one_out: With ``outputs="peerread:…"``: score each human review against the others.
         store: The store, or its URL.
         resume: Id of an interrupted run to finish; stored attempts and evaluations are not made again.
+        workers: Number of processes that score recorded outputs; None for as many as there are cores, once
+            that pays. With more than one, a script must be guarded by ``if __name__ == "__main__":``.
         progress: Receives the progress of the run.
 
     Returns:
@@ -138,6 +142,7 @@ def evaluate(
             leave_one_out=leave_one_out,
             store=store,
             resume=resume,
+            workers=workers,
             progress=progress,
         )
     )
@@ -163,6 +168,7 @@ async def evaluate_async(
     leave_one_out: bool = False,
     store: str | Store = DEFAULT_URL,
     resume: str | None = None,
+    workers: int | None = 1,
     progress: Progress | None = None,
 ) -> Run:
     """Evaluate a suite inside a running event loop; see :func:`evaluate`.
@@ -188,6 +194,8 @@ async def evaluate_async(
         leave_one_out: With ``outputs="peerread:…"``: score each human review against the others.
         store: The store, or its URL.
         resume: Id of an interrupted run to finish; stored attempts and evaluations are not made again.
+        workers: Number of processes that score recorded outputs; None for as many as there are cores, once
+            that pays. With more than one, a script must be guarded by ``if __name__ == "__main__":``.
         progress: Receives the progress of the run.
 
     Returns:
@@ -255,7 +263,9 @@ async def evaluate_async(
                 if adapter is not None:
                     await _ask(adapter, loaded, settings, opened, run, pipeline, asker)
                 elif recorded is not None:
-                    await _read(recorded, loaded, opened, run, pipeline)
+                    await RecordedScoring(
+                        recorded, suite=loaded, settings=settings, store=opened, run=run, pipeline=pipeline
+                    ).score(built, named, workers=workers)
     except (asyncio.CancelledError, TriviumError, OSError, MemoryError):
         with suppress(TriviumError):
             opened.finish(run, "interrupted", summary=None)
@@ -458,18 +468,6 @@ async def _ask(
         await ask_and_score(attempts, adapter, pipeline, settings, concurrency=concurrency, room=room)
     finally:
         await adapter.close()
-
-
-async def _read(recorded: Recorded, suite: Suite, store: Store, run: RunRecord, pipeline: Pipeline) -> None:
-    stored = set(store.attempt_keys(run))
-
-    def remaining() -> Iterator[StoredAttempt]:
-        for case, attempt in recorded:
-            position = suite.position(case.id)
-            if position is not None and (position, attempt.repeat) not in stored:
-                yield StoredAttempt(position=position, attempt=attempt, case=case)
-
-    await pipeline.score_all(remaining(), save=True)
 
 
 def _summarised(store: Store, run: RunRecord, settings: Settings, incremental: IncrementalAggregation) -> Run:

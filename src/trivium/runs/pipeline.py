@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from trivium.metrics.evaluation import evaluation
@@ -14,7 +14,7 @@ from trivium.runs.certificates import Certificates
 from trivium.runs.event_loop import in_worker_thread
 from trivium.runs.until_decided import Asker
 from trivium.store.connection import batched
-from trivium.store.records import Rows, RunRecord, StoredAttempt, StoredEvaluation
+from trivium.store.records import AttemptUsage, Rows, RunRecord, StoredAttempt, StoredEvaluation
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
@@ -61,6 +61,12 @@ MAX_PREFETCHED_CHARACTERS = 16_000_000
 """Limits on the batches whose scores metrics prefetch while earlier ones are scored."""
 
 
+def batch_size(metrics: Sequence[Metric]) -> int:
+    """Number of attempts that are scored at once."""
+    one_by_one = all(type(metric).score_many is Metric.score_many for metric in metrics)
+    return SINGLE_SCORE_BATCH if one_by_one else MAX_BATCH_ATTEMPTS
+
+
 class PendingAttempt(NamedTuple):
     """An attempt to be scored; metrics may be prefetching its scores."""
 
@@ -105,9 +111,18 @@ class Pipeline:
         self._incremental = incremental
         self._certificates = certificates
         self._asker = asker
-        one_by_one = all(type(metric).score_many is Metric.score_many for metric in metrics)
-        self._batch_size = SINGLE_SCORE_BATCH if one_by_one else MAX_BATCH_ATTEMPTS
+        self._batch_size = batch_size(metrics)
         self._closed = False
+        self._also_close: list[Callable[[], None]] = []
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more is to be scored."""
+        return self._closed
+
+    def closes(self, stop: Callable[[], None]) -> None:
+        """Have :meth:`close` call a function that stops what scores for the run elsewhere."""
+        self._also_close.append(stop)
 
     def save_attempts(self, batch: Sequence[StoredAttempt]) -> None:
         """Store attempts before they are scored, because making them again would cost money."""
@@ -142,7 +157,10 @@ class Pipeline:
                 evaluation(entry.stored.attempt, scores, self._settings) for entry, scores in scored
             ]
             self._incremental.add(
-                [(entry.stored.position, entry.metric_input.case) for entry, _ in scored],
+                [
+                    (entry.stored.position, self._suite.group_of(entry.metric_input.case))
+                    for entry, _ in scored
+                ],
                 [entry.stored.attempt for entry, _ in scored],
                 evaluations,
             )
@@ -153,6 +171,25 @@ class Pipeline:
                 if save:
                     rows.add_attempt(entry.stored, own_case=self._run.kind == "human")
                 rows.add_evaluation(StoredEvaluation(position=entry.stored.position, evaluation=result))
+        self._commit(rows)
+
+    def save_scored(self, rows: Rows, clusters: Sequence[str], usages: Sequence[AttemptUsage]) -> None:
+        """Store attempts that another process has scored.
+
+        Args:
+            rows: Their rows.
+            clusters: The cluster of each.
+            usages: What each took.
+        """
+        if self._incremental.active:
+            self._incremental.add(
+                [(row["position"], cluster) for row, cluster in zip(rows.evaluations, clusters, strict=True)],
+                usages,
+                rows.outlines(),
+            )
+        self._commit(rows)
+
+    def _commit(self, rows: Rows) -> None:
         self._store.write(rows)
         self._progress.advance(done=len(rows.evaluations), failed=rows.failed)
 
@@ -179,8 +216,10 @@ class Pipeline:
         return scores
 
     def close(self) -> None:
-        """Close the metrics, which abandon unfinished scores."""
+        """Close the metrics, which abandon unfinished scores, and whatever else scores for the run."""
         self._closed = True
+        for stop in self._also_close:
+            stop()
         for metric in self._metrics:
             metric.close()
 
@@ -193,7 +232,11 @@ class Pipeline:
             stored: The attempts.
             save: Also store the attempts.
         """
-        scoring = asyncio.ensure_future(asyncio.to_thread(self._score_all, stored, save=save))
+        await self.in_thread(lambda: self.score_now(stored, save=save))
+
+    async def in_thread(self, work: Callable[[], None]) -> None:
+        """Do work on a worker thread; on cancellation, close the metrics and wait for the work to end."""
+        scoring = asyncio.ensure_future(asyncio.to_thread(work))
         try:
             await asyncio.shield(scoring)
         except asyncio.CancelledError:
@@ -201,7 +244,8 @@ class Pipeline:
             await asyncio.wait([scoring])
             raise
 
-    def _score_all(self, stored: Iterable[StoredAttempt], *, save: bool) -> None:
+    def score_now(self, stored: Iterable[StoredAttempt], *, save: bool) -> None:
+        """Read and score attempts on this thread; see :meth:`score_all`."""
         for batch in self._prefetched(stored):
             self.score(batch, save=save)
             if self._closed:

@@ -130,6 +130,10 @@ class Rows:
             }
         )
 
+    def outlines(self) -> "list[EvaluationOutline]":
+        """Each evaluation without details, read from its row."""
+        return [_outline.decode(row["body"]) for row in self.evaluations]
+
 
 def insert_many(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows that have a value for every column, in a type that the driver accepts.
@@ -260,7 +264,9 @@ class RequestUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     usage: SpanUsage | None = None
 
 
-class _RequestsOfTrace(msgspec.Struct, frozen=True, kw_only=True):
+class RequestsOfTrace(msgspec.Struct, frozen=True, kw_only=True):
+    """A trace with only kind, name and usage of its spans."""
+
     spans: tuple[RequestUsage, ...] = ()
 
 
@@ -268,7 +274,7 @@ class AttemptUsage(msgspec.Struct, frozen=True, kw_only=True):
     """What an attempt took, without its content. Fields are those of an Attempt."""
 
     seconds: float | None = None
-    trace: _RequestsOfTrace | None = None
+    trace: RequestsOfTrace | None = None
     usage: Usage | None = None
     error: str | None = None
 
@@ -316,3 +322,6 @@ class AttemptOutline(msgspec.Struct, frozen=True, kw_only=True):
             ),
             metadata={"people": people} if people else {},
         )
+
+
+_outline = msgspec.json.Decoder(EvaluationOutline)

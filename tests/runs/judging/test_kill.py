@@ -118,15 +118,15 @@ def test_no_answer_that_had_arrived_is_paid_for_twice(tmp_path, seed):
 
 
 def test_requests_in_flight_at_a_kill_are_in_the_ledger_without_a_budget_too(tmp_path):
-    """The provider holds its answers back; the process is killed when the ledger has the requests."""
+    """The provider holds its answers back; the process is killed when it and the ledger have the requests."""
     _suite(tmp_path, cases=CASES)
     noted = []
     killer = _Killer(lambda _: HANG)
     with JudgeServer(plan=killer) as server:
 
         def wait_and_kill() -> None:
-            while not _state(tmp_path)[0] or _spent(tmp_path).requests < AT_ONCE:
-                threading.Event().wait(0.01)  # until the ledger has them, which is what is tested
+            while server.counts["requests"] < AT_ONCE or _spent(tmp_path).requests < AT_ONCE:
+                threading.Event().wait(0.01)
             noted.append(_spent(tmp_path))
             killer.process.send_signal(signal.SIGKILL)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from trivium.agents.attempt import Attempt
 from trivium.errors import OutputsError
@@ -11,7 +11,7 @@ from trivium.suites.case import Case
 from trivium.suites.sources import split_prefix
 from trivium.suites.suite import Suite
 
-__all__ = ["LEAVE_ONE_OUT", "SOURCES", "ReadyAttempts", "Recorded", "open_recorded"]
+__all__ = ["LEAVE_ONE_OUT", "SOURCES", "Partitioned", "ReadyAttempts", "Recorded", "open_recorded"]
 
 SOURCES = {
     "tau-bench": "trivium.formats.tau_bench:read_attempts",
@@ -35,6 +35,17 @@ class Recorded(Protocol):
     def __len__(self) -> int: ...
 
     def __iter__(self) -> Iterator[tuple[Case, Attempt]]: ...
+
+
+@runtime_checkable
+class Partitioned(Recorded, Protocol):
+    """Attempts of which any part can be read by itself; can be pickled, to be read in another process."""
+
+    def parts(self) -> Iterator[range]:
+        """Yield ranges of indices that cover all attempts in order, each bounded in number and in size."""
+
+    def read(self, part: range) -> Iterator[tuple[Case, Attempt]]:
+        """Yield the attempts of a range of indices, each with its case."""
 
 
 class ReadyAttempts:

@@ -8,7 +8,7 @@ import msgspec
 
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.outputs import MOST_PROBLEMS
-from trivium.agents.recorded.record import Output, attempt_from, trace_problems
+from trivium.agents.recorded.record import PART_ATTEMPTS, Output, attempt_from, trace_problems
 from trivium.agents.recorded.tables import Rows, mapped
 from trivium.errors import OutputsError, Problem, suggest
 from trivium.suites.case import Case
@@ -64,8 +64,17 @@ class OutputsInMemory:
 
     def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
         """Yield each attempt with its case, in the order of the list."""
+        return self.read(range(len(self)))
+
+    def parts(self) -> Iterator[range]:
+        """Yield ranges of indices; see ``Partitioned``."""
+        for first in range(0, len(self), PART_ATTEMPTS):
+            yield range(first, min(first + PART_ATTEMPTS, len(self)))
+
+    def read(self, part: range) -> Iterator[tuple[Case, Attempt]]:
+        """Yield the attempts of a range of indices; see ``Partitioned``."""
         limit = self._suite.settings.limits.output_bytes
-        for output, flags in self._outputs:
+        for output, flags in self._outputs[part.start : part.stop]:
             yield self._suite.case(output.case), attempt_from(output, flags, folder=self._folder, limit=limit)
 
     def _problems(self, output: Output, index: int, place: str) -> list[Problem]:

@@ -2,14 +2,24 @@
 
 import os
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
 import msgspec
 
 from trivium.agents.attempt import Attempt
-from trivium.agents.recorded.record import Output, attempt_from, lines_of, read_line, trace_problems
+from trivium.agents.recorded.record import (
+    PART_ATTEMPTS,
+    PART_BYTES,
+    Output,
+    attempt_from,
+    lines_of,
+    read_line,
+    trace_problems,
+)
 from trivium.errors import OutputsError, Problem, suggest
 from trivium.suites.case import Case
 from trivium.suites.files.documents import check_is_file
@@ -30,8 +40,9 @@ class OutputsFile:
 
     The file is read twice. Opening it validates every line, so that all mistakes are reported together and
     before anything is scored or stored; iterating yields the attempts. The validation does not normalise
-    traces, and stores 16 bytes per line (offset, and a hash of case and repeat), so that large files need
-    little memory. It takes about as long as reading the attempts, a small part of scoring them.
+    traces, and stores 16 bytes per line (offset, and a hash of case and repeat; the offset stays), so that
+    large files need little memory. It takes about as long as reading the attempts, a small part of scoring
+    them.
 
     Args:
         path: The file; blank lines are skipped.
@@ -49,18 +60,36 @@ class OutputsFile:
             self._stamp = _stamp(file)
             starts, hashes = self._check(file)
             self._check_duplicates(file, starts, hashes)
-            self._attempts = len(starts)
+            self._starts = starts
 
     def __len__(self) -> int:
-        return self._attempts
+        return len(self._starts)
 
     def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
         """Yield each attempt with its case, in the order of the file."""
+        return self.read(range(len(self)))
+
+    def parts(self) -> Iterator[range]:
+        """Yield ranges of lines of bounded number and size; see ``Partitioned``."""
+        first = 0
+        while first < len(self):
+            last = bisect_left(
+                self._starts,
+                self._starts[first] + PART_BYTES,
+                first + 1,
+                min(first + PART_ATTEMPTS, len(self)),
+            )
+            yield range(first, last)
+            first = last
+
+    def read(self, part: range) -> Iterator[tuple[Case, Attempt]]:
+        """Yield the attempts of a range of lines, blank ones not counted; see ``Partitioned``."""
         folder, limit = self.path.parent, self._suite.settings.limits.output_bytes
         with self._opened() as file:
             if _stamp(file) != self._stamp:
                 raise OutputsError(str(self.path), "has changed since it was checked")
-            for number, _, line in lines_of(file, str(self.path)):
+            file.seek(self._starts[part.start])
+            for number, _, line in islice(lines_of(file, str(self.path)), len(part)):
                 output, problems, flags = read_line(line, number)
                 if output is None:  # it was valid when it was checked
                     raise OutputsError(str(self.path), problems)

@@ -25,6 +25,10 @@ from trivium.traces.trace import Trace
 LONGEST_LINE = 256 * 1024**2
 """Bytes; a line is held in memory as a whole."""
 
+PART_ATTEMPTS = 256
+PART_BYTES = 8_000_000
+"""A part of a file that is read by itself ends at either limit, unless a single line is longer."""
+
 _BOM = b"\xef\xbb\xbf"
 _SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 """Escapes of NUL and of surrogates: the texts of such a line are sanitised."""

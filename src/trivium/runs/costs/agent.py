@@ -10,7 +10,7 @@ from trivium.agents.attempt import Attempt, Usage
 from trivium.metrics.judge.budget.prices import Prices
 from trivium.runs.columns import NumberBuffer
 from trivium.runs.summary import AgentTotals
-from trivium.store.records import AttemptUsage, RequestUsage
+from trivium.store.records import AttemptUsage, RequestsOfTrace, RequestUsage
 from trivium.traces.trace import Span
 
 NEAREST_RANK = "nearest rank"
@@ -104,6 +104,19 @@ def quantile(ascending: npt.NDArray[np.float64], percent: int) -> float | None:
         return None
     rank = -(-len(ascending) * percent // 100)  # rounded up, in whole numbers
     return float(ascending[rank - 1])
+
+
+def without_content(attempt: Attempt) -> AttemptUsage:
+    """The fields of an attempt that :class:`AgentTally` adds up."""
+    requests = [
+        RequestUsage(kind=span.kind, name=span.name, usage=span.usage) for span in _requests_of(attempt)
+    ]
+    return AttemptUsage(
+        seconds=attempt.seconds,
+        trace=RequestsOfTrace(spans=tuple(requests)),
+        usage=attempt.usage,
+        error=attempt.error,
+    )
 
 
 def _requests_of(attempt: Attempt | AttemptUsage) -> Sequence[Span | RequestUsage]:

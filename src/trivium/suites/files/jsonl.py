@@ -68,20 +68,36 @@ class CaseFile(Sequence[Case]):
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         check_is_file(self.path)
-        try:
-            self._file = self.path.open("rb")
-        except OSError as failure:
-            raise SuiteError(str(path), f"cannot be read: {failure.strerror or failure}") from failure
-        weakref.finalize(self, self._file.close)
-        self._lock = threading.Lock()
+        self._open()
         self._stamp = self._stamp_now()
         self._starts = array("Q")
         self._hashes = self._hashes_of_ids()
         self._order = self._sorted_order()
+        self._nothing_read()
+
+    def _open(self) -> None:
+        try:
+            self._file = self.path.open("rb")
+        except OSError as failure:
+            raise SuiteError(str(self.path), f"cannot be read: {failure.strerror or failure}") from failure
+        weakref.finalize(self, self._file.close)
+        self._lock = threading.Lock()
+
+    def _nothing_read(self) -> None:
         self._latest = 0
         self._asked = -1
         self._ahead: tuple[int, list[Case]] = (0, [])
         self._cached = lru_cache(maxsize=CASES_CACHED)(self._read)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        """The index, with which another process reads the cases without validating them again."""
+        return self.path, self._stamp, self._starts, self._hashes, self._order
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.path, self._stamp, self._starts, self._hashes, self._order = state
+        self._table = _table(self._hashes)
+        self._open()
+        self._nothing_read()
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -184,7 +200,7 @@ class CaseFile(Sequence[Case]):
         """Return the ascending order of the hashes; raises if ids are duplicates."""
         import numpy as np
 
-        self._table = np.frombuffer(self._hashes, dtype=f"S{_HASH_BYTES}")
+        self._table = _table(self._hashes)
         order = np.argsort(self._table, kind="stable").astype(np.uint32)
         rising = self._table[order]
         suspects = np.flatnonzero(rising[1:] == rising[:-1])
@@ -225,6 +241,13 @@ class CaseFile(Sequence[Case]):
         if len(cases) < len(lines):
             raise SuiteError(str(self.path), "has changed since it was opened: load the suite again")
         return cases
+
+
+def _table(hashes: bytes) -> "npt.NDArray[np.bytes_]":
+    """The hashes as an array, shape (cases,)."""
+    import numpy as np
+
+    return np.frombuffer(hashes, dtype=f"S{_HASH_BYTES}")
 
 
 def _hash(id: str) -> bytes:  # noqa: A002

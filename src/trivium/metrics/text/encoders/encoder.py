@@ -144,9 +144,20 @@ class Encoder(Protocol):
         ...
 
 
+_processes = 1
+"""Number of processes that encode at the same time on this machine."""
+
+
+def share_cores(processes: int) -> None:
+    """State that this process is one of several that encode at the same time."""
+    global _processes  # noqa: PLW0603 - a fact of the process
+    _processes = processes
+
+
 def cores() -> int:
     """Return the number of CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    all_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, all_cores // _processes)
 
 
 def one_core_each(

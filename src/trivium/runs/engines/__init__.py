@@ -1,0 +1,3 @@
+"""Calls agents concurrently, and scores recorded outputs in one process or in several."""
+
+__all__: list[str] = []

@@ -1,0 +1,186 @@
+"""Scores parts of recorded outputs in several processes, and survives the loss of some of them."""
+
+import gc
+import logging
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from importlib import import_module
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+from trivium.errors import TriviumError
+from trivium.metrics.metric import Metric
+from trivium.metrics.scoring import is_third_party
+from trivium.metrics.text.encoders.encoder import share_cores
+from trivium.runs.engines.partition import Job, PartScorer, ScoredPart
+from trivium.runs.event_loop import THRESHOLDS_WHILE_SCORING
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+AHEAD = 2
+"""Parts in flight for each worker: one that is scored, and one that waits."""
+
+LOST = "the process that scored it ended unexpectedly (out of memory, or killed)"
+"""Reason of the scores of an attempt that no process survived."""
+
+
+NO_START = (
+    "no worker process can be started (what stopped it is above). A script must call evaluate with workers "
+    'under if __name__ == "__main__":. With one worker, no process is started.'
+)
+
+
+class Workers:
+    """Processes that score parts of recorded outputs.
+
+    A process that ends unexpectedly takes the others with it (``ProcessPoolExecutor``). The attempts of the
+    parts in flight are then scored again, one at a time in one process; one that ends this process too gets
+    errors in place of its scores.
+
+    Args:
+        job: What is to be scored, and how.
+        metrics: The metrics of the job.
+        count: Number of processes.
+    """
+
+    def __init__(self, job: Job, metrics: Sequence[Metric], count: int) -> None:
+        self._job = job
+        self._count = count
+        modules = {type(metric).__module__ for metric in metrics if is_third_party(metric)}
+        self._modules = tuple(sorted(modules))
+        self._context = multiprocessing.get_context("spawn")  # a fork would not survive the run's threads
+        self._while_open, self._open = self._context.Pipe(duplex=False)
+
+    def stop(self) -> None:
+        """End the workers; parts that are not scored yet are abandoned. From any thread."""
+        self._open.close()
+
+    def scored(self, parts: Iterator[range]) -> Iterator[ScoredPart]:
+        """Score parts, and yield the results in order. At most a few parts are in memory.
+
+        Raises:
+            TriviumError: If no process can be started, or the outputs or the cases have changed.
+        """
+        # In a file: arguments travel through a pipe, and the run would wait for each process to start.
+        with TemporaryDirectory(prefix="trivium-workers-") as folder:
+            self._job_file = Path(folder) / "job"
+            self._job_file.write_bytes(pickle.dumps(self._job))
+            yield from self._scored(parts)
+
+    def _scored(self, parts: Iterator[range]) -> Iterator[ScoredPart]:
+        flying: deque[tuple[range, Future[ScoredPart] | None]] = deque()
+        more = True
+        while more:
+            pool = self._pool(self._count)
+            started: Future[None] | None = None
+            try:
+                started = _submit(pool, _show_start)
+                while more:
+                    while len(flying) < AHEAD * self._count and (part := next(parts, None)) is not None:
+                        flying.append((part, None))  # so that it is not lost if the pool breaks now
+                        flying[-1] = (part, _submit(pool, _score, part))
+                    more = bool(flying)
+                    if flying and (future := flying[0][1]) is not None:
+                        result = future.result()
+                        flying.popleft()
+                        yield result
+            except BrokenProcessPool as broken:
+                if self._open.closed:
+                    return
+                if not _succeeded(started):
+                    raise TriviumError(NO_START) from broken
+                log.warning("a worker ended unexpectedly; up to %d parts are scored again", len(flying))
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+            while flying:
+                part, future = flying.popleft()
+                if future is not None and _succeeded(future):
+                    yield future.result()
+                else:
+                    yield from self._one_by_one(part)
+
+    def _one_by_one(self, part: range) -> Iterator[ScoredPart]:
+        """Score the attempts of a part one at a time, which shows the one that ends its process."""
+        index = part.start
+        while index < part.stop:
+            with self._pool(1) as pool:
+                try:
+                    while index < part.stop:
+                        yield _submit(pool, _score, range(index, index + 1)).result()
+                        index += 1
+                except BrokenProcessPool:
+                    if self._open.closed:
+                        return
+                    unscored = PartScorer(self._job).unscored(index, LOST)
+                    for each in unscored.rows.outlines():
+                        log.warning("%s, repeat %d, is not scored: %s", each.case, each.repeat, LOST)
+                    yield unscored
+                    index += 1
+
+    def _pool(self, count: int) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(
+            count,
+            mp_context=self._context,
+            initializer=_begin,
+            initargs=(self._job_file, self._modules, self._count, self._while_open),
+        )
+
+
+def _succeeded(future: Future[Any] | None) -> bool:
+    return future is not None and future.done() and not future.cancelled() and future.exception() is None
+
+
+def _submit(pool: ProcessPoolExecutor, work: Callable[..., T], *arguments: Any) -> "Future[T]":
+    """Submit work, which may start a process: one that Ctrl-C does not reach, for the run ends it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        return pool.submit(work, *arguments)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return pool.submit(work, *arguments)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+_scorer: PartScorer
+"""That of this process, if it is a worker."""
+
+
+def _begin(job: Path, modules: Sequence[str], workers: int, while_open: Connection) -> None:
+    """Prepare a worker: load the metrics and their models once."""
+    global _scorer  # noqa: PLW0603 - how a process of a pool keeps what it has loaded
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where signals cannot be blocked, see _submit
+    _end_with_run(while_open)
+    gc.set_threshold(*THRESHOLDS_WHILE_SCORING)
+    share_cores(workers)
+    for module in modules:
+        import_module(module)
+    _scorer = PartScorer(pickle.loads(job.read_bytes()))  # noqa: S301 - the run has just written it
+
+
+def _show_start() -> None:
+    """What a worker does first."""
+
+
+def _score(part: range) -> ScoredPart:
+    return _scorer.score(part)
+
+
+def _end_with_run(while_open: Connection) -> None:
+    """End this process when the run stops its workers, or is killed: then the pipe is closed."""
+
+    def watch() -> None:
+        wait([while_open])
+        os._exit(1)
+
+    threading.Thread(target=watch, name="trivium-run-watch", daemon=True).start()

@@ -1,0 +1,287 @@
+"""Recorded outputs scored by several processes: same rows, nothing lost, and an end when the run ends."""
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+import trivium as tv
+from tests.runs import worker_metrics
+from tests.runs.worker_metrics import FATAL
+from trivium.agents.recorded import Partitioned, open_recorded
+from trivium.agents.recorded.record import PART_ATTEMPTS
+from trivium.errors import OutputsError, TriviumError
+from trivium.metrics.registry import REGISTERED
+from trivium.runs.engines import recorded as engine
+from trivium.runs.engines.partition import Job, PartScorer
+from trivium.runs.engines.workers import LOST, Workers
+from trivium.runs.pipeline import NoProgress
+from trivium.store import schema
+from trivium.store.store import Store
+from trivium.suites.suite import Suite
+
+CASES = 3 * PART_ATTEMPTS + 10
+ODD = "tests.runs.worker_metrics"
+METRICS = ("cosine", "jaccard", "similarity", "success", "time")
+
+
+@pytest.fixture(autouse=True)
+def _no_more_metrics_than_before():
+    """Suites of other tests that name no metrics are scored by all that there are."""
+    before = dict(REGISTERED)
+    yield
+    REGISTERED.clear()
+    REGISTERED.update(before)
+
+
+def files(folder: Path, *, cases: int = CASES) -> tuple[Path, Path]:
+    suite, outputs = folder / "cases.jsonl", folder / "outputs.jsonl"
+    with suite.open("w") as file, outputs.open("w") as out:
+        for index in range(cases):
+            case = {"id": str(index), "input": "?", "references": [f"the answer is {index} 答案"]}
+            file.write(json.dumps(case | {"group": f"g{index // 3}"}) + "\n")
+            line = {"case": str(index), "output": f"the answer may be {index % 7}", "seconds": index / 7}
+            out.write(json.dumps(line) + "\n")
+            if index % 50 == 0:
+                out.write("\n" + json.dumps(line | {"repeat": 1, "error": "it broke"}) + "\n")
+    return suite, outputs
+
+
+def stored(store: str, run: tv.Run) -> list[tuple]:
+    with Store(store, read_only=True) as opened, opened.engine.connect() as connection:
+        found = []
+        for table, columns in (("attempts", "case_body body"), ("evaluations", "composite passed body")):
+            each = getattr(schema, table)
+            of_run = select(each.c.position, each.c.repeat, *(each.c[name] for name in columns.split()))
+            rows = connection.execute(of_run.where(each.c.run == run.record.number)).all()
+            found += sorted(tuple(row) for row in rows)
+        return found
+
+
+def figures(run: tv.Run) -> dict:
+    summary = dict(run.record.summary or {})
+    return {name: value for name, value in summary.items() if name not in {"run", "created", "seconds"}}
+
+
+def scored(folder: Path, store: str, **options: object) -> tv.Run:
+    suite, outputs = files(folder)
+    given: dict = {
+        "metrics": list(METRICS),
+        "outputs": str(outputs),
+        "store": f"{folder}/{store}.db",
+    } | options
+    return tv.evaluate(Suite.load(suite, repeats=2, group="group"), **given)
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> tv.Run:
+    return scored(tmp_path, "one")
+
+
+def test_the_rows_and_the_summary_are_those_of_one_process(tmp_path: Path, one: tv.Run) -> None:
+    two = scored(tmp_path, "two", workers=2)
+    assert stored(f"{tmp_path}/two.db", two) == stored(f"{tmp_path}/one.db", one)
+    assert figures(two) == figures(one)
+    assert figures(one)["attempts"] == CASES + CASES // 50 + 1
+
+
+def test_outputs_in_memory_are_scored_alike(tmp_path: Path, one: tv.Run) -> None:
+    _, outputs = files(tmp_path)
+    lines = [json.loads(line) for line in outputs.read_text().splitlines() if line]
+    two = scored(tmp_path, "two", workers=3, outputs=lines)
+    assert stored(f"{tmp_path}/two.db", two) == stored(f"{tmp_path}/one.db", one)
+
+
+def test_without_a_number_a_run_begins_in_its_own_process(
+    tmp_path: Path, one: tv.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+    monkeypatch.setattr(Workers, "scored", lambda self, parts: started.extend(parts) or iter(()))
+    short = scored(tmp_path, "short", workers=None)
+    assert (started, figures(short)) == ([], figures(one))
+    monkeypatch.setattr(engine, "SECONDS_BEFORE_WORKERS", 0.0)
+    monkeypatch.setattr(engine, "SECONDS_WORTH_WORKERS", 0.0)
+    scored(tmp_path, "long", workers=None)
+    assert started[0] == range(PART_ATTEMPTS, 2 * PART_ATTEMPTS)  # the first part was scored here
+    assert started[-1].stop == CASES + CASES // 50 + 1
+
+
+def test_a_run_is_resumed_by_other_workers(tmp_path: Path, one: tv.Run) -> None:
+    """Also of a part that is only partly there."""
+    store = f"{tmp_path}/two.db"
+
+    class Stop(NoProgress):
+        def begin(self, *, run: str, total: int | None, already: int) -> None:
+            self.run, self.already = run, already
+
+        def advance(self, *, done: int, failed: int) -> None:
+            raise TriviumError("stopped")
+
+    stop = Stop()
+    with pytest.raises(TriviumError, match="stopped"):
+        scored(tmp_path, "two", workers=2, progress=stop)
+    with Store(store) as opened, opened.engine.begin() as connection:
+        for table in (schema.attempts, schema.evaluations):
+            assert connection.execute(table.delete().where(table.c.position % 2 == 0)).rowcount > 0
+    resumed = scored(tmp_path, "two", workers=3, resume=stop.run)
+    assert stored(store, resumed) == stored(f"{tmp_path}/one.db", one)
+    assert figures(resumed) == figures(one)
+
+
+def test_an_attempt_that_no_process_survives_costs_only_its_own_scores(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = scored(tmp_path, "two", metrics=["jaccard", f"{ODD}:Deadly"], workers=2)
+    lost = {each.case for each in run.evaluations() if each.scores["jaccard"].status == "error"}
+    assert lost == FATAL
+    assert run.summary().attempts == CASES + CASES // 50 + 1
+    figure = run.summary().metrics["deadly"]
+    assert figure.status["error"] == len(FATAL)
+    assert LOST in {each.scores["jaccard"].reason for each in run.evaluations()}
+    assert sum("is not scored: the process that" in line for line in caplog.messages) == len(FATAL)
+
+
+def test_what_a_metric_logs_is_logged_by_the_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run = scored(tmp_path, "two", metrics=["jaccard", f"{ODD}:Noisy"], workers=2)
+    assert "noisy failed on 3, repeat 0: RuntimeError: no luck" in caplog.text
+    (failed,) = [each for each in run.evaluations() if each.scores["noisy"].status == "error"]
+    assert failed.case == "3"
+
+
+def test_workers_that_cannot_start_are_nobodys_attempts_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_metrics.Deadly, "__module__", "a_module_that_is_nowhere")
+    with pytest.raises(TriviumError, match="no worker process can be started"):
+        scored(tmp_path, "two", metrics=["jaccard", f"{ODD}:Deadly"], workers=2)
+
+
+def test_a_metric_of_a_notebook_keeps_the_run_in_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(worker_metrics.Noisy, "__module__", "__main__")
+    monkeypatch.setattr(Workers, "__init__", None)
+    run = scored(tmp_path, "two", metrics=["jaccard", f"{ODD}:Noisy"], workers=2)
+    assert run.summary().attempts == CASES + CASES // 50 + 1
+    assert "noisy can only be computed in one process: --workers has no effect" in caplog.messages
+
+
+def test_outputs_that_change_meanwhile_are_refused(tmp_path: Path) -> None:
+    suite, outputs = files(tmp_path)
+    loaded = Suite.load(suite, repeats=2)
+    job, part = job_of(tmp_path, loaded, open_recorded(str(outputs), loaded))
+    outputs.write_text(outputs.read_text() + "\n")
+    with pytest.raises(OutputsError, match="has changed since it was checked"):
+        PartScorer(job).score(part)
+
+
+def test_a_job_travels_without_the_texts(tmp_path: Path) -> None:
+    """Only indices: 36 bytes a case and 8 an attempt."""
+    suite, outputs = files(tmp_path)
+    loaded = Suite.load(suite, repeats=2)
+    job, part = job_of(tmp_path, loaded, open_recorded(str(outputs), loaded))
+    packed = pickle.dumps(job)
+    assert b"the answer" not in packed
+    assert len(packed) < 60 * CASES
+    scorer = PartScorer(pickle.loads(packed))
+    here = PartScorer(job).score(part)
+    assert scorer.score(part).rows.evaluations == here.rows.evaluations
+    assert here.clusters[:5] == ["g0", "g0", "g0", "g0", "g1"]
+    unscored = scorer.unscored(1, "why")
+    assert len(unscored.rows.evaluations) == 1
+    assert unscored.rows.outlines()[0].scores["jaccard"].reason == "why"
+
+
+def job_of(folder: Path, suite: Suite, recorded: object) -> tuple[Job, range]:
+    assert isinstance(recorded, Partitioned)
+    settings = tv.evaluate(
+        suite.with_settings(group="group"),
+        outputs=[{"case": "0", "output": "a"}],
+        metrics=["jaccard"],
+        store=f"{folder}/job.db",
+    )
+    suite = suite.with_settings(group="group")
+    job = Job(recorded, suite, suite.settings, METRICS, settings.record, frozenset())
+    return job, next(recorded.parts())
+
+
+def test_parts_cover_all_and_are_bounded_in_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    suite, outputs = files(tmp_path)
+    monkeypatch.setattr("trivium.agents.recorded.outputs.PART_BYTES", 1000)
+    recorded = open_recorded(str(outputs), Suite.load(suite, repeats=2))
+    assert isinstance(recorded, Partitioned)
+    parts = list(recorded.parts())
+    assert [index for part in parts for index in part] == list(range(len(recorded)))
+    assert max(map(len, parts)) < 20
+    read = [attempt for part in parts for _, attempt in recorded.read(part)]
+    assert read == [attempt for _, attempt in recorded]
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="the children of a process are found in /proc")
+def test_no_worker_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
+    files(tmp_path)
+    command = [sys.executable, "-m", "trivium", "score", "cases.jsonl", "--outputs", "outputs.jsonl"]
+    command += ["--store", "a.db", "--workers", "2", "--metrics", "tests.runs.worker_metrics:Slow,jaccard"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    run = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
+    try:
+        deadline = time.monotonic() + 120
+        while len(workers := children(run.pid)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert len(workers) >= 2
+        run.kill()
+        run.wait()
+        while any(map(alive, workers)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert [pid for pid in workers if alive(pid)] == []
+    finally:
+        run.kill()
+        run.communicate()
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid and b"resource_tracker" not in (folder / "cmdline").read_bytes():
+            found.append(int(folder.name))
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs SIGINT")
+def test_ctrl_c_ends_the_workers_and_says_how_to_go_on(tmp_path: Path) -> None:
+    files(tmp_path)
+    command = [sys.executable, "-m", "trivium", "score", "cases.jsonl", "--outputs", "outputs.jsonl"]
+    command += ["--store", "a.db", "--workers", "2", "--metrics", "tests.runs.worker_metrics:Slow,jaccard"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    run = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while len(workers := children(run.pid)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.killpg(run.pid, signal.SIGINT)
+        _, errors = run.communicate(timeout=120)
+        assert "--resume" in errors
+        assert "Traceback" not in errors
+        assert [pid for pid in workers if alive(pid)] == []
+    finally:
+        run.kill()

@@ -1,0 +1,44 @@
+"""Metrics that fail in their own ways, for tests of several processes. Named by their path only."""
+
+import os
+import time
+
+from trivium.metrics.metric import Metric, MetricInput, Score
+from trivium.metrics.registry import REGISTERED, metric
+
+FATAL = {"10", "300"}
+"""Cases that end the process that scores them."""
+
+
+@metric("deadly")
+class Deadly(Metric):
+    """Ends the process for a few cases."""
+
+    def score(self, metric_input: MetricInput) -> Score:
+        if metric_input.case.id in FATAL:
+            os._exit(9)
+        return self.ok(1.0)
+
+
+@metric("noisy")
+class Noisy(Metric):
+    """Fails for one case, which is logged."""
+
+    def score(self, metric_input: MetricInput) -> Score:
+        if metric_input.case.id == "3":
+            raise RuntimeError("no luck")
+        return self.ok(1.0)
+
+
+@metric("slow")
+class Slow(Metric):
+    """Takes longer than any test."""
+
+    def score(self, metric_input: MetricInput) -> Score:
+        time.sleep(600)
+        return self.ok(1.0)
+
+
+# Suites of other tests that name no metrics are scored by all that there are.
+for each in (Deadly, Noisy, Slow):
+    del REGISTERED[each.name]
