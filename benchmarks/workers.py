@@ -1,0 +1,98 @@
+"""What a second process gains for `trivium score`, and what this machine lets it gain.
+
+    python -m benchmarks.workers [--attempts 100000] [--semantic 1500]
+
+Whole commands, starting with Python: recorded outputs with traces of 20 spans, text and trace metrics as in
+`benchmarks.score`; and, if an encoder is packaged, the semantic score alone (with one worker it already uses
+all cores, by threads). Beside the gain of `--workers 2` over `--workers 1` stands the machine's ceiling: two
+commands of one worker at the same time, on half of the attempts each, against one on all of them.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.score import write_inputs
+from benchmarks.sizes import sized
+from trivium.metrics.text.encoders.loading import packaged_encoder
+
+
+def command(
+    folder: Path, *, workers: int, outputs: str = "outputs.jsonl", metrics: str | None = None
+) -> list[str]:
+    """The command line of one measurement, with a new store."""
+    store = folder / f"{outputs}.db"
+    store.unlink(missing_ok=True)
+    line = [
+        sys.executable,
+        "-m",
+        "trivium",
+        "score",
+        "suite.json",
+        "--outputs",
+        outputs,
+        "--store",
+        str(store),
+    ]
+    return [*line, "--quiet", "--workers", str(workers), *(["--metrics", metrics] if metrics else [])]
+
+
+def seconds(folder: Path, *commands: list[str]) -> float:
+    """Wall seconds until all commands are done, started together."""
+    environment = os.environ | {"PYTHONPYCACHEPREFIX": str(folder / "compiled")}
+    if encoder := packaged_encoder():
+        environment["TRIVIUM_ENCODER"] = encoder
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    began = time.perf_counter()
+    started = [
+        subprocess.Popen(each, cwd=folder, env=environment, stderr=subprocess.DEVNULL) for each in commands
+    ]
+    codes = {each.wait() for each in started}
+    if not codes <= {0, 3}:
+        raise RuntimeError(f"a command ended with {codes}")
+    return time.perf_counter() - began
+
+
+def measure(name: str, folder: Path, *, metrics: str | None = None) -> None:
+    """Print one row."""
+    lines = (folder / "outputs.jsonl").read_text().splitlines(keepends=True)
+    halves = {"first.jsonl": lines[::2], "second.jsonl": lines[1::2]}
+    for file, half in halves.items():
+        (folder / file).write_text("".join(half))
+    one = seconds(folder, command(folder, workers=1, metrics=metrics))
+    two = seconds(folder, command(folder, workers=2, metrics=metrics))
+    apart = seconds(folder, *(command(folder, workers=1, outputs=file, metrics=metrics) for file in halves))
+    print(
+        f"{name:<22}{len(lines):>9,}{one:>9.1f}{two:>9.1f}{one / two:>8.2f}×{one / apart:>10.2f}×", flush=True
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--attempts", type=int, default=sized(100_000, 600))
+    parser.add_argument("--semantic", type=int, default=sized(1_500, 0))
+    given = parser.parse_args()
+    print(f"{'metrics':<22}{'attempts':>9}{'1 s':>9}{'2 s':>9}{'gain':>9}{'ceiling':>11}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_inputs(folder, 10)
+        seconds(folder, command(folder, workers=2))  # so that the modules are compiled
+        write_inputs(folder, given.attempts)
+        measure("text and trace", folder)
+        trace = (
+            "path_convergence,tool_selection,tool_recall,tool_efficiency,action_match,centrality,task_balance"
+        )
+        measure("trace", folder, metrics=trace)
+        measure("text", folder, metrics="cosine,jaccard")
+        if given.semantic and packaged_encoder():
+            write_inputs(folder, given.semantic)
+            measure("semantic", folder, metrics="semantic")
+
+
+if __name__ == "__main__":
+    main()
