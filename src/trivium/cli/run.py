@@ -150,6 +150,11 @@ def load_for_run(suite: str, given: Mapping[str, Any]) -> "Suite":
     type=click.IntRange(min=1),
     help="Processes that score (default: one for each core, once a run takes long).",
 )
+@options.option(
+    "--until-decided",
+    is_flag=True,
+    help="Judge the outputs in random order, and only until all gates are decided.",
+)
 @options.option("--leave-one-out", is_flag=True, help="Score each human output against the other human ones.")
 @_evaluation_options
 def score(suite: str, **given: Any) -> int:
@@ -169,8 +174,14 @@ def score(suite: str, **given: Any) -> int:
     if outputs is not None and given["attempts_of"] is not None:
         raise click.UsageError("--outputs and --attempts-of exclude each other")
     loaded = load_suite(
-        suite, config=given["config"], encoder=given["encoder"], certificates=given["certificate"]
+        suite,
+        config=given["config"],
+        encoder=given["encoder"],
+        certificates=given["certificate"],
+        until_decided=given["until_decided"],
     )
+    if given["until_decided"]:
+        _check_saves(loaded, given)
     return evaluate_and_present(
         loaded,
         given,
@@ -179,6 +190,15 @@ def score(suite: str, **given: Any) -> int:
         leave_one_out=given["leave_one_out"],
         workers=given["workers"],
     )
+
+
+def _check_saves(suite: "Suite", given: Mapping[str, Any]) -> None:
+    """Refuse --until-decided where it would save nothing."""
+    for name in ("attempts_of", "leave_one_out"):
+        if given[name]:
+            raise click.UsageError(f"--until-decided and --{name.replace('_', '-')} exclude each other")
+    if suite.settings.judge is None:
+        raise click.UsageError("--until-decided saves judgements, and this suite has no judge")
 
 
 def _check_no_traces(source: str) -> None:

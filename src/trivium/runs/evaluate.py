@@ -22,7 +22,7 @@ from trivium.metrics.text.task import with_default_success
 from trivium.runs.aggregation import IncrementalAggregation
 from trivium.runs.certificates import Certificates, check_gates, drift_before
 from trivium.runs.costs.judges import judges_attached
-from trivium.runs.engines.agent import ask_and_score
+from trivium.runs.engines.agent import ask_and_score, calls_of
 from trivium.runs.engines.recorded import RecordedScoring
 from trivium.runs.event_loop import (
     THRESHOLDS_WHILE_ASKING,
@@ -214,7 +214,7 @@ async def evaluate_async(
     loaded = suite if isinstance(suite, Suite) else Suite.load(suite)
     if changes := {name: value for name, value in given.items() if value is not None}:
         loaded = loaded.with_settings(**changes)
-    settings, source = _checked_settings(loaded, metrics, asks=agent is not None)
+    settings, source = _checked_settings(loaded, metrics, saves=_saved(agent, outputs, leave_one_out))
     named = default_metrics(settings)
     settings = with_default_success(settings, loaded)
     built = build_metrics(named, settings)
@@ -265,7 +265,7 @@ async def evaluate_async(
                 elif recorded is not None:
                     await RecordedScoring(
                         recorded, suite=loaded, settings=settings, store=opened, run=run, pipeline=pipeline
-                    ).score(built, named, workers=workers)
+                    ).score(built, named, workers=workers, asker=asker)
     except (asyncio.CancelledError, TriviumError, OSError, MemoryError):
         with suppress(TriviumError):
             opened.finish(run, "interrupted", summary=None)
@@ -283,12 +283,25 @@ def _writable(store: str | Store) -> Store:
     return Store(store)
 
 
-def _checked_settings(suite: Suite, metrics: Sequence[str] | None, *, asks: bool) -> tuple[Settings, str]:
-    """The settings of a run, and where they come from; names and gates are known to be possible."""
+def _saved(agent: Agent | None, outputs: Outputs | None, leave_one_out: bool) -> str:
+    """What a run saves that stops once its gates are decided."""
+    if agent is not None:
+        return "calls"
+    return "judgements" if outputs is not None and not leave_one_out else ""
+
+
+def _checked_settings(suite: Suite, metrics: Sequence[str] | None, *, saves: str) -> tuple[Settings, str]:
+    """The settings of a run, and where they come from; names and gates are known to be possible.
+
+    Args:
+        suite: The suite.
+        metrics: Metrics that replace the suite's.
+        saves: What a run saves that stops early: calls of the agent, judgements, or nothing.
+    """
     settings = suite.settings
     if metrics is not None:
         settings = msgspec.structs.replace(settings, metrics=tuple(metrics))
-    if not asks:  # what is recorded was asked before
+    if not saves or (saves == "judgements" and settings.judge is None):
         settings = msgspec.structs.replace(settings, until_decided=False)
     source = suite.source if metrics is None and suite.source else f'suite "{suite.name}"'
     check_names(settings, source=source, also=suite.settings.metrics or ())
@@ -465,7 +478,9 @@ async def _ask(
     try:
         concurrency = min(settings.limits.attempts_at_once, len(suite) * settings.repeats)
         attempts, room = (remaining(), None) if asker is None else (asker.remaining(stored), asker.room)
-        await ask_and_score(attempts, adapter, pipeline, settings, concurrency=concurrency, room=room)
+        await ask_and_score(
+            attempts, calls_of(adapter, settings), pipeline, concurrency=concurrency, room=room
+        )
     finally:
         await adapter.close()
 

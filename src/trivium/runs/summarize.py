@@ -109,7 +109,10 @@ def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = No
     stopped: tuple[str, ...] = ()
     if settings.until_decided:
         sequences = gates_of_stored(store, run, settings)
-        gates, stopped = with_intervals(gates, sequences, settings), (stopping(sequences),)
+        gates, stopped = (
+            with_intervals(gates, sequences, settings),
+            (stopping(sequences, asked=run.kind == "agent"),),
+        )
     reservations = (*stopped, *expired(acceptance), *warnings, *unlike)
     return msgspec.structs.replace(
         summary,

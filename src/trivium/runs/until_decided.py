@@ -11,7 +11,7 @@ their worst, and fails only if it also fails with all of them at their best.
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from hashlib import blake2b
 from threading import Lock
 from typing import Literal
@@ -96,7 +96,7 @@ class Asker:
         """Whether all gates are decided."""
         return self._gates.decided
 
-    def remaining(self, stored: set[tuple[int, int]]) -> Iterator[tuple[int, Case, int]]:
+    def remaining(self, stored: Set[tuple[int, int]]) -> Iterator[tuple[int, Case, int]]:
         """Yield position, case and repeat of each attempt to be made; of the last group all of them."""
         for positions in self._order:
             if self.decided:
@@ -244,9 +244,10 @@ def gates_of_stored(store: Store, run: RunRecord, settings: Settings) -> Gates:
     return gates
 
 
-def stopping(gates: Gates) -> str:
-    """Say what was asked, and which intervals hold although the run stopped where it did."""
-    how = f"{gates.cases:,} of {gates.due:,} cases were asked, in random order"
+def stopping(gates: Gates, *, asked: bool) -> str:
+    """Say what was asked or scored, and which intervals hold although the run stopped where it did."""
+    did = "asked" if asked else "scored"
+    how = f"{gates.cases:,} of {gates.due:,} cases were {did}, in random order"
     end = "until all gates were decided" if gates.decided else "and not all gates are decided"
     return (
         f"{how}, {end}. The gates' intervals hold at every look; all others suppose that the number of cases "

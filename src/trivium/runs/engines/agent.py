@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 
-from trivium.agents.attempt import AgentAdapter
+from trivium.agents.attempt import AgentAdapter, Attempt
 from trivium.agents.invoke import TooManyCalls, invoke
 from trivium.runs.event_loop import in_worker_thread
 from trivium.runs.pipeline import MAX_BATCH_ATTEMPTS, MAX_BATCH_CHARACTERS, PendingAttempt, Pipeline
@@ -18,8 +18,13 @@ from trivium.suites.settings import Settings
 
 log = logging.getLogger(__name__)
 
-Remaining = Iterator[tuple[int, Case, int]]
-"""Position, case and repeat of each attempt that is still to be made."""
+Planned = tuple[int, Case, int]
+"""Position, case and repeat of an attempt that is to be made."""
+
+Remaining = Iterator[Planned]
+
+Make = Callable[[Planned, Callable[[], bool]], Awaitable[Attempt]]
+"""Makes a planned attempt; the second argument says whether it is the only one in flight."""
 
 T = TypeVar("T")
 
@@ -29,20 +34,29 @@ class _Plan:
 
     def __init__(self, remaining: Remaining, room: Callable[[], Awaitable[None]] | None) -> None:
         self._remaining, self._room = remaining, room
-        self.postponed: deque[tuple[int, Case, int]] = deque()
+        self.postponed: deque[Planned] = deque()
 
-    async def next(self) -> tuple[int, Case, int] | None:
+    async def next(self) -> Planned | None:
         """The next attempt to make; None after the last."""
         if self._room is not None:
             await self._room()
         return self.postponed.popleft() if self.postponed else next(self._remaining, None)
 
 
+def calls_of(adapter: AgentAdapter, settings: Settings) -> Make:
+    """Return what calls an agent for an attempt, within the limits of the settings."""
+
+    async def call(planned: Planned, alone: Callable[[], bool]) -> Attempt:
+        _, case, repeat = planned
+        return await invoke(adapter, case, repeat, settings.limits, seed=settings.seed, alone=alone)
+
+    return call
+
+
 async def ask_and_score(
     remaining: Remaining,
-    adapter: AgentAdapter,
+    make: Make,
     pipeline: Pipeline,
-    settings: Settings,
     *,
     concurrency: int,
     room: Callable[[], Awaitable[None]] | None = None,
@@ -56,9 +70,8 @@ async def ask_and_score(
 
     Args:
         remaining: The attempts to make.
-        adapter: The agent.
+        make: Calls the agent, or reads what it gave before.
         pipeline: Stores and scores the attempts.
-        settings: Settings of the suite.
         concurrency: Most attempts in flight.
         room: Awaited before each further attempt.
     """
@@ -74,18 +87,15 @@ async def ask_and_score(
     async def worker() -> None:
         nonlocal active
         while (planned := await plan.next()) is not None:
-            position, case, repeat = planned
             try:
-                attempt = await invoke(
-                    adapter, case, repeat, settings.limits, seed=settings.seed, alone=alone
-                )
+                attempt = await make(planned, alone)
             except TooManyCalls as error:  # another worker retries it later
                 plan.postponed.append(planned)
                 level = logging.WARNING if active == concurrency else logging.INFO
                 active -= 1
                 log.log(level, "%s; fewer attempts are in flight from now on (%d)", error, active)
                 return
-            await finished.put(StoredAttempt(position=position, attempt=attempt))
+            await finished.put(StoredAttempt(position=planned[0], attempt=attempt))
         active -= 1
 
     def save(batch: list[StoredAttempt]) -> list[PendingAttempt]:

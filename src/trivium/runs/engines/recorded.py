@@ -2,14 +2,17 @@
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import TYPE_CHECKING
 
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded import Partitioned, Recorded
+from trivium.errors import OutputsError
 from trivium.metrics.metric import Metric
 from trivium.metrics.text.encoders.encoder import cores
+from trivium.runs.engines.agent import Planned, ask_and_score
 from trivium.runs.pipeline import Pipeline
+from trivium.runs.until_decided import Asker
 from trivium.store.records import RunRecord, StoredAttempt
 from trivium.store.store import Store
 from trivium.suites.case import Case
@@ -56,14 +59,28 @@ class RecordedScoring:
         self._pipeline = pipeline
         self._done = frozenset(store.attempt_keys(run))
 
-    async def score(self, metrics: Sequence[Metric], names: Sequence[str], *, workers: int | None) -> None:
+    async def score(
+        self,
+        metrics: Sequence[Metric],
+        names: Sequence[str],
+        *,
+        workers: int | None,
+        asker: Asker | None,
+    ) -> None:
         """Score all attempts.
 
         Args:
             metrics: The metrics.
             names: The names that they are built from.
             workers: Number of processes; None for one, and as many as there are cores if the run takes long.
+            asker: Decides which attempts are scored, in which order; None for all.
+
+        Raises:
+            OutputsError: If an attempt that the asker may want was not recorded.
         """
+        if asker is not None:
+            await self._score_until_decided(asker)
+            return
         count = _processes(workers, self._recorded, metrics)
         if count == 1 or not isinstance(self._recorded, Partitioned):
             await self._pipeline.score_all(self._remaining(self._recorded), save=True)
@@ -76,6 +93,39 @@ class RecordedScoring:
         pool = Workers(job, metrics, count)
         self._pipeline.closes(pool.stop)
         await self._pipeline.in_thread(lambda: self._score(recorded, pool, at_once=workers is not None))
+
+    async def _score_until_decided(self, asker: Asker) -> None:
+        """Score attempts in the order of the asker, as if they were made only now."""
+        recorded = self._recorded
+        if not isinstance(recorded, Partitioned):
+            raise OutputsError("", "until_decided needs outputs from a file of outputs, or in memory")
+        indices: dict[tuple[int | None, int], int] = {}
+        for index, (case, attempt) in enumerate(recorded):
+            indices[self._suite.position(case.id), attempt.repeat] = index
+        self._check_complete(indices.keys())
+
+        async def read(planned: Planned, _alone: Callable[[], bool]) -> Attempt:
+            position, _, repeat = planned
+            index = indices[position, repeat]
+            ((_, attempt),) = recorded.read(range(index, index + 1))
+            return attempt
+
+        await ask_and_score(asker.remaining(self._done), read, self._pipeline, concurrency=1, room=asker.room)
+
+    def _check_complete(self, recorded: Set[tuple[int | None, int]]) -> None:
+        """Refuse outputs of only some cases: which they are might depend on how good they are."""
+        repeats = range(self._settings.repeats)
+        missing = [
+            case.id
+            for position, case in enumerate(self._suite)
+            if any((position, repeat) not in recorded for repeat in repeats)
+        ]
+        if missing:
+            what = (
+                f"until_decided needs every output; {len(missing):,} of {len(self._suite):,} cases lack one "
+                f"(first: {missing[0]})"
+            )
+            raise OutputsError("", what)
 
     def _score(self, recorded: Partitioned, pool: "Workers", *, at_once: bool) -> None:
         parts = recorded.parts()
