@@ -135,13 +135,22 @@ class Rows:
         return [_outline.decode(row["body"]) for row in self.evaluations]
 
 
-def insert_many(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+def insert_many(
+    connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, unless_there: bool = False
+) -> None:
     """Insert rows that have a value for every column, in a type that the driver accepts.
 
     The driver is called directly: SQLAlchemy processes each value, which takes longer than storing it.
+
+    Args:
+        connection: The connection.
+        table: The table.
+        rows: Values by column.
+        unless_there: Leave out rows whose key is in the table, also if another process has just written it.
     """
     if rows:
-        connection.exec_driver_sql(_insert_into(table, connection.dialect), rows)
+        statement = _insert_into(table, connection.dialect)
+        connection.exec_driver_sql(statement + " ON CONFLICT DO NOTHING" * unless_there, rows)
 
 
 @lru_cache

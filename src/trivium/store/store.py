@@ -265,6 +265,7 @@ class Store:
                         {"suite": suite, "position": position, "id": case.id, "body": encode(case)}
                         for position, case in chunk
                     ],
+                    unless_there=True,  # a run of another process may begin with the same cases
                 )
 
     def groups(self, suite: str, key: str | None) -> Iterator[str]:
