@@ -140,7 +140,7 @@ def load_for_run(suite: str, given: Mapping[str, Any]) -> "Suite":
     "--outputs",
     metavar="FILE",
     shell_complete=options.file_names,
-    help="The recorded outputs (JSONL), or traces.",
+    help="The recorded outputs: a file, a folder, or a pattern in quotes; or traces.",
 )
 @options.option(
     "--attempts-of", metavar="RUN", help="Score a stored run's attempts again; no agent is called."

@@ -70,8 +70,8 @@ def open_recorded(source: str, suite: Suite, *, leave_one_out: bool = False) -> 
     The whole source is validated before this returns.
 
     Args:
-        source: A .jsonl, .csv, .parquet or .json file, a file or folder of traces, or a prefixed source such
-            as ``tau-bench:FILE``.
+        source: A .jsonl, .csv, .parquet or .json file, a folder of them or a pattern such as
+            ``logs/*.jsonl``, a file or folder of traces, or a prefixed source such as ``tau-bench:FILE``.
         suite: The suite with the cases.
         leave_one_out: Score human outputs, each with the other outputs of its case as references.
 
@@ -90,9 +90,13 @@ def open_recorded(source: str, suite: Suite, *, leave_one_out: bool = False) -> 
     if prefix is not None and prefix not in SOURCES:
         raise OutputsError(source, f'holds no outputs: "{prefix}:" is a suite only')
     if prefix is None:
+        from trivium.agents.recorded.many_files import files_of, open_files
         from trivium.agents.recorded.outputs import OutputsFile
         from trivium.agents.recorded.tables import rows_of_file
 
+        files = files_of(path)
+        if files is not None:
+            return open_files(path, files, suite)
         rows = rows_of_file(Path(path), suite)
         if rows is None:
             return OutputsFile(path, suite)
@@ -113,8 +117,11 @@ def _traces(path: str, suite: Suite, *, leave_one_out: bool) -> Recorded:
 
 
 def holds_traces(path: str | Path) -> bool:
-    """Whether a path is a folder, or a file whose beginning is that of a trace rather than of an output."""
+    """Whether a path is a folder or a file whose beginning is that of a trace rather than of an output."""
+    from trivium.agents.recorded.many_files import files_of
     from trivium.traces.readers.collection import trace_format
 
     path = Path(path)
-    return path.is_dir() or (path.is_file() and trace_format(path, unless_key="case") is not None)
+    if path.is_dir():
+        return files_of(str(path)) is None
+    return path.is_file() and trace_format(path, unless_key="case") is not None

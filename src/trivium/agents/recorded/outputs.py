@@ -47,12 +47,15 @@ class OutputsFile:
     Args:
         path: The file; blank lines are skipped.
         suite: The suite with the cases; its ``limits.output_bytes`` bounds each output.
+        keep_hashes: Receives the hashes of case and repeat, to be compared with those of other files.
 
     Raises:
         OutputsError: With the first twenty mistakes of the file and the number of further ones.
     """
 
-    def __init__(self, path: str | Path, suite: Suite) -> None:
+    def __init__(
+        self, path: str | Path, suite: Suite, *, keep_hashes: "list[array[int]] | None" = None
+    ) -> None:
         self.path = Path(path)
         self._suite = suite
         check_is_file(self.path, error=OutputsError)
@@ -61,6 +64,8 @@ class OutputsFile:
             starts, hashes = self._check(file)
             self._check_duplicates(file, starts, hashes)
             self._starts = starts
+        if keep_hashes is not None:
+            keep_hashes.append(hashes)
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -161,6 +166,11 @@ class OutputsFile:
                 for index, earlier, (case, repeat) in shown
             ]
             raise OutputsError(str(self.path), problems, left_out=len(twice) - len(shown))
+
+    def line_number(self, index: int) -> int:
+        """The line of an attempt, from 1; reads the file."""
+        with self._opened() as file:
+            return self._line_numbers(file, {index: self._starts[index]})[index]
 
     def _line_numbers(self, file: IO[bytes], starts: dict[int, int]) -> dict[int, int]:
         """Return the line numbers of the given offsets."""

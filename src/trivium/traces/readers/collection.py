@@ -1,7 +1,7 @@
 """Reads any number of trace files and folders, of any mix of formats, one file at a time."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -237,6 +237,17 @@ def trace_format(path: Path, *, unless_key: str) -> str | None:
     except TraceError:
         return None
     return None if _has_key(documents, unless_key) else _sniffed(documents)
+
+
+def first_object(path: Path) -> Mapping[str, object]:
+    """The first object of a file of JSON lines; empty if it begins otherwise, or cannot be read."""
+    try:
+        with opened(path) as file:
+            documents = parse_documents(file.readline(MAX_BYTES), source=str(path))
+    except TraceError:
+        return {}
+    first = documents[0] if documents else None
+    return first if isinstance(first, dict) else {}
 
 
 def _has_key(documents: Sequence[object], key: str) -> bool:

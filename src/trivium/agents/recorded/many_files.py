@@ -1,0 +1,133 @@
+"""Recorded outputs in many files: a folder, or a pattern such as ``logs/*.jsonl``."""
+
+import glob
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain
+from pathlib import Path
+
+from trivium.agents.attempt import Attempt
+from trivium.agents.recorded.in_memory import OutputsInMemory
+from trivium.agents.recorded.outputs import MOST_PROBLEMS, OutputsFile
+from trivium.agents.recorded.tables import TABLES, Rows, rows_of_file
+from trivium.errors import OutputsError, Problem
+from trivium.suites.case import Case
+from trivium.suites.suite import Suite
+from trivium.traces.readers.collection import first_object
+
+SUFFIXES = frozenset({".jsonl", *TABLES})
+
+
+def files_of(source: str) -> list[Path] | None:
+    """The files that a folder of outputs or a pattern names, sorted; None if the source is neither.
+
+    Raises:
+        OutputsError: If a pattern matches no file.
+    """
+    path = Path(source)
+    if path.is_dir():
+        files = sorted(each for each in path.rglob("*") if each.suffix.lower() in SUFFIXES and each.is_file())
+        lines = [each for each in files if each.suffix.lower() not in TABLES]
+        return files if files and all("case" in first_object(each) for each in lines[:1]) else None
+    if path.exists() or not glob.has_magic(source):
+        return None
+    found = map(Path, glob.iglob(source, recursive=True))  # noqa: PTH207 - a pattern may be absolute
+    files = sorted(each for each in found if each.is_file())
+    if not files:
+        raise OutputsError(source, "no file has such a name")
+    return files
+
+
+def open_files(source: str, files: Sequence[Path], suite: Suite) -> "OutputsFiles | OutputsInMemory":
+    """Open the attempts of many files as if they were one; all are validated before this returns.
+
+    Raises:
+        OutputsError: With the first twenty mistakes of all files and the number of further ones.
+    """
+    tables = [rows_of_file(each, suite) for each in files]
+    read = [each for each in tables if each is not None]
+    if not read:
+        return OutputsFiles(source, files, suite)
+    if len(read) < len(files):
+        what = "mixes tables with lines that have Trivium's keys: name them apart, such as logs/*.jsonl"
+        raise OutputsError(source, what)
+    places = [f"{file}: {place}" for file, rows in zip(files, read, strict=True) for place in rows.places]
+    notes = tuple(dict.fromkeys(chain.from_iterable(rows.notes for rows in read)))
+    rows = list(chain.from_iterable(rows.rows for rows in read))
+    return OutputsInMemory(Rows(rows, places, notes), suite, source="")
+
+
+class OutputsFiles:
+    """The attempts of many .jsonl files, file after file; 16 bytes a line are in memory.
+
+    Args:
+        source: The folder or pattern, for messages.
+        files: The files.
+        suite: The suite with the cases.
+
+    Raises:
+        OutputsError: With the first twenty mistakes of all files and the number of further ones.
+    """
+
+    def __init__(self, source: str, files: Sequence[Path], suite: Suite) -> None:
+        self._files: list[OutputsFile] = []
+        hashes: list[array[int]] = []
+        problems: list[Problem] = []
+        left_out = 0
+        for path in files:
+            try:
+                self._files.append(OutputsFile(path, suite, keep_hashes=hashes))
+            except OutputsError as error:
+                problems += [
+                    Problem(f"{error.source}: {each.where}".rstrip(": "), each.what)
+                    for each in error.problems
+                ]
+                left_out += error.left_out
+        if not problems:
+            self._first = [0, *accumulate(map(len, self._files))]
+            problems = self._duplicates(hashes)
+        if problems:
+            left_out += max(0, len(problems) - MOST_PROBLEMS)
+            raise OutputsError("", problems[:MOST_PROBLEMS], left_out=left_out)
+
+    def __len__(self) -> int:
+        return self._first[-1]
+
+    def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
+        """Yield each attempt with its case."""
+        return chain.from_iterable(self._files)
+
+    def parts(self) -> Iterator[range]:
+        """Yield ranges of indices, none of which extends over two files; see ``Partitioned``."""
+        for first, file in zip(self._first, self._files, strict=False):
+            for part in file.parts():
+                yield range(first + part.start, first + part.stop)
+
+    def read(self, part: range) -> Iterator[tuple[Case, Attempt]]:
+        """Yield the attempts of a part, or of some of its indices; see ``Partitioned``."""
+        number = bisect_right(self._first, part.start) - 1
+        first = self._first[number]
+        return self._files[number].read(range(part.start - first, part.stop - first))
+
+    def _duplicates(self, hashes: Sequence["array[int]"]) -> list[Problem]:
+        """Find attempts that are in two files: compare hashes first, then the attempts with equal ones."""
+        import numpy as np
+
+        every = np.concatenate([np.frombuffer(each, dtype=np.int64) for each in hashes])
+        order = np.argsort(every, kind="stable")
+        same = np.flatnonzero(every[order][1:] == every[order][:-1])
+        first: dict[tuple[str, int], int] = {}
+        problems = []
+        for index in sorted({int(order[place + step]) for place in same for step in (0, 1)}):
+            ((_, attempt),) = self.read(range(index, index + 1))
+            earlier = first.setdefault((attempt.case, attempt.repeat), index)
+            if earlier != index:
+                what = f'duplicate of {self._place(earlier)}: case "{attempt.case}", repeat {attempt.repeat}'
+                problems.append(Problem(self._place(index), what))
+        return problems
+
+    def _place(self, index: int) -> str:
+        number = bisect_right(self._first, index) - 1
+        file = self._files[number]
+        return f"{file.path}: line {file.line_number(index - self._first[number])}"

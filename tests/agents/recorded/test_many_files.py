@@ -1,0 +1,131 @@
+"""Outputs in a folder, or named by a pattern."""
+
+import json
+import pickle
+
+import pytest
+
+import trivium as tv
+from trivium.agents.recorded import Partitioned, open_recorded
+from trivium.cli.main import run_command
+from trivium.errors import OutputsError
+from trivium.suites.suite import Suite
+
+
+@pytest.fixture
+def suite():
+    return Suite(
+        name="s", cases=[{"id": str(index), "input": "q", "references": ["yes"]} for index in range(9)]
+    )
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """Nine outputs in three files, one of them in a folder below."""
+    folder = tmp_path / "logs"
+    (folder / "deep").mkdir(parents=True)
+    for number, name in enumerate(("a.jsonl", "b.jsonl", "deep/c.jsonl")):
+        lines = [{"case": str(3 * number + index), "output": f"yes {index}"} for index in range(3)]
+        (folder / name).write_text("\n".join(map(json.dumps, lines)) + "\n\n")
+    return folder
+
+
+def cases(recorded):
+    return [attempt.case for _, attempt in recorded]
+
+
+def problems(source, suite):
+    with pytest.raises(OutputsError) as caught:
+        open_recorded(str(source), suite)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "**/*.jsonl"])
+def test_a_folder_or_a_pattern_is_read_file_after_file(suite, logs, name):
+    recorded = open_recorded(str(logs / name), suite)
+    assert cases(recorded) == cases(recorded) == [str(index) for index in range(9)]
+    assert len(recorded) == 9
+
+
+def test_a_pattern_may_leave_files_out(suite, logs):
+    assert cases(open_recorded(f"{logs}/[b-z]*.jsonl", suite)) == ["3", "4", "5"]
+    assert problems(f"{logs}/*.csv", suite) == f"{logs}/*.csv: no file has such a name"
+
+
+def test_each_part_is_read_by_itself(suite, logs):
+    recorded = open_recorded(str(logs), suite)
+    assert isinstance(recorded, Partitioned)
+    assert list(recorded.parts()) == [range(3), range(3, 6), range(6, 9)]
+    again = pickle.loads(pickle.dumps(recorded))
+    assert [cases(again.read(part)) for part in again.parts()] == [list("012"), list("345"), list("678")]
+    assert cases(again.read(range(4, 5))) == ["4"]
+
+
+def test_the_scores_are_those_of_one_file(suite, logs, tmp_path):
+    whole = tmp_path / "whole.jsonl"
+    whole.write_text("".join(file.read_text() for file in sorted(logs.rglob("*.jsonl"))))
+    runs = [
+        tv.evaluate(
+            suite, outputs=str(source), metrics=["jaccard"], store=f"{tmp_path}/a.db", workers=workers
+        )
+        for source, workers in ((whole, 1), (logs, 1), (logs, 2))
+    ]
+    found = [[each.scores["jaccard"].value for each in run.evaluations()] for run in runs]
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) == 9
+
+
+def test_mistakes_of_all_files_are_told_together(suite, logs):
+    with (logs / "a.jsonl").open("a") as file:
+        file.write('{"case": "0", "ouput": "no"}\n')
+    with (logs / "deep/c.jsonl").open("a") as file:
+        file.write('{"case": "40", "output": "no"}\n')
+    told = problems(logs, suite)
+    assert f'{logs}/a.jsonl: line 5: unknown key "ouput"' in told
+    assert f'{logs}/deep/c.jsonl: line 5: the suite has no case "40"' in told
+    for index in range(30):
+        (logs / f"d{index}.jsonl").write_text('{"case": "40", "output": "no"}\n' * 3)
+    assert problems(logs, suite).endswith("… and 72 more")
+
+
+def test_an_attempt_in_two_files_is_named_in_both(suite, logs):
+    with (logs / "b.jsonl").open("a") as file:
+        file.write('{"case": "1", "output": "again"}\n')
+    what = f'{logs}/b.jsonl: line 5: duplicate of {logs}/a.jsonl: line 2: case "1", repeat 0'
+    assert problems(logs, suite) == what
+
+
+def test_tables_are_read_together(suite, tmp_path):
+    (tmp_path / "a.csv").write_text("case,output\n0,yes\n1,no\n")
+    (tmp_path / "b.csv").write_text("case,output\n2,yes\n")
+    assert cases(open_recorded(f"{tmp_path}/*.csv", suite)) == ["0", "1", "2"]
+    assert cases(open_recorded(str(tmp_path), suite)) == ["0", "1", "2"]
+    (tmp_path / "b.csv").write_text("case,output\n1,yes\n")
+    assert f"{tmp_path}/b.csv: line 2: duplicate of {tmp_path}/a.csv: line 3" in problems(tmp_path, suite)
+    (tmp_path / "c.jsonl").write_text('{"case": "4", "output": "yes"}\n')
+    assert "mixes tables with lines" in problems(tmp_path, suite)
+
+
+def test_a_folder_of_traces_still_holds_traces(suite, tmp_path):
+    trace = {
+        "trace_id": "t",
+        "metadata": {"case": "1"},
+        "spans": [{"id": "a", "kind": "agent", "name": "x", "output": "yes"}],
+    }
+    (tmp_path / "t.jsonl").write_text(json.dumps(trace) + "\n")
+    assert cases(open_recorded(str(tmp_path), suite)) == ["1"]
+
+
+def test_the_command_takes_a_pattern(logs, tmp_path, capsys):
+    lines = [json.dumps({"id": str(index), "input": "q", "references": ["yes"]}) for index in range(9)]
+    (tmp_path / "cases.jsonl").write_text("\n".join(lines))
+    given = [
+        "score",
+        str(tmp_path / "cases.jsonl"),
+        "--outputs",
+        f"{logs}/**/*.jsonl",
+        "--metrics",
+        "jaccard",
+    ]
+    assert run_command([*given, "--store", str(tmp_path / "a.db")]) == 0
+    assert "9 attempts of 9 cases" in capsys.readouterr().out
