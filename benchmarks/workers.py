@@ -1,6 +1,6 @@
 """What a second process gains for `trivium score`, and what this machine lets it gain.
 
-    python -m benchmarks.workers [--attempts 100000] [--semantic 1500]
+    python -m benchmarks.workers [--attempts 100000] [--semantic 200]
 
 Whole commands, starting with Python: recorded outputs with traces of 20 spans, text and trace metrics as in
 `benchmarks.score`; and, if an encoder is packaged, the semantic score alone (with one worker it already uses
@@ -75,7 +75,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--attempts", type=int, default=sized(100_000, 600))
-    parser.add_argument("--semantic", type=int, default=sized(1_500, 0))
+    parser.add_argument("--semantic", type=int, default=sized(200, 0))
     given = parser.parse_args()
     print(f"{'metrics':<22}{'attempts':>9}{'1 s':>9}{'2 s':>9}{'gain':>9}{'ceiling':>11}")
     with tempfile.TemporaryDirectory() as name:

@@ -214,7 +214,7 @@ def job_of(folder: Path, suite: Suite, recorded: object) -> tuple[Job, range]:
 
 def test_parts_cover_all_and_are_bounded_in_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     suite, outputs = files(tmp_path)
-    monkeypatch.setattr("trivium.agents.recorded.outputs.PART_BYTES", 1000)
+    monkeypatch.setattr("trivium.agents.recorded.record.PART_BYTES", 1000)
     recorded = open_recorded(str(outputs), Suite.load(suite, repeats=2))
     assert isinstance(recorded, Partitioned)
     parts = list(recorded.parts())

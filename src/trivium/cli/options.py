@@ -80,6 +80,11 @@ certificate = option(
     help="A certificate of `trust certify --output`: says which judgements need no human review.",
 )
 resume = option("--resume", metavar="RUN", help="Finish an interrupted run.")
+workers = option(
+    "--workers",
+    type=click.IntRange(min=1),
+    help="Processes that score (default: one for each core, once a run takes long).",
+)
 by = option(
     "--by",
     multiple=True,

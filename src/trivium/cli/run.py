@@ -145,11 +145,7 @@ def load_for_run(suite: str, given: Mapping[str, Any]) -> "Suite":
 @options.option(
     "--attempts-of", metavar="RUN", help="Score a stored run's attempts again; no agent is called."
 )
-@options.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    help="Processes that score (default: one for each core, once a run takes long).",
-)
+@options.workers
 @options.option(
     "--until-decided",
     is_flag=True,

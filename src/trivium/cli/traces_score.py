@@ -41,6 +41,7 @@ Examples:
 @options.config
 @options.store
 @options.resume
+@options.workers
 @options.as_json
 @options.quiet
 @options.inconclusive
@@ -75,6 +76,7 @@ def score(paths: tuple[Path, ...], **given: Any) -> int:
                 config=given["config"],
                 store=given["store"],
                 resume=given["resume"],
+                workers=given["workers"],
                 progress=bar,
             )
     finally:

@@ -241,3 +241,14 @@ def test_a_metric_of_ones_own_counts_unless_it_names_what_it_needs_of_a_case(tmp
     assert report.summary.metrics["calls_made"].mean == pytest.approx((1 / 3 + 1 / 3 + 1 / 6 + 1) / 4)
     with pytest.raises(InputError, match="needs expect.aspects"):
         tv.score_traces(path, metrics=["polite:AsAsked"])
+
+
+def test_several_processes_give_the_same_rows(tmp_path):
+    file = write(tmp_path / "t.jsonl", *(native for _ in range(80) for native in support()))
+    one = tv.score_traces(file, store="one.db")
+    two = tv.score_traces(file, store="two.db", workers=2)
+    assert one.traces == 320
+    assert one.summary.metrics == two.summary.metrics
+    runs = [tv.Run.load(report.run, store=store) for report, store in ((one, "one.db"), (two, "two.db"))]
+    assert list(runs[0].attempts()) == list(runs[1].attempts())
+    assert list(runs[0].evaluations()) == list(runs[1].evaluations())

@@ -2,7 +2,6 @@
 
 import os
 from array import array
-from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -12,11 +11,10 @@ import msgspec
 
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.record import (
-    PART_ATTEMPTS,
-    PART_BYTES,
     Output,
     attempt_from,
     lines_of,
+    parts_of,
     read_line,
     trace_problems,
 )
@@ -76,16 +74,7 @@ class OutputsFile:
 
     def parts(self) -> Iterator[range]:
         """Yield ranges of lines of bounded number and size; see ``Partitioned``."""
-        first = 0
-        while first < len(self):
-            last = bisect_left(
-                self._starts,
-                self._starts[first] + PART_BYTES,
-                first + 1,
-                min(first + PART_ATTEMPTS, len(self)),
-            )
-            yield range(first, last)
-            first = last
+        return parts_of(self._starts)
 
     def read(self, part: range) -> Iterator[tuple[Case, Attempt]]:
         """Yield the attempts of a range of lines, blank ones not counted; see ``Partitioned``."""

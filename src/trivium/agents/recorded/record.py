@@ -1,6 +1,8 @@
 """Validates the lines of a file of outputs and makes attempts from them."""
 
 import re
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -111,6 +113,20 @@ _TRACE_DECODER = msgspec.json.Decoder(Trace)
 
 ParsedLine = tuple[Output | None, list[Problem], tuple[str, ...]]
 """The parsed line, or None; every problem of it; and flags for what sanitising changed."""
+
+
+def parts_of(starts: "array[int]") -> Iterator[range]:
+    """Yield ranges of indices that cover lines of a file in order, each bounded in number and size.
+
+    Args:
+        starts: The offset of each line.
+    """
+    first = 0
+    while first < len(starts):
+        most = min(first + PART_ATTEMPTS, len(starts))
+        last = bisect_left(starts, starts[first] + PART_BYTES, first + 1, most)
+        yield range(first, last)
+        first = last
 
 
 def lines_of(

@@ -55,6 +55,7 @@ def score_traces(
     config: str | PathLike[str] | None = None,
     store: str | Store = DEFAULT_URL,
     resume: str | None = None,
+    workers: int | None = 1,
     progress: Progress | None = None,
 ) -> TraceReport:
     """Score recorded traces that belong to no suite; nothing is known but what they record.
@@ -79,6 +80,7 @@ def score_traces(
         config: A file of settings, such as ``tools``, ``messages``, ``judge`` and ``gates``.
         store: The store, or its URL.
         resume: Id of an interrupted run of the same traces to finish.
+        workers: Number of processes that score; see :func:`trivium.evaluate`.
         progress: Receives the progress of the run.
 
     Returns:
@@ -101,7 +103,14 @@ def score_traces(
     with Spool(sources, format=format, selection=selection, limit=settings.limits.output_bytes) as spool:
         notes = tuple(_notes(spool, selection))
         suite = Suite(name=name or _name(sources), cases=spool.cases, settings=settings, notes=notes)
-        run = evaluate(suite, outputs=spool, store=store, resume=resume, progress=progress)
+        run = evaluate(
+            suite,
+            outputs=spool.attempts,
+            store=store,
+            resume=resume,
+            workers=workers,
+            progress=progress,
+        )
         return _report(spool, selection, run)
 
 

@@ -1,6 +1,8 @@
 """Keeps the traces to score in temporary files, so that memory stays bounded however many there are."""
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -10,6 +12,7 @@ import msgspec
 
 from trivium.agents.attempt import Attempt, Usage
 from trivium.agents.recorded import ReadyAttempts
+from trivium.agents.recorded.record import parts_of
 from trivium.agents.recorded.traces import attempt_of_trace
 from trivium.errors import Problem, TraceError
 from trivium.runs.trace_scores.selection import Selection
@@ -63,7 +66,7 @@ class Spool(ReadyAttempts):
         self._limit = limit
         self.totals = TraceTotals()
         self.renamed = 0
-        self._count = 0
+        self._starts = array("Q")
 
     def __enter__(self) -> Self:
         self._folder = TemporaryDirectory(prefix="trivium-traces-")
@@ -82,20 +85,24 @@ class Spool(ReadyAttempts):
     ) -> None:
         self._folder.cleanup()
 
-    @property
+    @cached_property
     def cases(self) -> CaseFile:
         """The cases, read when they are used."""
         return CaseFile(Path(self._folder.name) / "cases.jsonl")
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._starts)
 
     def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
         """Each attempt with its case."""
-        decode = msgspec.json.Decoder(Attempt).decode
-        with (Path(self._folder.name) / "attempts.jsonl").open("rb", buffering=_AT_ONCE) as file:
-            for case, line in zip(self.cases, file, strict=True):
-                yield case, decode(line)
+        return iter(self.attempts)
+
+    @property
+    def attempts(self) -> "SpooledAttempts":
+        """Each attempt with its case, also by parts."""
+        return SpooledAttempts(
+            self.name, Path(self._folder.name) / "attempts.jsonl", self.cases, self._starts
+        )
 
     def _located(self) -> Iterable[LocatedTrace]:
         yield from (LocatedTrace(native_trace(trace), IN_MEMORY, "native") for trace in self._objects)
@@ -111,7 +118,7 @@ class Spool(ReadyAttempts):
             for located in self._located():
                 if self._selection.wants(located.trace):
                     self._write(located, names, encoder, cases, attempts)
-        if not self._count:
+        if not self._starts:
             raise self._nothing()
 
     def _write(
@@ -137,10 +144,10 @@ class Spool(ReadyAttempts):
             group=thread_of(trace),
             metadata={"file": located.file, "format": located.format},
         )
+        self._starts.append(attempts.tell())
         for record, file in ((case, cases), (attempt, attempts)):
             file.write(encoder.encode(record))
             file.write(b"\n")
-        self._count += 1
 
     def _unique(self, located: LocatedTrace, names: set[str]) -> str:
         """The id of a trace; if it has none or it is taken, one with its file."""
@@ -171,3 +178,39 @@ class Spool(ReadyAttempts):
             )
             return TraceError(self.name, what)
         return TraceError(self.name, Problem("", "there is no trace in it"))
+
+
+class SpooledAttempts(ReadyAttempts):
+    """The attempts of a spool; any part can be read by itself, also in another process.
+
+    Args:
+        name: What the attempts are called in the run.
+        path: Their file, a line each.
+        cases: Their cases.
+        starts: The offset of each line.
+    """
+
+    def __init__(self, name: str, path: Path, cases: CaseFile, starts: "array[int]") -> None:
+        self.name = name
+        self._path = path
+        self._cases = cases
+        self._starts = starts
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
+        """Each attempt with its case."""
+        return self.read(range(len(self)))
+
+    def parts(self) -> Iterator[range]:
+        """Yield ranges of indices of bounded number and size; see ``Partitioned``."""
+        return parts_of(self._starts)
+
+    def read(self, part: range) -> Iterator[tuple[Case, Attempt]]:
+        """Yield the attempts of a range of indices; see ``Partitioned``."""
+        decode = msgspec.json.Decoder(Attempt).decode
+        with self._path.open("rb", buffering=_AT_ONCE) as file:
+            file.seek(self._starts[part.start] if part else 0)
+            for index, line in zip(part, file, strict=False):
+                yield self._cases[index], decode(line)
