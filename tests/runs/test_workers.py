@@ -18,13 +18,15 @@ from tests.runs.worker_metrics import FATAL
 from trivium.agents.recorded import Partitioned, open_recorded
 from trivium.agents.recorded.record import PART_ATTEMPTS
 from trivium.errors import OutputsError, TriviumError
-from trivium.metrics.registry import REGISTERED
+from trivium.metrics.registry import REGISTERED, build_metrics
+from trivium.metrics.text.encoders.encoder import cores
 from trivium.runs.engines import recorded as engine
 from trivium.runs.engines.partition import Job, PartScorer
 from trivium.runs.engines.workers import LOST, Workers
 from trivium.runs.pipeline import NoProgress
 from trivium.store import schema
 from trivium.store.store import Store
+from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
 
 CASES = 3 * PART_ATTEMPTS + 10
@@ -111,6 +113,15 @@ def test_without_a_number_a_run_begins_in_its_own_process(
     scored(tmp_path, "long", workers=None)
     assert started[0] == range(PART_ATTEMPTS, 2 * PART_ATTEMPTS)  # the first part was scored here
     assert started[-1].stop == CASES + CASES // 50 + 1
+
+
+def test_an_encoder_is_loaded_several_times_only_if_asked(tmp_path: Path) -> None:
+    suite, outputs = files(tmp_path, cases=3)
+    recorded = open_recorded(str(outputs), Suite.load(suite, repeats=2))
+    metrics = build_metrics(["jaccard", "semantic"], Settings())
+    assert engine._processes(None, recorded, metrics) == 1
+    assert engine._processes(3, recorded, metrics) == 3
+    assert engine._processes(None, recorded, metrics[:1]) == cores()
 
 
 def test_a_run_is_resumed_by_other_workers(tmp_path: Path, one: tv.Run) -> None:

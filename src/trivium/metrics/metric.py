@@ -141,6 +141,9 @@ class Metric:
     prefetches: ClassVar[bool] = False
     """Whether the metric implements ``prefetch``, which is then called before the attempts are scored."""
 
+    uses_all_cores: ClassVar[bool] = False
+    """Whether one process that computes the metric uses all cores already, as a neural encoder does."""
+
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
         """Make the metric from the settings of a suite."""

@@ -1,7 +1,7 @@
 """Compares texts by the token vectors of an encoder (BERTScore), in batches."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -81,6 +81,8 @@ class Semantic(TextMetric):
         encoder: A folder or a name on the Hugging Face hub; None for TRIVIUM_ENCODER or the default.
         layer: Hidden layer whose vectors are matched, 0 for the embeddings; None for the last.
     """
+
+    uses_all_cores: ClassVar[bool] = True
 
     encoder: str | None = None
     layer: int | None = None

@@ -160,6 +160,8 @@ def _processes(workers: int | None, recorded: Recorded, metrics: Sequence[Metric
             if workers is not None:
                 log.warning("%s can only be computed in one process: --workers has no effect", metric.name)
             return 1
+    if workers is None and any(metric.uses_all_cores for metric in metrics):
+        return 1  # each process would load the encoder, which may take gigabytes
     return workers or cores()
 
 
