@@ -31,7 +31,7 @@ from trivium.suites.suite import Suite
 
 CASES = 3 * PART_ATTEMPTS + 10
 ODD = "tests.runs.worker_metrics"
-METRICS = ("cosine", "jaccard", "similarity", "success", "time")
+METRICS = ("cosine", "jaccard", "success", "time")
 
 
 @pytest.fixture(autouse=True)
@@ -115,12 +115,16 @@ def test_without_a_number_a_run_begins_in_its_own_process(
     assert started[-1].stop == CASES + CASES // 50 + 1
 
 
-def test_an_encoder_is_loaded_several_times_only_if_asked(tmp_path: Path) -> None:
+def test_an_encoder_is_loaded_several_times_only_if_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     suite, outputs = files(tmp_path, cases=3)
     recorded = open_recorded(str(outputs), Suite.load(suite, repeats=2))
     metrics = build_metrics(["jaccard", "semantic"], Settings())
     assert engine._processes(None, recorded, metrics) == 1
     assert engine._processes(3, recorded, metrics) == 3
+    monkeypatch.setattr("trivium.metrics.text.encoders.loading.installed_backends", tuple)
+    assert engine._processes(None, recorded, metrics) == cores()
     assert engine._processes(None, recorded, metrics[:1]) == cores()
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded import Partitioned, Recorded
-from trivium.errors import OutputsError
+from trivium.errors import OutputsError, TriviumError
 from trivium.metrics.metric import Metric
 from trivium.metrics.text.encoders.encoder import cores
 from trivium.runs.engines.agent import Planned, ask_and_score
@@ -160,9 +160,17 @@ def _processes(workers: int | None, recorded: Recorded, metrics: Sequence[Metric
             if workers is not None:
                 log.warning("%s can only be computed in one process: --workers has no effect", metric.name)
             return 1
-    if workers is None and any(metric.uses_all_cores for metric in metrics):
+    if workers is None and any(metric.uses_all_cores and _is_installed(metric) for metric in metrics):
         return 1  # each process would load the encoder, which may take gigabytes
     return workers or cores()
+
+
+def _is_installed(metric: Metric) -> bool:
+    try:
+        metric.check()
+    except TriviumError:
+        return False
+    return True
 
 
 def _before_workers(parts: Iterator[range], total: int) -> Iterator[range]:
