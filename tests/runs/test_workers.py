@@ -178,6 +178,25 @@ def test_workers_that_cannot_start_are_nobodys_attempts_fault(
         scored(tmp_path, "two", metrics=["jaccard", f"{ODD}:Deadly"], workers=2)
 
 
+def test_where_no_process_can_be_started_a_run_goes_on_without(
+    tmp_path: Path, one: tv.Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Some containers have no semaphores."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr("trivium.runs.engines.workers.ProcessPoolExecutor", refuse)
+    monkeypatch.setattr(engine, "SECONDS_BEFORE_WORKERS", 0.0)
+    monkeypatch.setattr(engine, "SECONDS_WORTH_WORKERS", 0.0)
+    run = scored(tmp_path, "two", workers=None)
+    assert stored(f"{tmp_path}/two.db", run) == stored(f"{tmp_path}/one.db", one)
+    assert "Function not implemented" in caplog.text
+    assert "scoring goes on in one process" in caplog.messages
+    with pytest.raises(TriviumError, match="no worker process can be started"):
+        scored(tmp_path, "three", workers=2)
+
+
 def test_a_metric_of_a_notebook_keeps_the_run_in_one_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

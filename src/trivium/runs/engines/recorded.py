@@ -55,6 +55,7 @@ class RecordedScoring:
         self._recorded = recorded
         self._suite = suite
         self._settings = settings
+        self._store = store
         self._run = run
         self._pipeline = pipeline
         self._done = frozenset(store.attempt_keys(run))
@@ -130,17 +131,25 @@ class RecordedScoring:
     def _score(self, recorded: Partitioned, pool: "Workers", *, at_once: bool) -> None:
         parts = recorded.parts()
         from trivium.runs.engines.partition import decode_usages
+        from trivium.runs.engines.workers import NoWorkers
 
         for part in () if at_once else _before_workers(parts, len(recorded)):
             self._pipeline.score_now(self._remaining(recorded.read(part)), save=True)
             if self._pipeline.closed:
                 return
-        for scored in pool.scored(parts):
-            for name, level, line in scored.warnings:
-                logging.getLogger(name).log(level, "%s", line)
-            self._pipeline.save_scored(scored.rows, scored.clusters, decode_usages(scored.usages))
-            if self._pipeline.closed:
-                return
+        try:
+            for scored in pool.scored(parts):
+                for name, level, line in scored.warnings:
+                    logging.getLogger(name).log(level, "%s", line)
+                self._pipeline.save_scored(scored.rows, scored.clusters, decode_usages(scored.usages))
+                if self._pipeline.closed:
+                    return
+        except NoWorkers:
+            if at_once:
+                raise
+            log.warning("scoring goes on in one process")
+            self._done = frozenset(self._store.attempt_keys(self._run))
+            self._pipeline.score_now(self._remaining(recorded), save=True)
 
     def _remaining(self, pairs: Iterable[tuple[Case, Attempt]]) -> Iterator[StoredAttempt]:
         for case, attempt in pairs:

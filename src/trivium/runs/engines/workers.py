@@ -35,10 +35,14 @@ LOST = "the process that scored it ended unexpectedly (out of memory, or killed)
 """Reason of the scores of an attempt that no process survived."""
 
 
-NO_START = (
-    "no worker process can be started (what stopped it is above). A script must call evaluate with workers "
-    'under if __name__ == "__main__":. With one worker, no process is started.'
-)
+class NoWorkers(TriviumError):
+    """No worker process can be started; nothing has been lost."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "no worker process can be started (what stopped it is above). A script must call evaluate with "
+            'workers under if __name__ == "__main__":. With one worker, no process is started.'
+        )
 
 
 class Workers:
@@ -70,7 +74,8 @@ class Workers:
         """Score parts, and yield the results in order. At most a few parts are in memory.
 
         Raises:
-            TriviumError: If no process can be started, or the outputs or the cases have changed.
+            NoWorkers: If no process can be started.
+            TriviumError: If the outputs or the cases have changed.
         """
         # In a file: arguments travel through a pipe, and the run would wait for each process to start.
         with TemporaryDirectory(prefix="trivium-workers-") as folder:
@@ -82,10 +87,8 @@ class Workers:
         flying: deque[tuple[range, Future[ScoredPart] | None]] = deque()
         more = True
         while more:
-            pool = self._pool(self._count)
-            started: Future[None] | None = None
+            pool, started = self._started()
             try:
-                started = _submit(pool, _show_start)
                 while more:
                     while len(flying) < AHEAD * self._count and (part := next(parts, None)) is not None:
                         flying.append((part, None))  # so that it is not lost if the pool breaks now
@@ -99,16 +102,25 @@ class Workers:
                 if self._open.closed:
                     return
                 if not _succeeded(started):
-                    raise TriviumError(NO_START) from broken
+                    raise NoWorkers from broken
                 log.warning("a worker ended unexpectedly; up to %d parts are scored again", len(flying))
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
-            while flying:
-                part, future = flying.popleft()
+            for part, future in flying:
                 if future is not None and _succeeded(future):
                     yield future.result()
                 else:
                     yield from self._one_by_one(part)
+            flying.clear()
+
+    def _started(self) -> tuple[ProcessPoolExecutor, "Future[None]"]:
+        """A pool, and the sign that its first process has started."""
+        try:
+            pool = self._pool(self._count)
+            return pool, _submit(pool, _show_start)
+        except (OSError, ImportError, NotImplementedError) as refused:  # some containers have no semaphores
+            log.warning("no process can be started: %s", refused)
+            raise NoWorkers from refused
 
     def _one_by_one(self, part: range) -> Iterator[ScoredPart]:
         """Score the attempts of a part one at a time, which shows the one that ends its process."""
