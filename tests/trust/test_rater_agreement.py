@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from trivium.errors import TrustError
-from trivium.trust.rater_agreement import RANKED, RATES, agreement, krippendorff_alpha, measures
+from trivium.trust.rater_agreement import RANKED, RATES, Pairs, agreement, krippendorff_alpha, measures
 
 pairs = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=2, max_size=25)
 
@@ -177,14 +177,35 @@ def test_without_resamples_there_are_figures_and_no_resampled_intervals():
     assert (figures["kappa"].interval, figures["kappa"].reason) == (None, "fewer than two resamples")
 
 
-def test_tables_in_stacks_have_the_figures_of_each():
-    tables = np.random.default_rng(4).integers(0, 9, (2, 3, 4, 4)).astype(float)
-    tables[1, 2] = np.diag([5.0, 0, 0, 0])  # one label throughout: not defined
+def test_many_samples_at_once_have_the_figures_of_each():
+    tables = np.random.default_rng(4).integers(0, 9, (6, 4, 4)).astype(float)
+    tables[5] = np.diag([5.0, 0, 0, 0])  # one label throughout: not defined
     labels = np.array([1.0, 2.0, 4.0, 5.0])
-    stacked = measures(tables, labels)
-    for at in np.ndindex(2, 3):
-        assert stacked[:, *at] == pytest.approx(measures(tables[at], labels), nan_ok=True)
-    assert np.isnan(stacked[:, 1, 2]).all()
+    first, second = np.divmod(np.arange(16), 4)
+    stacked = measures(Pairs(tables.reshape(6, 16), first, second, labels))
+    for number, table in enumerate(tables):
+        rows, columns = np.nonzero(table)  # only the pairs that occur
+        (alone,) = measures(Pairs(table[None, rows, columns], rows, columns, labels)).T
+        assert stacked[:, number] == pytest.approx(alone, nan_ok=True)
+    assert np.isnan(stacked[:, 5]).all()
+
+
+@pytest.mark.parametrize("shift", [0, 1e6])
+def test_many_labels_have_the_figures_of_reference_implementations(shift):
+    """A judge's means over samples have hundreds of labels."""
+    metrics = pytest.importorskip("sklearn.metrics")
+    stats = pytest.importorskip("scipy.stats")
+    rng = np.random.default_rng(11)
+    people = rng.choice([0.2, 0.6, 1.0], 400) + shift
+    judge = (people + rng.normal(0, 0.3, 400)).round(4)
+    found = agreement(judge, people, range(400), resamples=0).figures
+    labels, codes = np.unique(np.concatenate([judge, people]).round(9), return_inverse=True)
+    apart = np.square(labels[codes[:400]] - labels[codes[400:]]).mean()
+    chance = np.square(np.subtract.outer(labels[codes[:400]], labels[codes[400:]])).mean()
+    assert found["kappa_quadratic"].value == pytest.approx(1 - apart / chance, rel=1e-9)
+    assert found["kappa"].value == pytest.approx(metrics.cohen_kappa_score(codes[:400], codes[400:]))
+    assert found["spearman"].value == pytest.approx(stats.spearmanr(judge, people).statistic)
+    assert found["kendall"].value == pytest.approx(stats.kendalltau(judge, people).statistic)
 
 
 def test_a_lower_level_makes_narrower_intervals_of_every_figure():

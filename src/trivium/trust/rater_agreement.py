@@ -1,11 +1,12 @@
 """Measures how far two raters agree: rates, Cohen's kappa, Krippendorff's alpha, rank correlations.
 
-Functions of tables take shape (…, c, c): rows are the labels of one rater, columns those of the other, both
-ascending. They return shape (…,), NaN where undefined, so that one call covers all resamples (spec: metrics,
-H.1).
+All measures are functions of how often each pair of labels occurs (:class:`Pairs`): they return shape (b,),
+NaN where undefined, so that one call covers b resamples (spec: metrics, H.1). A judge's means over samples have
+many labels and hardly any pair twice, so the work goes with the pairs that occur, not with all that could.
 """
 
 from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -27,7 +28,7 @@ RATES = ("exact", "within_one")
 RANKED = ("kappa", "kappa_quadratic", "alpha_ordinal", "spearman", "kendall")
 
 MOST_LABELS = 500
-"""Largest number of distinct labels; a table has one cell per pair of them."""
+"""Largest number of distinct labels; Kendall's tau fills a table of one rater's by the other's."""
 
 DECIMALS = 9
 """Labels that are equal after rounding to this many decimals are the same."""
@@ -47,6 +48,27 @@ class AgreementFigure(msgspec.Struct, frozen=True, kw_only=True):
     value: float | None
     interval: Interval | None
     reason: str | None = None
+
+
+class Pairs(NamedTuple):
+    """How often each pair of labels that occurs at all occurs in each of b resamples.
+
+    Attributes:
+        counts: Shape (b, k), at least 0.
+        first: Index of one rater's label in each pair, shape (k,).
+        second: Index of the other's.
+        labels: All labels, ascending, shape (c,).
+    """
+
+    counts: Floats
+    first: npt.NDArray[np.intp]
+    second: npt.NDArray[np.intp]
+    labels: Floats
+
+    def margin(self, of: npt.NDArray[np.intp]) -> Floats:
+        """How often a rater, ``first`` or ``second``, gave each label, shape (b, c)."""
+        chosen = csr_array((np.ones(of.size), (of, np.arange(of.size))), shape=(self.labels.size, of.size))
+        return np.ascontiguousarray((chosen @ self.counts.T).T)
 
 
 class Agreement(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
@@ -115,14 +137,14 @@ def agreement(
         name: _rate(apart <= reach + 10**-DECIMALS, clusters, counts_each, level=level)
         for name, reach in zip(RATES, (0.0, step), strict=True)
     }
-    cells, at = np.unique(codes[: first.size] * labels.size + codes[first.size :], return_inverse=True)
+    pairs, at = np.unique(codes[: first.size] * labels.size + codes[first.size :], return_inverse=True)
     each = np.ones(first.size) if counts_each is None else counts_each
-    by_group = csr_array((each, (clusters.codes, at)), shape=(clusters.count, cells.size))
+    by_group = csr_array((each, (clusters.codes, at)), shape=(clusters.count, pairs.size))
+    rows, columns = np.divmod(pairs, labels.size)
 
     def compute(counts: Counts) -> Floats:
-        tables = np.zeros((counts.shape[1], labels.size**2))
-        tables[:, cells] = (by_group.T @ counts.astype(np.float64)).T
-        return measures(tables.reshape(-1, labels.size, labels.size), labels)
+        occurring = np.ascontiguousarray((by_group.T @ counts.astype(np.float64)).T)
+        return measures(Pairs(occurring, rows, columns, labels))
 
     points = compute(np.ones((clusters.count, 1), np.uint8))[:, 0]
     replicates = over_resamples(
@@ -131,7 +153,7 @@ def agreement(
         resamples=resamples,
         seed=seed,
         rng="pcg64",
-        at_once=min(1024, _CELLS_AT_ONCE // labels.size**2),
+        at_once=min(1024, max(1, _CELLS_AT_ONCE // (np.unique(rows).size * np.unique(columns).size))),
         threads=1,
     )
     if not resamples:
@@ -144,15 +166,17 @@ def agreement(
     return Agreement(n=first.size, groups=clusters.count, labels=tuple(labels.tolist()), figures=figures)
 
 
-def measures(tables: Floats, labels: Floats) -> Floats:
-    """The measures named in ``RANKED``, shape (5, b), of tables (b, c, c) with labels (c,)."""
+def measures(pairs: Pairs) -> Floats:
+    """The measures named in ``RANKED``, shape (5, b)."""
+    first, second = pairs.margin(pairs.first), pairs.margin(pairs.second)
     return np.stack(
         [
-            cohen_kappa(tables, labels, quadratic=False),
-            cohen_kappa(tables, labels, quadratic=True),
-            ordinal_alpha(tables + tables.swapaxes(-2, -1)),
-            spearman_rho(tables),
-            kendall_tau_b(tables),
+            cohen_kappa(pairs, first, second),
+            quadratic_kappa(pairs, first, second),
+            # Both raters' labels of an item are compared twice, once in each order.
+            ordinal_alpha(2 * pairs.counts, pairs.first, pairs.second, first + second),
+            spearman_rho(pairs, first, second),
+            kendall_tau_b(pairs, first, second),
         ]
     )
 
@@ -178,7 +202,10 @@ def krippendorff_alpha(ratings: npt.ArrayLike) -> float | None:
     counts = np.zeros((given.shape[0], labels.size))
     np.add.at(counts, (np.nonzero(there)[0], codes), 1)
     pairs = counts / (counts.sum(axis=1, keepdims=True) - 1)
-    alpha = ordinal_alpha(counts.T @ pairs - np.diag(pairs.sum(axis=0)))
+    coincidences = counts.T @ pairs - np.diag(pairs.sum(axis=0))
+    first, second = np.nonzero(coincidences)
+    margin = coincidences.sum(axis=-1)
+    (alpha,) = ordinal_alpha(coincidences[None, first, second], first, second, margin[None])
     return None if np.isnan(alpha) else float(alpha)
 
 
@@ -220,55 +247,81 @@ def _checked(
     return first.round(DECIMALS), second.round(DECIMALS), clusters
 
 
-def cohen_kappa(tables: Floats, labels: Floats, *, quadratic: bool) -> Floats:
-    """Cohen's κ (1960), or κ weighted by the squared difference of the labels (1968).
+def cohen_kappa(pairs: Pairs, first: Floats, second: Floats) -> Floats:
+    """Cohen's κ (1960). Undefined if both raters gave the same single label throughout.
 
-    The weights depend on the labels' values, so a label that nobody gave changes nothing. Undefined if both
-    raters gave the same single label throughout.
+    Args:
+        pairs: The pairs of labels.
+        first: How often one rater gave each label, shape (b, c).
+        second: How often the other did.
     """
-    apart = np.square(labels[:, None] - labels) if quadratic else 1.0 - np.eye(labels.size)
-    total = tables.sum(axis=(-2, -1))
-    rows, columns = tables.sum(axis=-1), tables.sum(axis=-2)
-    observed = (tables * apart).sum(axis=(-2, -1)) * total
-    expected = np.einsum("...i,ij,...j->...", rows, apart, columns)
-    return 1 - _ratio(observed, expected)
+    total = pairs.counts.sum(axis=-1)
+    observed = pairs.counts[:, pairs.first != pairs.second].sum(axis=-1) * total
+    expected = np.square(total) - (first * second).sum(axis=-1)
+    return 1 - _ratio(observed, np.where(_one_label(first, second), 0, expected))
 
 
-def spearman_rho(tables: Floats) -> Floats:
+def quadratic_kappa(pairs: Pairs, first: Floats, second: Floats) -> Floats:
+    """Cohen's κ weighted by the squared difference of the labels (1968); see :func:`cohen_kappa`.
+
+    The weights depend on the labels' values, so a label that nobody gave changes nothing.
+    """
+    total = pairs.counts.sum(axis=-1)
+    apart = np.square(pairs.labels[pairs.first] - pairs.labels[pairs.second])
+    # The sum over all pairs of labels, by distances from the second rater's mean: no large terms cancel.
+    from_mean = pairs.labels - (second @ pairs.labels / total)[:, None]
+    expected = ((first + second) * np.square(from_mean)).sum(axis=-1)
+    return 1 - _ratio(pairs.counts @ apart, np.where(_one_label(first, second), 0, expected))
+
+
+def spearman_rho(pairs: Pairs, first: Floats, second: Floats) -> Floats:
     """Spearman's ρ with mean ranks for ties; undefined if a rater gave one label throughout."""
-    total = tables.sum(axis=(-2, -1))
-    rows, columns = tables.sum(axis=-1), tables.sum(axis=-2)
-    first, second = _centred_ranks(rows, total), _centred_ranks(columns, total)
-    together = np.einsum("...i,...ij,...j->...", first, tables, second)
-    return _ratio(together, np.sqrt((rows * first**2).sum(axis=-1) * (columns * second**2).sum(axis=-1)))
+    total = pairs.counts.sum(axis=-1)
+    one, other = _centred_ranks(first, total), _centred_ranks(second, total)
+    together = (pairs.counts * one[:, pairs.first] * other[:, pairs.second]).sum(axis=-1)
+    return _ratio(together, np.sqrt((first * one**2).sum(axis=-1) * (second * other**2).sum(axis=-1)))
 
 
-def kendall_tau_b(tables: Floats) -> Floats:
+def kendall_tau_b(pairs: Pairs, first: Floats, second: Floats) -> Floats:
     """Kendall's τ-b; undefined if a rater gave one label throughout."""
-    total = tables.sum(axis=(-2, -1))
-    sums = np.zeros((*tables.shape[:-2], tables.shape[-2] + 1, tables.shape[-1] + 1))
-    sums[..., 1:, 1:] = tables.cumsum(axis=-2).cumsum(axis=-1)
-    concordant = (tables * sums[..., :-1, :-1]).sum(axis=(-2, -1))
-    discordant = (tables * (sums[..., :-1, -1:] - sums[..., :-1, 1:])).sum(axis=(-2, -1))
-    untied = [
-        (np.square(total) - np.square(margin).sum(axis=-1)) / 2
-        for margin in (tables.sum(axis=-1), tables.sum(axis=-2))
-    ]
-    return _ratio(concordant - discordant, np.sqrt(untied[0] * untied[1]))
+    (rows, row), (columns, column) = (
+        np.unique(codes, return_inverse=True) for codes in (pairs.first, pairs.second)
+    )
+    tables = np.zeros((len(pairs.counts), rows.size, columns.size))
+    tables[:, row, column] = pairs.counts
+    sums = np.zeros((len(tables), rows.size + 1, columns.size + 1))
+    sums[:, 1:, 1:] = tables.cumsum(axis=-2).cumsum(axis=-1)
+    less = sums[:, row, column]
+    discordant = sums[:, row, -1] - sums[:, row, column + 1]
+    difference = (pairs.counts * (less - discordant)).sum(axis=-1)
+    total = np.square(pairs.counts.sum(axis=-1))
+    untied = [(total - np.square(margin).sum(axis=-1)) / 2 for margin in (first, second)]
+    return _ratio(difference, np.sqrt(untied[0] * untied[1]))
 
 
-def ordinal_alpha(coincidences: Floats) -> Floats:
-    """Krippendorff's α for ordered labels, from symmetric coincidence matrices.
+def ordinal_alpha(
+    coincidences: Floats, first: npt.NDArray[np.intp], second: npt.NDArray[np.intp], margin: Floats
+) -> Floats:
+    """Krippendorff's α for ordered labels; undefined if only one label was given.
 
-    For two raters and no missing labels, the coincidences are a table plus its transpose. Undefined if only
-    one label was given.
+    Args:
+        coincidences: How often labels coincide in an item, in both orders, shape (b, k).
+        first: Index of one label of each pair, shape (k,).
+        second: Index of the other.
+        margin: How often each label was given, shape (b, c).
     """
-    margin = coincidences.sum(axis=-1)
+    total = margin.sum(axis=-1)
     middle = margin.cumsum(axis=-1) - margin / 2
-    apart = np.square(middle[..., :, None] - middle[..., None, :])
-    observed = (coincidences * apart).sum(axis=(-2, -1)) * (margin.sum(axis=-1) - 1)
-    expected = (margin[..., :, None] * margin[..., None, :] * apart).sum(axis=(-2, -1))
+    apart = np.square(middle[:, first] - middle[:, second])
+    observed = (coincidences * apart).sum(axis=-1) * (total - 1)
+    # The sum over all pairs of labels, by distances from the mean rank, which is half of the total.
+    expected = 2 * total * (margin * np.square(middle - total[:, None] / 2)).sum(axis=-1)
     return 1 - _ratio(observed, expected)
+
+
+def _one_label(first: Floats, second: Floats) -> npt.NDArray[np.bool_]:
+    """Whether both raters gave the same single label throughout, shape (b,)."""
+    return np.asarray(((first > 0) | (second > 0)).sum(axis=-1) <= 1)
 
 
 def _centred_ranks(margin: Floats, total: Floats) -> Floats:

@@ -164,7 +164,7 @@ class _Answers:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._known: OrderedDict[tuple[object, ...], list[Part]] = OrderedDict()
+        self._known: OrderedDict[tuple[object, ...], tuple[list[Part], dict[str, Any] | None]] = OrderedDict()
 
     def of(self, table: ItemTable, promise: _Promise) -> tuple[list[Part], dict[str, Any] | None]:
         """Titles and values of the parts of the page, and the certificate.
@@ -172,22 +172,22 @@ class _Answers:
         Raises:
             TrustError: If there are too few labels for anything.
         """
-        certified: dict[str, Any] | str | None = None
-        if table.sides[0] == "judge":
-            try:
-                certified = promise.certificate(table)
-            except TrustError as error:
-                certified = sentence(error)
         key = (table.origin.run_id, table.origin.mode, table.gt.tobytes(), table.pred.tobytes(), promise)
         with self._lock:
             found = self._known.pop(key, None)
         if found is None:
-            found = _computed(table, certified)
+            certified: dict[str, Any] | str | None = None
+            if table.sides[0] == "judge":
+                try:
+                    certified = promise.certificate(table)
+                except TrustError as error:
+                    certified = sentence(error)
+            found = _computed(table, certified), certified if isinstance(certified, dict) else None
         with self._lock:
             self._known[key] = found
             if len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
-        return found, certified if isinstance(certified, dict) else None
+        return found
 
 
 def _computed(table: ItemTable, certified: dict[str, Any] | str | None) -> list[Part]:
