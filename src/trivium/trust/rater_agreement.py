@@ -1,8 +1,8 @@
 """Measures how far two raters agree: rates, Cohen's kappa, Krippendorff's alpha, rank correlations.
 
 All measures are functions of how often each pair of labels occurs (:class:`Pairs`): they return shape (b,),
-NaN where undefined, so that one call covers b resamples (spec: metrics, H.1). A judge's means over samples have
-many labels and hardly any pair twice, so the work goes with the pairs that occur, not with all that could.
+NaN where undefined, so that one call covers b resamples (spec: metrics, H.1). A judge's means over samples
+have many labels and hardly any pair twice: the work goes with the pairs that occur, not with all that could.
 """
 
 from collections.abc import Hashable, Sequence

@@ -80,13 +80,12 @@ def routes(site: Site) -> list[Any]:
         if format != "html":
             return table_export(_rows(found), COLUMNS, file=f"{head} against {base}", form=format)
         moved = len(found.moved_cases)
-        cases = found.moved_cases[start : start + CASES]
         return site.page(
             request,
             "compared.html",
             title=f"{found.suite}: {found.answer}",
             section="runs",
-            **body_context(found, _cases(cases, found)),
+            **body_context(found, comparisons.cases(found, start)),
             total=moved,
             start=start,
             next=start + CASES if start + CASES < moved else None,
@@ -102,6 +101,7 @@ class Comparisons:
     def __init__(self) -> None:
         self._lock = Lock()
         self._known: OrderedDict[tuple[object, ...], Comparison] = OrderedDict()
+        self._drawn: OrderedDict[tuple[int, int], tuple[Comparison, Markup]] = OrderedDict()
 
     def of(self, base: Run, head: Run, *, force: bool) -> Comparison:
         """The comparison of two runs as they are now."""
@@ -115,6 +115,19 @@ class Comparisons:
             if len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
         return found
+
+    def cases(self, comparison: Comparison, start: int) -> Markup:
+        """The moved cases from a place on, drawn; word by word, which takes most of the page's time."""
+        key = id(comparison), start
+        with self._lock:
+            known = self._drawn.pop(key, None)
+        if known is None or known[0] is not comparison:  # another one at the same address
+            known = comparison, _cases(comparison.moved_cases[start : start + CASES], comparison)
+        with self._lock:
+            self._drawn[key] = known
+            if len(self._drawn) > REMEMBERED:
+                self._drawn.popitem(last=False)
+        return known[1]
 
 
 def _version(run: Run) -> tuple[object, ...]:
