@@ -197,6 +197,20 @@ def test_where_no_process_can_be_started_a_run_goes_on_without(
         scored(tmp_path, "three", workers=2)
 
 
+def test_cases_that_cannot_be_sent_are_scored_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise TypeError("cannot pickle")
+
+    monkeypatch.setattr(Suite, "__reduce_ex__", refuse)
+    monkeypatch.setattr(engine, "SECONDS_BEFORE_WORKERS", 0.0)
+    monkeypatch.setattr(engine, "SECONDS_WORTH_WORKERS", 0.0)
+    run = scored(tmp_path, "two", workers=None)
+    assert run.summary().attempts == CASES + CASES // 50 + 1
+    assert "cannot be sent to another process: cannot pickle" in caplog.text
+
+
 def test_a_metric_of_a_notebook_keeps_the_run_in_one_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

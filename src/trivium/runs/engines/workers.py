@@ -80,8 +80,15 @@ class Workers:
         # In a file: arguments travel through a pipe, and the run would wait for each process to start.
         with TemporaryDirectory(prefix="trivium-workers-") as folder:
             self._job_file = Path(folder) / "job"
-            self._job_file.write_bytes(pickle.dumps(self._job))
+            self._job_file.write_bytes(self._packed())
             yield from self._scored(parts)
+
+    def _packed(self) -> bytes:
+        try:
+            return pickle.dumps(self._job)
+        except (pickle.PicklingError, TypeError, AttributeError) as error:  # cases of somebody's own class
+            log.warning("the cases or outputs cannot be sent to another process: %s", error)
+            raise NoWorkers from error
 
     def _scored(self, parts: Iterator[range]) -> Iterator[ScoredPart]:
         flying: deque[tuple[range, Future[ScoredPart] | None]] = deque()
