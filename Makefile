@@ -20,8 +20,6 @@ LOCKED := $(INSTALL) --no-compile --no-deps --require-hashes
 # Rooms whose coverage must stay at 90 % or above.
 ROOMS := metrics suites traces agents runs store trust monitor labels web reports formats integrations cli
 
-BENCHMARKS := $(filter-out benchmarks.prose benchmarks.sizes,$(subst /,.,$(basename $(wildcard benchmarks/[a-z]*.py))))
-
 .PHONY: demo test lint check bench docs mutants lock clean
 
 demo: $(DEMO)/.installed
@@ -48,7 +46,7 @@ check: $(TEST)/.installed
 		$(TEST)/bin/coverage report --include="src/trivium/$$room/*" --format=total --fail-under=90; done
 
 bench: $(TEST)/.installed
-	for bench in $(BENCHMARKS); do $(TEST)/bin/python -m "$$bench"; done
+	$(TEST)/bin/python -m benchmarks
 
 # The site, into site/; a broken link, a page outside the navigation or a docstring that is wrong is an error.
 docs: $(DOCS)/.locked

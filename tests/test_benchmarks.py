@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from benchmarks import __main__ as benchmarks
 
 pytestmark = pytest.mark.no_cover
 
@@ -33,6 +34,19 @@ NAMES = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in PARTS | set(ELSEWHERE)])
 def test_a_benchmark_runs_to_its_end(name):
     run(name, *ARGUMENTS.get(name, []))
+
+
+def test_all_are_run_by_name_into_one_file_that_says_where(tmp_path):
+    file = tmp_path / "bench.txt"
+    command = [sys.executable, "-m", "benchmarks", "startup", "cosine", "--output", str(file)]
+    environment = os.environ | {"BENCHMARKS_TINY": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout == file.read_text()
+    assert "Python 3." in done.stdout
+    assert ", commit " in done.stdout
+    assert done.stdout.index("== startup (") < done.stdout.index("== cosine (")
+    assert set(benchmarks.names()) == set(NAMES) - PARTS
 
 
 def test_the_whole_watcher_lives_to_its_end():
