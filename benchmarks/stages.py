@@ -91,7 +91,7 @@ def main() -> None:
         from trivium.cli.main import run_command
 
         line = ["score", "suite.json", "--outputs", "outputs.jsonl", "--store", "a.db", "--workers", "1"]
-        code = run_command([*line, "--html", "report.html", "--quiet"])
+        code = run_command([*line, "--quiet"])
         seconds = time.perf_counter() - began
         sampler.ended.set()
         sampler.join()
