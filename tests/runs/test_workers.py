@@ -18,7 +18,7 @@ from tests.runs.worker_metrics import FATAL
 from trivium.agents.recorded import Partitioned, open_recorded
 from trivium.agents.recorded.record import PART_ATTEMPTS
 from trivium.errors import OutputsError, TriviumError
-from trivium.metrics.registry import REGISTERED, build_metrics
+from trivium.metrics.registry import BUILT_IN, CASE_FIGURES, REGISTERED, build_metrics
 from trivium.metrics.text.encoders.encoder import cores
 from trivium.runs.engines import recorded as engine
 from trivium.runs.engines.partition import Job, PartScorer
@@ -173,9 +173,11 @@ def test_what_a_metric_logs_is_logged_by_the_run(tmp_path: Path, caplog: pytest.
 def test_workers_that_cannot_start_are_nobodys_attempts_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_metrics.Deadly, "__module__", "a_module_that_is_nowhere")
+    """The module of a metric is here, and cannot be imported there."""
+    monkeypatch.setattr(worker_metrics.Noisy, "__module__", "a_module_that_is_nowhere")
+    monkeypatch.setitem(sys.modules, "a_module_that_is_nowhere", worker_metrics)
     with pytest.raises(TriviumError, match="no worker process can be started"):
-        scored(tmp_path, "two", metrics=["jaccard", f"{ODD}:Deadly"], workers=2)
+        scored(tmp_path, "two", metrics=["jaccard", f"{ODD}:Noisy"], workers=2)
 
 
 def test_where_no_process_can_be_started_a_run_goes_on_without(
@@ -195,6 +197,25 @@ def test_where_no_process_can_be_started_a_run_goes_on_without(
     assert "scoring goes on in one process" in caplog.messages
     with pytest.raises(TriviumError, match="no worker process can be started"):
         scored(tmp_path, "three", workers=2)
+
+
+def test_a_metric_that_a_function_made_keeps_the_run_in_one_process(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as those that the integrations make of other tools' metrics."""
+    tv.metric("made")(type("Made", (worker_metrics.Noisy,), {"__doc__": "Made by a function."}))
+    run = scored(tmp_path, "two", metrics=["jaccard", "made"], workers=2)
+    assert run.summary().attempts == CASES + CASES // 50 + 1
+    assert "made can only be computed in one process: --workers has no effect" in caplog.messages
+
+
+def test_all_metrics_of_the_package_can_be_computed_elsewhere(tmp_path: Path) -> None:
+    suite, outputs = files(tmp_path, cases=3)
+    recorded = open_recorded(str(outputs), Suite.load(suite, repeats=2))
+    names = [name for name in BUILT_IN if name not in CASE_FIGURES]
+    metrics = [each for each in build_metrics(names, Settings()) if each.tier != "judge"]
+    assert len(metrics) > 20
+    assert engine._processes(2, recorded, metrics) == 2
 
 
 def test_cases_that_cannot_be_sent_are_scored_here(

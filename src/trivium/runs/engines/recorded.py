@@ -1,6 +1,7 @@
 """Scores recorded outputs: in this process, or in several once that pays."""
 
 import logging
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import TYPE_CHECKING
@@ -163,15 +164,22 @@ def _processes(workers: int | None, recorded: Recorded, metrics: Sequence[Metric
     if workers == 1 or not isinstance(recorded, Partitioned):
         return 1
     for metric in metrics:
-        # Judges share connections, limits and a budget in this process; a class that a script or a notebook
-        # defines cannot be imported in another.
-        if metric.prefetches or type(metric).__module__ == "__main__":
+        # Judges share connections, limits and a budget in this process.
+        if metric.prefetches or not _can_be_imported(type(metric)):
             if workers is not None:
                 log.warning("%s can only be computed in one process: --workers has no effect", metric.name)
             return 1
     if workers is None and any(metric.uses_all_cores and _is_installed(metric) for metric in metrics):
         return 1  # each process would load the encoder, which may take gigabytes
     return workers or cores()
+
+
+def _can_be_imported(cls: type) -> bool:
+    """Whether another process finds a class by its name; not one of a script, a notebook or a function."""
+    found: object = sys.modules.get(cls.__module__)
+    for part in cls.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is cls and cls.__module__ != "__main__"
 
 
 def _is_installed(metric: Metric) -> bool:

@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 
 from trivium.errors import TriviumError
 from trivium.metrics.metric import Metric
-from trivium.metrics.scoring import is_third_party
 from trivium.metrics.text.encoders.encoder import share_cores
 from trivium.runs.engines.partition import Job, PartScorer, ScoredPart
 from trivium.runs.event_loop import THRESHOLDS_WHILE_SCORING
@@ -61,8 +60,7 @@ class Workers:
     def __init__(self, job: Job, metrics: Sequence[Metric], count: int) -> None:
         self._job = job
         self._count = count
-        modules = {type(metric).__module__ for metric in metrics if is_third_party(metric)}
-        self._modules = tuple(sorted(modules))
+        self._modules = tuple(sorted({type(metric).__module__ for metric in metrics}))
         self._context = multiprocessing.get_context("spawn")  # a fork would not survive the run's threads
         self._while_open, self._open = self._context.Pipe(duplex=False)
 
