@@ -1,4 +1,4 @@
-"""Encodes any Python value as JSON without raising, and limits the number of values in a JSON text.
+"""Encodes any Python value as JSON without raising, limits the values in a JSON text, resolves records.
 
 User code can return any object, even one that claims another class, refers to itself, or raises in its
 ``repr``. :func:`encode` writes a bounded copy of each.
@@ -7,9 +7,11 @@ User code can return any object, even one that claims another class, refers to i
 import dataclasses
 import datetime
 import numbers
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+
+R = TypeVar("R")
 
 MOST_CHARS = 65_536
 """Longest text that replaces an object, in characters."""
@@ -25,6 +27,16 @@ _DEEPEST = 100
 
 _MOST_NODES = 100_000
 """Most values that :class:`_Walk` copies, which bounds structures with shared parts."""
+
+
+def resolved(record: type[R]) -> type[R]:
+    """Have msgspec resolve the types of a record's fields now, while its module is imported.
+
+    msgspec otherwise does so when a value is first converted to the record. The process crashes if a second
+    thread converts one meanwhile (msgspec 0.22).
+    """
+    msgspec.json.Decoder(record)
+    return record
 
 
 def encode(value: Any, as_text: list[str] | None = None) -> bytes:

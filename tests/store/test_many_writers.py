@@ -44,6 +44,7 @@ def test_nothing_is_lost_or_doubled(any_url: str) -> None:
     for reader in readers:
         reader.join()
     assert [errors for _, errors in finished if errors] == []
+    assert [writer.returncode for writer in writers] == [0] * PROCESSES
     assert faults == []
     ids = [run for printed, _ in finished for run in printed.split()]
     assert len(set(ids)) == 2 * PROCESSES

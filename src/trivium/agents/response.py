@@ -17,6 +17,7 @@ import msgspec
 from trivium.agents.attempt import TRACE_LEFT_OUT, AgentFailure, AgentResponse, Attempt, Usage
 from trivium.agents.failures import shown
 from trivium.errors import TraceError
+from trivium.json_values import resolved
 from trivium.masking import OutputMasker
 from trivium.suites.sanitize import sanitise
 from trivium.traces.native import native_trace
@@ -29,6 +30,7 @@ NOTHING = "nothing came back"
 """Error of an attempt without output, trace and reward."""
 
 
+@resolved
 class _ResponseFields(msgspec.Struct, frozen=True, kw_only=True):
     """The fields as an agent returned them; the trace is parsed separately."""
 

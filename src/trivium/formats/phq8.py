@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from trivium.errors import ItemsError, suggest
+from trivium.json_values import resolved
 from trivium.runs.items.files import lenient_json
 from trivium.runs.items.records import Item
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
@@ -17,6 +18,7 @@ SCALE = (0.0, 3.0)
 """Each item of a PHQ-8 questionnaire is answered by 0, 1, 2 or 3."""
 
 
+@resolved
 class _Participant(msgspec.Struct, frozen=True, kw_only=True):
     participant_id: Id
     success: bool
@@ -48,6 +50,7 @@ class _Metadata(msgspec.Struct, frozen=True, kw_only=True):
     git_commit: str | None = None
 
 
+@resolved
 class _Artifact(msgspec.Struct, frozen=True, kw_only=True):
     experiments: list[_Experiment]
     run_metadata: _Metadata = _Metadata()

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import InputError
+from trivium.json_values import resolved
 
 __all__ = ["Answer", "Choice", "How", "LabelQueue", "Population", "QueueSettings", "StoredLabel", "Task"]
 
@@ -36,6 +37,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     means: str = ""
 
 
+@resolved
 class QueueSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Settings of a queue, which do not change after it is made.
 

@@ -16,6 +16,7 @@ import msgspec
 from sqlalchemy import func, select
 
 from trivium.errors import InputError
+from trivium.json_values import resolved
 from trivium.monitor.loop import Loop
 from trivium.monitor.monitored import Monitored
 from trivium.monitor.otlp import MONITOR_ATTRIBUTE
@@ -44,6 +45,7 @@ WAIT_SECONDS = 60.0
 """Wait after the endpoint could not be reached."""
 
 
+@resolved
 class _Sent(msgspec.Struct, kw_only=True):
     """What was sent for a monitor: the last sample, and who sends until when."""
 

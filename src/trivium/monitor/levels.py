@@ -25,6 +25,7 @@ from typing import Any
 import msgspec
 
 from trivium.errors import TrustError
+from trivium.json_values import resolved
 from trivium.monitor.windows import value_of
 from trivium.store.live_samples import Sample
 from trivium.suites.monitor_settings import MonitorSettings
@@ -59,6 +60,7 @@ Key = tuple[str, str, str]
 """Figure, facet and value; facet and value are empty for all traffic."""
 
 
+@resolved
 class _Session(msgspec.Struct, kw_only=True):
     """A session of which more samples may come.
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from trivium.json_values import resolved
 from trivium.monitor.levels import Levels
 from trivium.monitor.windows import (
     COMPOSITE,
@@ -34,6 +35,7 @@ LOST_SECONDS = 600.0
 SEVERITY = {"no_data": 4, "critical": 3, "warning": 2, "insufficient_data": 1, "healthy": 0}
 
 
+@resolved
 class Watched(msgspec.Struct, kw_only=True):
     """The state of a watcher, as the store keeps it.
 

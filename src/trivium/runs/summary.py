@@ -5,6 +5,7 @@ from typing import Any, Protocol
 import msgspec
 
 from trivium.display import RichRepr
+from trivium.json_values import resolved
 from trivium.trust.sample_size import MOST_NEEDED, POWER
 
 
@@ -265,6 +266,7 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
     why: dict[str, int] = {}
 
 
+@resolved
 class Summary(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     """Summary of a run; displays itself as a table in a terminal and in a notebook.
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Dialect, Table, insert
 
 from trivium.agents.attempt import Attempt, Usage
 from trivium.errors import StoreError
-from trivium.json_values import plain
+from trivium.json_values import plain, resolved
 from trivium.metrics.evaluation import Composite, Evaluation
 from trivium.metrics.metric import Status, Tier
 from trivium.suites.case import Case
@@ -23,6 +23,7 @@ RunKind = Literal["agent", "recorded", "human", "live"]
 RunState = Literal["running", "done", "interrupted"]
 
 
+@resolved
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A stored run.
 

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal, Protocol, overload, runtime_checkabl
 import msgspec
 from msgspec import Meta
 
+from trivium.json_values import resolved
+
 Complexity = Literal["simple", "medium", "complex", "very_complex"]
 COMPLEXITIES: tuple[Complexity, ...] = ("simple", "medium", "complex", "very_complex")
 
@@ -51,6 +53,7 @@ class ExpectedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     reads: bool | None = None
 
 
+@resolved
 class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a good attempt at the case does. None means unknown.
 

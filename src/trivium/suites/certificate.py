@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from trivium.errors import Problem, SuiteError
+from trivium.json_values import resolved
 from trivium.suites.files.documents import read_document
 
 MADE_BY = "trivium trust certify RUN --dimension D --labels FILE --output CERTIFICATE.json"
@@ -33,6 +34,7 @@ class JudgedBy(msgspec.Struct, frozen=True, kw_only=True):
     samples: int | None = None
 
 
+@resolved
 class JudgeCertificate(msgspec.Struct, frozen=True, kw_only=True):
     """The result of ``trivium trust certify`` for one dimension, as far as a suite needs it.
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from trivium.json_values import resolved
 from trivium.suites.case import Complexity, Texts
 from trivium.suites.certificate import JudgeCertificate
 from trivium.suites.monitor_settings import MonitorSettings
@@ -260,6 +261,7 @@ DEFAULT_SUCCESS = SuccessRule(metric="similarity", at_least=0.8)
 DEFAULT_SIMILARITY = {"semantic": 0.5, "cosine": 0.3, "jaccard": 0.2}
 
 
+@resolved
 class Settings(
     msgspec.Struct,
     frozen=True,

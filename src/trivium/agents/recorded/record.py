@@ -15,7 +15,7 @@ from trivium.agents.attempt import TRACE_LEFT_OUT, AgentFailure, Attempt, Usage
 from trivium.agents.failures import reason, shown
 from trivium.agents.response import NOTHING, mask_trace, sanitise_output
 from trivium.errors import InputError, OutputsError, Problem, TraceError, suggest
-from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
+from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values, resolved
 from trivium.suites.case import Id
 from trivium.suites.files.documents import MalformedDocument, decode, parse_json
 from trivium.suites.sanitize import sanitise
@@ -59,6 +59,7 @@ class LineUsage(Usage, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     cost_usd: Amount | None = None
 
 
+@resolved
 class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One line of a file of outputs.
 
@@ -99,6 +100,7 @@ class _FastOutput(Output, frozen=True, kw_only=True, forbid_unknown_fields=True)
     trace: msgspec.Raw = msgspec.Raw()
 
 
+@resolved
 class TraceFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A reference to a trace in a file; ``trace_id`` names one of several traces in it."""
 

@@ -17,6 +17,7 @@ from trivium.errors import TriviumError
 from trivium.integrations.pytest.marks import AttemptKey, MarkedSuite, marked_suite
 from trivium.integrations.pytest.options import ATTEMPT, SessionPaths, option
 from trivium.integrations.pytest.results import EvaluatedRun, TestedAttempt, record_attempt, record_run
+from trivium.json_values import resolved
 from trivium.store.connection import DEFAULT_URL
 from trivium.store.store import Store
 from trivium.suites.suite import Suite
@@ -24,6 +25,7 @@ from trivium.suites.suite import Suite
 FILE_URL = "sqlite:///"
 
 
+@resolved
 class RunNote(msgspec.Struct, frozen=True, kw_only=True):
     """A run of the session, as written to a file that all processes of the session read."""
 

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from trivium.json_values import resolved
 from trivium.monitor.alerting.messages import Bad, Kind, Message, Note, message_of
 from trivium.monitor.alerting.origins import Origin, explained, origin_of
 from trivium.monitor.levels import Key, Levels
@@ -97,6 +98,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     oldest_seconds: float | None = None
 
 
+@resolved
 class AlertState(msgspec.Struct, kw_only=True):
     """What is kept from one look to the next.
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from trivium.json_values import resolved
 from trivium.monitor.alerting.origins import Origin
 from trivium.monitor.windows import PASS_RATE, value_of
 from trivium.store.live_samples import Sample
@@ -72,6 +73,7 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     output: str
 
 
+@resolved
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is sent about an alert.
 

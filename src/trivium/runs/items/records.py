@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from trivium.json_values import resolved
 from trivium.suites.case import Id
 
 Repeat = Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -14,6 +15,7 @@ LISTED = 10
 """Most mistakes that an error lists; the others are counted."""
 
 
+@resolved
 class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A prediction with its truth, or a group whose run failed.
 
@@ -36,6 +38,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     success: bool = True
 
 
+@resolved
 class Label(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A person's score of a dimension of an attempt.
 
@@ -68,6 +71,7 @@ class Label(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     note: str | None = None
 
 
+@resolved
 class Judgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A judge's score of a dimension of an attempt, recorded elsewhere.
 

@@ -7,6 +7,7 @@ import msgspec
 from sqlalchemy import ColumnElement, and_, func, or_, select
 
 from trivium.agents.attempt import Attempt
+from trivium.json_values import resolved
 from trivium.metrics.evaluation import Evaluation
 from trivium.store import schema as tables
 from trivium.store.connection import explain_errors
@@ -34,6 +35,7 @@ _PASSED = {"failed": False, "undecided": None, "passed": True}
 Row = tuple[Case, Attempt, Evaluation]
 
 
+@resolved
 class Cursor(msgspec.Struct, frozen=True, array_like=True):
     """The last attempt of a page, from which the next one goes on."""
 

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from trivium.errors import suggest
+from trivium.json_values import resolved
 
 Name = Annotated[
     str,
@@ -151,6 +152,7 @@ class Example(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     reason: Filled
 
 
+@resolved
 class Rubric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The dimensions that a judge scores, and the templates of its prompt.
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from trivium.errors import Problem, TraceError
+from trivium.json_values import resolved
 from trivium.traces.normalize import recorded_as_text
 from trivium.traces.opentelemetry.assemble import merged_trace, trace_ids, traces_of
 from trivium.traces.opentelemetry.semconv import RecordedSpan
@@ -19,6 +20,7 @@ from trivium.traces.trace import Message, Span, Trace, TraceProblem
 _START = re.compile(rb'\{"trace_id":"[0-9a-f]+","(?:span|message)":\{')
 
 
+@resolved
 class _RecordedLine(msgspec.Struct, frozen=True):
     """A line; unknown keys, of later versions, are ignored."""
 

@@ -11,11 +11,13 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from trivium.errors import TrustError, suggest
+from trivium.json_values import resolved
 from trivium.trust.calibration.quality import PROBABILITY_CLIP, checked, checked_weights
 
 Floats = npt.NDArray[np.float64]
 
 
+@resolved
 class Isotonic(msgspec.Struct, frozen=True, kw_only=True):
     """Linear between thresholds, constant beyond them, clipped to [0, 1].
 
@@ -85,6 +87,7 @@ class Scaler(msgspec.Struct, frozen=True, kw_only=True):
         return np.asarray((x - np.asarray(self.mean)) / np.asarray(self.std), dtype=np.float64)
 
 
+@resolved
 class LinearModel(msgspec.Struct, frozen=True, kw_only=True):
     """link(intercept + coefficients · standardised features).
 
@@ -205,6 +208,7 @@ def fit_logistic(x: Floats, y: npt.ArrayLike, weights: npt.ArrayLike | None = No
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.05, 10.0
 
 
+@resolved
 class Temperature(msgspec.Struct, frozen=True, kw_only=True):
     """sigmoid(logit(p) / T), with p clipped to [1e-6, 1 - 1e-6].
 
