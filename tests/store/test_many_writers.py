@@ -1,5 +1,6 @@
 """Eight runs are written by four processes at once, in a store that is new, while others read it."""
 
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -61,6 +62,23 @@ def test_nothing_is_lost_or_doubled(any_url: str) -> None:
         with store.engine.connect() as connection:
             each = select(func.count()).select_from(schema.cases).group_by(schema.cases.c.suite)
             assert sorted(row[0] for row in connection.execute(each)) == [ASKED, CASES]
+
+
+def test_a_file_that_another_begins_to_write_is_waited_for(tmp_path: Path) -> None:
+    """SQLite itself does not wait before it turns on write-ahead logging."""
+    file = tmp_path / "store.db"
+    Store(f"sqlite:///{file}").close()
+    other = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
+    other.execute("PRAGMA journal_mode=DELETE")  # as in a file that is just being made
+    other.execute("BEGIN IMMEDIATE")
+    release = threading.Timer(0.5, other.rollback)
+    release.start()
+    with Store(f"sqlite:///{file}") as store:
+        release.join()
+        assert list(store.runs()) == []
+        with store.engine.connect() as connection:
+            assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+    other.close()
 
 
 def read(url: str, done: threading.Event, faults: list[object]) -> None:

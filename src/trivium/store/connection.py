@@ -4,6 +4,7 @@ import logging
 import os
 import platform
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -23,7 +24,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
 
 from trivium.errors import MissingExtra, StoreError, StoreLost
 from trivium.store import schema as tables
@@ -136,10 +137,23 @@ def _is_utf8(name: str) -> bool:
 
 
 def _write_ahead(engine: Engine) -> None:
-    """Turn on write-ahead logging, so that readers and the writer do not block each other."""
-    if engine.dialect.name == "sqlite":
-        with engine.connect() as connection:
-            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+    """Turn on write-ahead logging, so that readers and the writer do not block each other.
+
+    SQLite refuses at once if another connection is using the file, however long it may wait.
+    """
+    if engine.dialect.name != "sqlite":
+        return
+    last = time.monotonic() + sqlite.BUSY_MS / 1000
+    with engine.connect() as connection:
+        while True:
+            try:
+                connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+            except OperationalError as error:
+                if "locked" not in str(error.orig) or time.monotonic() > last:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
 
 
 def _with_newest_schema(engine: Engine) -> Engine:
