@@ -50,6 +50,7 @@ EXTRAS = {
     "pydantic_ai",
     "pydantic_evals",
     "rapidfuzz",
+    "ray",
     "rouge_score",
     "sacrebleu",
     "sklearn",

@@ -22,12 +22,25 @@ A failed attempt is not an exception: it is an Attempt with ``error`` set, and t
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 import msgspec
 
 
 class TriviumError(Exception):
-    """Base of every error that Trivium raises on purpose."""
+    """Base of every error that Trivium raises on purpose; can be pickled, with all that it says."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(
+    cls: type[TriviumError], arguments: tuple[Any, ...], attributes: dict[str, Any]
+) -> TriviumError:
+    """An error of another process; its class may be made from other arguments than it holds."""
+    error = cls.__new__(cls, *arguments)
+    error.__dict__.update(attributes)
+    return error
 
 
 class Problem(msgspec.Struct, frozen=True):

@@ -17,12 +17,12 @@ from tests.runs import worker_metrics
 from tests.runs.worker_metrics import FATAL
 from trivium.agents.recorded import Partitioned, open_recorded
 from trivium.agents.recorded.record import PART_ATTEMPTS
-from trivium.errors import OutputsError, TriviumError
+from trivium.errors import MissingExtra, OutputsError, Problem, TriviumError, TrustError
 from trivium.metrics.registry import BUILT_IN, CASE_FIGURES, REGISTERED, build_metrics
 from trivium.metrics.text.encoders.encoder import cores
 from trivium.runs.engines import recorded as engine
-from trivium.runs.engines.partition import Job, PartScorer
-from trivium.runs.engines.workers import LOST, Workers
+from trivium.runs.engines.partition import LOST, Job, PartScorer
+from trivium.runs.engines.workers import NoWorkers, Workers
 from trivium.runs.pipeline import NoProgress
 from trivium.store import schema
 from trivium.store.store import Store
@@ -251,6 +251,31 @@ def test_outputs_that_change_meanwhile_are_refused(tmp_path: Path) -> None:
         PartScorer(job).score(part)
 
 
+def test_an_error_of_a_worker_ends_the_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Change(NoProgress):
+        def advance(self, *, done: int, failed: int) -> None:
+            with (tmp_path / "outputs.jsonl").open("a") as file:
+                file.write("\n")
+
+    slow = ["jaccard", f"{ODD}:Unhurried"]  # so that parts are left when the first is stored
+    with pytest.raises(OutputsError, match=r"outputs.jsonl: has changed since it was checked"):
+        scored(tmp_path, "two", workers=2, metrics=slow, progress=Change())
+    assert "ended unexpectedly" not in caplog.text
+
+
+def test_every_error_can_travel() -> None:
+    places = [Problem("line 1", "is wrong"), Problem("", "is odd")]
+    for error in (
+        OutputsError("a.jsonl", places, left_out=3),
+        TrustError("no labels"),
+        MissingExtra("ray", "--engine ray"),
+        NoWorkers(),
+        TriviumError("what"),
+    ):
+        there = pickle.loads(pickle.dumps(error))
+        assert (type(there), str(there), vars(there)) == (type(error), str(error), vars(error))
+
+
 def test_a_job_travels_without_the_texts(tmp_path: Path) -> None:
     """Only indices: 36 bytes a case and 8 an attempt."""
     suite, outputs = files(tmp_path)
@@ -263,9 +288,9 @@ def test_a_job_travels_without_the_texts(tmp_path: Path) -> None:
     here = PartScorer(job).score(part)
     assert scorer.score(part).rows.evaluations == here.rows.evaluations
     assert here.clusters[:5] == ["g0", "g0", "g0", "g0", "g1"]
-    unscored = scorer.unscored(1, "why")
+    unscored = scorer.unscored(1)
     assert len(unscored.rows.evaluations) == 1
-    assert unscored.rows.outlines()[0].scores["jaccard"].reason == "why"
+    assert unscored.rows.outlines()[0].scores["jaccard"].reason == LOST
 
 
 def job_of(folder: Path, suite: Suite, recorded: object) -> tuple[Job, range]:

@@ -39,6 +39,15 @@ class Slow(Metric):
         return self.ok(1.0)
 
 
+@metric("unhurried")
+class Unhurried(Metric):
+    """Takes its time."""
+
+    def score(self, metric_input: MetricInput) -> Score:
+        time.sleep(0.005)
+        return self.ok(1.0)
+
+
 # Suites of other tests that name no metrics are scored by all that there are.
-for each in (Deadly, Noisy, Slow):
+for each in (Deadly, Noisy, Slow, Unhurried):
     del REGISTERED[each.name]

@@ -85,6 +85,12 @@ workers = option(
     type=click.IntRange(min=1),
     help="Processes that score (default: one for each core, once a run takes long).",
 )
+engine = option(
+    "--engine",
+    type=Choice(["local", "ray"]),
+    default="local",
+    help="Where they run: on this machine, or on a Ray cluster (that of RAY_ADDRESS).",
+)
 by = option(
     "--by",
     multiple=True,

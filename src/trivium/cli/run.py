@@ -146,6 +146,7 @@ def load_for_run(suite: str, given: Mapping[str, Any]) -> "Suite":
     "--attempts-of", metavar="RUN", help="Score a stored run's attempts again; no agent is called."
 )
 @options.workers
+@options.engine
 @options.option(
     "--until-decided",
     is_flag=True,
@@ -185,6 +186,7 @@ def score(suite: str, **given: Any) -> int:
         attempts_of=given["attempts_of"],
         leave_one_out=given["leave_one_out"],
         workers=given["workers"],
+        engine=given["engine"],
     )
 
 

@@ -23,7 +23,7 @@ from trivium.runs.aggregation import IncrementalAggregation
 from trivium.runs.certificates import Certificates, check_gates, drift_before
 from trivium.runs.costs.judges import judges_attached
 from trivium.runs.engines.agent import ask_and_score, calls_of
-from trivium.runs.engines.recorded import RecordedScoring
+from trivium.runs.engines.recorded import Engine, RecordedScoring, check_engine
 from trivium.runs.event_loop import (
     THRESHOLDS_WHILE_ASKING,
     THRESHOLDS_WHILE_SCORING,
@@ -75,6 +75,7 @@ def evaluate(
     store: str | Store = DEFAULT_URL,
     resume: str | None = None,
     workers: int | None = 1,
+    engine: Engine = "local",
     progress: Progress | None = None,
 ) -> Run:
     """Evaluate a suite and wait for the result; also works inside a running event loop (a notebook).
@@ -107,6 +108,8 @@ def evaluate(
         resume: Id of an interrupted run to finish; stored attempts and evaluations are not made again.
         workers: Number of processes that score recorded outputs; None for as many as there are cores, once
             that pays. With more than one, a script must be guarded by ``if __name__ == "__main__":``.
+        engine: Where these processes run: ``local``, or ``ray`` for a Ray cluster (that of ``RAY_ADDRESS``,
+            or one on this machine), where ``workers=None`` means as many as the cluster has CPUs.
         progress: Receives the progress of the run.
 
     Returns:
@@ -143,6 +146,7 @@ def evaluate(
             store=store,
             resume=resume,
             workers=workers,
+            engine=engine,
             progress=progress,
         )
     )
@@ -169,41 +173,12 @@ async def evaluate_async(
     store: str | Store = DEFAULT_URL,
     resume: str | None = None,
     workers: int | None = 1,
+    engine: Engine = "local",
     progress: Progress | None = None,
 ) -> Run:
-    """Evaluate a suite inside a running event loop; see :func:`evaluate`.
+    """Evaluate a suite inside a running event loop.
 
-    Args:
-        suite: The suite, or an argument of :meth:`Suite.load`.
-        agent: The agent to call: a callable, ``package.module:name``, an HTTP address, ``cmd:…``.
-        outputs: Attempts recorded elsewhere: a file, a prefixed source such as ``tau-bench:FILE``, a list of
-            mappings or a data frame.
-        attempts_of: Id of a stored run whose attempts are scored again; no agent is called.
-        metrics: Metrics that replace the suite's.
-        success: When an attempt counts as a success, such as ``{"contains": "any"}``. This and the settings
-            below replace the suite's; :meth:`Suite.with_settings` changes all others.
-        passed: When an attempt passes, such as ``{"metric": "jaccard", "at_least": 0.5}``.
-        judge: The judge's models, rubrics and limits; a mapping changes only the keys that it has.
-        gates: Thresholds for the means of metrics, by metric or ``pass_rate``.
-        until_decided: Whether to ask cases in random order only until all gates are decided.
-        similarity: Weights of the parts of ``similarity``.
-        encoder: Name or folder of the encoder for ``semantic``.
-        group: Field or metadata key of a case that names its cluster.
-        repeats: Number of attempts at each case.
-        seed: Seed of all randomness.
-        leave_one_out: With ``outputs="peerread:…"``: score each human review against the others.
-        store: The store, or its URL.
-        resume: Id of an interrupted run to finish; stored attempts and evaluations are not made again.
-        workers: Number of processes that score recorded outputs; None for as many as there are cores, once
-            that pays. With more than one, a script must be guarded by ``if __name__ == "__main__":``.
-        progress: Receives the progress of the run.
-
-    Returns:
-        The finished run, its summary stored with it.
-
-    Raises:
-        InputError: If the suite, the agent, the outputs or the options are invalid.
-        StoreError: If the store fails; everything stored before stays.
+    Arguments, result and errors are those of :func:`evaluate`.
     """
     if sum(option is not None for option in (agent, outputs, attempts_of)) != 1:
         raise InputError("", "give exactly one of agent, outputs, attempts_of")
@@ -225,6 +200,7 @@ async def evaluate_async(
     if adapter is not None and in_trivium_thread():
         adapter = with_own_loop(adapter)
     recorded = None if outputs is None else _recorded(outputs, loaded, leave_one_out=leave_one_out)
+    check_engine(engine, recorded, built, settings)
     opened = _writable(store)
     kind: RunKind = "human" if leave_one_out else "recorded" if outputs is not None else "agent"
     scored_before = opened.run(attempts_of) if attempts_of is not None else None
@@ -265,7 +241,7 @@ async def evaluate_async(
                 elif recorded is not None:
                     await RecordedScoring(
                         recorded, suite=loaded, settings=settings, store=opened, run=run, pipeline=pipeline
-                    ).score(built, named, workers=workers, asker=asker)
+                    ).score(built, named, workers=workers, engine=engine, asker=asker)
     except (asyncio.CancelledError, TriviumError, OSError, MemoryError):
         with suppress(TriviumError):
             opened.finish(run, "interrupted", summary=None)

@@ -1,12 +1,14 @@
 """Scores a part of recorded outputs by itself, so that any process can do it."""
 
 import logging
+import pickle
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from trivium.agents.recorded import Partitioned
+from trivium.errors import TriviumError
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import Scores, score_attempts
@@ -17,6 +19,11 @@ from trivium.store.records import AttemptUsage, Rows, RunRecord, StoredAttempt, 
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
+
+log = logging.getLogger(__name__)
+
+LOST = "the process that scored it ended unexpectedly (out of memory, or killed)"
+"""Reason of the scores of an attempt that no process survived."""
 
 LogLine = tuple[str, int, str]
 """Name of the logger, level and text."""
@@ -40,6 +47,22 @@ class Job(NamedTuple):
     metrics: tuple[str, ...]
     run: RunRecord
     done: frozenset[tuple[int, int]]
+
+
+class NotPortable(TriviumError):
+    """The cases or outputs cannot be sent to another process."""
+
+
+def packed(job: Job) -> bytes:
+    """A job as it is sent to other processes.
+
+    Raises:
+        NotPortable: If the cases or outputs are of a class that cannot be pickled.
+    """
+    try:
+        return pickle.dumps(job)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise NotPortable(f"the cases or outputs cannot be sent to another process: {error}") from error
 
 
 class ScoredPart(NamedTuple):
@@ -86,10 +109,12 @@ class PartScorer:
                 scores += score_attempts(self._metrics, pairs)
             return self._rows(stored, scores, warnings)
 
-    def unscored(self, index: int, reason: str) -> ScoredPart:
+    def unscored(self, index: int) -> ScoredPart:
         """Give one attempt an error in place of every score, because no process survives scoring it."""
         stored = self._read(range(index, index + 1))
-        errors = {metric.name: metric.error(reason) for metric in self._metrics}
+        for each in stored:
+            log.warning("%s, repeat %d, is not scored: %s", each.attempt.case, each.attempt.repeat, LOST)
+        errors = {metric.name: metric.error(LOST) for metric in self._metrics}
         return self._rows(stored, [dict(errors) for _ in stored], [])
 
     def _read(self, part: range) -> list[StoredAttempt]:

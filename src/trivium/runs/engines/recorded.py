@@ -4,11 +4,12 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from typing import TYPE_CHECKING
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal, get_args
 
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded import Partitioned, Recorded
-from trivium.errors import OutputsError, TriviumError
+from trivium.errors import InputError, MissingExtra, OutputsError, TriviumError
 from trivium.metrics.metric import Metric
 from trivium.metrics.text.encoders.encoder import cores
 from trivium.runs.engines.agent import Planned, ask_and_score
@@ -21,6 +22,8 @@ from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
 
 if TYPE_CHECKING:
+    from trivium.runs.engines.partition import Job
+    from trivium.runs.engines.ray_workers import RayWorkers
     from trivium.runs.engines.workers import Workers
 
 log = logging.getLogger(__name__)
@@ -29,6 +32,41 @@ SECONDS_BEFORE_WORKERS = 1.0
 SECONDS_WORTH_WORKERS = 4.0
 """Without a stated number of workers, they are started once a run has scored for the first, if it would score
 for the second more: a worker takes about half a second to start."""
+
+
+Engine = Literal["local", "ray"]
+"""Where recorded outputs are scored: in processes of this machine, or of a Ray cluster."""
+
+
+def check_engine(
+    engine: Engine, recorded: Recorded | None, metrics: Sequence[Metric], settings: Settings
+) -> None:
+    """Refuse what an engine cannot score.
+
+    Raises:
+        InputError: If this needs the process of the run.
+        MissingExtra: If Ray is not installed.
+    """
+    if engine not in get_args(Engine):
+        raise InputError("engine", f'found "{engine}", expected {" or ".join(get_args(Engine))}')
+    if engine == "local":
+        return
+    here = [metric.name for metric in metrics if not _can_leave(metric)]
+    if recorded is None:
+        problem = "scores recorded outputs only (--outputs)"
+    elif not isinstance(recorded, Partitioned):
+        problem = (
+            "needs outputs in Trivium's own format: a .jsonl, .csv or .parquet file, several, or in memory"
+        )
+    elif settings.until_decided:
+        problem = "scores many outputs at once, and --until-decided one after the other"
+    elif here:
+        problem = f"cannot compute {', '.join(here)}, which only the process of the run can: leave it out"
+    else:
+        if find_spec("ray") is None:
+            raise MissingExtra("ray", "--engine ray")
+        return
+    raise InputError("", f"--engine ray {problem}")
 
 
 class RecordedScoring:
@@ -67,6 +105,7 @@ class RecordedScoring:
         names: Sequence[str],
         *,
         workers: int | None,
+        engine: Engine,
         asker: Asker | None,
     ) -> None:
         """Score all attempts.
@@ -74,7 +113,9 @@ class RecordedScoring:
         Args:
             metrics: The metrics.
             names: The names that they are built from.
-            workers: Number of processes; None for one, and as many as there are cores if the run takes long.
+            workers: Number of processes. None on this machine: one, and as many as there are cores if the
+                run takes long; on a cluster: as many as it has CPUs.
+            engine: Where the processes run; see :func:`check_engine`.
             asker: Decides which attempts are scored, in which order; None for all.
 
         Raises:
@@ -83,18 +124,20 @@ class RecordedScoring:
         if asker is not None:
             await self._score_until_decided(asker)
             return
-        count = _processes(workers, self._recorded, metrics)
-        if count == 1 or not isinstance(self._recorded, Partitioned):
-            await self._pipeline.score_all(self._remaining(self._recorded), save=True)
+        recorded = self._recorded
+        count = 1 if engine == "ray" else _processes(workers, recorded, metrics)
+        if not isinstance(recorded, Partitioned) or (engine == "local" and count == 1):
+            await self._pipeline.score_all(self._remaining(recorded), save=True)
             return
         from trivium.runs.engines.partition import Job
-        from trivium.runs.engines.workers import Workers
 
-        recorded = self._recorded
         job = Job(recorded, self._suite, self._settings, tuple(names), self._run, self._done)
-        pool = Workers(job, metrics, count)
+        pool = (
+            _on_cluster(job, metrics, workers) if engine == "ray" else _on_this_machine(job, metrics, count)
+        )
+        at_once = engine == "ray" or workers is not None
         self._pipeline.closes(pool.stop)
-        await self._pipeline.in_thread(lambda: self._score(recorded, pool, at_once=workers is not None))
+        await self._pipeline.in_thread(lambda: self._score(recorded, pool, at_once=at_once))
 
     async def _score_until_decided(self, asker: Asker) -> None:
         """Score attempts in the order of the asker, as if they were made only now."""
@@ -129,7 +172,7 @@ class RecordedScoring:
             )
             raise OutputsError("", what)
 
-    def _score(self, recorded: Partitioned, pool: "Workers", *, at_once: bool) -> None:
+    def _score(self, recorded: Partitioned, pool: "Workers | RayWorkers", *, at_once: bool) -> None:
         parts = recorded.parts()
         from trivium.runs.engines.partition import decode_usages
         from trivium.runs.engines.workers import NoWorkers
@@ -159,13 +202,24 @@ class RecordedScoring:
                 yield StoredAttempt(position=position, attempt=attempt, case=case)
 
 
+def _on_this_machine(job: "Job", metrics: Sequence[Metric], count: int) -> "Workers":
+    from trivium.runs.engines.workers import Workers
+
+    return Workers(job, metrics, count)
+
+
+def _on_cluster(job: "Job", metrics: Sequence[Metric], count: int | None) -> "RayWorkers":
+    from trivium.runs.engines.ray_workers import RayWorkers
+
+    return RayWorkers(job, metrics, count)
+
+
 def _processes(workers: int | None, recorded: Recorded, metrics: Sequence[Metric]) -> int:
     """Number of processes that can score."""
     if workers == 1 or not isinstance(recorded, Partitioned):
         return 1
     for metric in metrics:
-        # Judges share connections, limits and a budget in this process.
-        if metric.prefetches or not _can_be_imported(type(metric)):
+        if not _can_leave(metric):
             if workers is not None:
                 log.warning("%s can only be computed in one process: --workers has no effect", metric.name)
             return 1
@@ -174,12 +228,17 @@ def _processes(workers: int | None, recorded: Recorded, metrics: Sequence[Metric
     return workers or cores()
 
 
-def _can_be_imported(cls: type) -> bool:
-    """Whether another process finds a class by its name; not one of a script, a notebook or a function."""
+def _can_leave(metric: Metric) -> bool:
+    """Whether other processes can compute a metric.
+
+    Judges share connections, limits and a budget in the process of the run. A class of a script, a notebook
+    or a function is not found by its name.
+    """
+    cls = type(metric)
     found: object = sys.modules.get(cls.__module__)
     for part in cls.__qualname__.split("."):
         found = getattr(found, part, None)
-    return found is cls and cls.__module__ != "__main__"
+    return not metric.prefetches and found is cls and cls.__module__ != "__main__"
 
 
 def _is_installed(metric: Metric) -> bool:

@@ -20,7 +20,13 @@ from typing import Any, TypeVar
 from trivium.errors import TriviumError
 from trivium.metrics.metric import Metric
 from trivium.metrics.text.encoders.encoder import share_cores
-from trivium.runs.engines.partition import Job, PartScorer, ScoredPart
+from trivium.runs.engines.partition import (
+    Job,
+    NotPortable,
+    PartScorer,
+    ScoredPart,
+    packed,
+)
 from trivium.runs.event_loop import THRESHOLDS_WHILE_SCORING
 
 log = logging.getLogger(__name__)
@@ -29,9 +35,6 @@ T = TypeVar("T")
 
 AHEAD = 2
 """Parts in flight for each worker: one that is scored, and one that waits."""
-
-LOST = "the process that scored it ended unexpectedly (out of memory, or killed)"
-"""Reason of the scores of an attempt that no process survived."""
 
 
 class NoWorkers(TriviumError):
@@ -78,15 +81,12 @@ class Workers:
         # In a file: arguments travel through a pipe, and the run would wait for each process to start.
         with TemporaryDirectory(prefix="trivium-workers-") as folder:
             self._job_file = Path(folder) / "job"
-            self._job_file.write_bytes(self._packed())
+            try:
+                self._job_file.write_bytes(packed(self._job))
+            except NotPortable as error:
+                log.warning("%s", error)
+                raise NoWorkers from error
             yield from self._scored(parts)
-
-    def _packed(self) -> bytes:
-        try:
-            return pickle.dumps(self._job)
-        except (pickle.PicklingError, TypeError, AttributeError) as error:  # cases of somebody's own class
-            log.warning("the cases or outputs cannot be sent to another process: %s", error)
-            raise NoWorkers from error
 
     def _scored(self, parts: Iterator[range]) -> Iterator[ScoredPart]:
         flying: deque[tuple[range, Future[ScoredPart] | None]] = deque()
@@ -139,10 +139,7 @@ class Workers:
                 except BrokenProcessPool:
                     if self._open.closed:
                         return
-                    unscored = PartScorer(self._job).unscored(index, LOST)
-                    for each in unscored.rows.outlines():
-                        log.warning("%s, repeat %d, is not scored: %s", each.case, each.repeat, LOST)
-                    yield unscored
+                    yield PartScorer(self._job).unscored(index)
                     index += 1
 
     def _pool(self, count: int) -> ProcessPoolExecutor:

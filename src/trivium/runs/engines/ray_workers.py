@@ -1,0 +1,351 @@
+"""Scores parts of recorded outputs on a Ray cluster, and survives the loss of its nodes.
+
+The process of the run decides which worker scores which part, stores the results in the order of the parts,
+and has the parts of lost workers scored again. Ray starts the workers and carries parts and results.
+"""
+
+import gc
+import logging
+import os
+import pickle
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from trivium._version import __version__
+from trivium.errors import MissingExtra, TriviumError
+from trivium.metrics.metric import Metric
+from trivium.metrics.text.encoders.encoder import cores, share_cores
+from trivium.runs.engines.partition import Job, PartScorer, ScoredPart, packed
+from trivium.runs.event_loop import THRESHOLDS_WHILE_SCORING
+
+if TYPE_CHECKING:
+    from ray import ObjectRef
+    from ray.actor import ActorHandle
+
+log = logging.getLogger(__name__)
+
+AHEAD = 2
+"""Parts at a worker: one that is scored, and one that waits."""
+
+IN_MEMORY = 4
+"""Parts for each worker that are on their way or wait for an earlier one to be stored."""
+
+MOST_LOST = 2
+"""Workers that may be lost with a part before its attempts are scored one at a time, or with one of these
+attempts before it gets errors in place of its scores."""
+
+LOST_STARTS = 5
+"""Workers lost in a row before they had started, after which the run ends."""
+
+SECONDS_BETWEEN_REMINDERS = 30.0
+"""How often a run that waits for a free CPU says so."""
+
+
+class Part:
+    """A part on its way.
+
+    Attributes:
+        indices: Indices of its attempts.
+        lost: Number of workers that were lost while they scored it.
+        alone: Whether its worker gets no other part meanwhile. The last result of a lost worker may be lost
+            with it, so that of two parts nobody knows which one it was.
+        scored: Its rows, once it is scored.
+    """
+
+    def __init__(self, indices: range, *, alone: bool = False) -> None:
+        self.indices = indices
+        self.lost = 0
+        self.alone = alone
+        self.scored: ScoredPart | None = None
+
+
+class PartQueue:
+    """Parts in order: those to be scored, those being scored, and those that wait for an earlier one.
+
+    Args:
+        parts: Indices of the attempts of each part.
+        size: Most parts in the queue.
+    """
+
+    def __init__(self, parts: Iterator[range], size: int) -> None:
+        self._parts = parts
+        self._size = size
+        self._read = False
+        self._order: deque[Part] = deque()
+        self._to_do: deque[Part] = deque()
+
+    def next(self, *, idle: bool) -> Part | None:
+        """Return the next part to be scored; None while the queue is full, or after the last.
+
+        Args:
+            idle: Whether the worker that gets it has no other.
+        """
+        if self._to_do:
+            return self._to_do.popleft() if idle or not self._to_do[0].alone else None
+        if len(self._order) >= self._size:
+            return None
+        indices = next(self._parts, None)
+        if indices is None:
+            self._read = True
+            return None
+        self._order.append(Part(indices))
+        return self._order[-1]
+
+    def finished(self) -> Iterator[ScoredPart]:
+        """Yield and remove the scored parts that wait for no earlier one."""
+        while self._order and (scored := self._order[0].scored) is not None:
+            self._order.popleft()
+            yield scored
+
+    def again(self, part: Part) -> None:
+        """Score a part again, before all others."""
+        part.alone = part.lost > 0
+        self._to_do.appendleft(part)
+
+    def one_by_one(self, part: Part) -> None:
+        """Score the attempts of a part one at a time, before all others."""
+        single = [Part(range(index, index + 1), alone=True) for index in part.indices]
+        place = self._order.index(part)
+        after = [self._order.pop() for _ in range(len(self._order) - place)][-2::-1]
+        self._order.extend(single + after)
+        self._to_do.extendleft(reversed(single))
+
+    @property
+    def done(self) -> bool:
+        """Whether every part has been scored and taken."""
+        return self._read and not self._order
+
+
+class _Worker:
+    """A process of the cluster, on one CPU.
+
+    Attributes:
+        actor: The process.
+        starting: What says that it has started; None afterwards.
+        parts: What it scores and what waits for it.
+    """
+
+    def __init__(self, actor: "ActorHandle[Any]", starting: "ObjectRef[Any]") -> None:
+        self.actor = actor
+        self.starting: ObjectRef[Any] | None = starting
+        self.parts: deque[tuple[ObjectRef[Any], Part]] = deque()
+
+    def awaited(self) -> "ObjectRef[Any] | None":
+        """The result that it will give next."""
+        return self.starting or (self.parts[0][0] if self.parts else None)
+
+
+class RayWorkers:
+    """Workers on a Ray cluster that score parts of recorded outputs.
+
+    The cluster is that of ``RAY_ADDRESS``, or else one that runs on this machine, or else one that Ray starts
+    on this machine for the run. The parts of a lost worker are given to others, and a new worker starts as
+    soon as the cluster has a free CPU.
+
+    Args:
+        job: What is to be scored, and how. Every node must find its files under the same paths.
+        metrics: The metrics of the job.
+        count: Number of workers; None for as many as the cluster has CPUs when the run begins.
+    """
+
+    def __init__(self, job: Job, metrics: Sequence[Metric], count: int | None) -> None:
+        self._job = job
+        self._count = count
+        self._modules = tuple(sorted({type(metric).__module__ for metric in metrics}))
+        self._stopped = threading.Event()
+        self._workers: list[_Worker] = []
+        self._lost_starts = 0
+        self._heard = time.monotonic()
+
+    def stop(self) -> None:
+        """End the workers; parts that are not scored yet are abandoned. From any thread."""
+        self._stopped.set()
+
+    def scored(self, parts: Iterator[range]) -> Iterator[ScoredPart]:
+        """Score parts, and yield the results in order. At most a few parts for each worker are in memory.
+
+        Raises:
+            TriviumError: If there is no cluster, no worker starts, or the outputs or the cases have changed.
+        """
+        content = packed(self._job)
+        with _cluster() as cpus:
+            import ray
+
+            job = ray.put(content)
+            scorer = ray.remote(num_cpus=1, max_restarts=0)(RemoteScorer)
+
+            def start() -> None:
+                actor = scorer.remote()
+                self._workers.append(_Worker(actor, actor.start.remote(job, self._modules, __version__)))
+
+            count = self._count or cpus
+            queue = PartQueue(parts, IN_MEMORY * count)
+            try:
+                for _ in range(count):
+                    start()
+                while not self._stopped.is_set():
+                    yield from queue.finished()
+                    self._hand_out(queue)
+                    if queue.done:
+                        return
+                    self._wait(queue, start)
+            finally:
+                for worker in self._workers:
+                    ray.kill(worker.actor)
+
+    def _hand_out(self, queue: PartQueue) -> None:
+        """Give parts to the workers that have started, first to those that have none."""
+        for most in range(1, AHEAD + 1):
+            for worker in self._workers:
+                if worker.starting is not None or len(worker.parts) >= most:
+                    continue
+                if any(part.alone for _, part in worker.parts):
+                    continue
+                part = queue.next(idle=not worker.parts)
+                if part is None:
+                    return
+                worker.parts.append((worker.actor.score.remote(part.indices), part))
+
+    def _wait(self, queue: PartQueue, start: Callable[[], None]) -> None:
+        """Wait a second for a worker to give a result or to be lost."""
+        import ray
+
+        waiting = {awaited: worker for worker in self._workers if (awaited := worker.awaited()) is not None}
+        ready, _ = ray.wait(list(waiting), num_returns=1, timeout=1.0)
+        now = time.monotonic()
+        if ready or any(worker.starting is None for worker in self._workers):
+            self._heard = now
+        elif now - self._heard >= SECONDS_BETWEEN_REMINDERS:
+            self._heard = now
+            log.warning("no CPU of the Ray cluster is free: the run waits for one")
+        for each in ready:
+            worker = waiting[each]
+            if not self._received(worker):
+                self._workers.remove(worker)
+                ray.kill(worker.actor)
+                self._score_again([part for _, part in worker.parts], queue)
+                start()
+
+    def _score_again(self, parts: Sequence[Part], queue: PartQueue) -> None:
+        """Decide what becomes of the parts of a lost worker: it scored the first, and the others waited."""
+        for part in reversed(parts):
+            part.lost += part is parts[0]
+            if part.lost < MOST_LOST:
+                queue.again(part)
+            elif len(part.indices) > 1:
+                log.warning("%d workers were lost with one part: it is scored attempt by attempt", part.lost)
+                queue.one_by_one(part)
+            else:
+                part.scored = PartScorer(self._job).unscored(part.indices.start)
+
+    def _received(self, worker: _Worker) -> bool:
+        """Take the result of a worker; False if the worker is lost."""
+        import ray
+        from ray.exceptions import RayError, RayTaskError
+
+        try:
+            result = ray.get(worker.awaited())
+        except RayTaskError as failed:
+            raise _described(failed.cause) from failed
+        except RayError as lost:
+            log.warning("a worker of the Ray cluster was lost: %s", _first_line(lost))
+            self._lost_starts += worker.starting is not None
+            if self._lost_starts == LOST_STARTS:
+                what = f"no worker of the Ray cluster starts: {_first_line(lost)}"
+                raise TriviumError(what) from lost
+            return False
+        if worker.starting is not None:
+            worker.starting = None
+            self._lost_starts = 0
+        else:
+            _, part = worker.parts.popleft()
+            part.scored = result
+        return True
+
+
+class RemoteScorer:
+    """What runs in a worker."""
+
+    def start(self, job: bytes, modules: Sequence[str], version: str) -> None:
+        """Load the metrics and their models once.
+
+        Raises:
+            TriviumError: If this node has another version of Trivium, or does not find what the job names.
+        """
+        import ray
+
+        node = ray.util.get_node_ip_address()
+        if version != __version__:
+            what = f"node {node} has Trivium {__version__}, the run {version}: install the same on every node"
+            raise TriviumError(what)
+        gc.set_threshold(*THRESHOLDS_WHILE_SCORING)
+        share_cores(cores())  # Ray gives each worker one CPU
+        try:
+            for module in modules:
+                import_module(module)
+            loaded: Job = pickle.loads(job)  # noqa: S301 - the run has just written it
+            self._scorer = PartScorer(loaded)
+            if len(loaded.recorded):
+                next(loaded.recorded.read(range(1)))  # whether this node finds the files
+        except (TriviumError, ImportError) as failed:
+            hint = "every node needs the suite, the outputs and the modules of metrics, under the same paths"
+            raise TriviumError(f"node {node}: {failed} ({hint})") from failed
+
+    def score(self, part: range) -> ScoredPart:
+        """See :meth:`PartScorer.score`."""
+        return self._scorer.score(part)
+
+
+@contextmanager
+def _cluster() -> Iterator[int]:
+    """Connect to the cluster, or start one on this machine; gives its number of CPUs.
+
+    Ray ends the processes that it starts when the thread that started them ends, so that a cluster of this
+    machine does not outlive the run.
+    """
+    try:
+        import ray
+    except ImportError as missing:
+        raise MissingExtra("ray", "--engine ray") from missing
+    from ray.exceptions import RayError
+
+    mine = not ray.is_initialized()
+    if mine:
+        _check_answers(os.environ.get("RAY_ADDRESS", ""))
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster of the run's own reports nothing
+        try:
+            ray.init(log_to_driver=False, logging_level=logging.ERROR)
+        except (RayError, OSError, RuntimeError, ValueError) as refused:
+            raise TriviumError(f"Ray cannot be reached or started: {_first_line(refused)}") from refused
+    try:
+        yield max(1, int(ray.cluster_resources().get("CPU", 1)))
+    finally:
+        if mine:
+            ray.shutdown()
+
+
+def _check_answers(address: str) -> None:
+    """Refuse an address at which nothing answers; Ray would try for minutes, then end the process."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except OSError as refused:
+        raise TriviumError(f"no Ray cluster answers at {address} (RAY_ADDRESS): {refused}") from refused
+
+
+def _described(cause: BaseException) -> TriviumError:
+    if isinstance(cause, TriviumError):
+        return cause
+    return TriviumError(f"a worker of the Ray cluster failed: {type(cause).__name__}: {cause}")
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,248 @@
+"""Recorded outputs scored on a Ray cluster of two nodes on this machine, one of which is killed."""
+
+import gc
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import trivium as tv
+from tests.runs.test_workers import ODD, figures, files, job_of, scored, stored
+from trivium.agents.recorded import open_recorded
+from trivium.errors import InputError, MissingExtra, OutputsError, TriviumError
+from trivium.metrics.registry import REGISTERED
+from trivium.runs.engines.partition import LOST, PartScorer, ScoredPart, packed
+from trivium.runs.engines.ray_workers import Part, PartQueue, RemoteScorer
+from trivium.runs.pipeline import NoProgress
+from trivium.suites.suite import Suite
+
+ray = pytest.importorskip("ray")
+
+NODE = {"node_ip_address": "127.0.0.1", "object_store_memory": 80 * 2**20}
+LOOPBACK = {
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray then takes the loopback address, as on these systems
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
+    "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_more_metrics_than_before() -> Iterator[None]:
+    before = dict(REGISTERED)
+    yield
+    REGISTERED.clear()
+    REGISTERED.update(before)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[object]:
+    """A head that scores nothing, and two nodes of one CPU each."""
+    from ray._private import ray_constants
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in LOOPBACK.items():
+            patch.setenv(name, value)
+        patch.setattr(ray_constants, "ENABLE_RAY_CLUSTER", False)
+        made = Cluster(initialize_head=True, head_node_args=NODE | {"num_cpus": 0})
+        try:
+            made.nodes_of_test = [made.add_node(num_cpus=1, **NODE) for _ in range(2)]
+            patch.setenv("RAY_ADDRESS", made.address)
+            yield made
+        finally:
+            made.shutdown()
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[tuple], dict]:
+    """Rows and figures of one process."""
+    folder = tmp_path_factory.mktemp("one")
+    return kept(f"{folder}/one.db", scored(folder, "one"))
+
+
+def kept(store: str, run: tv.Run) -> tuple[list[tuple], dict]:
+    """Rows and figures; the metadata have the folder of the outputs, which is another for each test."""
+    return stored(store, run), {key: value for key, value in figures(run).items() if key != "metadata"}
+
+
+class At(NoProgress):
+    """Does something once some attempts are stored."""
+
+    def __init__(self, what, after: int = 1) -> None:
+        self._what, self._left = what, after
+
+    def begin(self, *, run: str, total: int | None, already: int) -> None:
+        self.run = run
+
+    def advance(self, *, done: int, failed: int) -> None:
+        self._left -= done
+        if self._left <= 0 and self._what is not None:
+            what, self._what = self._what, None
+            what()
+
+
+def test_rows_and_figures_are_those_of_one_process(cluster, one, tmp_path: Path) -> None:
+    run = scored(tmp_path, "ray", engine="ray")
+    assert kept(f"{tmp_path}/ray.db", run) == one
+    assert not ray.is_initialized()
+
+
+def test_outputs_in_memory_travel(cluster, one, tmp_path: Path) -> None:
+    import json
+
+    _, outputs = files(tmp_path)
+    lines = [json.loads(line) for line in outputs.read_text().splitlines() if line]
+    run = scored(tmp_path, "ray", engine="ray", workers=1, outputs=lines)
+    assert stored(f"{tmp_path}/ray.db", run) == one[0]
+
+
+def test_a_node_that_is_lost_costs_nothing(cluster, tmp_path: Path, caplog) -> None:
+    """The other node scores what the lost one was to score; a new node takes its place."""
+
+    def lose() -> None:
+        cluster.remove_node(cluster.nodes_of_test.pop(), allow_graceful=False)
+
+    metrics = ["jaccard", f"{ODD}:Unhurried"]
+    run = scored(tmp_path, "ray", engine="ray", workers=2, metrics=metrics, progress=At(lose))
+    here = scored(tmp_path, "here", metrics=metrics)
+    assert (stored(f"{tmp_path}/ray.db", run), figures(run)) == (
+        stored(f"{tmp_path}/here.db", here),
+        figures(here),
+    )
+    assert "a worker of the Ray cluster was lost" in caplog.text
+    cluster.nodes_of_test.append(cluster.add_node(num_cpus=1, **NODE))
+
+
+def test_an_attempt_that_ends_its_workers_costs_only_its_own_scores(cluster, tmp_path: Path, caplog) -> None:
+    suite, outputs = files(tmp_path, cases=40)
+    metrics = ["jaccard", f"{ODD}:Deadly"]
+    run = tv.evaluate(
+        str(suite), outputs=str(outputs), metrics=metrics, store=f"{tmp_path}/ray.db", engine="ray"
+    )
+    failed = [each for each in run.evaluations() if each.scores["jaccard"].status == "error"]
+    assert [each.case for each in failed] == ["10"]
+    assert failed[0].scores["deadly"].reason == LOST
+    assert run.summary().attempts == 41
+    assert sum("is not scored: the process that" in line for line in caplog.messages) == 1
+
+
+def test_a_run_that_is_stopped_is_resumed_elsewhere(cluster, one, tmp_path: Path) -> None:
+    def stop() -> None:
+        raise TriviumError("stopped")
+
+    progress = At(stop)
+    with pytest.raises(TriviumError, match="stopped"):
+        scored(tmp_path, "ray", engine="ray", progress=progress)
+    run = scored(tmp_path, "ray", workers=2, resume=progress.run)
+    assert kept(f"{tmp_path}/ray.db", run) == one
+
+
+def test_outputs_that_change_meanwhile_end_the_run(cluster, tmp_path: Path) -> None:
+    def change() -> None:
+        with (tmp_path / "outputs.jsonl").open("a") as file:
+            file.write("\n")
+
+    with pytest.raises(OutputsError, match="has changed since it was checked"):
+        scored(tmp_path, "ray", engine="ray", workers=1, progress=At(change))
+
+
+def test_what_a_node_lacks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    suite, outputs = files(tmp_path, cases=3)
+    loaded = Suite.load(suite, repeats=2)
+    job, part = job_of(tmp_path, loaded, open_recorded(str(outputs), loaded))
+    content = packed(job)
+    scorer = RemoteScorer()
+    # Facts of a worker's process, which is not this one.
+    monkeypatch.setattr("trivium.runs.engines.ray_workers.share_cores", lambda processes: None)
+    monkeypatch.setattr("trivium.runs.engines.ray_workers.THRESHOLDS_WHILE_SCORING", gc.get_threshold())
+    with pytest.raises(TriviumError, match=r"has Trivium .*, the run 0\.0\.0: install the same"):
+        scorer.start(content, [], "0.0.0")
+    with pytest.raises(TriviumError, match=r"No module named 'a_module_of_nobody' \(every node needs"):
+        scorer.start(content, ["a_module_of_nobody"], tv.__version__)
+    scorer.start(content, [], tv.__version__)
+    assert scorer.score(part).rows.evaluations == PartScorer(job).score(part).rows.evaluations
+    outputs.rename(tmp_path / "elsewhere.jsonl")
+    with pytest.raises(TriviumError, match="outputs.jsonl.*every node needs the suite, the outputs"):
+        scorer.start(content, [], tv.__version__)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])
+def test_an_address_where_nothing_answers_is_said_at_once(tmp_path: Path, monkeypatch, address: str) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(TriviumError, match=rf"no Ray cluster answers at {address} \(RAY_ADDRESS\)"):
+        scored(tmp_path, "ray", engine="ray")
+
+
+def test_what_only_the_process_of_the_run_can_do_is_refused(tmp_path: Path, monkeypatch) -> None:
+    suite, outputs = files(tmp_path, cases=3)
+    url = f"{tmp_path}/none.db"
+
+    def refused(**options: object) -> str:
+        with pytest.raises((InputError, MissingExtra)) as failed:
+            tv.evaluate(str(suite), **{"store": url, "engine": "ray", "metrics": ["jaccard"]} | options)
+        assert not Path(url).exists()
+        return str(failed.value)
+
+    assert refused(outputs=str(outputs), engine="spark") == 'engine: found "spark", expected local or ray'
+    assert "scores recorded outputs only" in refused(agent=lambda question: "4")
+    judge = {"models": ["openai:gpt-5-mini"]}
+    judged = refused(outputs=str(outputs), metrics=["review.overall", "jaccard"], judge=judge)
+    assert "review.overall, which only the process of the run can: leave it out" in judged
+    gates = {"jaccard": {"at_least": 0.5}}
+    decided = {"until_decided": True, "gates": gates, "judge": judge, "metrics": ["jaccard"]}
+    assert "scores many outputs at once" in refused(outputs=str(outputs), **decided)
+    monkeypatch.setattr("trivium.runs.engines.recorded.find_spec", lambda name: None)
+    assert 'pip install "trivium[ray]"' in refused(outputs=str(outputs))
+
+
+def result(indices: range) -> ScoredPart:
+    return ScoredPart(rows=None, clusters=list(map(str, indices)), usages=b"", warnings=[])  # type: ignore[arg-type]
+
+
+def test_parts_come_in_order_whatever_is_lost() -> None:
+    """Workers finish in any order and lose parts at random; each attempt is stored once, in order."""
+    for seed in range(300):
+        rng = random.Random(seed)
+        ends = sorted(rng.sample(range(1, 60), 8))
+        parts = [range(a, b) for a, b in zip([0, *ends], [*ends, 60], strict=True)]
+        queue = PartQueue(iter(parts), size=rng.randint(1, 5))
+        out: list[str] = []
+        flying: list[Part] = []
+        most = 0
+        while not queue.done:
+            while (part := queue.next(idle=not flying)) is not None:
+                flying.append(part)
+            most = max(most, len(flying))
+            if flying:
+                part = flying.pop(rng.randrange(len(flying)))
+                chance = rng.random()
+                part.lost += chance < 0.2
+                if chance < 0.4:
+                    queue.again(part)
+                elif chance < 0.5 and len(part.indices) > 1:
+                    queue.one_by_one(part)
+                else:
+                    part.scored = result(part.indices)
+            for finished in queue.finished():
+                out += finished.clusters
+        assert out == [str(index) for index in range(60)]
+
+
+def test_a_queue_holds_no_more_than_its_size() -> None:
+    queue = PartQueue(iter([range(2), range(2, 4), range(4, 6)]), size=2)
+    first, second = queue.next(idle=True), queue.next(idle=True)
+    assert first is not None
+    assert second is not None
+    assert queue.next(idle=True) is None
+    second.scored = result(second.indices)
+    assert list(queue.finished()) == []
+    assert queue.next(idle=True) is None
+    first.scored = result(first.indices)
+    assert [each.clusters for each in queue.finished()] == [["0", "1"], ["2", "3"]]
+    third = queue.next(idle=True)
+    assert third is not None
+    assert third.indices == range(4, 6)
