@@ -1,11 +1,12 @@
 """What a second process gains for `trivium score`, and what this machine lets it gain.
 
-    python -m benchmarks.workers [--attempts 100000] [--semantic 200]
+    python -m benchmarks.workers [--attempts 100000] [--semantic 200] [--ray]
 
 Whole commands, starting with Python: recorded outputs with traces of 20 spans, text and trace metrics as in
 `benchmarks.score`; and, if an encoder is packaged, the semantic score alone (with one worker it already uses
 all cores, by threads). Beside the gain of `--workers 2` over `--workers 1` stands the machine's ceiling: two
-commands of one worker at the same time, on half of the attempts each, against one on all of them.
+commands of one worker at the same time, on half of the attempts each, against one on all of them. `--ray`
+adds `--engine ray --workers 2` on a cluster that runs already, and its time over that of `--workers 2`.
 """
 
 import argparse
@@ -14,15 +15,43 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from benchmarks.score import write_inputs
 from benchmarks.sizes import sized
 from trivium.metrics.text.encoders.loading import packaged_encoder
 
+LOOPBACK = {
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray then takes the loopback address, as on these systems
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
+}
+
+
+@contextmanager
+def cluster() -> Iterator[None]:
+    """A Ray cluster of one node with two CPUs, which commands find by their environment."""
+    os.environ |= LOOPBACK
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "node_ip_address": "127.0.0.1"})
+    os.environ["RAY_ADDRESS"] = made.address
+    try:
+        yield
+    finally:
+        made.shutdown()
+
 
 def command(
-    folder: Path, *, workers: int, outputs: str = "outputs.jsonl", metrics: str | None = None
+    folder: Path,
+    *,
+    workers: int,
+    outputs: str = "outputs.jsonl",
+    metrics: str | None = None,
+    engine: str = "local",
 ) -> list[str]:
     """The command line of one measurement, with a new store."""
     store = folder / f"{outputs}.db"
@@ -38,7 +67,15 @@ def command(
         "--store",
         str(store),
     ]
-    return [*line, "--quiet", "--workers", str(workers), *(["--metrics", metrics] if metrics else [])]
+    return [
+        *line,
+        "--quiet",
+        "--engine",
+        engine,
+        "--workers",
+        str(workers),
+        *(["--metrics", metrics] if metrics else []),
+    ]
 
 
 def seconds(folder: Path, *commands: list[str]) -> float:
@@ -57,7 +94,7 @@ def seconds(folder: Path, *commands: list[str]) -> float:
     return time.perf_counter() - began
 
 
-def measure(name: str, folder: Path, *, metrics: str | None = None) -> None:
+def measure(name: str, folder: Path, *, ray: bool, metrics: str | None = None) -> None:
     """Print one row."""
     lines = (folder / "outputs.jsonl").read_text().splitlines(keepends=True)
     halves = {"first.jsonl": lines[::2], "second.jsonl": lines[1::2]}
@@ -66,9 +103,11 @@ def measure(name: str, folder: Path, *, metrics: str | None = None) -> None:
     one = seconds(folder, command(folder, workers=1, metrics=metrics))
     two = seconds(folder, command(folder, workers=2, metrics=metrics))
     apart = seconds(folder, *(command(folder, workers=1, outputs=file, metrics=metrics) for file in halves))
-    print(
-        f"{name:<22}{len(lines):>9,}{one:>9.1f}{two:>9.1f}{one / two:>8.2f}×{one / apart:>10.2f}×", flush=True
-    )
+    row = f"{name:<22}{len(lines):>9,}{one:>9.1f}{two:>9.1f}{one / two:>8.2f}×{one / apart:>10.2f}×"
+    if ray:
+        on_ray = seconds(folder, command(folder, workers=2, metrics=metrics, engine="ray"))
+        row += f"{on_ray:>9.1f}{on_ray / two:>8.2f}×"
+    print(row, flush=True)
 
 
 def main() -> None:
@@ -76,22 +115,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--attempts", type=int, default=sized(100_000, 600))
     parser.add_argument("--semantic", type=int, default=sized(200, 0))
+    parser.add_argument("--ray", action="store_true")
     given = parser.parse_args()
-    print(f"{'metrics':<22}{'attempts':>9}{'1 s':>9}{'2 s':>9}{'gain':>9}{'ceiling':>11}")
-    with tempfile.TemporaryDirectory() as name:
+    header = f"{'metrics':<22}{'attempts':>9}{'1 s':>9}{'2 s':>9}{'gain':>9}{'ceiling':>11}"
+    print(header + (f"{'Ray s':>9}{'/ 2':>9}" if given.ray else ""))
+    with tempfile.TemporaryDirectory() as name, cluster() if given.ray else nullcontext():
         folder = Path(name)
         write_inputs(folder, 10)
         seconds(folder, command(folder, workers=2))  # so that the modules are compiled
         write_inputs(folder, given.attempts)
-        measure("text and trace", folder)
+        measure("text and trace", folder, ray=given.ray)
         trace = (
             "path_convergence,tool_selection,tool_recall,tool_efficiency,action_match,centrality,task_balance"
         )
-        measure("trace", folder, metrics=trace)
-        measure("text", folder, metrics="cosine,jaccard")
+        measure("trace", folder, ray=given.ray, metrics=trace)
+        measure("text", folder, ray=given.ray, metrics="cosine,jaccard")
         if given.semantic and packaged_encoder():
             write_inputs(folder, given.semantic)
-            measure("semantic", folder, metrics="semantic")
+            measure("semantic", folder, ray=given.ray, metrics="semantic")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import gc
 import os
 import random
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from trivium.agents.recorded import open_recorded
 from trivium.errors import InputError, MissingExtra, OutputsError, TriviumError
 from trivium.metrics.registry import REGISTERED
 from trivium.runs.engines.partition import LOST, PartScorer, ScoredPart, packed
-from trivium.runs.engines.ray_workers import Part, PartQueue, RemoteScorer
+from trivium.runs.engines.ray_workers import Part, PartQueue, Place, RemoteScorer
 from trivium.runs.pipeline import NoProgress
 from trivium.suites.suite import Suite
 
@@ -91,6 +92,31 @@ def test_rows_and_figures_are_those_of_one_process(cluster, one, tmp_path: Path)
     assert not ray.is_initialized()
 
 
+OWN = """
+import trivium as tv
+
+
+@tv.metric("own_of_ray")
+class Own(tv.Metric):
+    "One of the working folder."
+
+    def score(self, metric_input):
+        return self.ok(0.25)
+"""
+
+
+def test_relative_paths_and_modules_in_the_working_folder_are_found(
+    cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files(tmp_path, cases=5)
+    monkeypatch.chdir(tmp_path)
+    Path("own_ray_metric.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    metrics = ["own_ray_metric:Own"]
+    run = tv.evaluate("cases.jsonl", outputs="outputs.jsonl", metrics=metrics, store="a.db", engine="ray")
+    assert run.summary().metrics["own_of_ray"].mean == 0.25
+
+
 def test_outputs_in_memory_travel(cluster, one, tmp_path: Path) -> None:
     import json
 
@@ -159,15 +185,20 @@ def test_what_a_node_lacks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     # Facts of a worker's process, which is not this one.
     monkeypatch.setattr("trivium.runs.engines.ray_workers.share_cores", lambda processes: None)
     monkeypatch.setattr("trivium.runs.engines.ray_workers.THRESHOLDS_WHILE_SCORING", gc.get_threshold())
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    place = Place(tv.__version__, str(tmp_path), (), ())
     with pytest.raises(TriviumError, match=r"has Trivium .*, the run 0\.0\.0: install the same"):
-        scorer.start(content, [], "0.0.0")
+        scorer.start(content, place._replace(version="0.0.0"))
     with pytest.raises(TriviumError, match=r"No module named 'a_module_of_nobody' \(every node needs"):
-        scorer.start(content, ["a_module_of_nobody"], tv.__version__)
-    scorer.start(content, [], tv.__version__)
+        scorer.start(content, place._replace(modules=("a_module_of_nobody",)))
+    with pytest.raises(TriviumError, match=r"/nowhere.*every node needs"):
+        scorer.start(content, place._replace(folder=f"{tmp_path}/nowhere"))
+    scorer.start(content, place)
     assert scorer.score(part).rows.evaluations == PartScorer(job).score(part).rows.evaluations
     outputs.rename(tmp_path / "elsewhere.jsonl")
     with pytest.raises(TriviumError, match="outputs.jsonl.*every node needs the suite, the outputs"):
-        scorer.start(content, [], tv.__version__)
+        scorer.start(content, place)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])

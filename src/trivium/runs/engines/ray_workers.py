@@ -9,13 +9,15 @@ import logging
 import os
 import pickle
 import socket
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trivium._version import __version__
 from trivium.errors import MissingExtra, TriviumError
@@ -178,11 +180,12 @@ class RayWorkers:
             import ray
 
             job = ray.put(content)
+            place = Place(__version__, str(Path.cwd()), tuple(sys.path), self._modules)
             scorer = ray.remote(num_cpus=1, max_restarts=0)(RemoteScorer)
 
             def start() -> None:
                 actor = scorer.remote()
-                self._workers.append(_Worker(actor, actor.start.remote(job, self._modules, __version__)))
+                self._workers.append(_Worker(actor, actor.start.remote(job, place)))
 
             count = self._count or cpus
             queue = PartQueue(parts, IN_MEMORY * count)
@@ -269,10 +272,26 @@ class RayWorkers:
         return True
 
 
+class Place(NamedTuple):
+    """What a worker takes over from the process of the run, as if that had started it.
+
+    Attributes:
+        version: Version of Trivium.
+        folder: The working folder, where relative paths begin.
+        search: Where modules are searched.
+        modules: The modules of the metrics.
+    """
+
+    version: str
+    folder: str
+    search: tuple[str, ...]
+    modules: tuple[str, ...]
+
+
 class RemoteScorer:
     """What runs in a worker."""
 
-    def start(self, job: bytes, modules: Sequence[str], version: str) -> None:
+    def start(self, job: bytes, place: Place) -> None:
         """Load the metrics and their models once.
 
         Raises:
@@ -281,19 +300,21 @@ class RemoteScorer:
         import ray
 
         node = ray.util.get_node_ip_address()
-        if version != __version__:
-            what = f"node {node} has Trivium {__version__}, the run {version}: install the same on every node"
-            raise TriviumError(what)
+        if place.version != __version__:
+            found = f"node {node} has Trivium {__version__}, the run {place.version}"
+            raise TriviumError(f"{found}: install the same on every node")
         gc.set_threshold(*THRESHOLDS_WHILE_SCORING)
         share_cores(cores())  # Ray gives each worker one CPU
         try:
-            for module in modules:
+            os.chdir(place.folder)
+            sys.path += [each for each in place.search if each not in sys.path]
+            for module in place.modules:
                 import_module(module)
             loaded: Job = pickle.loads(job)  # noqa: S301 - the run has just written it
             self._scorer = PartScorer(loaded)
             if len(loaded.recorded):
                 next(loaded.recorded.read(range(1)))  # whether this node finds the files
-        except (TriviumError, ImportError) as failed:
+        except (TriviumError, ImportError, OSError) as failed:
             hint = "every node needs the suite, the outputs and the modules of metrics, under the same paths"
             raise TriviumError(f"node {node}: {failed} ({hint})") from failed
 
