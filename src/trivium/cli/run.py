@@ -61,8 +61,8 @@ def _evaluation_options(command: F) -> F:
 def run(suite: str, **given: Any) -> int:
     """Call an agent on every case of SUITE, score its outputs and traces, store and print the results.
 
-    SUITE is a suite file, a file of cases, or a source such as peerread:FOLDER. Every attempt is stored as
-    soon as it returns; --resume continues an interrupted run.
+    SUITE is a suite file, cases (a file, a folder, or a pattern in quotes), or a source such as
+    peerread:FOLDER. Every attempt is stored as soon as it returns; --resume continues an interrupted run.
 
     With --watch, the suite, the agent's code and every other file below the current folder that the run
     reads are watched: a change starts the next run, which is compared with the one before. Of an agent cmd:…
@@ -157,8 +157,8 @@ def load_for_run(suite: str, given: Mapping[str, Any]) -> "Suite":
 def score(suite: str, **given: Any) -> int:
     """Score outputs of SUITE that were recorded elsewhere, store and print the results.
 
-    SUITE is a suite file, a file of cases, or a source that holds both suite and outputs:
-    tau-bench:FILE, agents-eval:FOLDER, or peerread:FOLDER with --leave-one-out.
+    SUITE is a suite file, cases (a file, a folder, or a pattern in quotes), or a source that holds both
+    suite and outputs: tau-bench:FILE, agents-eval:FOLDER, or peerread:FOLDER with --leave-one-out.
     """
     outputs = given["outputs"]
     if outputs is None and given["attempts_of"] is None:

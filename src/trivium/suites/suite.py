@@ -100,10 +100,11 @@ class Suite:
 
         Args:
             source: A suite file (.yaml, .yml, .json, .toml), a file of cases only (.jsonl, .csv, .parquet,
-                .json, .yaml), or another format with its prefix, such as ``peerread:FOLDER``. Also a list of
-                cases (:class:`Case`, or mappings with the keys of a case), a mapping with the keys of a suite
-                file, or a data frame of pandas or polars, an Arrow table or a data set with one case per row
-                (see :meth:`from_dataset`). Cases in memory without an id are numbered from 0.
+                .json, .yaml), a folder of .jsonl, .csv and .parquet files or a pattern such as
+                ``cases/*.jsonl``, or another format with its prefix, such as ``peerread:FOLDER``. Also a list
+                of cases (:class:`Case`, or mappings with the keys of a case), a mapping with the keys of a
+                suite file, or a data frame of pandas or polars, an Arrow table or a data set with one case
+                per row (see :meth:`from_dataset`). Cases in memory without an id are numbered from 0.
             name: Name of the suite in reports.
             description: Purpose of the suite.
             config: A file of settings, such as a config_eval.json; settings given here replace those in it.

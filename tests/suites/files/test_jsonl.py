@@ -84,7 +84,7 @@ def test_ids_are_found_in_any_order(many):
 )
 def test_a_hash_may_be_any_bytes(tmp_path, monkeypatch, hash_):
     hashes = {"b": hash_}
-    monkeypatch.setattr(case_file, "_hash", lambda name: hashes.get(name, name.encode().ljust(16, b"_")))
+    monkeypatch.setattr(case_file, "hash_of", lambda name: hashes.get(name, name.encode().ljust(16, b"_")))
     file = CaseFile(write(tmp_path / "c.jsonl", [row("a"), row("b"), row("c")]))
     for name, place in {"c": 2, "b": 1, "a": 0, "d": None}.items():
         assert file.position(name) == place

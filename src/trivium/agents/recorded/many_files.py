@@ -1,6 +1,5 @@
 """Recorded outputs in many files: a folder, or a pattern such as ``logs/*.jsonl``."""
 
-import glob
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,8 @@ from trivium.agents.recorded.outputs import MOST_PROBLEMS, OutputsFile
 from trivium.agents.recorded.tables import TABLES, Rows, rows_of_file
 from trivium.errors import OutputsError, Problem
 from trivium.suites.case import Case
+from trivium.suites.files.documents import placed
+from trivium.suites.files.many_files import files_in, matching_files
 from trivium.suites.suite import Suite
 from trivium.traces.readers.collection import first_object
 
@@ -27,16 +28,10 @@ def files_of(source: str) -> list[Path] | None:
     """
     path = Path(source)
     if path.is_dir():
-        files = sorted(each for each in path.rglob("*") if each.suffix.lower() in SUFFIXES and each.is_file())
+        files = files_in(path, SUFFIXES)
         lines = [each for each in files if each.suffix.lower() not in TABLES]
         return files if files and all("case" in first_object(each) for each in lines[:1]) else None
-    if path.exists() or not glob.has_magic(source):
-        return None
-    found = map(Path, glob.iglob(source, recursive=True))  # noqa: PTH207 - a pattern may be absolute
-    files = sorted(each for each in found if each.is_file())
-    if not files:
-        raise OutputsError(source, "no file has such a name")
-    return files
+    return matching_files(source, error=OutputsError)
 
 
 def open_files(source: str, files: Sequence[Path], suite: Suite) -> "OutputsFiles | OutputsInMemory":
@@ -79,10 +74,7 @@ class OutputsFiles:
             try:
                 self._files.append(OutputsFile(path, suite, keep_hashes=hashes))
             except OutputsError as error:
-                problems += [
-                    Problem(f"{error.source}: {each.where}".rstrip(": "), each.what)
-                    for each in error.problems
-                ]
+                problems += placed(error)
                 left_out += error.left_out
         if not problems:
             self._first = [0, *accumulate(map(len, self._files))]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import IO, Any, overload
 
 import msgspec
 
@@ -26,10 +26,6 @@ from trivium.suites.files.documents import (
 )
 from trivium.suites.sanitize import sanitise
 from trivium.suites.validation import convert, describe
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
 
 MOST_PROBLEMS = 20
 """Mistakes that an error lists; further ones are counted."""
@@ -50,14 +46,69 @@ _SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 """Escapes of NUL and of surrogates: the texts of such a line are sanitised."""
 
 
+class IdIndex:
+    """Finds the positions of ids by their hashes, in 20 bytes an id. Collisions are ignored (128 bits).
+
+    Args:
+        hashes: Hash of each id (``hash_of``), one after the other.
+    """
+
+    def __init__(self, hashes: bytes) -> None:
+        import numpy as np
+
+        self.hashes = hashes
+        self._latest = 0
+        self._table = np.frombuffer(hashes, dtype=f"S{_HASH_BYTES}")
+        self._order = np.argsort(self._table, kind="stable").astype(np.uint32)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.hashes, self._order
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        import numpy as np
+
+        self.hashes, self._order = state
+        self._latest = 0
+        self._table = np.frombuffer(self.hashes, dtype=f"S{_HASH_BYTES}")
+
+    def position(self, id: str) -> int | None:  # noqa: A002 - the word of the spec
+        """Position of an id, or None."""
+        wanted = hash_of(id)
+        # Files of outputs are mostly in the order of the cases.
+        for index in (self._latest, self._latest + 1):
+            if self._hash_at(index) == wanted:
+                self._latest = index
+                return index
+        place = int(self._table.searchsorted(self._table.dtype.type(wanted), sorter=self._order))
+        index = int(self._order[place]) if place < len(self._order) else len(self._order)
+        if self._hash_at(index) != wanted:
+            return None
+        self._latest = index
+        return index
+
+    def equal(self) -> list[int]:
+        """Return the positions, ascending, of all ids that occur more than once."""
+        import numpy as np
+
+        rising = self._table[self._order]
+        same = np.flatnonzero(rising[1:] == rising[:-1])
+        return sorted({int(self._order[place + step]) for place in same for step in (0, 1)})
+
+    def _hash_at(self, index: int) -> bytes:
+        return self.hashes[index * _HASH_BYTES : (index + 1) * _HASH_BYTES]
+
+
 class CaseFile(Sequence[Case]):
     """The cases of a .jsonl file.
 
-    Opening it validates every line, and stores its offset (8 bytes per case) and a hash of its id (20 bytes
-    with the index). Cases are decoded on access. Hash collisions are ignored (128 bits).
+    Opening it validates every line, and stores its offset (8 bytes per case) and an index of the ids. Cases
+    are decoded on access.
 
     Args:
         path: The file; blank lines are skipped.
+
+    Attributes:
+        ids: The index of the ids.
 
     Raises:
         SuiteError: With every mistake in the file; on access, if the file has changed.
@@ -68,35 +119,47 @@ class CaseFile(Sequence[Case]):
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         check_is_file(self.path)
-        self._open()
+        self._closed()
         self._stamp = self._stamp_now()
         self._starts = array("Q")
-        self._hashes = self._hashes_of_ids()
-        self._order = self._sorted_order()
+        self.ids = IdIndex(self._hashes_of_ids())
+        self._check_duplicates()
         self._nothing_read()
 
-    def _open(self) -> None:
-        try:
-            self._file = self.path.open("rb")
-        except OSError as failure:
-            raise SuiteError(str(self.path), f"cannot be read: {failure.strerror or failure}") from failure
-        weakref.finalize(self, self._file.close)
+    def _closed(self) -> None:
         self._lock = threading.Lock()
+        self._file: IO[bytes] | None = None
+
+    def _opened(self) -> IO[bytes]:
+        """The file, which is opened if it is closed."""
+        if self._file is None:
+            try:
+                self._file = self.path.open("rb")
+            except OSError as failure:
+                what = f"cannot be read: {failure.strerror or failure}"
+                raise SuiteError(str(self.path), what) from failure
+            self._close = weakref.finalize(self, self._file.close)
+        return self._file
+
+    def close(self) -> None:
+        """Close the file until a case is read."""
+        with self._lock:
+            if self._file is not None:
+                self._close()
+                self._file = None
 
     def _nothing_read(self) -> None:
-        self._latest = 0
         self._asked = -1
         self._ahead: tuple[int, list[Case]] = (0, [])
         self._cached = lru_cache(maxsize=CASES_CACHED)(self._read)
 
     def __getstate__(self) -> tuple[Any, ...]:
         """The index, with which another process reads the cases without validating them again."""
-        return self.path, self._stamp, self._starts, self._hashes, self._order
+        return self.path, self._stamp, self._starts, self.ids
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.path, self._stamp, self._starts, self._hashes, self._order = state
-        self._table = _table(self._hashes)
-        self._open()
+        self.path, self._stamp, self._starts, self.ids = state
+        self._closed()
         self._nothing_read()
 
     def __len__(self) -> int:
@@ -139,21 +202,7 @@ class CaseFile(Sequence[Case]):
 
     def position(self, id: str) -> int | None:  # noqa: A002 - the word of the spec
         """Index of a case, or None."""
-        wanted = _hash(id)
-        # Files of outputs are mostly in the order of the cases.
-        for index in (self._latest, self._latest + 1):
-            if self._hash_at(index) == wanted:
-                self._latest = index
-                return index
-        place = int(self._table.searchsorted(self._table.dtype.type(wanted), sorter=self._order))
-        index = int(self._order[place]) if place < len(self) else len(self)
-        if self._hash_at(index) != wanted:
-            return None
-        self._latest = index
-        return index
-
-    def _hash_at(self, index: int) -> bytes:
-        return self._hashes[index * _HASH_BYTES : (index + 1) * _HASH_BYTES]
+        return self.ids.position(id)
 
     def line_number(self, index: int) -> int:
         """Return the line number of a case, from 1. Reads the file up to there."""
@@ -175,7 +224,7 @@ class CaseFile(Sequence[Case]):
             problems.extend(wrong[: MOST_PROBLEMS - len(problems)])
             if case is not None:
                 self._starts.append(start)
-                hashes += _hash(case.id)
+                hashes += hash_of(case.id)
         if problems:
             raise SuiteError(str(self.path), problems, left_out=found - len(problems))
         return bytes(hashes)
@@ -183,7 +232,8 @@ class CaseFile(Sequence[Case]):
     def _lines(self) -> Iterator[tuple[int, int, bytes]]:
         """Yield number, offset and bytes of every line that is not blank."""
         start, number = 0, 0
-        while line := self._file.readline(LONGEST_LINE + 1):
+        file = self._opened()
+        while line := file.readline(LONGEST_LINE + 1):
             number += 1
             if len(line) > LONGEST_LINE:
                 where = Problem(f"line {number}", f"is longer than {LONGEST_LINE:,} bytes: one case a line")
@@ -196,18 +246,10 @@ class CaseFile(Sequence[Case]):
                 yield number, start + mark, text
             start += len(line)
 
-    def _sorted_order(self) -> "npt.NDArray[np.uint32]":
-        """Return the ascending order of the hashes; raises if ids are duplicates."""
-        import numpy as np
-
-        self._table = _table(self._hashes)
-        order = np.argsort(self._table, kind="stable").astype(np.uint32)
-        rising = self._table[order]
-        suspects = np.flatnonzero(rising[1:] == rising[:-1])
+    def _check_duplicates(self) -> None:
         problems = []
         first: dict[str, int] = {}
-        for place in sorted({int(p) for p in suspects} | {int(p) + 1 for p in suspects}):
-            index = int(order[place])
+        for index in self.ids.equal():
             case = self._read(index)
             if case.id in first:
                 here, there = self.line_number(index), self.line_number(first[case.id])
@@ -217,10 +259,9 @@ class CaseFile(Sequence[Case]):
         if problems:
             left_out = max(0, len(problems) - MOST_PROBLEMS)
             raise SuiteError(str(self.path), problems[:MOST_PROBLEMS], left_out=left_out)
-        return order
 
     def _stamp_now(self) -> tuple[int, int]:
-        status = os.fstat(self._file.fileno())
+        status = os.fstat(self._opened().fileno())
         return status.st_size, status.st_mtime_ns
 
     def _read(self, index: int) -> Case:
@@ -230,11 +271,12 @@ class CaseFile(Sequence[Case]):
     def _read_all(self, indices: Sequence[int]) -> list[Case]:
         lines = []
         with self._lock:
+            file = self._opened()
             at = -1
             for index in indices:
                 if self._starts[index] != at:
-                    self._file.seek(self._starts[index])
-                lines.append(self._file.readline())
+                    file.seek(self._starts[index])
+                lines.append(file.readline())
                 at = self._starts[index] + len(lines[-1])
             unchanged = self._stamp_now() == self._stamp
         cases = [case for line in lines if (case := _case_of(line, 0, 0)[0]) is not None] if unchanged else []
@@ -243,14 +285,8 @@ class CaseFile(Sequence[Case]):
         return cases
 
 
-def _table(hashes: bytes) -> "npt.NDArray[np.bytes_]":
-    """The hashes as an array, shape (cases,)."""
-    import numpy as np
-
-    return np.frombuffer(hashes, dtype=f"S{_HASH_BYTES}")
-
-
-def _hash(id: str) -> bytes:  # noqa: A002
+def hash_of(id: str) -> bytes:  # noqa: A002
+    """Hash of an id, for an :class:`IdIndex`."""
     return blake2b(id.encode(), digest_size=_HASH_BYTES).digest()
 
 

@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trivium.errors import MissingExtra, Problem, SuiteError, raise_problems
-from trivium.suites.case import NOTHING_EXPECTED, Case, Cases, CaseTuple
+from trivium.suites.case import NOTHING_EXPECTED, Case, CaseTuple
 from trivium.suites.columns import EXCEL, EXCEL_REFUSED, rows_as_cases
-from trivium.suites.files.documents import check_is_file, dump_toml, read_document
+from trivium.suites.files.documents import check_is_file, dump_toml, placed, read_document
+from trivium.suites.files.jsonl import CaseFile, foreign_rows
+from trivium.suites.files.many_files import CaseFiles, files_in, matching_files, name_of
 from trivium.suites.files.tables import read_rows
 from trivium.suites.selection import cases_of
 from trivium.suites.settings import Settings
@@ -34,6 +36,8 @@ from trivium.suites.validation import describe, unknown_key
 SUITE_KEYS = ("name", "description", "cases", *SOURCES, "config", *SETTING_KEYS)
 DOCUMENTS = (".yaml", ".yml", ".json", ".toml")
 TABLES = (".csv", ".parquet")
+CASES = (".jsonl", *TABLES)
+"""Files of cases in a folder; others may be anything."""
 
 _ONE_CASE = frozenset({"id", "input", "question", "references", "answer", "expected", "expect"})
 """Keys of a case; a mapping with one of them and without cases is no suite."""
@@ -71,6 +75,10 @@ def load_parts(source: str | Path, overrides: Mapping[str, Any]) -> SuiteParts:
     if prefix is not None:
         return parts_from_dict(merge_settings({prefix: rest}, overrides), source=str(source))
     path = Path(source)
+    if _files_of_cases(path) is not None:
+        return parts_from_dict(
+            merge_settings({"name": name_of(str(path)), "cases": str(path)}, overrides), source=str(path)
+        )
     prefixes = ", ".join(f"{name}:" for name in SOURCES)
     check_is_file(path, expected=f"expected a file, or the folder with what it holds before it ({prefixes})")
     if path.suffix.lower() not in DOCUMENTS:
@@ -133,7 +141,7 @@ def _config(keys: dict[str, Any], folder: Path, problems: list[Problem]) -> dict
         try:
             return read_config(folder / value)
         except SuiteError as error:
-            problems += _placed(error)
+            problems += placed(error)
     elif value is not None:
         problems.append(Problem("config", f"found {describe(value)}, expected a file of settings"))
     return {}
@@ -168,15 +176,7 @@ def _raise(problems: list[Problem], source: str, elsewhere: SuiteError | None) -
     elif not problems:
         raise elsewhere
     else:
-        raise SuiteError(source, [*problems, *_placed(elsewhere)], left_out=elsewhere.left_out) from elsewhere
-
-
-def _placed(error: SuiteError) -> list[Problem]:
-    """Return the mistakes in another file, each with the name of the file."""
-    return [
-        Problem(f"{error.source}: {problem.where}" if problem.where else error.source, problem.what)
-        for problem in error.problems
-    ]
+        raise SuiteError(source, [*problems, *placed(elsewhere)], left_out=elsewhere.left_out) from elsewhere
 
 
 def _read_origin(origins: Mapping[str, Any], folder: Path, problems: list[Problem]) -> SourceCases | None:
@@ -192,7 +192,12 @@ def _read_origin(origins: Mapping[str, Any], folder: Path, problems: list[Proble
             return read_source(key, folder / raw, name=raw)
         problems.append(Problem(key, f"found {describe(raw)}, expected a path"))
     elif isinstance(raw, str):
-        cases, notes = read_cases(folder / raw)
+        path = folder / raw
+        files = _files_of_cases(path)
+        if files is not None:
+            many = CaseFiles(files, read_cases)
+            return SourceCases("", many, {}, many.notes)
+        cases, notes = read_cases(path)
         return SourceCases("", cases, {}, notes)
     elif isinstance(raw, list | tuple):
         cases, notes, wrong = _cases_of_list(raw, "cases")
@@ -203,7 +208,7 @@ def _read_origin(origins: Mapping[str, Any], folder: Path, problems: list[Proble
     return None
 
 
-def _cases_of_list(raw: Sequence[Any], where: str) -> tuple[Cases, tuple[str, ...], list[Problem]]:
+def _cases_of_list(raw: Sequence[Any], where: str) -> tuple[CaseTuple, tuple[str, ...], list[Problem]]:
     """Convert a list to cases; return a note on what was mapped, and every mistake."""
     rows, columns = rows_as_cases(raw)
     if columns is not None and columns.problems:
@@ -212,12 +217,18 @@ def _cases_of_list(raw: Sequence[Any], where: str) -> tuple[Cases, tuple[str, ..
     return cases, () if columns is None else (columns.note(),), problems
 
 
-def read_cases(path: Path) -> tuple[Cases, tuple[str, ...]]:
+def _files_of_cases(source: Path) -> list[Path] | None:
+    """The files of cases that a pattern names, or that are in a folder; None if the source is neither."""
+    try:
+        return (files_in(source, CASES) or None) if source.is_dir() else matching_files(str(source))
+    except OSError:
+        return None  # a name that no file can have, which reading it describes
+
+
+def read_cases(path: Path) -> tuple[CaseFile | CaseTuple, tuple[str, ...]]:
     """Read a file that holds only cases; also returns a note on what was mapped, if anything was."""
     suffix = path.suffix.lower()
     if suffix == ".jsonl":
-        from trivium.suites.files.jsonl import CaseFile, foreign_rows
-
         rows, columns = foreign_rows(path)
         if columns is None:
             return CaseFile(path), ()

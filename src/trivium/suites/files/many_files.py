@@ -1,0 +1,166 @@
+"""Cases in many files: a folder, or a pattern such as ``cases/*.jsonl``."""
+
+import glob
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+from threading import Lock
+from typing import Any, overload
+
+from trivium.errors import Problem, SuiteError
+from trivium.suites.case import Case, CaseTuple
+from trivium.suites.files.documents import InputErrorType, placed
+from trivium.suites.files.jsonl import MOST_PROBLEMS, CaseFile, IdIndex, hash_of
+
+
+def files_in(folder: Path, suffixes: Collection[str]) -> list[Path]:
+    """Return the files below a folder with one of some suffixes, sorted."""
+    return sorted(each for each in folder.rglob("*") if each.suffix.lower() in suffixes and each.is_file())
+
+
+def matching_files(source: str, *, error: InputErrorType = SuiteError) -> list[Path] | None:
+    """Return the files that a pattern names, sorted; None if the source is a path or no pattern.
+
+    Raises:
+        InputError: If a pattern matches no file; the class is ``error``.
+    """
+    if not glob.has_magic(source) or Path(source).exists():
+        return None
+    found = map(Path, glob.iglob(source, recursive=True))  # noqa: PTH207 - a pattern may be absolute
+    files = sorted(each for each in found if each.is_file())
+    if not files:
+        raise error(source, "no file has such a name")
+    return files
+
+
+def name_of(source: str) -> str:
+    """Name of a suite: that of the folder, or of the last folder before the first ``*``, ``?`` or ``[``."""
+    folder = Path(source)
+    while glob.has_magic(str(folder)):
+        folder = folder.parent
+    return folder.resolve().name
+
+
+Read = Callable[[Path], tuple[CaseFile | CaseTuple, tuple[str, ...]]]
+"""Reads the cases of a file; also returns notes on what was mapped."""
+
+FILES_OPEN = 16
+"""Files that are kept open; there may be more of them than a process may open."""
+
+
+class CaseFiles(Sequence[Case]):
+    """The cases of many files as one sequence, file after file.
+
+    Args:
+        files: The files.
+        read: Reads the cases of a file.
+
+    Attributes:
+        notes: Notes on what was mapped.
+
+    Raises:
+        SuiteError: With the mistakes of all files, and the ids that are in two of them.
+    """
+
+    decoded = True
+
+    def __init__(self, files: Sequence[Path], read: Read) -> None:
+        self._files = files
+        self._parts: list[CaseFile | CaseTuple] = []
+        self._none_open()
+        problems: list[Problem] = []
+        left_out = 0
+        notes: dict[str, None] = {}
+        for file in files:
+            try:
+                cases, found = read(file)
+            except SuiteError as error:
+                problems += placed(error)
+                left_out += error.left_out
+                continue
+            if isinstance(cases, CaseFile):
+                cases.close()
+            self._parts.append(cases)
+            notes |= dict.fromkeys(found)
+        self.notes = tuple(notes)
+        if not problems:
+            self._first = [0, *accumulate(map(len, self._parts))]
+            self._ids = IdIndex(b"".join(map(_hashes, self._parts)))
+            problems = self._duplicates()
+        if problems:
+            left_out += max(0, len(problems) - MOST_PROBLEMS)
+            raise SuiteError("", problems[:MOST_PROBLEMS], left_out=left_out)
+
+    def _none_open(self) -> None:
+        self._lock = Lock()
+        self._open: OrderedDict[int, CaseFile] = OrderedDict()
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        """What another process needs to read the cases without validating them again."""
+        return self._files, self._parts, self._first, self._ids, self.notes
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self._files, self._parts, self._first, self._ids, self.notes = state
+        self._none_open()
+
+    def _duplicates(self) -> list[Problem]:
+        """The ids that are in two files."""
+        problems = []
+        first: dict[str, int] = {}
+        for index in self._ids.equal():
+            earlier = first.setdefault(self[index].id, index)
+            if earlier != index:
+                what = f'duplicate id "{self[index].id}" (first in {self._place(earlier)})'
+                problems.append(Problem(self._place(index), what))
+        return problems
+
+    def __len__(self) -> int:
+        return self._first[-1]
+
+    @overload
+    def __getitem__(self, index: int) -> Case: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Case]: ...
+    def __getitem__(self, index: int | slice) -> Case | Sequence[Case]:
+        if isinstance(index, slice):
+            return CaseTuple(self[position] for position in range(*index.indices(len(self))))
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        number, inside = self._where(index % len(self))
+        return self._part(number)[inside]
+
+    def __iter__(self) -> Iterator[Case]:
+        for number in range(len(self._parts)):
+            yield from self._part(number)
+
+    def position(self, id: str) -> int | None:  # noqa: A002 - the word of the spec
+        """Index of a case, or None."""
+        return self._ids.position(id)
+
+    def _part(self, number: int) -> CaseFile | CaseTuple:
+        """The cases of a file, which is among those that are kept open from now on."""
+        part = self._parts[number]
+        if isinstance(part, CaseFile):
+            with self._lock:
+                self._open[number] = part
+                self._open.move_to_end(number)
+                if len(self._open) > FILES_OPEN:
+                    self._open.popitem(last=False)[1].close()
+        return part
+
+    def _where(self, index: int) -> tuple[int, int]:
+        """The file of a case, and its index there."""
+        number = bisect_right(self._first, index) - 1
+        return number, index - self._first[number]
+
+    def _place(self, index: int) -> str:
+        number, inside = self._where(index)
+        part = self._parts[number]
+        where = f"line {part.line_number(inside)}" if isinstance(part, CaseFile) else f"case {inside + 1}"
+        return f"{self._files[number]}: {where}"
+
+
+def _hashes(cases: CaseFile | CaseTuple) -> bytes:
+    return cases.ids.hashes if isinstance(cases, CaseFile) else b"".join(hash_of(each.id) for each in cases)
