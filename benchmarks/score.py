@@ -3,7 +3,8 @@
     python -m benchmarks.score [--attempts 10000] [--large 100000]
 
 Text metrics (without the semantic score), trace metrics and the store are on. The CPU time of the whole
-process is compared with that of its parts, each measured alone on the same attempts:
+process, the only one (`--workers 1`), is compared with that of its parts, each measured alone on the same
+attempts:
 
 * start: the command on one attempt, in a process of its own (Python, imports, a new store);
 * read: reading and validating the file and building cases and attempts, as any tool must;
@@ -83,7 +84,8 @@ def _trace(rng: random.Random) -> dict:
 
 def measure_command(folder: Path) -> tuple[float, float, float]:
     """Wall seconds, CPU seconds and peak MiB of `trivium score` in a separate process."""
-    command = ["score", "suite.json", "--outputs", "outputs.jsonl", "--store", "store.db", "--quiet"]
+    command = ["score", "suite.json", "--outputs", "outputs.jsonl", "--store", "store.db"]
+    command += ["--quiet", "--workers", "1"]  # one process, whose CPU time and memory are all there is
     script = (
         "import time; from trivium.cli.main import main\n"
         "try: main()\n"
