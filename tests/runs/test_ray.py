@@ -43,15 +43,13 @@ def _no_more_metrics_than_before() -> Iterator[None]:
 def cluster() -> Iterator[object]:
     """A head that scores nothing, and two nodes of one CPU each."""
     from ray._private import ray_constants
-    from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as patch:
         for name, value in LOOPBACK.items():
             patch.setenv(name, value)
         patch.setattr(ray_constants, "ENABLE_RAY_CLUSTER", False)
-        made = Cluster(initialize_head=True, head_node_args=NODE | {"num_cpus": 0})
+        made = started()
         try:
-            made.nodes_of_test = [made.add_node(num_cpus=1, **NODE) for _ in range(2)]
             patch.setenv("RAY_ADDRESS", made.address)
             yield made
         finally:
@@ -68,6 +66,24 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[tuple], dict]:
 def kept(store: str, run: tv.Run) -> tuple[list[tuple], dict]:
     """Rows and figures; the metadata have the folder of the outputs, which is another for each test."""
     return stored(store, run), {key: value for key, value in figures(run).items() if key != "metadata"}
+
+
+def started() -> object:
+    """Start the nodes; Ray gives each 30 seconds, which a busy machine may need more than once."""
+    from ray.cluster_utils import Cluster
+
+    for attempts_left in (2, 1, 0):
+        made = Cluster()
+        try:
+            made.add_node(num_cpus=0, **NODE)
+            made.nodes_of_test = [made.add_node(num_cpus=1, **NODE) for _ in range(2)]
+        except Exception:
+            made.shutdown()
+            if not attempts_left:
+                raise
+        else:
+            return made
+    raise AssertionError
 
 
 class At(NoProgress):

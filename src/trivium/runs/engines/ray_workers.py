@@ -46,7 +46,7 @@ LOST_STARTS = 5
 """Workers lost in a row before they had started, after which the run ends."""
 
 SECONDS_BETWEEN_REMINDERS = 30.0
-"""How often a run that waits for a free CPU says so."""
+"""How often a run says that it waits for a worker."""
 
 
 class Part:
@@ -188,6 +188,7 @@ class RayWorkers:
                 self._workers.append(_Worker(actor, actor.start.remote(job, place)))
 
             count = self._count or cpus
+            self._heard = time.monotonic()
             queue = PartQueue(parts, IN_MEMORY * count)
             try:
                 for _ in range(count):
@@ -226,7 +227,9 @@ class RayWorkers:
             self._heard = now
         elif now - self._heard >= SECONDS_BETWEEN_REMINDERS:
             self._heard = now
-            log.warning("no CPU of the Ray cluster is free: the run waits for one")
+            log.warning(
+                "the run waits for a worker of the Ray cluster: no CPU is free, or starting takes long"
+            )
         for each in ready:
             worker = waiting[each]
             if not self._received(worker):
