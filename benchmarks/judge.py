@@ -36,6 +36,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from benchmarks.sizes import sized
+
 HERE = Path(__file__).resolve().parent.parent
 
 
@@ -151,7 +153,7 @@ def _provider(*options: str) -> Iterator[str]:
             server.communicate("")
 
 
-async def _answered_a_second(port: int, *, connections: int = 20, seconds: float = 1.0) -> float:
+async def _answered_a_second(port: int, *, connections: int = 20, seconds: float = sized(1.0, 0.1)) -> float:
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Is this clear? " * 40}]})
     head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: loopback\r\ncontent-length: {len(body)}"
     asked = f"{head}\r\n\r\n{body}".encode()

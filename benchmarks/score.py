@@ -82,6 +82,13 @@ def _trace(rng: random.Random) -> dict:
     return {"trace_id": "t", "spans": spans, "messages": messages}
 
 
+def compiling(folder: Path) -> dict[str, str]:
+    """An environment whose processes keep what they compile: where they already do, or else in a folder."""
+    environment = {"PYTHONPYCACHEPREFIX": str(folder / "compiled")} | os.environ
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    return environment
+
+
 def measure_command(folder: Path) -> tuple[float, float, float]:
     """Wall seconds, CPU seconds and peak MiB of `trivium score` in a separate process."""
     command = ["score", "suite.json", "--outputs", "outputs.jsonl", "--store", "store.db"]
@@ -92,13 +99,11 @@ def measure_command(folder: Path) -> tuple[float, float, float]:
         "finally: print(time.process_time(), open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"
     )
     (folder / "store.db").unlink(missing_ok=True)
-    environment = os.environ | {"PYTHONPYCACHEPREFIX": str(folder / "compiled")}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     started = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", script, *command],
         cwd=folder,
-        env=environment,
+        env=compiling(folder),
         check=True,
         capture_output=True,
         text=True,

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from benchmarks.score import write_inputs
+from benchmarks.score import compiling, write_inputs
 from benchmarks.sizes import sized
 from trivium.metrics.text.encoders.loading import packaged_encoder
 
@@ -29,6 +29,16 @@ LOOPBACK = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
 }
+
+ROWS = (
+    ("text and trace", None),
+    ("text", "cosine,jaccard"),
+    (
+        "trace",
+        "path_convergence,tool_selection,tool_recall,tool_efficiency,action_match,centrality,task_balance",
+    ),
+)
+"""Names of rows, and the metrics of each: all of the suite's where none are named."""
 
 
 @contextmanager
@@ -78,12 +88,11 @@ def command(
     ]
 
 
-def seconds(folder: Path, *commands: list[str]) -> float:
+def seconds(folder: Path, *commands: list[str], encoder: str | None = None) -> float:
     """Wall seconds until all commands are done, started together."""
-    environment = os.environ | {"PYTHONPYCACHEPREFIX": str(folder / "compiled")}
-    if encoder := packaged_encoder():
+    environment = compiling(folder)
+    if encoder:
         environment["TRIVIUM_ENCODER"] = encoder
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     began = time.perf_counter()
     started = [
         subprocess.Popen(each, cwd=folder, env=environment, stderr=subprocess.DEVNULL) for each in commands
@@ -94,18 +103,22 @@ def seconds(folder: Path, *commands: list[str]) -> float:
     return time.perf_counter() - began
 
 
-def measure(name: str, folder: Path, *, ray: bool, metrics: str | None = None) -> None:
+def measure(name: str, folder: Path, *, ray: bool, metrics: str | None, encoder: str | None = None) -> None:
     """Print one row."""
     lines = (folder / "outputs.jsonl").read_text().splitlines(keepends=True)
     halves = {"first.jsonl": lines[::2], "second.jsonl": lines[1::2]}
     for file, half in halves.items():
         (folder / file).write_text("".join(half))
-    one = seconds(folder, command(folder, workers=1, metrics=metrics))
-    two = seconds(folder, command(folder, workers=2, metrics=metrics))
-    apart = seconds(folder, *(command(folder, workers=1, outputs=file, metrics=metrics) for file in halves))
+
+    def timed(*commands: list[str]) -> float:
+        return seconds(folder, *commands, encoder=encoder)
+
+    one = timed(command(folder, workers=1, metrics=metrics))
+    two = timed(command(folder, workers=2, metrics=metrics))
+    apart = timed(*(command(folder, workers=1, outputs=file, metrics=metrics) for file in halves))
     row = f"{name:<22}{len(lines):>9,}{one:>9.1f}{two:>9.1f}{one / two:>8.2f}×{one / apart:>10.2f}×"
     if ray:
-        on_ray = seconds(folder, command(folder, workers=2, metrics=metrics, engine="ray"))
+        on_ray = timed(command(folder, workers=2, metrics=metrics, engine="ray"))
         row += f"{on_ray:>9.1f}{on_ray / two:>8.2f}×"
     print(row, flush=True)
 
@@ -113,7 +126,7 @@ def measure(name: str, folder: Path, *, ray: bool, metrics: str | None = None) -
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--attempts", type=int, default=sized(100_000, 600))
+    parser.add_argument("--attempts", type=int, default=sized(100_000, 100))
     parser.add_argument("--semantic", type=int, default=sized(200, 0))
     parser.add_argument("--ray", action="store_true")
     given = parser.parse_args()
@@ -124,15 +137,12 @@ def main() -> None:
         write_inputs(folder, 10)
         seconds(folder, command(folder, workers=2))  # so that the modules are compiled
         write_inputs(folder, given.attempts)
-        measure("text and trace", folder, ray=given.ray)
-        trace = (
-            "path_convergence,tool_selection,tool_recall,tool_efficiency,action_match,centrality,task_balance"
-        )
-        measure("trace", folder, ray=given.ray, metrics=trace)
-        measure("text", folder, ray=given.ray, metrics="cosine,jaccard")
-        if given.semantic and packaged_encoder():
+        for row, metrics in sized(ROWS, ROWS[-1:]):
+            measure(row, folder, ray=given.ray, metrics=metrics)
+        encoder = packaged_encoder()
+        if given.semantic and encoder:
             write_inputs(folder, given.semantic)
-            measure("semantic", folder, ray=given.ray, metrics="semantic")
+            measure("semantic", folder, ray=given.ray, metrics="semantic", encoder=encoder)
 
 
 if __name__ == "__main__":

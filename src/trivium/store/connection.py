@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import (
     Column,
@@ -19,6 +19,7 @@ from sqlalchemy import (
     String,
     Table,
     create_engine,
+    create_mock_engine,
     insert,
     inspect,
     text,
@@ -205,12 +206,31 @@ def _lock(connection: Connection) -> None:
 
 def _make_tables(connection: Connection) -> None:
     """Create the newest schema directly, because importing Alembic takes longer."""
-    tables.metadata.create_all(connection, checkfirst=False)
-    version = Table(
+    for statement in _definitions(connection.dialect.name):
+        connection.exec_driver_sql(statement)
+    connection.execute(insert(_version_table()).values(version_num=NEWEST))
+
+
+@cache
+def _definitions(backend: str) -> tuple[str, ...]:
+    """The statements that create the newest schema: once for a process, which may open many stores."""
+    made: list[str] = []
+
+    def keep(statement: Any, *_: Any, **__: Any) -> None:
+        made.append(str(statement.compile(dialect=recorder.dialect)))
+
+    recorder = create_mock_engine(
+        f"{backend}+psycopg://" if backend == "postgresql" else f"{backend}://", keep
+    )
+    tables.metadata.create_all(recorder, checkfirst=False)
+    _version_table().create(recorder, checkfirst=False)
+    return tuple(made)
+
+
+def _version_table() -> Table:
+    return Table(
         "alembic_version", MetaData(), Column("version_num", String(32), primary_key=True, nullable=False)
     )
-    version.create(connection)
-    connection.execute(insert(version).values(version_num=NEWEST))
 
 
 def upgrade(connection: Connection) -> None:
