@@ -208,15 +208,18 @@ def _finished(
     return Columns(fields, tuple(metadata), left_out, tuple(problems), asks)
 
 
-def rows_as_cases(rows: Sequence[Any], *, lenient: bool = False) -> tuple[list[Any], Columns | None]:
+def rows_as_cases(
+    rows: Sequence[Any], *, lenient: bool = False, first: int = 0
+) -> tuple[list[Any], Columns | None]:
     """Rename the keys of raw cases; rows that are all Trivium's own, or no mappings, are left as they are.
 
     Args:
         rows: Raw cases.
         lenient: See :func:`case_columns`.
+        first: Number of the first raw case.
 
     Returns:
-        The raw cases, numbered from 0 if keys were mapped and none is the id; and the mapping, or None. If it
+        The raw cases, numbered if keys were mapped and none is the id; and the mapping, or None. If it
         has problems, the rows are unchanged.
     """
     made = list(rows)
@@ -228,7 +231,7 @@ def rows_as_cases(rows: Sequence[Any], *, lenient: bool = False) -> tuple[list[A
         return made, None  # the conversion to cases names each wrong key where it is
     if columns.problems:
         return made, columns
-    return [_case(row, columns, number) for number, row in enumerate(made)], columns
+    return [_case(row, columns, number) for number, row in enumerate(made, first)], columns
 
 
 def _case(row: Mapping[Any, Any], columns: Columns, number: int) -> dict[str, Any]:

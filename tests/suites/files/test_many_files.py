@@ -12,6 +12,7 @@ import pytest
 import trivium as tv
 from trivium.cli.main import run_command
 from trivium.errors import SuiteError
+from trivium.suites.files.jsonl import CaseFile
 from trivium.suites.files.many_files import FILES_OPEN, CaseFiles
 from trivium.suites.files.suite_files import read_cases
 from trivium.suites.suite import Suite
@@ -91,11 +92,62 @@ def test_an_id_in_two_files_is_told_with_both_places(folder):
     (folder / "deep" / "c.jsonl").write_text("\n" + lines(["x", "1", "4"]))
     assert problems(folder).splitlines() == [
         f'{folder}/deep/c.jsonl: line 3: duplicate id "1" (first in {folder}/a.jsonl: line 2)',
-        f'{folder}/deep/c.jsonl: line 4: duplicate id "4" (first in {folder}/b.csv: case 2)',
+        f'{folder}/deep/c.jsonl: line 4: duplicate id "4" (first in {folder}/b.csv: line 3)',
     ]
     (folder / "deep" / "c.jsonl").write_text(lines(str(index) for index in range(50)))
     (folder / "d.jsonl").write_text(lines(str(index) for index in range(50)))
     assert problems(folder).splitlines()[-1] == "… and 36 more"
+
+
+def test_rows_of_tables_are_told_with_their_lines(folder):
+    (folder / "d.csv").write_text('id,input\nx,"two\nlines"\n4,q\n')
+    (folder / "e.jsonl").write_text("\n\n" + json.dumps({"id": "x", "question": "q", "answer": "a"}))
+    assert problems(folder).splitlines() == [
+        f'{folder}/d.csv: line 4: duplicate id "4" (first in {folder}/b.csv: line 3)',
+        f'{folder}/e.jsonl: line 3: duplicate id "x" (first in {folder}/d.csv: line 2)',
+    ]
+
+
+def test_a_copy_of_a_file_is_told_without_reading_it_for_every_case(folder, monkeypatch):
+    read = []
+    line_number = CaseFile.line_number
+    monkeypatch.setattr(CaseFile, "line_number", lambda *each: read.append(each) or line_number(*each))
+    for name in ("d", "e"):
+        (folder / f"{name}.jsonl").write_text(lines(f"n{index}" for index in range(500)))
+    assert problems(folder).splitlines()[-1] == "… and 480 more"
+    (folder / "e.jsonl").write_text(lines(f"m{index // 2}" for index in range(1000)))
+    assert problems(folder).splitlines()[-1] == "… and 480 more"
+    assert len(read) == 2 * 2 * 20
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "json", "parquet"])
+def test_cases_without_ids_are_numbered_on_from_file_to_file(tmp_path, suffix):
+    rows = [{"question": "a?", "answer": "a"}, {"question": "b?", "answer": "b"}]
+    for name in "ab":
+        path = tmp_path / f"{name}.{suffix}"
+        if suffix == "csv":
+            path.write_text("question,answer\na?,a\nb?,b\n")
+        elif suffix == "parquet":
+            parquet = pytest.importorskip("pyarrow.parquet")
+            parquet.write_table(pytest.importorskip("pyarrow").Table.from_pylist(rows), path)
+        else:
+            path.write_text(json.dumps(rows) if suffix == "json" else "\n".join(map(json.dumps, rows)))
+    suite = Suite.load(tmp_path / f"*.{suffix}")
+    assert ids(suite) == list("0123")
+    assert [case.input for case in suite] == ["a?", "b?", "a?", "b?"]
+    assert ids(Suite.load(tmp_path / f"b.{suffix}")) == list("01")
+
+
+def test_a_folder_with_brackets_in_its_name_is_no_pattern(folder, tmp_path):
+    made = folder.rename(tmp_path / "cases [1]")
+    assert (Suite.load(made).name, len(Suite.load(made))) == ("cases [1]", 9)
+    for cases, count in (("*.jsonl", 3), ("a.jsonl", 3), ("deep", 3)):
+        (made / "s.yaml").write_text(f"name: s\ncases: '{cases}'\n")
+        assert len(Suite.load(made / "s.yaml")) == count
+    (made / "s.yaml").write_text("name: s\ncases: '*.parquet'\n")
+    assert problems(made / "s.yaml") == f"{made}/*.parquet: no file has such a name"
+    (made / "s.yaml").write_text("name: s\ncases: x.jsonl\n")
+    assert "does not exist" in problems(made / "s.yaml")
 
 
 def test_columns_of_another_tool_are_mapped_and_told_once(folder):

@@ -248,17 +248,19 @@ class CaseFile(Sequence[Case]):
 
     def _check_duplicates(self) -> None:
         problems = []
+        left_out = 0
         first: dict[str, int] = {}
         for index in self.ids.equal():
             case = self._read(index)
-            if case.id in first:
+            if case.id in first and len(problems) == MOST_PROBLEMS:
+                left_out += 1  # finding the number of a line reads the file up to there
+            elif case.id in first:
                 here, there = self.line_number(index), self.line_number(first[case.id])
                 problems.append(Problem(f"line {here}", f'duplicate id "{case.id}" (first in line {there})'))
             else:
                 first[case.id] = index
         if problems:
-            left_out = max(0, len(problems) - MOST_PROBLEMS)
-            raise SuiteError(str(self.path), problems[:MOST_PROBLEMS], left_out=left_out)
+            raise SuiteError(str(self.path), problems, left_out=left_out)
 
     def _stamp_now(self) -> tuple[int, int]:
         status = os.fstat(self._opened().fileno())
@@ -312,8 +314,12 @@ def _case_of(line: bytes, number: int, start: int) -> tuple[Case | None, list[Pr
     return convert(sanitise(raw)[0], Case, f"line {number}:")
 
 
-def foreign_rows(path: Path) -> tuple[list[tuple[str, Any]], Columns | None]:
+def foreign_rows(path: Path, first: int = 0) -> tuple[list[tuple[str, Any]], Columns | None]:
     """Read a file whose keys are those of another tool as placed raw cases, in memory.
+
+    Args:
+        path: The file.
+        first: Number of the first case, if none has an id.
 
     Returns:
         Nothing and None if the keys of the first line are Trivium's own, or none of them means a field.
@@ -333,7 +339,7 @@ def foreign_rows(path: Path) -> tuple[list[tuple[str, Any]], Columns | None]:
             raise SuiteError(str(path), Problem(f"line {number}", f"found {describe(raw)}, expected a case"))
         rows.append(raw)
         places.append(f"line {number}:")
-    made, found = rows_as_cases(rows)
+    made, found = rows_as_cases(rows, first=first)
     return list(zip(places, made, strict=True)), found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from threading import Lock
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 from trivium.errors import Problem, SuiteError
 from trivium.suites.case import Case, CaseTuple
@@ -20,31 +20,52 @@ def files_in(folder: Path, suffixes: Collection[str]) -> list[Path]:
     return sorted(each for each in folder.rglob("*") if each.suffix.lower() in suffixes and each.is_file())
 
 
-def matching_files(source: str, *, error: InputErrorType = SuiteError) -> list[Path] | None:
+def matching_files(
+    source: str, *, folder: Path = Path(), error: InputErrorType = SuiteError
+) -> list[Path] | None:
     """Return the files that a pattern names, sorted; None if the source is a path or no pattern.
 
+    Args:
+        source: The pattern, or a path.
+        folder: Base folder of a relative pattern; its own name is no pattern.
+        error: Class of the error.
+
     Raises:
-        InputError: If a pattern matches no file; the class is ``error``.
+        InputError: As ``error``, if a pattern matches no file.
     """
-    if not glob.has_magic(source) or Path(source).exists():
+    if not glob.has_magic(source) or (folder / source).exists():
         return None
-    found = map(Path, glob.iglob(source, recursive=True))  # noqa: PTH207 - a pattern may be absolute
-    files = sorted(each for each in found if each.is_file())
+    found = glob.iglob(source, root_dir=folder, recursive=True)  # noqa: PTH207 - a pattern may be absolute
+    files = sorted(path for path in (folder / each for each in found) if path.is_file())
     if not files:
-        raise error(source, "no file has such a name")
+        raise error(str(folder / source), "no file has such a name")
     return files
 
 
 def name_of(source: str) -> str:
     """Name of a suite: that of the folder, or of the last folder before the first ``*``, ``?`` or ``[``."""
     folder = Path(source)
-    while glob.has_magic(str(folder)):
+    while glob.has_magic(str(folder)) and not folder.exists():
         folder = folder.parent
     return folder.resolve().name
 
 
-Read = Callable[[Path], tuple[CaseFile | CaseTuple, tuple[str, ...]]]
-"""Reads the cases of a file; also returns notes on what was mapped."""
+class CasesRead(NamedTuple):
+    """The cases of a file.
+
+    Attributes:
+        cases: The cases.
+        notes: Notes on what was mapped.
+        places: Place of each case in memory, for messages.
+    """
+
+    cases: CaseFile | CaseTuple
+    notes: tuple[str, ...] = ()
+    places: Sequence[str] = ()
+
+
+Read = Callable[[Path, int], CasesRead]
+"""Reads the cases of a file, which are numbered from the second argument if they have no ids."""
 
 FILES_OPEN = 16
 """Files that are kept open; there may be more of them than a process may open."""
@@ -55,7 +76,7 @@ class CaseFiles(Sequence[Case]):
 
     Args:
         files: The files.
-        read: Reads the cases of a file.
+        read: Reads the cases of a file; cases without an id are numbered on from file to file.
 
     Attributes:
         notes: Notes on what was mapped.
@@ -73,9 +94,11 @@ class CaseFiles(Sequence[Case]):
         problems: list[Problem] = []
         left_out = 0
         notes: dict[str, None] = {}
+        places: list[Sequence[str]] = []
+        count = 0
         for file in files:
             try:
-                cases, found = read(file)
+                cases, found, where = read(file, count)
             except SuiteError as error:
                 problems += placed(error)
                 left_out += error.left_out
@@ -83,12 +106,14 @@ class CaseFiles(Sequence[Case]):
             if isinstance(cases, CaseFile):
                 cases.close()
             self._parts.append(cases)
+            places.append(where)
+            count += len(cases)
             notes |= dict.fromkeys(found)
         self.notes = tuple(notes)
         if not problems:
             self._first = [0, *accumulate(map(len, self._parts))]
             self._ids = IdIndex(b"".join(map(_hashes, self._parts)))
-            problems = self._duplicates()
+            problems, left_out = self._duplicates(places)
         if problems:
             left_out += max(0, len(problems) - MOST_PROBLEMS)
             raise SuiteError("", problems[:MOST_PROBLEMS], left_out=left_out)
@@ -105,16 +130,20 @@ class CaseFiles(Sequence[Case]):
         self._files, self._parts, self._first, self._ids, self.notes = state
         self._none_open()
 
-    def _duplicates(self) -> list[Problem]:
-        """The ids that are in two files."""
-        problems = []
+    def _duplicates(self, places: Sequence[Sequence[str]]) -> tuple[list[Problem], int]:
+        """The ids that are in two files, and the number of those that are not listed."""
+        problems: list[Problem] = []
+        left_out = 0
         first: dict[str, int] = {}
         for index in self._ids.equal():
-            earlier = first.setdefault(self[index].id, index)
-            if earlier != index:
-                what = f'duplicate id "{self[index].id}" (first in {self._place(earlier)})'
-                problems.append(Problem(self._place(index), what))
-        return problems
+            id_ = self[index].id
+            earlier = first.setdefault(id_, index)
+            if earlier != index and len(problems) == MOST_PROBLEMS:
+                left_out += 1  # finding the number of a line reads the file up to there
+            elif earlier != index:
+                what = f'duplicate id "{id_}" (first in {self._place(earlier, places)})'
+                problems.append(Problem(self._place(index, places), what))
+        return problems, left_out
 
     def __len__(self) -> int:
         return self._first[-1]
@@ -155,10 +184,10 @@ class CaseFiles(Sequence[Case]):
         number = bisect_right(self._first, index) - 1
         return number, index - self._first[number]
 
-    def _place(self, index: int) -> str:
+    def _place(self, index: int, places: Sequence[Sequence[str]]) -> str:
         number, inside = self._where(index)
         part = self._parts[number]
-        where = f"line {part.line_number(inside)}" if isinstance(part, CaseFile) else f"case {inside + 1}"
+        where = f"line {part.line_number(inside)}" if isinstance(part, CaseFile) else places[number][inside]
         return f"{self._files[number]}: {where}"
 
 

@@ -6,7 +6,7 @@ on ``Suite``.
 
 import csv
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from trivium.suites.case import NOTHING_EXPECTED, Case, CaseTuple
 from trivium.suites.columns import EXCEL, EXCEL_REFUSED, rows_as_cases
 from trivium.suites.files.documents import check_is_file, dump_toml, placed, read_document
 from trivium.suites.files.jsonl import CaseFile, foreign_rows
-from trivium.suites.files.many_files import CaseFiles, files_in, matching_files, name_of
+from trivium.suites.files.many_files import CaseFiles, CasesRead, files_in, matching_files, name_of
 from trivium.suites.files.tables import read_rows
 from trivium.suites.selection import cases_of
 from trivium.suites.settings import Settings
@@ -75,7 +75,7 @@ def load_parts(source: str | Path, overrides: Mapping[str, Any]) -> SuiteParts:
     if prefix is not None:
         return parts_from_dict(merge_settings({prefix: rest}, overrides), source=str(source))
     path = Path(source)
-    if _files_of_cases(path) is not None:
+    if _files_of_cases(str(path)) is not None:
         return parts_from_dict(
             merge_settings({"name": name_of(str(path)), "cases": str(path)}, overrides), source=str(path)
         )
@@ -192,55 +192,52 @@ def _read_origin(origins: Mapping[str, Any], folder: Path, problems: list[Proble
             return read_source(key, folder / raw, name=raw)
         problems.append(Problem(key, f"found {describe(raw)}, expected a path"))
     elif isinstance(raw, str):
-        path = folder / raw
-        files = _files_of_cases(path)
+        files = _files_of_cases(raw, folder)
         if files is not None:
             many = CaseFiles(files, read_cases)
             return SourceCases("", many, {}, many.notes)
-        cases, notes = read_cases(path)
-        return SourceCases("", cases, {}, notes)
+        read = read_cases(folder / raw)
+        return SourceCases("", read.cases, {}, read.notes)
     elif isinstance(raw, list | tuple):
-        cases, notes, wrong = _cases_of_list(raw, "cases")
+        read, wrong = _cases_of_list(raw, "cases")
         problems += wrong
-        return SourceCases("", cases, {}, notes)
+        return SourceCases("", read.cases, {}, read.notes)
     else:
         problems.append(Problem("cases", f"found {describe(raw)}, expected a list of cases or a file"))
     return None
 
 
-def _cases_of_list(raw: Sequence[Any], where: str) -> tuple[CaseTuple, tuple[str, ...], list[Problem]]:
-    """Convert a list to cases; return a note on what was mapped, and every mistake."""
-    rows, columns = rows_as_cases(raw)
+def _cases_of_list(raw: Sequence[Any], where: str, first: int = 0) -> tuple[CasesRead, list[Problem]]:
+    """Convert a list to cases; also returns every mistake."""
+    rows, columns = rows_as_cases(raw, first=first)
     if columns is not None and columns.problems:
-        return CaseTuple(), (), [Problem(where, each.what) for each in columns.problems]
-    cases, problems = cases_of((f"{where}[{index}]", one) for index, one in enumerate(rows))
-    return cases, () if columns is None else (columns.note(),), problems
+        return CasesRead(CaseTuple()), [Problem(where, each.what) for each in columns.problems]
+    places = [f"{where}[{index}]" for index in range(len(rows))]
+    cases, problems = cases_of(zip(places, rows, strict=True))
+    return CasesRead(cases, () if columns is None else (columns.note(),), places), problems
 
 
-def _files_of_cases(source: Path) -> list[Path] | None:
+def _files_of_cases(source: str, folder: Path = Path()) -> list[Path] | None:
     """The files of cases that a pattern names, or that are in a folder; None if the source is neither."""
+    path = folder / source
     try:
-        return (files_in(source, CASES) or None) if source.is_dir() else matching_files(str(source))
+        return (files_in(path, CASES) or None) if path.is_dir() else matching_files(source, folder=folder)
     except OSError:
         return None  # a name that no file can have, which reading it describes
 
 
-def read_cases(path: Path) -> tuple[CaseFile | CaseTuple, tuple[str, ...]]:
-    """Read a file that holds only cases; also returns a note on what was mapped, if anything was."""
+def read_cases(path: Path, first: int = 0) -> CasesRead:
+    """Read a file that holds only cases, which are numbered from ``first`` if they have no ids."""
     suffix = path.suffix.lower()
     if suffix == ".jsonl":
-        rows, columns = foreign_rows(path)
+        rows, columns = foreign_rows(path, first)
         if columns is None:
-            return CaseFile(path), ()
+            return CasesRead(CaseFile(path))
         raise_problems(columns.problems, str(path))
-        cases, problems = cases_of(rows)
-        raise_problems(problems, str(path))
-        return cases, (columns.note(),)
+        return _cases_of_rows(rows, path, (columns.note(),))
     if suffix in TABLES:
-        placed, note = read_rows(path)
-        cases, problems = cases_of(placed)
-        raise_problems(problems, str(path))
-        return cases, note
+        placed_rows, notes = read_rows(path, first)
+        return _cases_of_rows(placed_rows, path, notes)
     if suffix in EXCEL:
         check_is_file(path)
         raise SuiteError(str(path), EXCEL_REFUSED)
@@ -252,9 +249,23 @@ def read_cases(path: Path) -> tuple[CaseFile | CaseTuple, tuple[str, ...]]:
         raw = raw["cases"]
     if not isinstance(raw, list):
         raise SuiteError(str(path), f"found {describe(raw)}, expected a list of cases")
-    found, notes, problems = _cases_of_list(raw, "")
+    found, problems = _cases_of_list(raw, "", first)
     raise_problems(problems, str(path))
-    return found, notes
+    return found
+
+
+def _cases_of_rows(rows: Iterable[tuple[str, Any]], path: Path, notes: tuple[str, ...]) -> CasesRead:
+    """Convert the rows of a file, each with its place, to cases."""
+    places: list[str] = []
+
+    def noted() -> Iterator[tuple[str, Any]]:
+        for where, row in rows:
+            places.append(where.rstrip(":"))
+            yield where, row
+
+    cases, problems = cases_of(noted())
+    raise_problems(problems, str(path))
+    return CasesRead(cases, notes, places)
 
 
 def save_parts(suite: SuiteParts, path: Path) -> None:

@@ -37,10 +37,10 @@ Row = list[tuple[str, Any]]
 """Column names and cells, without empty cells."""
 
 
-def read_rows(path: Path) -> tuple[Iterator[tuple[str, Any]], tuple[str, ...]]:
+def read_rows(path: Path, first: int = 0) -> tuple[Iterator[tuple[str, Any]], tuple[str, ...]]:
     """Return place and raw case of every row of a .csv or .parquet file, and a note on what was mapped.
 
-    Rows without a column ``id`` are numbered from 0.
+    Rows without a column ``id`` are numbered from ``first``.
 
     Raises:
         SuiteError: If the file is not such a table, or a column or cell is invalid.
@@ -49,18 +49,19 @@ def read_rows(path: Path) -> tuple[Iterator[tuple[str, Any]], tuple[str, ...]]:
     columns = case_columns(names)
     _check_columns(names, path, columns)
     notes = (columns.note(),) if columns is not None and columns.renamed else ()
-    return _raw_cases(rows, columns, path, numbered="id" not in (columns.fields if columns else names)), notes
+    given = "id" in (columns.fields if columns else names)
+    return _raw_cases(rows, columns, path, first=None if given else first), notes
 
 
 def _raw_cases(
-    rows: Iterator[tuple[str, Row]], columns: Columns | None, path: Path, *, numbered: bool
+    rows: Iterator[tuple[str, Row]], columns: Columns | None, path: Path, *, first: int | None
 ) -> Iterator[tuple[str, Any]]:
-    for number, (where, row) in enumerate(rows):
+    for number, (where, row) in enumerate(rows, first or 0):
         try:
             raw = _raw_case(row if columns is None else _renamed(row, columns))
         except MalformedDocument as malformed:
             raise SuiteError(str(path), Problem(where, malformed.problem.what)) from malformed
-        yield f"{where}:", {"id": str(number), **raw} if numbered else raw
+        yield f"{where}:", raw if first is None else {"id": str(number), **raw}
 
 
 def _renamed(row: Row, columns: Columns) -> Row:
