@@ -247,7 +247,7 @@ class CaseFile(Sequence[Case]):
             start += len(line)
 
     def _check_duplicates(self) -> None:
-        problems = []
+        problems: list[Problem] = []
         left_out = 0
         first: dict[str, int] = {}
         for index in self.ids.equal():
