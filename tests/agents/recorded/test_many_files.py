@@ -3,6 +3,8 @@
 import json
 import pickle
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import trivium as tv
@@ -102,8 +104,21 @@ def test_tables_are_read_together(suite, tmp_path):
     assert cases(open_recorded(str(tmp_path), suite)) == ["0", "1", "2"]
     (tmp_path / "b.csv").write_text("case,output\n1,yes\n")
     assert f"{tmp_path}/b.csv: line 2: duplicate of {tmp_path}/a.csv: line 3" in problems(tmp_path, suite)
+
+
+def test_files_of_all_kinds_are_read_together(suite, tmp_path):
+    (tmp_path / "a.csv").write_text("case,output\n0,yes\n1,no\n")
+    pq.write_table(pa.table({"answer": ["x", "y"], "case": ["2", "3"]}), tmp_path / "b.parquet")
     (tmp_path / "c.jsonl").write_text('{"case": "4", "output": "yes"}\n')
-    assert "mixes tables with lines" in problems(tmp_path, suite)
+    recorded = open_recorded(str(tmp_path), suite)
+    assert cases(recorded) == list("01234")
+    assert recorded.notes == ("outputs: read answer as output",)
+    assert [case.id for part in recorded.parts() for case, _ in recorded.read(part)] == list("01234")
+    (tmp_path / "d.csv").write_text("case,output\n3,yes\n4,no\n")
+    assert problems(tmp_path, suite).splitlines() == [
+        f'{tmp_path}/d.csv: line 2: duplicate of {tmp_path}/b.parquet: row 2: case "3", repeat 0',
+        f'{tmp_path}/d.csv: line 3: duplicate of {tmp_path}/c.jsonl: line 1: case "4", repeat 0',
+    ]
 
 
 def test_a_folder_of_traces_still_holds_traces(suite, tmp_path):

@@ -1,8 +1,10 @@
+import json
+import re
 from datetime import date
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import assume, given
 
 from tests.strategies import json_objects
 from trivium.errors import OutputsError
@@ -55,6 +57,7 @@ def test_yaml_aliases_and_merges_work():
 
 @given(json_objects)
 def test_yaml_reads_what_another_writer_wrote(value):
+    assume(not re.search(r"[0-9][eE]", json.dumps(value)))  # 0E0 is a text in the writer's YAML 1.1
     assert parse_yaml(yaml.safe_dump(value)) == value
 
 

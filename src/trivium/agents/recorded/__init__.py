@@ -90,19 +90,10 @@ def open_recorded(source: str, suite: Suite, *, leave_one_out: bool = False) -> 
     if prefix is not None and prefix not in SOURCES:
         raise OutputsError(source, f'holds no outputs: "{prefix}:" is a suite only')
     if prefix is None:
-        from trivium.agents.recorded.many_files import files_of, open_files
-        from trivium.agents.recorded.outputs import OutputsFile
-        from trivium.agents.recorded.tables import rows_of_file
+        from trivium.agents.recorded.many_files import OutputsFiles, files_of, open_file
 
         files = files_of(path)
-        if files is not None:
-            return open_files(path, files, suite)
-        rows = rows_of_file(Path(path), suite)
-        if rows is None:
-            return OutputsFile(path, suite)
-        from trivium.agents.recorded.in_memory import OutputsInMemory
-
-        return OutputsInMemory(rows, suite, source=path)
+        return open_file(Path(path), suite) if files is None else OutputsFiles(files, suite)
     module, _, function = SOURCES[prefix].partition(":")
     recorded: Recorded = getattr(import_module(module), function)(Path(path), suite)
     return recorded

@@ -1,21 +1,19 @@
 """Reads recorded outputs into memory: a list of mappings, a data frame, or the rows of a table."""
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.outputs import MOST_PROBLEMS
-from trivium.agents.recorded.record import PART_ATTEMPTS, Output, attempt_from, trace_problems
-from trivium.agents.recorded.tables import Rows, mapped
-from trivium.errors import OutputsError, Problem, suggest
+from trivium.agents.recorded.record import PART_ATTEMPTS, Output, attempt_from
+from trivium.agents.recorded.tables import Rows, mapped, read_row, row_problems
+from trivium.errors import OutputsError, Problem
 from trivium.suites.case import Case
-from trivium.suites.sanitize import sanitise
 from trivium.suites.sources.in_memory import rows_of_table
 from trivium.suites.suite import Suite
-from trivium.suites.validation import convert, describe
+from trivium.suites.validation import describe
 
 
 class OutputsInMemory:
@@ -25,26 +23,38 @@ class OutputsInMemory:
         outputs: Mappings or Attempts, a data frame of pandas or polars, or an Arrow table.
         suite: The suite with the cases; its ``limits.output_bytes`` bounds each output.
         source: The file that they come from, for messages and as the base of the paths of trace files.
+        keep_hashes: Receives the hashes of case and repeat, to be compared with those of other files.
 
     Attributes:
+        path: The file that they come from.
         notes: What was mapped.
 
     Raises:
         OutputsError: With the first twenty mistakes and the number of further ones.
     """
 
-    def __init__(self, outputs: Any, suite: Suite, *, source: str = "") -> None:
+    def __init__(
+        self,
+        outputs: Any,
+        suite: Suite,
+        *,
+        source: str = "",
+        keep_hashes: "list[array[int]] | None" = None,
+    ) -> None:
         self._suite = suite
-        self._folder = Path(source).parent
+        self.path = Path(source)
+        self._folder = self.path.parent
         self._outputs: list[tuple[Output, tuple[str, ...]]] = []
         problems: list[Problem] = []
         places: dict[tuple[str, int], int] = {}
         given = outputs if isinstance(outputs, Rows) else _mapped(outputs, suite)
         self.notes = given.notes
+        self._places = given.places
         for index, (row, place) in enumerate(zip(given.rows, given.places, strict=True)):
-            output, wrong, flags = _read(row, place)
+            output, wrong, flags = read_row(row, place)
             if output is not None:
-                wrong = self._problems(output, index, place)
+                near = index < MOST_PROBLEMS
+                wrong = row_problems(output, suite, folder=self._folder, place=place, look_for_nearest=near)
                 first = places.setdefault((output.case, output.repeat), index)
                 if first != index:
                     twice = (
@@ -58,6 +68,8 @@ class OutputsInMemory:
             raise OutputsError(source, shown, left_out=len(problems) - len(shown))
         if not self._outputs:
             raise OutputsError(source or "outputs", "holds no output")
+        if keep_hashes is not None:
+            keep_hashes.append(array("q", [hash((each.case, each.repeat)) for each, _ in self._outputs]))
 
     def __len__(self) -> int:
         return len(self._outputs)
@@ -77,15 +89,9 @@ class OutputsInMemory:
         for output, flags in self._outputs[part.start : part.stop]:
             yield self._suite.case(output.case), attempt_from(output, flags, folder=self._folder, limit=limit)
 
-    def _problems(self, output: Output, index: int, place: str) -> list[Problem]:
-        problems = [
-            Problem(each.where.replace(f"line {index}", place, 1), each.what)
-            for each in trace_problems(output, index, self._folder)
-        ]
-        if self._suite.position(output.case) is None:
-            near = suggest(output.case, [case.id for case in self._suite]) if index < MOST_PROBLEMS else ""
-            problems.append(Problem(place, f'the suite has no case "{output.case}".{near}'))
-        return problems
+    def place(self, index: int) -> str:
+        """The place of an attempt in its file, for messages."""
+        return self._places[index]
 
 
 def _rows(outputs: Any) -> list[Any]:
@@ -103,14 +109,3 @@ def _rows(outputs: Any) -> list[Any]:
 def _mapped(outputs: Any, suite: Suite) -> Rows:
     rows = _rows(outputs)
     return mapped(rows, [f"outputs[{index}]" for index in range(len(rows))], suite, source="outputs")
-
-
-def _read(row: Any, place: str) -> tuple[Output | None, list[Problem], tuple[str, ...]]:
-    """Convert a mapping to a record, or list its mistakes; also returns flags for what was replaced."""
-    try:
-        plain = msgspec.to_builtins(dict(row) if isinstance(row, Mapping) else row)
-    except (TypeError, ValueError, RecursionError) as wrong:
-        return None, [Problem(place, f"is no JSON value: {wrong}")], ()
-    value, flags = sanitise(plain)
-    output, problems = convert(value, Output, place if place.startswith("outputs[") else f"{place}:")
-    return output, problems, flags

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.in_memory import OutputsInMemory
-from trivium.agents.recorded.outputs import MOST_PROBLEMS, OutputsFile
-from trivium.agents.recorded.tables import TABLES, Rows, rows_of_file
+from trivium.agents.recorded.outputs import MOST_PROBLEMS, OutputsFile, equal_hashes
+from trivium.agents.recorded.parquet import ParquetOutputs
+from trivium.agents.recorded.tables import TABLES, rows_of_file
 from trivium.errors import OutputsError, Problem
 from trivium.suites.case import Case
 from trivium.suites.files.documents import placed
@@ -34,48 +35,55 @@ def files_of(source: str) -> list[Path] | None:
     return matching_files(source, error=OutputsError)
 
 
-def open_files(source: str, files: Sequence[Path], suite: Suite) -> "OutputsFiles | OutputsInMemory":
-    """Open the attempts of many files as if they were one; all are validated before this returns.
+def open_file(
+    path: Path, suite: Suite, *, keep_hashes: "list[array[int]] | None" = None
+) -> "OutputsFile | ParquetOutputs | OutputsInMemory":
+    """Open the attempts of one file; all are validated before this returns.
+
+    Lines with Trivium's own keys and Parquet are read a part at a time, other tables and keys into memory.
+
+    Args:
+        path: The file.
+        suite: The suite with the cases.
+        keep_hashes: Receives the hashes of case and repeat, to be compared with those of other files.
 
     Raises:
-        OutputsError: With the first twenty mistakes of all files and the number of further ones.
+        OutputsError: With the first twenty mistakes and the number of further ones.
     """
-    tables = [rows_of_file(each, suite) for each in files]
-    read = [each for each in tables if each is not None]
-    if not read:
-        return OutputsFiles(source, files, suite)
-    if len(read) < len(files):
-        what = "mixes tables with lines that have Trivium's keys: name them apart, such as logs/*.jsonl"
-        raise OutputsError(source, what)
-    places = [f"{file}: {place}" for file, rows in zip(files, read, strict=True) for place in rows.places]
-    notes = tuple(dict.fromkeys(chain.from_iterable(rows.notes for rows in read)))
-    rows = list(chain.from_iterable(rows.rows for rows in read))
-    return OutputsInMemory(Rows(rows, places, notes), suite, source="")
+    if path.suffix.lower() == ".parquet":
+        return ParquetOutputs(path, suite, keep_hashes=keep_hashes)
+    rows = rows_of_file(path, suite)
+    if rows is None:
+        return OutputsFile(path, suite, keep_hashes=keep_hashes)
+    return OutputsInMemory(rows, suite, source=str(path), keep_hashes=keep_hashes)
 
 
 class OutputsFiles:
-    """The attempts of many .jsonl files, file after file; 16 bytes a line are in memory.
+    """The attempts of many files, file after file; see :func:`open_file` for what is in memory.
 
     Args:
-        source: The folder or pattern, for messages.
         files: The files.
         suite: The suite with the cases.
+
+    Attributes:
+        notes: What was mapped.
 
     Raises:
         OutputsError: With the first twenty mistakes of all files and the number of further ones.
     """
 
-    def __init__(self, source: str, files: Sequence[Path], suite: Suite) -> None:
-        self._files: list[OutputsFile] = []
+    def __init__(self, files: Sequence[Path], suite: Suite) -> None:
+        self._files: list[OutputsFile | ParquetOutputs | OutputsInMemory] = []
         hashes: list[array[int]] = []
         problems: list[Problem] = []
         left_out = 0
         for path in files:
             try:
-                self._files.append(OutputsFile(path, suite, keep_hashes=hashes))
+                self._files.append(open_file(path, suite, keep_hashes=hashes))
             except OutputsError as error:
                 problems += placed(error)
                 left_out += error.left_out
+        self.notes = tuple(dict.fromkeys(chain.from_iterable(each.notes for each in self._files)))
         if not problems:
             self._first = [0, *accumulate(map(len, self._files))]
             problems = self._duplicates(hashes)
@@ -104,14 +112,9 @@ class OutputsFiles:
 
     def _duplicates(self, hashes: Sequence["array[int]"]) -> list[Problem]:
         """Find attempts that are in two files: compare hashes first, then the attempts with equal ones."""
-        import numpy as np
-
-        every = np.concatenate([np.frombuffer(each, dtype=np.int64) for each in hashes])
-        order = np.argsort(every, kind="stable")
-        same = np.flatnonzero(every[order][1:] == every[order][:-1])
         first: dict[tuple[str, int], int] = {}
         problems = []
-        for index in sorted({int(order[place + step]) for place in same for step in (0, 1)}):
+        for index in equal_hashes(hashes):
             ((_, attempt),) = self.read(range(index, index + 1))
             earlier = first.setdefault((attempt.case, attempt.repeat), index)
             if earlier != index:
@@ -122,4 +125,4 @@ class OutputsFiles:
     def _place(self, index: int) -> str:
         number = bisect_right(self._first, index) - 1
         file = self._files[number]
-        return f"{file.path}: line {file.line_number(index - self._first[number])}"
+        return f"{file.path}: {file.place(index - self._first[number])}"

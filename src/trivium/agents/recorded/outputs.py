@@ -1,8 +1,7 @@
 """Reads a ``.jsonl`` file of recorded outputs as attempts (spec: files, outputs)."""
 
-import os
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -47,9 +46,15 @@ class OutputsFile:
         suite: The suite with the cases; its ``limits.output_bytes`` bounds each output.
         keep_hashes: Receives the hashes of case and repeat, to be compared with those of other files.
 
+    Attributes:
+        path: The file.
+        notes: What was mapped: nothing, since the keys are Trivium's own.
+
     Raises:
         OutputsError: With the first twenty mistakes of the file and the number of further ones.
     """
+
+    notes: tuple[str, ...] = ()
 
     def __init__(
         self, path: str | Path, suite: Suite, *, keep_hashes: "list[array[int]] | None" = None
@@ -58,7 +63,7 @@ class OutputsFile:
         self._suite = suite
         check_is_file(self.path, error=OutputsError)
         with self._opened() as file:
-            self._stamp = _stamp(file)
+            self._stamp = stamp_of(self.path)
             starts, hashes = self._check(file)
             self._check_duplicates(file, starts, hashes)
             self._starts = starts
@@ -80,7 +85,7 @@ class OutputsFile:
         """Yield the attempts of a range of lines, blank ones not counted; see ``Partitioned``."""
         folder, limit = self.path.parent, self._suite.settings.limits.output_bytes
         with self._opened() as file:
-            if _stamp(file) != self._stamp:
+            if stamp_of(self.path) != self._stamp:
                 raise OutputsError(str(self.path), "has changed since it was checked")
             file.seek(self._starts[part.start])
             for number, _, line in islice(lines_of(file, str(self.path)), len(part)):
@@ -128,15 +133,9 @@ class OutputsFile:
 
     def _check_duplicates(self, file: IO[bytes], starts: "array[int]", hashes: "array[int]") -> None:
         """Reject duplicate attempts: compare the hashes first, then the lines with equal hashes."""
-        import numpy as np
-
-        unsorted = np.frombuffer(hashes, dtype=np.int64)
-        order = np.argsort(unsorted, kind="stable")
-        same = np.flatnonzero(unsorted[order][1:] == unsorted[order][:-1])
-        suspects = sorted({int(order[place + step]) for place in same for step in (0, 1)})
         first: dict[tuple[str, int], int] = {}
         twice: list[tuple[int, int, tuple[str, int]]] = []
-        for index in suspects:
+        for index in equal_hashes([hashes]):
             file.seek(starts[index])
             output, _, _ = read_line(file.readline(), 0)
             if output is not None:
@@ -156,10 +155,10 @@ class OutputsFile:
             ]
             raise OutputsError(str(self.path), problems, left_out=len(twice) - len(shown))
 
-    def line_number(self, index: int) -> int:
-        """The line of an attempt, from 1; reads the file."""
+    def place(self, index: int) -> str:
+        """The place of an attempt in the file, for messages; reads the file."""
         with self._opened() as file:
-            return self._line_numbers(file, {index: self._starts[index]})[index]
+            return f"line {self._line_numbers(file, {index: self._starts[index]})[index]}"
 
     def _line_numbers(self, file: IO[bytes], starts: dict[int, int]) -> dict[int, int]:
         """Return the line numbers of the given offsets."""
@@ -184,6 +183,24 @@ def output_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **reference, "$defs": records}
 
 
-def _stamp(file: IO[bytes]) -> tuple[int, int]:
-    status = os.fstat(file.fileno())
+def stamp_of(path: Path) -> tuple[int, int]:
+    """Size and time of a file, which tell it from an earlier one of its name.
+
+    Raises:
+        OutputsError: If it cannot be read.
+    """
+    try:
+        status = path.stat()
+    except OSError as failure:
+        raise OutputsError(str(path), f"cannot be read: {failure.strerror or failure}") from failure
     return status.st_size, status.st_mtime_ns
+
+
+def equal_hashes(hashes: "Sequence[array[int]]") -> list[int]:
+    """Indices of the values that are there more than once, in order."""
+    import numpy as np
+
+    every = np.concatenate([np.frombuffer(each, dtype=np.int64) for each in hashes])
+    order = np.argsort(every, kind="stable")
+    same = np.flatnonzero(every[order][1:] == every[order][:-1])
+    return sorted({int(order[place + step]) for place in same for step in (0, 1)})

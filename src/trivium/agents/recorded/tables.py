@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trivium.errors import OutputsError, Problem
+import msgspec
+
+from trivium.agents.recorded.record import Output, trace_problems
+from trivium.errors import OutputsError, Problem, suggest
 from trivium.suites.columns import EXCEL, EXCEL_REFUSED, Columns, input_column, json_value, output_columns
 from trivium.suites.files.documents import (
     MalformedDocument,
@@ -19,8 +22,9 @@ from trivium.suites.files.documents import (
     read_text,
 )
 from trivium.suites.files.tables import other_separator, table_rows
+from trivium.suites.sanitize import sanitise
 from trivium.suites.suite import Suite
-from trivium.suites.validation import describe
+from trivium.suites.validation import convert, describe
 
 TABLES = frozenset({".csv", ".parquet"})
 
@@ -51,7 +55,7 @@ def rows_of_file(path: Path, suite: Suite) -> Rows | None:
     """Read a table, or a file with the keys of another tool; None for lines with Trivium's own keys.
 
     Args:
-        path: A .csv, .parquet, .json or .jsonl file.
+        path: A .csv, .json or .jsonl file.
         suite: The suite with the cases.
 
     Raises:
@@ -81,14 +85,14 @@ def _rows_of_table(path: Path, suite: Suite) -> Rows:
     rows, places = [], []
     for where, cells in placed:
         try:
-            rows.append(_raw(cells))
+            rows.append(raw_output(cells))
         except MalformedDocument as malformed:
             raise OutputsError(str(path), Problem(where, malformed.problem.what)) from malformed
         places.append(where)
     return mapped(rows, places, suite, source=str(path), names=names)
 
 
-def _raw(cells: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def raw_output(cells: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Make an output of the cells of a row: numbers and JSON where a field has them."""
     raw: dict[str, Any] = {}
     for name, cell in cells:
@@ -168,13 +172,79 @@ def mapped(
         return Rows(made, places)
     if names is None:
         names = list(dict.fromkeys(str(name) for row in made for name in row))
+    found = output_columns_of(names, suite, source=source)
+    made, wrong = found.rows(made, places)
+    problems = [Problem(place, what) for place, what in zip(places, wrong, strict=True) if what is not None]
+    if problems:
+        raise OutputsError(source, problems[:20], left_out=max(0, len(problems) - 20))
+    return Rows(made, places, found.notes)
+
+
+class OutputColumns:
+    """What the columns of a table of outputs mean.
+
+    Args:
+        columns: The fields of columns; None if they are Trivium's own.
+        question: The column with the inputs of cases, by which outputs find their cases.
+        suite: The suite with the cases.
+
+    Attributes:
+        notes: What was mapped.
+    """
+
+    def __init__(self, columns: Columns | None, question: str | None, suite: Suite) -> None:
+        self._columns = columns
+        self._question = question
+        self._ids: dict[str, list[str]] = {}
+        note = columns.note() if columns is not None and columns.renamed else ""
+        if question is not None:
+            note = "; ".join(filter(None, (note, f"cases found by their {question}")))
+            for case in suite:
+                if isinstance(case.input, str):
+                    self._ids.setdefault(case.input.strip(), []).append(case.id)
+        self.notes = (f"outputs: {note}",) if note else ()
+
+    def rows(
+        self, rows: Sequence[Mapping[str, Any]], places: Sequence[str]
+    ) -> tuple[list[Any], list[str | None]]:
+        """Rename the keys of raw outputs, and name their cases.
+
+        Returns:
+            The raw outputs, and for each why it has no case, or None.
+        """
+        columns = self._columns
+        if columns is None:
+            return list(rows), [None] * len(rows)
+        made = [_renamed(row, columns) for row in rows]
+        if self._question is None:
+            return made, [None] * len(made)
+        wrong = [self._join(row, given.get(self._question)) for row, given in zip(made, rows, strict=True)]
+        return made, wrong
+
+    def _join(self, row: dict[str, Any], given: Any) -> str | None:
+        """Give an output the id of the case that has its input; return why it has none."""
+        found = self._ids.get(given.strip(), []) if isinstance(given, str) else []
+        if len(found) == 1:
+            row["case"] = found[0]
+            return None
+        if found:
+            return f"{len(found)} cases have this input ({_and(found)}): add a column case"
+        return f"no case has this input: {describe(given)}"
+
+
+def output_columns_of(names: Sequence[str], suite: Suite, *, source: str) -> OutputColumns:
+    """What columns of these names mean.
+
+    Raises:
+        OutputsError: If a name could mean two things, or nothing names the case or the output.
+    """
     columns = output_columns(names)
     if columns is None:
-        return Rows(made, places)
+        return OutputColumns(None, None, suite)
     if not (columns.renamed or columns.left_out or columns.asks):
         if source.lower().endswith(tuple(TABLES)):
             raise OutputsError(source, list(columns.problems))
-        return Rows(made, places)  # the conversion names each wrong key where it is
+        return OutputColumns(None, None, suite)  # the conversion names each wrong key where it is
     problems = list(columns.problems)
     question = input_column(names) if "case" not in columns.fields else None
     if "case" not in columns.fields and question is None:
@@ -189,12 +259,7 @@ def mapped(
         problems.append(Problem("", what))
     if problems:
         raise OutputsError(source, problems)
-    made = [_renamed(row, columns) for row in made]
-    note = columns.note() if columns.renamed else ""
-    if question is not None:
-        _join_by_input(made, [row.get(question) for row in rows], places, suite, source)
-        note = "; ".join(filter(None, (note, f"cases found by their {question}")))
-    return Rows(made, places, (f"outputs: {note}",) if note else ())
+    return OutputColumns(columns, question, suite)
 
 
 def _and(names: Sequence[str]) -> str:
@@ -214,23 +279,34 @@ def _renamed(row: Mapping[Any, Any], columns: Columns) -> dict[str, Any]:
     return made
 
 
-def _join_by_input(
-    rows: list[Any], inputs: Sequence[Any], places: Sequence[str], suite: Suite, source: str
-) -> None:
-    """Give every output the id of the case that has its input."""
-    ids: dict[Any, list[str]] = {}
-    for case in suite:
-        if isinstance(case.input, str):
-            ids.setdefault(case.input.strip(), []).append(case.id)
-    problems = []
-    for row, given, place in zip(rows, inputs, places, strict=True):
-        found = ids.get(given.strip(), []) if isinstance(given, str) else []
-        if len(found) == 1:
-            row["case"] = found[0]
-        elif found:
-            what = f"{len(found)} cases have this input ({_and(found)}): add a column case"
-            problems.append(Problem(place, what))
-        else:
-            problems.append(Problem(place, f"no case has this input: {describe(given)}"))
-    if problems:
-        raise OutputsError(source, problems[:20], left_out=max(0, len(problems) - 20))
+def read_row(row: Any, place: str) -> tuple[Output | None, list[Problem], tuple[str, ...]]:
+    """Convert a mapping to a record, or list its mistakes; also returns flags for what was replaced."""
+    try:
+        plain = msgspec.to_builtins(dict(row) if isinstance(row, Mapping) else row)
+    except (TypeError, ValueError, RecursionError) as wrong:
+        return None, [Problem(place, f"is no JSON value: {wrong}")], ()
+    value, flags = sanitise(plain)
+    output, problems = convert(value, Output, place if place.startswith("outputs[") else f"{place}:")
+    return output, problems, flags
+
+
+def row_problems(
+    output: Output, suite: Suite, *, folder: Path, place: str, look_for_nearest: bool
+) -> list[Problem]:
+    """The mistakes in the trace of a record, and an unknown case.
+
+    Args:
+        output: The record.
+        suite: The suite with the cases.
+        folder: Base folder of the paths of trace files.
+        place: Place of the record in its file.
+        look_for_nearest: Suggest a case of a similar id.
+    """
+    problems = [
+        Problem(each.where.replace("line 0", place, 1), each.what)
+        for each in trace_problems(output, 0, folder)
+    ]
+    if suite.position(output.case) is None:
+        near = suggest(output.case, [case.id for case in suite]) if look_for_nearest else ""
+        problems.append(Problem(place, f'the suite has no case "{output.case}".{near}'))
+    return problems

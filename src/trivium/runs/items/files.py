@@ -21,7 +21,8 @@ from trivium.suites.files.documents import (
     decode,
     read_text,
 )
-from trivium.suites.files.tables import header_of, other_separator, parquet_rows
+from trivium.suites.files.parquet import parquet_rows
+from trivium.suites.files.tables import header_of, other_separator
 from trivium.suites.sanitize import sanitise
 from trivium.suites.validation import convert, unknown_key
 

@@ -8,14 +8,12 @@ one text of the mapping, and ``FIELD.json`` any field as JSON. An empty cell is 
 import csv
 import io
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from trivium.errors import MissingExtra, Problem, SuiteError
+from trivium.errors import Problem, SuiteError
 from trivium.suites.case import Case
 from trivium.suites.columns import Columns, case_columns
 from trivium.suites.files.documents import (
@@ -26,6 +24,7 @@ from trivium.suites.files.documents import (
     parse_json,
     read_text,
 )
+from trivium.suites.files.parquet import parquet_rows
 from trivium.suites.validation import unknown_key
 
 COLUMNS = ("id", "input", "references", "source", "expect", "tags", "complexity", "group", "metadata")
@@ -115,10 +114,14 @@ def _parquet_rows(path: Path, names: list[str], error: InputErrorType) -> Iterat
     for number, row in enumerate(rows, start=1):
         where = f"row {number}"
         try:
-            cells = [(name, _without_absent(cell)) for name, cell in row.items() if not _is_absent(cell)]
-            yield where, cells
+            yield where, present_cells(row)
         except MalformedDocument as malformed:
             raise error(str(path), Problem(where, malformed.problem.what)) from malformed
+
+
+def present_cells(row: dict[str, Any]) -> Row:
+    """Names and cells of a row of Parquet, without those that are missing."""
+    return [(name, _without_absent(cell)) for name, cell in row.items() if not _is_absent(cell)]
 
 
 def _is_absent(value: Any) -> bool:
@@ -198,119 +201,3 @@ def _json(name: str, cell: str) -> Any:
         return parse_json(cell)
     except MalformedDocument as malformed:
         raise MalformedDocument("", f"{name}: {malformed.problem.what}") from malformed
-
-
-def parquet_rows(
-    path: Path,
-    *,
-    error: InputErrorType,
-    check: Callable[[list[str]], None],
-    largest: int | None = None,
-    rows_at_once: int = 256,
-) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a Parquet file, each a mapping of columns to JSON values.
-
-    Dates, times and decimals become texts, maps mappings. Bytes are decoded as UTF-8, because many writers
-    leave out the type annotation of texts. NaN and infinity are not changed.
-
-    Args:
-        path: The file.
-        error: Class of the errors raised.
-        check: Called with the column names before any row is read.
-        largest: Largest total size of the decompressed rows in bytes; None for no limit.
-        rows_at_once: Batch size in rows.
-
-    Raises:
-        InputError: As ``error``, if the file is not Parquet, is larger than ``largest``, or has a value
-            without a JSON form.
-        MissingExtra: If PyArrow is not installed.
-    """
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as missing:
-        raise MissingExtra("parquet", f"reading {path.name}") from missing
-    number = 0
-    try:
-        with pq.ParquetFile(path) as table:
-            check(list(table.schema_arrow.names))
-            groups = map(table.metadata.row_group, range(table.metadata.num_row_groups))
-            _check_size(sum(group.total_byte_size for group in groups), largest, path, error)
-            held = 0
-            already = all(_is_plain(column.type) for column in table.schema_arrow)
-            for batch in table.iter_batches(batch_size=rows_at_once):
-                columns = [
-                    one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in batch
-                ]
-                held += sum(column.nbytes for column in columns)
-                _check_size(held, largest, path, error)
-                whole = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-                rows = _plain_rows(whole, number, path, error, already=already)
-                number += len(rows)
-                yield from rows
-    except (pa.ArrowException, OSError) as wrong:
-        message = str(wrong).partition("\n")[0]
-        raise error(str(path), f"is no Parquet file that can be read: {message}") from wrong
-
-
-def _check_size(size: int, largest: int | None, path: Path, error: InputErrorType) -> None:
-    if largest is not None and size > largest:
-        hint = "use .jsonl, which is read line by line"
-        raise error(str(path), f"its rows have more than the {largest:,} bytes that are held: {hint}")
-
-
-def _is_plain(kind: Any) -> bool:
-    """Whether PyArrow itself converts an Arrow type to JSON values, which is fast."""
-    import pyarrow as pa
-
-    if pa.types.is_map(kind):
-        return False
-    if pa.types.is_dictionary(kind):
-        return _is_plain(kind.value_type)
-    if pa.types.is_nested(kind):
-        return all(_is_plain(kind.field(index).type) for index in range(kind.num_fields))
-    of = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_floating)
-    return any(test(kind) for test in (*of, pa.types.is_boolean))
-
-
-def _plain_rows(
-    batch: Any, before: int, path: Path, error: InputErrorType, *, already: bool
-) -> list[dict[str, Any]]:
-    try:
-        raw: list[dict[str, Any]] = batch.to_pylist(maps_as_pydicts=None if already else "strict")
-    except (
-        ValueError,
-        KeyError,
-        OverflowError,
-    ) as wrong:  # a duplicate key, or an unsupported time
-        where = f"rows {before + 1:,} to {before + len(batch):,}"
-        raise error(
-            str(path), Problem(where, f"hold a value that cannot be read: {wrong.args[0]}")
-        ) from wrong
-    if already:
-        return raw
-    rows: list[dict[str, Any]] = []
-    for row in raw:
-        try:
-            rows.append(_plain(row))
-        except (TypeError, ValueError) as wrong:
-            where = f"row {before + len(rows) + 1:,}"
-            raise error(str(path), Problem(where, f"holds a value that cannot be read: {wrong}")) from wrong
-    return rows
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case dict():
-            return {key: _plain(item) for key, item in value.items()}
-        case list():
-            return [_plain(item) for item in value]
-        case bytes():
-            return value.decode()
-        case None | str() | bool() | int() | float():
-            return value
-        case _:
-            iso = getattr(
-                value, "isoformat", None
-            )  # also the times of pandas, which PyArrow returns if pandas is installed
-            return iso() if iso else msgspec.to_builtins(value)

@@ -1,0 +1,143 @@
+"""Reads recorded outputs from a Parquet file, a part at a time."""
+
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+
+from trivium.agents.attempt import Attempt
+from trivium.agents.recorded.outputs import MOST_PROBLEMS, equal_hashes, stamp_of
+from trivium.agents.recorded.record import Output, attempt_from
+from trivium.agents.recorded.tables import output_columns_of, raw_output, read_row, row_problems
+from trivium.errors import OutputsError, Problem
+from trivium.suites.case import Case
+from trivium.suites.files.documents import MalformedDocument, check_is_file
+from trivium.suites.files.parquet import ParquetFile
+from trivium.suites.files.tables import present_cells
+from trivium.suites.suite import Suite
+
+Read = tuple[int, Output | None, list[Problem], tuple[str, ...]]
+"""Number of a row, its output, its mistakes, and flags for what was replaced."""
+
+
+class ParquetOutputs:
+    """The attempts of a .parquet file.
+
+    The file is read twice, like lines of JSON (``OutputsFile``); 8 bytes a row are in memory meanwhile, and
+    the rows that are decoded at once.
+
+    Args:
+        path: The file.
+        suite: The suite with the cases; its ``limits.output_bytes`` bounds each output.
+        keep_hashes: Receives the hashes of case and repeat, to be compared with those of other files.
+
+    Attributes:
+        path: The file.
+        notes: What was mapped.
+
+    Raises:
+        OutputsError: With the first twenty mistakes of the file and the number of further ones.
+        MissingExtra: If PyArrow is not installed.
+    """
+
+    def __init__(self, path: Path, suite: Suite, *, keep_hashes: "list[array[int]] | None" = None) -> None:
+        check_is_file(path, error=OutputsError)
+        self.path = path
+        self._suite = suite
+        self._stamp = stamp_of(path)
+        self._file = ParquetFile(path, error=OutputsError)
+        self._columns = output_columns_of(self._file.names, suite, source=str(path))
+        self.notes = self._columns.notes
+        try:
+            hashes = self._check()
+            self._check_duplicates(hashes)
+        finally:
+            self._file.close()
+        if keep_hashes is not None:
+            keep_hashes.append(hashes)
+
+    def __len__(self) -> int:
+        return len(self._file)
+
+    def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
+        """Yield each attempt with its case, in the order of the file."""
+        for part in self.parts():
+            yield from self.read(part)
+
+    def parts(self) -> Iterator[range]:
+        """Yield ranges of rows of bounded number and size; see ``Partitioned``."""
+        return self._file.parts()
+
+    def read(self, part: range) -> Iterator[tuple[Case, Attempt]]:
+        """Yield the attempts of a range of rows; see ``Partitioned``."""
+        if stamp_of(self.path) != self._stamp:
+            raise OutputsError(str(self.path), "has changed since it was checked")
+        limit = self._suite.settings.limits.output_bytes
+        for _, output, problems, flags in self._rows(part):
+            if output is None:  # it was valid when it was checked
+                raise OutputsError(str(self.path), problems)
+            yield (
+                self._suite.case(output.case),
+                attempt_from(output, flags, folder=self.path.parent, limit=limit),
+            )
+
+    def place(self, index: int) -> str:
+        """The place of an attempt in the file, for messages."""
+        return f"row {index + 1}"
+
+    def _rows(self, part: range) -> Iterator[Read]:
+        numbers, rows, places = [], [], []
+        for number, row in self._file.rows(part):
+            place = f"row {number}"
+            try:
+                rows.append(raw_output(present_cells(row)))
+            except MalformedDocument as malformed:
+                yield number, None, [Problem(place, malformed.problem.what)], ()
+                continue
+            numbers.append(number)
+            places.append(place)
+        made, wrong = self._columns.rows(rows, places)
+        for number, place, row, what in zip(numbers, places, made, wrong, strict=True):
+            if what is not None:
+                yield number, None, [Problem(place, what)], ()
+            else:
+                yield number, *read_row(row, place)
+
+    def _check(self) -> "array[int]":
+        """Validate every row on its own; return a hash of case and repeat of each."""
+        hashes = array("q")
+        problems: list[Problem] = []
+        found = 0
+        for part in self.parts():
+            for number, output, unread, _ in self._rows(part):
+                wrong = unread
+                if output is not None:
+                    wrong = row_problems(
+                        output,
+                        self._suite,
+                        folder=self.path.parent,
+                        place=f"row {number}",
+                        look_for_nearest=found < MOST_PROBLEMS,
+                    )
+                    hashes.append(hash((output.case, output.repeat)))
+                found += len(wrong)
+                problems.extend(wrong[: MOST_PROBLEMS - len(problems)])
+        if problems:
+            raise OutputsError(str(self.path), problems, left_out=found - len(problems))
+        if not hashes:
+            raise OutputsError(str(self.path), "holds no output")
+        return hashes
+
+    def _check_duplicates(self, hashes: "array[int]") -> None:
+        """Reject duplicate attempts: compare the hashes first, then the rows with equal hashes."""
+        first: dict[tuple[str, int], int] = {}
+        problems = []
+        for index in equal_hashes([hashes]):
+            for number, output, _, _ in self._rows(range(index, index + 1)):
+                if output is not None:
+                    earlier = first.setdefault((output.case, output.repeat), number)
+                    if earlier != number:
+                        what = f'duplicate of row {earlier}: case "{output.case}", repeat {output.repeat}'
+                        problems.append(Problem(f"row {number}", what))
+        if problems:
+            left_out = max(0, len(problems) - MOST_PROBLEMS)
+            raise OutputsError(str(self.path), problems[:MOST_PROBLEMS], left_out=left_out)
