@@ -148,6 +148,11 @@ def load_for_run(suite: str, given: Mapping[str, Any]) -> "Suite":
 @options.workers
 @options.engine
 @options.option(
+    "--partitions",
+    metavar="FOLDER|URL",
+    help="Write attempts and scores to Parquet files there, at which the store points (large runs).",
+)
+@options.option(
     "--until-decided",
     is_flag=True,
     help="Judge the outputs in random order, and only until all gates are decided.",
@@ -187,6 +192,7 @@ def score(suite: str, **given: Any) -> int:
         leave_one_out=given["leave_one_out"],
         workers=given["workers"],
         engine=given["engine"],
+        partitions=given["partitions"],
     )
 
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from os import PathLike
 from typing import Any
 
@@ -14,13 +14,13 @@ from trivium.agents.attempt import AgentAdapter, Attempt
 from trivium.agents.loading import load_agent
 from trivium.agents.recorded import ReadyAttempts, Recorded, open_recorded
 from trivium.agents.recorded.in_memory import OutputsInMemory
-from trivium.errors import EncoderUnavailable, InputError, OutputsError, Problem, SuiteError, TriviumError
+from trivium.errors import InputError, OutputsError, TriviumError
 from trivium.masking import mask
 from trivium.metrics.metric import Metric
-from trivium.metrics.registry import CASE_FIGURES, build_metrics, check_names, default_metrics
-from trivium.metrics.text.task import with_default_success
+from trivium.metrics.registry import CASE_FIGURES
 from trivium.runs.aggregation import IncrementalAggregation
-from trivium.runs.certificates import Certificates, check_gates, drift_before
+from trivium.runs.certificates import Certificates, drift_before
+from trivium.runs.checks import prepared, saved_early
 from trivium.runs.costs.judges import judges_attached
 from trivium.runs.engines.agent import ask_and_score, calls_of
 from trivium.runs.engines.recorded import Engine, RecordedScoring, check_engine
@@ -36,13 +36,13 @@ from trivium.runs.pipeline import NoProgress, Pipeline, Progress
 from trivium.runs.provenance import changed_settings, judge_provenance, provenance
 from trivium.runs.run import Run
 from trivium.runs.summarize import summarise
-from trivium.runs.until_decided import Asker, check_until_decided
+from trivium.runs.until_decided import Asker
 from trivium.store.connection import DEFAULT_URL
+from trivium.store.partitions.writer import PartitionWriter, forget_lost
 from trivium.store.records import RunKind, RunRecord
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.settings import Gate, JudgeSettings, PassRule, Settings, SuccessRule
-from trivium.suites.settings_loader import renamed
 from trivium.suites.suite import Suite, SuiteSource
 
 log = logging.getLogger(__name__)
@@ -76,6 +76,7 @@ def evaluate(
     resume: str | None = None,
     workers: int | None = 1,
     engine: Engine = "local",
+    partitions: str | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Evaluate a suite and wait for the result; also works inside a running event loop (a notebook).
@@ -110,6 +111,8 @@ def evaluate(
             that pays. With more than one, a script must be guarded by ``if __name__ == "__main__":``.
         engine: Where these processes run: ``local``, or ``ray`` for a Ray cluster (that of ``RAY_ADDRESS``,
             or one on this machine), where ``workers=None`` means as many as the cluster has CPUs.
+        partitions: Folder, or address such as ``s3://BUCKET/FOLDER``, for the scored attempts of a large run:
+            they are written to Parquet files there, at which the store points.
         progress: Receives the progress of the run.
 
     Returns:
@@ -147,6 +150,7 @@ def evaluate(
             resume=resume,
             workers=workers,
             engine=engine,
+            partitions=partitions,
             progress=progress,
         )
     )
@@ -174,6 +178,7 @@ async def evaluate_async(
     resume: str | None = None,
     workers: int | None = 1,
     engine: Engine = "local",
+    partitions: str | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Evaluate a suite inside a running event loop.
@@ -186,28 +191,26 @@ async def evaluate_async(
         "success": success, "passed": passed, "judge": judge, "gates": gates, "similarity": similarity,
         "encoder": encoder, "group": group, "repeats": repeats, "seed": seed, "until_decided": until_decided,
     }  # fmt: skip
-    loaded = suite if isinstance(suite, Suite) else Suite.load(suite)
-    if changes := {name: value for name, value in given.items() if value is not None}:
-        loaded = loaded.with_settings(**changes)
-    settings, source = _checked_settings(loaded, metrics, saves=_saved(agent, outputs, leave_one_out))
-    named = default_metrics(settings)
-    settings = with_default_success(settings, loaded)
-    built = build_metrics(named, settings)
-    _check_encoder(loaded, settings, built)
-    _check_installed(source, settings, built)
+    loaded, settings, named, built = prepared(
+        suite, given, metrics, saves=saved_early(agent, outputs, leave_one_out)
+    )
     # Check agent and outputs before anything is stored.
     adapter = load_agent(agent) if agent is not None else None
     if adapter is not None and in_trivium_thread():
         adapter = with_own_loop(adapter)
     recorded = None if outputs is None else _recorded(outputs, loaded, leave_one_out=leave_one_out)
     check_engine(engine, recorded, built, settings)
+    if partitions is not None and recorded is None:
+        raise InputError("", "--partitions stores scores of recorded outputs only (--outputs)")
     opened = _writable(store)
     kind: RunKind = "human" if leave_one_out else "recorded" if outputs is not None else "agent"
     scored_before = opened.run(attempts_of) if attempts_of is not None else None
     start = _RunStart(opened, loaded, settings, built, kind, scored_before, recorded)
     source_name = _source_name(adapter, outputs, scored_before)
     agent_name = source_name if isinstance(agent, str) else None
-    run = start.resumed(resume, agent_name) if resume is not None else start.new(source_name)
+    run = start.resumed(resume, agent_name) if resume is not None else start.new(source_name, partitions)
+    folder = partitions or run.provenance.get("partitions")
+    writer = PartitionWriter(opened, run, folder) if folder is not None else None
     progress = progress or NoProgress()
     other_number = scored_before is not None and scored_before.due != len(loaded) * settings.repeats
     incremental = IncrementalAggregation(
@@ -226,13 +229,14 @@ async def evaluate_async(
         incremental=incremental,
         certificates=Certificates(settings, run.provenance, before=drift_before(opened, settings)),
         asker=asker,
+        partitions=writer,
     )
     try:
         progress.begin(run=run.id, total=run.due, already=start.already)
         with reduced_garbage_collection(
             THRESHOLDS_WHILE_SCORING if adapter is None else THRESHOLDS_WHILE_ASKING
         ):
-            async with judges_attached(run, opened, built):
+            async with judges_attached(run, opened, built), _finished(writer):
                 if asker is not None:
                     asker.take(opened.outlines(run))
                 await _score_stored(opened, run, pipeline)
@@ -252,71 +256,21 @@ async def evaluate_async(
     return _summarised(opened, run, settings, incremental)
 
 
+@asynccontextmanager
+async def _finished(writer: PartitionWriter | None) -> AsyncIterator[None]:
+    """Complete the last partition, also of a run that fails or is interrupted."""
+    try:
+        yield
+    finally:
+        if writer is not None:
+            await in_worker_thread(writer.finish)
+
+
 def _writable(store: str | Store) -> Store:
     """Open a store for writing; the store of a loaded run is open for reading only."""
     if isinstance(store, Store):
         return Store(store.url) if store.read_only else store
     return Store(store)
-
-
-def _saved(agent: Agent | None, outputs: Outputs | None, leave_one_out: bool) -> str:
-    """What a run saves that stops once its gates are decided."""
-    if agent is not None:
-        return "calls"
-    return "judgements" if outputs is not None and not leave_one_out else ""
-
-
-def _checked_settings(suite: Suite, metrics: Sequence[str] | None, *, saves: str) -> tuple[Settings, str]:
-    """The settings of a run, and where they come from; names and gates are known to be possible.
-
-    Args:
-        suite: The suite.
-        metrics: Metrics that replace the suite's.
-        saves: What a run saves that stops early: calls of the agent, judgements, or nothing.
-    """
-    settings = suite.settings
-    if metrics is not None:
-        settings = msgspec.structs.replace(settings, metrics=tuple(metrics))
-    if not saves or (saves == "judgements" and settings.judge is None):
-        settings = msgspec.structs.replace(settings, until_decided=False)
-    source = suite.source if metrics is None and suite.source else f'suite "{suite.name}"'
-    check_names(settings, source=source, also=suite.settings.metrics or ())
-    check_gates(settings, source=f'suite "{suite.name}"')
-    check_until_decided(settings, source=f'suite "{suite.name}"')
-    return settings, source
-
-
-def _check_encoder(suite: Suite, settings: Settings, metrics: list[Metric]) -> None:
-    """Refuse a local encoder that is needed and cannot be loaded.
-
-    Encoders named on the model hub are not checked, because that would need the network.
-    """
-    from trivium.metrics.text.encoders.loading import load
-    from trivium.metrics.text.encoders.model_files import is_path
-
-    judged = settings.judge is not None and settings.judge.evidence_similarity == "encoder"
-    needed = any(each.name == "semantic" or (judged and each.tier == "judge") for each in metrics)
-    if not needed or settings.encoder is None or not is_path(settings.encoder):
-        return
-    try:
-        load(settings.encoder, tell=False)
-    except EncoderUnavailable as error:
-        raise SuiteError(f'suite "{suite.name}"', Problem("encoder", str(error))) from None
-
-
-def _check_installed(source: str, settings: Settings, built: Sequence[Metric]) -> None:
-    """Refuse metrics that the suite names but that cannot be computed here; others are skipped."""
-    rules = (settings.passed and settings.passed.metric, settings.success and settings.success.metric)
-    named = {renamed(name) for name in (*(settings.metrics or ()), *settings.gates, *rules) if name}
-    problems = []
-    for metric in built:
-        if metric.name in named or metric.tier == "judge":
-            try:
-                metric.check()
-            except TriviumError as error:
-                problems.append(Problem("metrics", f"{metric.name} cannot be measured: {error}"))
-    if problems:
-        raise SuiteError(source, problems)
 
 
 class _RunStart:
@@ -341,11 +295,12 @@ class _RunStart:
         self._recorded = recorded
         self.already = 0
 
-    def new(self, source: str) -> RunRecord:
+    def new(self, source: str, partitions: str | None) -> RunRecord:
         """Store the cases and the record of a new run.
 
         Args:
             source: Readable name of the agent or the outputs.
+            partitions: Folder for its partitions.
         """
         if self._source is not None and self._source.suite != self._suite.digest:
             raise InputError(self._suite.name, f"its cases differ from those of run {self._source.id}")
@@ -364,7 +319,8 @@ class _RunStart:
             settings=msgspec.to_builtins(self._settings),
             provenance=provenance(metrics=self._metrics, seed=self._settings.seed, source=source)
             | judge_provenance(self._metrics, self._settings)
-            | ({"notes": notes} if (notes := self._notes()) else {}),
+            | ({"notes": notes} if (notes := self._notes()) else {})
+            | ({} if partitions is None else {"partitions": partitions}),
             due=due,
             attempts_from=None if self._source is None else self._source.attempts_from or self._source.number,
         )
@@ -403,6 +359,7 @@ class _RunStart:
                 "", f"run {run.id} is of {run.provenance['agent']}: nothing else can go on with it"
             )
         self._store.acquire(run)
+        forget_lost(self._store, run)
         self.already = sum(1 for _ in self._store.attempt_keys(run, scored_only=True))
         return run
 

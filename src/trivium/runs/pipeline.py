@@ -14,6 +14,7 @@ from trivium.runs.certificates import Certificates
 from trivium.runs.event_loop import in_worker_thread
 from trivium.runs.until_decided import Asker
 from trivium.store.connection import batched
+from trivium.store.partitions.writer import PartitionWriter
 from trivium.store.records import AttemptUsage, Rows, RunRecord, StoredAttempt, StoredEvaluation
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
@@ -87,6 +88,7 @@ class Pipeline:
         incremental: Receives every evaluation.
         certificates: Certificates that mark the judgements they apply to.
         asker: Receives every evaluation too, if it decides what is asked.
+        partitions: Stores attempts and evaluations, instead of the store itself.
     """
 
     def __init__(
@@ -101,8 +103,10 @@ class Pipeline:
         incremental: IncrementalAggregation,
         certificates: Certificates,
         asker: Asker | None = None,
+        partitions: PartitionWriter | None = None,
     ) -> None:
         self._store = store
+        self._write = store.write if partitions is None else partitions.write
         self._run = run
         self._suite = suite
         self._metrics = metrics
@@ -190,7 +194,7 @@ class Pipeline:
         self._commit(rows)
 
     def _commit(self, rows: Rows) -> None:
-        self._store.write(rows)
+        self._write(rows)
         self._progress.advance(done=len(rows.evaluations), failed=rows.failed)
 
     def _with_certificates(self, entry: PendingAttempt, scores: Scores) -> Scores:

@@ -159,6 +159,15 @@ def _insert_into(table: Table, dialect: Dialect) -> str:
     return str(insert(table).compile(dialect=dialect))
 
 
+def figures_of(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What lists of runs show of a summary."""
+    return {
+        "attempts": summary.get("attempts"),
+        "pass_rate": (summary.get("pass_rate") or {}).get("value"),
+        "composite": (summary.get("composite") or {}).get("mean"),
+    }
+
+
 T = TypeVar("T")
 
 _encoder = msgspec.json.Encoder(enc_hook=plain)

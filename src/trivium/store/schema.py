@@ -5,6 +5,9 @@ that scores another run's attempts again refers to that run in ``attempts_from``
 (``answers``) belongs to the run that paid for it. ``spending`` holds what the judgements cost; ``advances``
 holds the most that the requests sent so far may cost, and is updated before a request is sent.
 
+Attempts and evaluations of a large run may be in Parquet files (``partitions``); then their bodies here are
+pointers (``store.partitions.reader``).
+
 The tables ``live_…`` hold production traffic. Received spans (``live_spans``) are OTLP protobuf; what the
 spans of a request share, a resource and a scope, is stored once each (``live_resources``). A trace
 (``live_traces``) that an application recorded itself holds its body. A trace that is complete and sampled has
@@ -101,6 +104,17 @@ case_scores = Table(
     Column("run", _Number, primary_key=True, autoincrement=False),
     Column("position", Integer, primary_key=True, autoincrement=False),
     Column("body", Text, nullable=False),
+)
+
+partitions = Table(
+    "partitions",
+    metadata,
+    Column("run", _Number, primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("url", Text, nullable=False),
+    Column("rows", Integer, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("digest", String(32), nullable=False),
 )
 
 answers = Table(

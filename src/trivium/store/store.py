@@ -3,7 +3,8 @@
 import secrets
 import time
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Self, TypeVar
 
 import msgspec
@@ -24,6 +25,7 @@ from trivium.store.connection import (
     open_engine,
     this_process,
 )
+from trivium.store.partitions.reader import Bodies, Partition, partitions_in
 from trivium.store.records import (
     AttemptOutline,
     AttemptUsage,
@@ -37,6 +39,7 @@ from trivium.store.records import (
     StoredEvaluation,
     decode,
     encode,
+    figures_of,
     insert_many,
 )
 from trivium.store.sqlite import dispose
@@ -80,9 +83,11 @@ class Store:
         self.url = url
         self.read_only = read_only
         self.engine = open_engine(url, create=create, read_only=read_only)
-        # Close the connections of a store that is never closed; Python 3.13 warns of open ones.
-        weakref.finalize(self, dispose, self.engine).atexit = False
         self.name = self.engine.url.render_as_string()
+        self._bodies = Bodies(partial(partitions_in, self.engine), store=self.name)
+        # Close the connections and files of a store that is never closed, of which Python warns.
+        for close in (partial(dispose, self.engine), self._bodies.close):
+            weakref.finalize(self, close).atexit = False
 
     def __enter__(self) -> Self:
         return self
@@ -92,6 +97,7 @@ class Store:
 
     def close(self) -> None:
         """Close the connections to the database."""
+        self._bodies.close()
         dispose(self.engine)
 
     # Runs
@@ -242,7 +248,7 @@ class Store:
             "finished": now if state == "done" else None,
             "owner": None,
             "summary": None if summary is None else encode(summary),
-            **_figures(summary or {}),
+            **figures_of(summary or {}),
         }
         if due is not None:
             values["due"] = due
@@ -255,7 +261,8 @@ class Store:
     def save_cases(self, suite: str, cases: Iterable[Case]) -> None:
         """Store the cases of a suite, unless the cases of this digest are stored already."""
         with explain_errors(self.engine), self.engine.begin() as connection:
-            if self._count(connection, tables.cases, tables.cases.c.suite == suite):
+            stored = select(func.count()).where(tables.cases.c.suite == suite)
+            if connection.execute(stored).scalar():
                 return
             for chunk in batched(enumerate(cases), _ROWS_AT_ONCE):
                 insert_many(
@@ -319,9 +326,12 @@ class Store:
             rows.add_evaluation(evaluation)
         self.write(rows)
 
-    def write(self, rows: Rows) -> None:
-        """Write rows in one transaction (see :meth:`save`)."""
+    def write(self, rows: Rows, *, partition: Partition | None = None) -> None:
+        """Write rows in one transaction (see :meth:`save`), and the partition that they point at."""
         with explain_errors(self.engine), self.engine.begin() as connection:
+            if partition is not None:
+                self._bodies.close()
+                connection.execute(insert(tables.partitions).values(partition.row(rows.run.number)))
             insert_many(connection, tables.attempts, rows.attempts)
             insert_many(connection, tables.evaluations, rows.evaluations)
             connection.execute(
@@ -360,23 +370,27 @@ class Store:
                 scored.c.repeat == table.c.repeat,
             )
             query = query.outerjoin(scored, same_attempt).where(scored.c.run.is_(None))
-        for position, case_body, body in self._stream(query.order_by(table.c.position, table.c.repeat)):
+        found = self._stream(query.order_by(table.c.position, table.c.repeat))
+        rows = (((position, case_body), body) for position, case_body, body in found)
+        for (position, case_body), body in self._bodies.read(_attempts_run(run), "attempt", rows):
             case = None if case_body is None else self._read(_case, case_body)
             yield StoredAttempt(position=position, attempt=self._read(_attempt, body), case=case)
 
     def attempt_outlines(self, run: RunRecord) -> Iterator[AttemptOutline]:
         """Yield a run's attempts without inputs and outputs, in suite order."""
-        table = tables.attempts
-        query = select(table.c.body).where(table.c.run == _attempts_run(run))
-        for (body,) in self._stream(query.order_by(table.c.position, table.c.repeat)):
+        for body in self._attempt_bodies(run):
             yield self._read(_attempt_outline, body)
 
     def attempt_usages(self, run: RunRecord) -> Iterator[AttemptUsage]:
         """Yield seconds, usage and error of a run's attempts, in suite order."""
-        table = tables.attempts
-        query = select(table.c.body).where(table.c.run == _attempts_run(run))
-        for (body,) in self._stream(query.order_by(table.c.position, table.c.repeat)):
+        for body in self._attempt_bodies(run):
             yield self._read(_attempt_usage, body)
+
+    def _attempt_bodies(self, run: RunRecord) -> Iterator[str]:
+        table, number = tables.attempts, _attempts_run(run)
+        query = select(table.c.position, table.c.body).where(table.c.run == number)
+        found = self._stream(query.order_by(table.c.position, table.c.repeat))
+        yield from (body for _, body in self._bodies.read(number, "attempt", found))
 
     def evaluations(self, run: RunRecord) -> Iterator[StoredEvaluation]:
         """Yield a run's evaluations, in suite order."""
@@ -388,10 +402,11 @@ class Store:
         for position, body in self._evaluation_bodies(run):
             yield position, self._read(_outline, body)
 
-    def _evaluation_bodies(self, run: RunRecord) -> Iterator[Any]:
+    def _evaluation_bodies(self, run: RunRecord) -> Iterator[tuple[int, str]]:
         table = tables.evaluations
         query = select(table.c.position, table.c.body).where(table.c.run == run.number)
-        return self._stream(query.order_by(table.c.position, table.c.repeat))
+        found = self._stream(query.order_by(table.c.position, table.c.repeat))
+        return self._bodies.read(run.number, "evaluation", found)
 
     def views(
         self, run: RunRecord, *, worst_first: bool = False, positions: Collection[int] | None = None
@@ -423,12 +438,20 @@ class Store:
         order: list[Any] = [scored.c.position, scored.c.repeat]
         if worst_first:
             order = [scored.c.composite.is_(None), scored.c.composite, *order]
-        for case_body, attempt_body, body in self._stream(query.order_by(*order)):
+        found = self._stream(query.order_by(*order))
+        rows = (((case_body, body), attempt_body) for case_body, attempt_body, body in found)
+        attempts = self._bodies.read(_attempts_run(run), "attempt", rows)
+        pairs = (((case_body, attempt_body), body) for (case_body, body), attempt_body in attempts)
+        for (case_body, attempt_body), body in self._bodies.read(run.number, "evaluation", pairs):
             yield (
                 self._read(_case, case_body),
                 self._read(_attempt, attempt_body),
                 self._read(_evaluation, body),
             )
+
+    def partitions(self, run: int) -> list[Partition]:
+        """Return the partitions of the run with this number, in order."""
+        return partitions_in(self.engine, run)
 
     # Scores of cases
 
@@ -467,20 +490,6 @@ class Store:
             return msgspec.convert(fields, RunRecord)
         except msgspec.ValidationError as error:
             raise StoreError(f"{self.name}: is damaged: a run in it cannot be read ({error})") from error
-
-    @staticmethod
-    def _count(connection: Any, table: Any, condition: Any) -> int:
-        counted = connection.execute(select(func.count()).select_from(table).where(condition)).scalar()
-        return int(counted or 0)
-
-
-def _figures(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """What lists of runs show of a summary."""
-    return {
-        "attempts": summary.get("attempts"),
-        "pass_rate": (summary.get("pass_rate") or {}).get("value"),
-        "composite": (summary.get("composite") or {}).get("mean"),
-    }
 
 
 def _attempts_run(run: RunRecord) -> int:

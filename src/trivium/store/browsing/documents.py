@@ -1,12 +1,14 @@
 """What a search finds: the texts of an attempt, under a number that orders all attempts of a store."""
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 from sqlalchemy import Connection, and_, false, or_, select
 
 from trivium.store import schema
+from trivium.store.partitions.reader import Bodies, partitions_of
 from trivium.store.records import decode
 
 __all__ = ["Document", "Key", "documents_of", "key_of", "number_of", "numbers_of_run"]
@@ -123,6 +125,15 @@ def documents_of(connection: Connection, keys: Collection[Key], *, store: str) -
     of_suites = [and_(cases.c.suite == suite, cases.c.position.in_(at)) for suite, at in by_suite.items()]
     of_cases = select(cases.c.suite, cases.c.position, cases.c.body).where(or_(false(), *of_suites))
     inputs = {(row.suite, row.position): row.body for row in connection.execute(of_cases)}
+    bodies = Bodies(partial(partitions_of, connection), store=store)
+    attempt_bodies: dict[Key, str] = {}
+    evaluation_bodies: dict[Key, str] = {}
+    for run in numbers:
+        of_run = [(key, row.body) for key, row in outputs.items() if key[0] == run]
+        attempt_bodies |= dict(bodies.read(run, "attempt", of_run))
+        of_run = [(key, row.body) for key, row in judged.items() if key[0] == run]
+        evaluation_bodies |= dict(bodies.read(run, "evaluation", of_run))
+    bodies.close()
     found = {}
     for key in keys:
         run, position, _ = key
@@ -133,14 +144,14 @@ def documents_of(connection: Connection, keys: Collection[Key], *, store: str) -
         case = decode(_case, body, store=store)
         fields = {"case": case.id}
         if output is not None:
-            attempt = decode(_attempt, output.body, store=store)
+            attempt = decode(_attempt, attempt_bodies[key], store=store)
             fields |= {
                 "input": _text(case.input),
                 "output": _text(attempt.output),
                 "error": attempt.error or "",
             }
         if judgement is not None:
-            fields["reason"] = _reasons(decode(_evaluation, judgement.body, store=store))
+            fields["reason"] = _reasons(decode(_evaluation, evaluation_bodies[key], store=store))
         found[key] = Document(
             case=case.id,
             fields={name: text[:FIELD_CHARACTERS] for name, text in fields.items() if text},

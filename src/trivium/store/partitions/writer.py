@@ -1,0 +1,280 @@
+"""Writes attempts and evaluations of a run to partitions.
+
+A partition is a Parquet file with up to ``PARTITION_ROWS`` attempts, their scores and evaluations. Once it is
+complete, rows that point at it are written to the database in one transaction: a run that is killed repeats
+the attempts of its last partition only. ``manifest.json`` beside the partitions lists those of the run.
+"""
+
+import io
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from sqlalchemy import delete
+
+from trivium._version import __version__
+from trivium.errors import InputError, MissingExtra, StoreError
+from trivium.store import schema
+from trivium.store.connection import explain_errors
+from trivium.store.partitions.reader import POINTER, Partition
+from trivium.store.records import Rows, RunRecord
+from trivium.store.store import Store
+from trivium.suites.files.storage import is_remote, path_of
+
+log = logging.getLogger(__name__)
+
+PARTITION_ROWS = 10_000
+PARTITION_BYTES = 128 * 1024**2
+PARTITION_SECONDS = 30.0
+"""A partition ends at any of these limits; its bytes are those of the bodies, before they are compressed."""
+
+MANIFEST = "manifest.json"
+
+
+class PartitionWriter:
+    """Writes what a run scored to partitions in a folder of the run.
+
+    Args:
+        store: The store of the run.
+        run: The run, owned by this process.
+        folder: Path or address of the folder in which the run's folder is made.
+
+    Raises:
+        InputError: If the folder cannot be written to.
+        MissingExtra: If PyArrow is not installed, or what opens such an address.
+    """
+
+    def __init__(self, store: Store, run: RunRecord, folder: str) -> None:
+        try:
+            import pyarrow as pa
+        except ImportError as error:
+            raise MissingExtra("parquet", "--partitions") from error
+        self._store = store
+        self._run = run
+        self._schema = pa.schema(
+            [
+                ("case", pa.string()),
+                ("position", pa.int32()),
+                ("repeat", pa.int32()),
+                ("composite", pa.float64()),
+                ("passed", pa.bool_()),
+                ("scores", pa.map_(pa.string(), pa.float64())),
+                ("attempt", pa.string()),
+                ("evaluation", pa.string()),
+            ]
+        )
+        self._folder = path_of(folder) / run.id
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for left in self._folder.glob(f".{_name(0)[:5]}*"):
+                left.unlink()  # of a process that was killed
+        except OSError as error:
+            raise InputError(folder, f"cannot be written to: {error.strerror or error}") from error
+        self._number = 1 + max((each.number for each in store.partitions(run.number)), default=-1)
+        self._file: _PartitionInProgress | None = None
+
+    def write(self, rows: Rows) -> None:
+        """Add attempts and evaluations to the partition; they are stored once it is complete.
+
+        Raises:
+            StoreError: If writing fails; what was stored before stays.
+        """
+        if not rows.evaluations:
+            return
+        try:
+            if self._file is None:
+                self._file = _PartitionInProgress(self._run, self._folder, self._number, self._schema)
+            self._file.write(rows)
+            if self._file.is_full:
+                self.flush()
+        except OSError as error:
+            self._abandon()
+            raise StoreError(
+                f"{self._folder}: cannot be written to: {error.strerror or error}. What was stored before is "
+                "safe; make room and resume."
+            ) from error
+
+    def flush(self) -> None:
+        """Complete the partition, and store the rows that point at it."""
+        if self._file is None:
+            return
+        partition = self._file.completed()
+        file, self._file = self._file, None
+        self._store.write(file.pointers, partition=partition)
+        self._number += 1
+
+    def finish(self) -> None:
+        """Complete the last partition, and write the manifest.
+
+        Raises:
+            StoreError: If writing fails.
+        """
+        try:
+            self.flush()
+            write_manifest(self._folder, self._run, self._store.partitions(self._run.number))
+        except OSError as error:
+            self._abandon()
+            raise StoreError(f"{self._folder}: cannot be written to: {error.strerror or error}") from error
+
+    def _abandon(self) -> None:
+        if self._file is not None:
+            self._file.abandon()
+            self._file = None
+
+
+def forget_lost(store: Store, run: RunRecord) -> None:
+    """Delete what points at partitions of a run that are missing or have another size, to score it again."""
+    for partition in store.partitions(run.number):
+        if partition.is_there:
+            continue
+        log.warning(
+            "%s is missing or damaged: its %d attempts are scored again", partition.url, partition.rows
+        )
+        with explain_errors(store.engine), store.engine.begin() as connection:
+            for table in (schema.attempts, schema.evaluations):
+                lost = table.c.body.startswith(f"{POINTER}{partition.number}:")
+                connection.execute(delete(table).where(table.c.run == run.number, lost))
+            of_run = (schema.partitions.c.run == run.number, schema.partitions.c.number == partition.number)
+            connection.execute(delete(schema.partitions).where(*of_run))
+
+
+def write_manifest(folder: Path, run: RunRecord, partitions: list[Partition]) -> None:
+    """Write ``manifest.json``: the run, and name, rows, size and digest of each partition."""
+    listed = [
+        {"file": path_of(each.url).name, "rows": each.rows, "bytes": each.bytes, "blake2b": each.digest}
+        for each in partitions
+    ]
+    manifest = {
+        "format": "trivium partitions 1",
+        "trivium": __version__,
+        "run": run.id,
+        "suite": run.suite_name,
+        "cases": run.suite,
+        "rows": sum(each.rows for each in partitions),
+        "partitions": listed,
+    }
+    (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=1))
+
+
+class _PartitionInProgress:
+    """A partition that is being written, under another name until it is complete."""
+
+    def __init__(self, run: RunRecord, folder: Path, number: int, schema: Any) -> None:
+        import pyarrow.parquet as pq
+
+        self._number = number
+        self._path = folder / _name(number)
+        # An object becomes visible when it is complete; a file when it gets its name.
+        self._written = self._path if is_remote(str(folder)) else folder / f".{self._path.name}"
+        self._rows = Rows(run)
+        self._bytes = 0
+        self._began = time.monotonic()
+        self._hashed = _Hashed(self._written.open("wb"))
+        self._schema = schema
+        try:
+            self._writer = pq.ParquetWriter(
+                self._hashed, schema, compression="zstd", write_page_checksum=True, use_dictionary=["case"]
+            )
+        except BaseException:
+            self.abandon()
+            raise
+
+    @property
+    def is_full(self) -> bool:
+        return (
+            len(self._rows.evaluations) >= PARTITION_ROWS
+            or self._bytes >= PARTITION_BYTES
+            or time.monotonic() - self._began >= PARTITION_SECONDS
+        )
+
+    def write(self, rows: Rows) -> None:
+        """Write a row group."""
+        import pyarrow as pa
+
+        none: list[dict[str, Any] | None] = [None] * len(rows.evaluations)
+        attempts: Sequence[dict[str, Any] | None] = rows.attempts or none
+        table: list[dict[str, Any]] = []
+        for attempt, scored, outline in zip(attempts, rows.evaluations, rows.outlines(), strict=True):
+            body = None if attempt is None else attempt["body"]
+            table.append(
+                {
+                    "case": outline.case,
+                    "position": scored["position"],
+                    "repeat": scored["repeat"],
+                    "composite": scored["composite"],
+                    "passed": scored["passed"],
+                    "scores": [(name, score.value) for name, score in outline.scores.items()],
+                    "attempt": body,
+                    "evaluation": scored["body"],
+                }
+            )
+            pointer = {"body": f"{POINTER}{self._number}:{len(self._rows.evaluations)}"}
+            if attempt is not None:
+                self._rows.attempts.append(attempt | pointer)
+            self._rows.evaluations.append(scored | pointer)
+            self._bytes += len(body or "") + len(scored["body"])
+        self._writer.write_batch(pa.RecordBatch.from_pylist(table, schema=self._schema))
+
+    def completed(self) -> Partition:
+        self._writer.close()
+        self._hashed.close()
+        if self._written != self._path:
+            self._written.rename(self._path)
+        url = str(self._path if is_remote(str(self._path)) else self._path.resolve())
+        return Partition(
+            number=self._number,
+            url=url,
+            rows=len(self._rows.evaluations),
+            bytes=self._hashed.size,
+            digest=self._hashed.digest,
+        )
+
+    @property
+    def pointers(self) -> Rows:
+        """Rows of the database that point at the partition."""
+        return self._rows
+
+    def abandon(self) -> None:
+        with suppress(OSError, ValueError):
+            self._hashed.close()
+        with suppress(OSError):
+            self._written.unlink(missing_ok=True)
+
+
+class _Hashed(io.RawIOBase):
+    """A file that is written from end to end, with the digest and size of what was written."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._hash = blake2b(digest_size=16)
+        self.size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._hash.update(data)
+        self._file.write(data)
+        self.size += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self.size
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+            super().close()
+
+    @property
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+
+def _name(number: int) -> str:
+    return f"part-{number:06}.parquet"
