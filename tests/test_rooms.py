@@ -57,6 +57,7 @@ EXTRAS = {
     "tokenizers",
     "torch",
     "transformers",
+    "upath",
     "vl_convert",
     "zstandard",
 }

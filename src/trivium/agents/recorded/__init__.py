@@ -1,5 +1,6 @@
 """Opens recorded attempts. A new kind of source needs one module and one line in ``SOURCES``."""
 
+import glob
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from trivium.agents.attempt import Attempt
 from trivium.errors import OutputsError
+from trivium.storage import is_remote, path_of
 from trivium.suites.case import Case
 from trivium.suites.sources import split_prefix
 from trivium.suites.suite import Suite
@@ -93,7 +95,7 @@ def open_recorded(source: str, suite: Suite, *, leave_one_out: bool = False) -> 
         from trivium.agents.recorded.many_files import OutputsFiles, files_of, open_file
 
         files = files_of(path)
-        return open_file(Path(path), suite) if files is None else OutputsFiles(files, suite)
+        return open_file(path_of(path), suite) if files is None else OutputsFiles(files, suite)
     module, _, function = SOURCES[prefix].partition(":")
     recorded: Recorded = getattr(import_module(module), function)(Path(path), suite)
     return recorded
@@ -104,7 +106,9 @@ def _traces(path: str, suite: Suite, *, leave_one_out: bool) -> Recorded:
 
     if leave_one_out:
         raise OutputsError(path, "holds traces, and no people's outputs to leave one out of")
-    return read_attempts(Path(path), suite)
+    if is_remote(path):
+        raise OutputsError(path, "holds traces, which are read from this machine only: copy them here")
+    return read_attempts(path_of(path), suite)
 
 
 def holds_traces(path: str | Path) -> bool:
@@ -112,7 +116,9 @@ def holds_traces(path: str | Path) -> bool:
     from trivium.agents.recorded.many_files import files_of
     from trivium.traces.readers.collection import trace_format
 
-    path = Path(path)
+    if is_remote(str(path)) and glob.has_magic(str(path)):
+        return False
+    path = path_of(str(path))
     if path.is_dir():
         return files_of(str(path)) is None
     return path.is_file() and trace_format(path, unless_key="case") is not None

@@ -1,5 +1,6 @@
 """Recorded outputs in many files: a folder, or a pattern such as ``logs/*.jsonl``."""
 
+import glob
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ from trivium.agents.recorded.outputs import MOST_PROBLEMS, OutputsFile, equal_ha
 from trivium.agents.recorded.parquet import ParquetOutputs
 from trivium.agents.recorded.tables import TABLES, rows_of_file
 from trivium.errors import OutputsError, Problem
+from trivium.storage import is_remote, path_of
 from trivium.suites.case import Case
 from trivium.suites.files.documents import placed
 from trivium.suites.files.many_files import files_in, matching_files
@@ -27,11 +29,14 @@ def files_of(source: str) -> list[Path] | None:
     Raises:
         OutputsError: If a pattern matches no file.
     """
-    path = Path(source)
+    if is_remote(source) and glob.has_magic(source):
+        return matching_files(source, error=OutputsError)
+    path = path_of(source)
     if path.is_dir():
         files = files_in(path, SUFFIXES)
         lines = [each for each in files if each.suffix.lower() not in TABLES]
-        return files if files and all("case" in first_object(each) for each in lines[:1]) else None
+        found = first_object(lines[0]) if lines else None
+        return files if files and (found is None or "case" in found) else None
     return matching_files(source, error=OutputsError)
 
 

@@ -8,6 +8,7 @@ from typing import IO, Any
 
 import msgspec
 
+from trivium import storage
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.record import (
     Output,
@@ -18,6 +19,7 @@ from trivium.agents.recorded.record import (
     trace_problems,
 )
 from trivium.errors import OutputsError, Problem, suggest
+from trivium.storage import Stamp, open_file, path_of
 from trivium.suites.case import Case
 from trivium.suites.files.documents import check_is_file
 from trivium.suites.suite import Suite
@@ -59,7 +61,7 @@ class OutputsFile:
     def __init__(
         self, path: str | Path, suite: Suite, *, keep_hashes: "list[array[int]] | None" = None
     ) -> None:
-        self.path = Path(path)
+        self.path = path_of(path) if isinstance(path, str) else path
         self._suite = suite
         check_is_file(self.path, error=OutputsError)
         with self._opened() as file:
@@ -99,7 +101,7 @@ class OutputsFile:
 
     def _opened(self) -> IO[bytes]:
         try:
-            return self.path.open("rb", buffering=READ_AT_ONCE)
+            return open_file(self.path, read_at_once=READ_AT_ONCE)
         except OSError as failure:
             raise OutputsError(str(self.path), f"cannot be read: {failure.strerror or failure}") from failure
 
@@ -183,17 +185,16 @@ def output_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **reference, "$defs": records}
 
 
-def stamp_of(path: Path) -> tuple[int, int]:
-    """Size and time of a file, which tell it from an earlier one of its name.
+def stamp_of(path: Path) -> Stamp:
+    """What tells a file from an earlier one of its name.
 
     Raises:
         OutputsError: If it cannot be read.
     """
     try:
-        status = path.stat()
+        return storage.stamp_of(path)
     except OSError as failure:
         raise OutputsError(str(path), f"cannot be read: {failure.strerror or failure}") from failure
-    return status.st_size, status.st_mtime_ns
 
 
 def equal_hashes(hashes: "Sequence[array[int]]") -> list[int]:

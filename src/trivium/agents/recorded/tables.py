@@ -12,6 +12,7 @@ import msgspec
 
 from trivium.agents.recorded.record import Output, trace_problems
 from trivium.errors import OutputsError, Problem, suggest
+from trivium.storage import open_file
 from trivium.suites.columns import EXCEL, EXCEL_REFUSED, Columns, input_column, json_value, output_columns
 from trivium.suites.files.documents import (
     MalformedDocument,
@@ -126,7 +127,7 @@ def _number(cell: Any) -> Any:
 def _rows_of_lines(path: Path, suite: Suite) -> Rows | None:
     check_is_file(path, error=OutputsError)
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             head = next((line for line in iter(lambda: file.readline(_HEAD), b"") if line.strip()), b"")
         if head.lstrip().startswith(b"["):
             what = "found a list, expected one output a line; a JSON list goes into a .json file"

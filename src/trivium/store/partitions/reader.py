@@ -16,9 +16,9 @@ import msgspec
 from sqlalchemy import Connection, Engine, select
 
 from trivium.errors import MissingExtra, StoreError
+from trivium.storage import path_of
 from trivium.store import schema
 from trivium.store.connection import explain_errors
-from trivium.suites.files.storage import path_of
 
 POINTER = "@"
 """Beginning of what names a row of a partition in place of a body."""

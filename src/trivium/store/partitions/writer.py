@@ -19,12 +19,12 @@ from sqlalchemy import delete
 
 from trivium._version import __version__
 from trivium.errors import InputError, MissingExtra, StoreError
+from trivium.storage import is_remote, path_of
 from trivium.store import schema
 from trivium.store.connection import explain_errors
 from trivium.store.partitions.reader import POINTER, Partition
 from trivium.store.records import Rows, RunRecord
 from trivium.store.store import Store
-from trivium.suites.files.storage import is_remote, path_of
 
 log = logging.getLogger(__name__)
 

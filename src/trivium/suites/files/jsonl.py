@@ -15,6 +15,7 @@ import msgspec
 
 from trivium.errors import Problem, SuiteError
 from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
+from trivium.storage import Stamp, is_remote, local_copy, open_file, path_of
 from trivium.suites.case import Case, CaseTuple
 from trivium.suites.columns import Columns, case_columns, rows_as_cases
 from trivium.suites.files.documents import (
@@ -102,7 +103,8 @@ class CaseFile(Sequence[Case]):
     """The cases of a .jsonl file.
 
     Opening it validates every line, and stores its offset (8 bytes per case) and an index of the ids. Cases
-    are decoded on access.
+    are decoded on access. Of a file in object storage every machine makes a temporary copy, because cases are
+    read in any order.
 
     Args:
         path: The file; blank lines are skipped.
@@ -117,14 +119,21 @@ class CaseFile(Sequence[Case]):
     decoded = True
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = path_of(path) if isinstance(path, str) else path
         check_is_file(self.path)
         self._closed()
+        self._version, self._local = self._copied()
         self._stamp = self._stamp_now()
         self._starts = array("Q")
         self.ids = IdIndex(self._hashes_of_ids())
         self._check_duplicates()
         self._nothing_read()
+
+    def _copied(self) -> tuple[Stamp, Path]:
+        try:
+            return local_copy(self.path)
+        except OSError as failure:
+            raise SuiteError(str(self.path), f"cannot be read: {failure.strerror or failure}") from failure
 
     def _closed(self) -> None:
         self._lock = threading.Lock()
@@ -134,7 +143,7 @@ class CaseFile(Sequence[Case]):
         """The file, which is opened if it is closed."""
         if self._file is None:
             try:
-                self._file = self.path.open("rb")
+                self._file = self._local.open("rb")
             except OSError as failure:
                 what = f"cannot be read: {failure.strerror or failure}"
                 raise SuiteError(str(self.path), what) from failure
@@ -155,11 +164,14 @@ class CaseFile(Sequence[Case]):
 
     def __getstate__(self) -> tuple[Any, ...]:
         """The index, with which another process reads the cases without validating them again."""
-        return self.path, self._stamp, self._starts, self.ids
+        return self.path, self._version, self._local, self._stamp, self._starts, self.ids
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.path, self._stamp, self._starts, self.ids = state
+        self.path, self._version, self._local, self._stamp, self._starts, self.ids = state
         self._closed()
+        if is_remote(str(self.path)) and not self._local.exists():  # on another machine
+            version, self._local = self._copied()
+            self._stamp = self._stamp_now() if version == self._version else (-1, -1)
         self._nothing_read()
 
     def __len__(self) -> int:
@@ -207,7 +219,7 @@ class CaseFile(Sequence[Case]):
     def line_number(self, index: int) -> int:
         """Return the line number of a case, from 1. Reads the file up to there."""
         line, left = 1, self._starts[index]
-        with self.path.open("rb") as file:
+        with self._local.open("rb") as file:
             while left and (block := file.read(min(left, 1 << 20))):
                 line += block.count(b"\n")
                 left -= len(block)
@@ -347,7 +359,7 @@ def _columns_of_first(path: Path) -> Columns | None:
     """Map the keys of the first line that is not blank; None if it is no JSON object."""
     check_is_file(path)
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             line = next(
                 (line for line in iter(lambda: file.readline(LONGEST_LINE), b"") if line.strip()), b""
             )

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any, NamedTuple, overload
 
 from trivium.errors import Problem, SuiteError
+from trivium.storage import is_remote, matching
 from trivium.suites.case import Case, CaseTuple
 from trivium.suites.files.documents import InputErrorType, placed
 from trivium.suites.files.jsonl import MOST_PROBLEMS, CaseFile, IdIndex, hash_of
@@ -33,17 +34,19 @@ def matching_files(
     Raises:
         InputError: As ``error``, if a pattern matches no file.
     """
-    if not glob.has_magic(source) or (folder / source).exists():
+    if not glob.has_magic(source) or (not is_remote(source) and (folder / source).exists()):
         return None
-    found = glob.iglob(source, root_dir=folder, recursive=True)  # noqa: PTH207 - a pattern may be absolute
-    files = sorted(path for path in (folder / each for each in found) if path.is_file())
+    files = matching(source, folder)
     if not files:
-        raise error(str(folder / source), "no file has such a name")
+        raise error(source if is_remote(source) else str(folder / source), "no file has such a name")
     return files
 
 
 def name_of(source: str) -> str:
     """Name of a suite: that of the folder, or of the last folder before the first ``*``, ``?`` or ``[``."""
+    if is_remote(source):
+        parts = source.rstrip("/").split("/")
+        return next((part for part in reversed(parts) if not glob.has_magic(part)), source)
     folder = Path(source)
     while glob.has_magic(str(folder)) and not folder.exists():
         folder = folder.parent

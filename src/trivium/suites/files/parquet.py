@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from trivium.errors import MissingExtra, Problem
+from trivium.storage import is_local, open_file
 from trivium.suites.files.documents import InputErrorType
 
 ROWS_AT_ONCE = 256
@@ -224,13 +225,13 @@ class _Cursor:
         return batch
 
     def close(self) -> None:
-        self._table.close()
+        self._table.close(force=True)
 
 
 def _opened(path: Path) -> Any:
     import pyarrow.parquet as pq
 
-    source = path if isinstance(path, Path) else path.open("rb")
+    source = path if is_local(path) else open_file(path)
     return pq.ParquetFile(source, pre_buffer=False, buffer_size=_READ_AT_ONCE)
 
 

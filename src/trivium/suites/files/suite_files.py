@@ -5,6 +5,7 @@ on ``Suite``.
 """
 
 import csv
+import glob
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trivium.errors import MissingExtra, Problem, SuiteError, raise_problems
+from trivium.storage import is_remote, joined, path_of
 from trivium.suites.case import NOTHING_EXPECTED, Case, CaseTuple
 from trivium.suites.columns import EXCEL, EXCEL_REFUSED, rows_as_cases
 from trivium.suites.files.documents import check_is_file, dump_toml, placed, read_document
@@ -74,11 +76,10 @@ def load_parts(source: str | Path, overrides: Mapping[str, Any]) -> SuiteParts:
     prefix, rest = split_prefix(str(source))
     if prefix is not None:
         return parts_from_dict(merge_settings({prefix: rest}, overrides), source=str(source))
-    path = Path(source)
-    if _files_of_cases(str(path)) is not None:
-        return parts_from_dict(
-            merge_settings({"name": name_of(str(path)), "cases": str(path)}, overrides), source=str(path)
-        )
+    if _files_of_cases(str(source)) is not None:
+        named = {"name": name_of(str(source)), "cases": str(source)}
+        return parts_from_dict(merge_settings(named, overrides), source=str(source))
+    path = path_of(str(source))
     prefixes = ", ".join(f"{name}:" for name in SOURCES)
     check_is_file(path, expected=f"expected a file, or the folder with what it holds before it ({prefixes})")
     if path.suffix.lower() not in DOCUMENTS:
@@ -189,14 +190,14 @@ def _read_origin(origins: Mapping[str, Any], folder: Path, problems: list[Proble
     ((key, raw),) = origins.items()
     if key != "cases":
         if isinstance(raw, str):
-            return read_source(key, folder / raw, name=raw)
+            return read_source(key, joined(folder, raw), name=raw)
         problems.append(Problem(key, f"found {describe(raw)}, expected a path"))
     elif isinstance(raw, str):
         files = _files_of_cases(raw, folder)
         if files is not None:
             many = CaseFiles(files, read_cases)
             return SourceCases("", many, {}, many.notes)
-        read = read_cases(folder / raw)
+        read = read_cases(joined(folder, raw))
         return SourceCases("", read.cases, {}, read.notes)
     elif isinstance(raw, list | tuple):
         read, wrong = _cases_of_list(raw, "cases")
@@ -219,7 +220,9 @@ def _cases_of_list(raw: Sequence[Any], where: str, first: int = 0) -> tuple[Case
 
 def _files_of_cases(source: str, folder: Path = Path()) -> list[Path] | None:
     """The files of cases that a pattern names, or that are in a folder; None if the source is neither."""
-    path = folder / source
+    if is_remote(source) and glob.has_magic(source):
+        return matching_files(source)
+    path = joined(folder, source)
     try:
         return (files_in(path, CASES) or None) if path.is_dir() else matching_files(source, folder=folder)
     except OSError:

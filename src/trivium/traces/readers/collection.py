@@ -239,11 +239,15 @@ def trace_format(path: Path, *, unless_key: str) -> str | None:
     return None if _has_key(documents, unless_key) else _sniffed(documents)
 
 
-def first_object(path: Path) -> Mapping[str, object]:
-    """The first object of a file of JSON lines; empty if it begins otherwise, or cannot be read."""
+def first_object(path: Path) -> Mapping[str, object] | None:
+    """The first object of a file of JSON lines; empty if it begins otherwise, None if it cannot be read."""
     try:
         with opened(path) as file:
-            documents = parse_documents(file.readline(MAX_BYTES), source=str(path))
+            line = file.readline(MAX_BYTES)
+    except TraceError:
+        return None
+    try:
+        documents = parse_documents(line, source=str(path))
     except TraceError:
         return {}
     first = documents[0] if documents else None

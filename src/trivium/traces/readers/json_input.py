@@ -18,6 +18,7 @@ import msgspec
 
 from trivium.errors import Problem, TraceError
 from trivium.json_values import MAX_VALUES, TOO_MANY_VALUES, holds_too_many_values
+from trivium.storage import open_file
 from trivium.traces.trace import Trace, TraceProblem
 
 MAX_BYTES = 512 * 2**20
@@ -96,7 +97,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe may block for ever
             raise TraceError(str(path), "is a device or a pipe, not a file: it may never end")
-        with path.open("rb") as file:
+        with open_file(path) as file:
             start = file.read(len(_GZIP))
             file.seek(0)
             if start != _GZIP:

@@ -1,0 +1,139 @@
+"""Paths on this machine and in object storage: ``s3://BUCKET/FOLDER``, ``gs://…``, ``az://…``.
+
+Addresses are opened by fsspec's file systems through universal-pathlib, whose paths have the methods of
+``pathlib.Path``. Credentials come from where each file system looks for them, such as the environment.
+"""
+
+import glob
+import io
+import re
+import shutil
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Any, cast
+
+from trivium.errors import InputError, MissingExtra
+
+FETCHED_AT_ONCE = 1 << 20
+"""Bytes that are fetched from object storage at once."""
+
+FETCHED_TO_COPY = 1 << 23
+"""Bytes that are fetched at once of a file that is copied."""
+
+_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+)://", re.ASCII)
+
+
+def is_remote(source: str) -> bool:
+    """Whether a source is an address rather than a path of this machine."""
+    return _ADDRESS.match(source) is not None
+
+
+def path_of(source: str) -> Path:
+    """The path of a source, which may be an address.
+
+    Raises:
+        InputError: If nothing opens addresses that begin like this.
+        MissingExtra: If universal-pathlib, or the file system's package, is not installed.
+    """
+    found = _ADDRESS.match(source)
+    if found is None:
+        return Path(source)
+    try:
+        from upath import UPath
+    except ImportError as error:
+        raise MissingExtra("cloud", found[0]) from error
+    try:
+        path = UPath(source)
+        path.exists()  # each file system has errors of its own where it cannot be reached
+    except ImportError as error:
+        raise InputError(source, f"its file system is not installed: {error}") from error
+    except Exception as error:
+        raise InputError(source, f"cannot be reached: {error}") from error
+    return cast("Path", path)
+
+
+def is_local(path: object) -> bool:
+    """Whether a path is one of this machine."""
+    return isinstance(path, Path)
+
+
+def joined(folder: Path, source: str) -> Path:
+    """A path relative to a folder; an address stays as it is."""
+    return path_of(source) if is_remote(source) else folder / source
+
+
+def open_file(path: Path, *, read_at_once: int = 1 << 17) -> IO[bytes]:
+    """Open a file for reading.
+
+    Args:
+        path: The file.
+        read_at_once: Size of a read in bytes; from object storage at least ``FETCHED_AT_ONCE``.
+
+    Raises:
+        OSError: If it cannot be opened.
+    """
+    if is_local(path):
+        return path.open("rb", buffering=read_at_once)
+    remote: Any = path
+    fetched = remote.open("rb", block_size=max(read_at_once, FETCHED_AT_ONCE))
+    return io.BufferedReader(fetched, read_at_once)  # whose lines are found faster, and bounded
+
+
+Stamp = tuple[int, int | str]
+"""Size and time of a file, or what object storage has in place of a time."""
+
+
+def stamp_of(path: Path) -> Stamp:
+    """What tells a file from an earlier one of its name.
+
+    Raises:
+        OSError: If it cannot be read.
+    """
+    if is_local(path):
+        status = path.stat()
+        return status.st_size, status.st_mtime_ns
+    remote: Any = path
+    remote.fs.invalidate_cache(remote.path)
+    return path.stat().st_size, remote.fs.ukey(remote.path)
+
+
+def local_copy(path: Path) -> tuple[Stamp, Path]:
+    """Copy a file from object storage to this machine until the process ends; a file that is here stays.
+
+    Returns:
+        The stamp of the file (see :func:`stamp_of`), and the path of the copy.
+
+    Raises:
+        OSError: If it cannot be read or written.
+    """
+    stamp = stamp_of(path)
+    if is_local(path):
+        return stamp, path
+    key = str(path), stamp
+    if key not in _copies:
+        copy = Path(_folder_of_copies().name) / f"{len(_copies)}-{path.name}"
+        with open_file(path, read_at_once=FETCHED_TO_COPY) as source, copy.open("wb") as target:
+            shutil.copyfileobj(source, target, FETCHED_TO_COPY)
+        _copies[key] = copy
+    return stamp, _copies[key]
+
+
+_copies: dict[tuple[str, Stamp], Path] = {}
+
+
+@cache
+def _folder_of_copies() -> "TemporaryDirectory[str]":
+    return TemporaryDirectory(prefix="trivium-copies-")
+
+
+def matching(source: str, folder: Path) -> list[Path]:
+    """The files that a pattern names, sorted; relative patterns are below the folder."""
+    if not is_remote(source) and is_local(folder):
+        found = glob.iglob(source, root_dir=folder, recursive=True)  # noqa: PTH207 - may be absolute
+        return sorted(path for path in (folder / each for each in found) if path.is_file())
+    address = source if is_remote(source) else f"{folder}/{source}"
+    parts = address.split("/")
+    first = next(index for index, part in enumerate(parts) if glob.has_magic(part))
+    below = path_of("/".join(parts[:first])).glob("/".join(parts[first:]))
+    return sorted(path for path in below if path.is_file())

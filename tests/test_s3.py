@@ -1,0 +1,153 @@
+"""Cases, outputs and partitions in a bucket, through the real client of S3 and a server on loopback."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import trivium as tv
+from tests.s3_server import Objects, serving
+from trivium.errors import InputError, TriviumError
+from trivium.store.store import Store
+
+pytest.importorskip("s3fs")
+
+COUNT = 600
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Objects]:
+    import s3fs
+
+    with serving() as objects:
+        for name, value in environment(objects).items():
+            monkeypatch.setenv(name, value)
+        s3fs.S3FileSystem.clear_instance_cache()
+        cases = [
+            {"id": str(index), "input": "?", "references": [f"the answer is {index % 3}"]}
+            for index in range(COUNT)
+        ]
+        outputs = [{"case": str(index), "output": f"the answer is {index % 4}"} for index in range(COUNT)]
+        objects.content["cases.jsonl"] = encoded(cases)
+        objects.content["outputs/a.jsonl"] = encoded(outputs[:300])
+        table = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist(outputs[300:]), table)
+        objects.content["outputs/b.parquet"] = table.getvalue()
+        yield objects
+        s3fs.S3FileSystem.clear_instance_cache()
+
+
+def environment(objects: Objects) -> dict[str, str]:
+    return {
+        "AWS_ENDPOINT_URL": objects.address,
+        "AWS_ACCESS_KEY_ID": "key-of-the-test",
+        "AWS_SECRET_ACCESS_KEY": "secret-of-the-test",
+        "AWS_DEFAULT_REGION": "eu-central-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+def encoded(lines: list[dict[str, object]]) -> bytes:
+    return "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+
+def scored(folder: Path, **options: object) -> tv.Run:
+    return tv.evaluate(
+        "s3://bucket/cases.jsonl",
+        outputs="s3://bucket/outputs",
+        metrics=["jaccard", "cosine"],
+        store=f"{folder}/s.db",
+        **options,
+    )
+
+
+def test_a_run_from_a_bucket_into_a_bucket(tmp_path: Path, s3: Objects) -> None:
+    run = scored(tmp_path, partitions="s3://bucket/scores")
+    assert run.summary().metrics["jaccard"].n == COUNT
+    manifest = json.loads(s3.content[f"scores/{run.id}/manifest.json"])
+    assert [each["bytes"] for each in manifest["partitions"]] == [
+        len(s3.content[f"scores/{run.id}/part-000000.parquet"])
+    ]
+    with Store(f"{tmp_path}/s.db") as store:
+        assert [each.evaluation.case for each in store.evaluations(store.run())] == [
+            str(i) for i in range(COUNT)
+        ]
+    assert b"secret-of-the-test" not in (tmp_path / "s.db").read_bytes()
+
+
+def test_worker_processes_read_the_bucket_themselves(tmp_path: Path, s3: Objects) -> None:
+    one = scored(tmp_path)
+    command = [
+        "score",
+        "s3://bucket/cases.jsonl",
+        "--outputs",
+        "s3://bucket/outputs",
+        "--metrics",
+        "jaccard,cosine",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "trivium", *command, "--workers", "2", "--json"],
+        cwd=tmp_path,
+        env=os.environ | environment(s3) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["metrics"] == json.loads(json.dumps(one.record.summary or {}))["metrics"]
+
+
+def test_a_server_that_is_busy_is_asked_again(tmp_path: Path, s3: Objects) -> None:
+    s3.failures["outputs/a.jsonl"] = [503, 500]
+    assert scored(tmp_path).summary().attempts == COUNT
+    assert s3.failures["outputs/a.jsonl"] == []
+
+
+@pytest.mark.parametrize("key", ["cases.jsonl", "outputs/a.jsonl"])
+def test_a_bucket_that_refuses_is_told(tmp_path: Path, s3: Objects, key: str) -> None:
+    s3.failures[key] = [403]
+    with pytest.raises(InputError, match=rf"s3://bucket/{key}: cannot be"):
+        scored(tmp_path)
+
+
+def test_a_bucket_that_refuses_to_be_written_to_is_told(tmp_path: Path, s3: Objects) -> None:
+    class Refused(dict[str, list[int]]):
+        def get(self, key: str, default: object = None) -> object:
+            return [403] if key.startswith("scores/") and "parquet" in key else default
+
+    s3.failures = Refused()
+    with pytest.raises(TriviumError, match="scores/.*: cannot be written to"):
+        scored(tmp_path, partitions="s3://bucket/scores")
+    s3.failures = {}
+    with Store(f"{tmp_path}/s.db") as store:
+        run = store.run()
+    assert run.state == "interrupted"
+    assert scored(tmp_path, resume=run.id).summary().attempts == COUNT
+
+
+def test_a_bucket_that_is_not_there_is_told(s3: Objects) -> None:
+    with pytest.raises(InputError, match="s3://other/cases.jsonl: (there is no such file|cannot be)"):
+        tv.evaluate("s3://other/cases.jsonl", outputs="s3://bucket/outputs")
+
+
+def test_a_part_is_read_without_the_rest_of_its_file(tmp_path: Path, s3: Objects) -> None:
+    from trivium.agents.recorded import open_recorded
+    from trivium.suites.suite import Suite
+
+    suite = Suite.load("s3://bucket/cases.jsonl")
+    padding = "x" * 20_000
+    lines = [{"case": str(index), "output": padding} for index in range(COUNT)]
+    s3.content["outputs.jsonl"] = encoded(lines)
+    recorded = open_recorded("s3://bucket/outputs.jsonl", suite)
+    s3.requests.clear()
+    parts = list(recorded.parts())
+    assert [case.id for case, _ in recorded.read(parts[1])] == [str(index) for index in parts[1]]
+    fetched = [key for method, key in s3.requests if method == "GET" and key == "outputs.jsonl"]
+    assert 1 < len(fetched) <= 12  # of a megabyte each

@@ -1,0 +1,180 @@
+"""Cases, outputs and partitions in object storage: fsspec's file system in memory."""
+
+import json
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import trivium as tv
+from trivium import storage
+from trivium.agents.recorded import open_recorded
+from trivium.errors import InputError, MissingExtra, OutputsError, StoreError, SuiteError
+from trivium.storage import is_remote, open_file, path_of
+from trivium.store.store import Store
+from trivium.suites.suite import Suite
+
+BUCKET = "memory://bucket"
+
+
+@pytest.fixture(autouse=True)
+def bucket() -> Iterator[fsspec.AbstractFileSystem]:
+    memory = fsspec.filesystem("memory")
+    memory.store.clear()
+    memory.pseudo_dirs[:] = [""]
+    cases = [
+        {"id": str(index), "input": "?", "references": [f"the answer is {index % 3}"]} for index in range(600)
+    ]
+    outputs = [{"case": str(index), "output": f"the answer is {index % 4}"} for index in range(600)]
+    for name, lines in (("cases", cases), ("outputs", outputs)):
+        memory.pipe(f"/bucket/{name}.jsonl", encoded(lines))
+        memory.pipe(f"/bucket/{name}/a.jsonl", encoded(lines[:400]))
+        memory.pipe(f"/bucket/{name}/deep/b.jsonl", encoded(lines[400:]))
+    with memory.open("/bucket/outputs.parquet", "wb") as file:
+        pq.write_table(pa.Table.from_pylist(outputs), file, row_group_size=250)
+    memory.pipe("/bucket/suite.yaml", b"name: s\ncases: cases/*.jsonl\nmetrics: [jaccard]\n")
+    yield memory
+    memory.store.clear()
+
+
+def encoded(lines: list[dict[str, object]]) -> bytes:
+    return "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("cases.jsonl", 600),
+        ("cases", 600),
+        ("cases/*.jsonl", 400),
+        ("cases/**/*.jsonl", 600),
+        ("suite.yaml", 400),
+    ],
+)
+def test_cases_are_read_from_every_kind_of_address(source: str, count: int) -> None:
+    suite = Suite.load(f"{BUCKET}/{source}")
+    assert [case.id for case in suite] == [str(index) for index in range(count)]
+    assert suite.case("7").references == ("the answer is 1",)
+    assert suite.name == {"suite.yaml": "s"}.get(source, "cases")
+
+
+@pytest.mark.parametrize("source", ["outputs.jsonl", "outputs.parquet", "outputs", "outputs/**/*.jsonl"])
+def test_outputs_are_read_from_every_kind_of_address(source: str, tmp_path: Path) -> None:
+    suite = Suite.load(f"{BUCKET}/cases.jsonl")
+    recorded = open_recorded(f"{BUCKET}/{source}", suite)
+    assert [case.id for case, _ in recorded] == [str(index) for index in range(600)]
+    run = tv.evaluate(suite, outputs=f"{BUCKET}/{source}", metrics=["jaccard"], store=f"{tmp_path}/s.db")
+    assert run.summary().metrics["jaccard"].n == 600
+
+
+def test_a_local_suite_may_name_remote_cases(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(f"name: s\ncases: {BUCKET}/cases.jsonl\n")
+    assert len(Suite.load(tmp_path / "s.yaml")) == 600
+
+
+def test_partitions_are_written_to_an_address(tmp_path: Path, bucket: fsspec.AbstractFileSystem) -> None:
+    given = {"outputs": f"{BUCKET}/outputs.jsonl", "metrics": ["jaccard"]}
+    apart = tv.evaluate(
+        f"{BUCKET}/cases.jsonl", **given, store=f"{tmp_path}/a.db", partitions=f"{BUCKET}/scores"
+    )
+    plain = tv.evaluate(f"{BUCKET}/cases.jsonl", **given, store=f"{tmp_path}/b.db")
+    assert list(apart.evaluations()) == list(plain.evaluations())
+    folder = f"/bucket/scores/{apart.id}"
+    assert bucket.ls(folder, detail=False) == [f"{folder}/manifest.json", f"{folder}/part-000000.parquet"]
+    assert json.loads(bucket.cat(f"{folder}/manifest.json"))["rows"] == 600
+    bucket.rm(f"{folder}/part-000000.parquet")
+    with (
+        pytest.raises(
+            StoreError, match=f"600 attempts in {BUCKET}/scores/.*/part-000000.parquet cannot be read"
+        ),
+        Store(f"{tmp_path}/a.db") as store,
+    ):
+        list(store.evaluations(store.run()))
+
+
+def test_cases_are_copied_once_and_by_each_machine(
+    monkeypatch: pytest.MonkeyPatch, bucket: fsspec.AbstractFileSystem
+) -> None:
+    opened: list[str] = []
+
+    def counted(path: Path, *, read_at_once: int) -> object:
+        opened.append(str(path))
+        return open_file(path, read_at_once=read_at_once)
+
+    storage._copies.clear()
+    suite = Suite.load(f"{BUCKET}/cases.jsonl")
+    monkeypatch.setattr(storage, "open_file", counted)
+    assert pickle.loads(pickle.dumps(suite.cases))[599].id == "599"
+    assert len(Suite.load(f"{BUCKET}/cases.jsonl")) == 600
+    assert opened == []
+    sent = pickle.dumps(suite.cases)
+    (copy,) = storage._copies.values()
+    copy.unlink()
+    storage._copies.clear()
+    assert pickle.loads(sent)[599].id == "599"
+    assert opened == [f"{BUCKET}/cases.jsonl"]
+    copy = next(iter(storage._copies.values()))
+    copy.unlink()
+    storage._copies.clear()
+    bucket.pipe("/bucket/cases.jsonl", encoded([{"id": "x", "input": "?"}]))
+    with pytest.raises(SuiteError, match="has changed since it was opened"):
+        pickle.loads(sent)[0]
+
+
+def test_outputs_that_change_are_refused(bucket: fsspec.AbstractFileSystem) -> None:
+    suite = Suite.load(f"{BUCKET}/cases.jsonl")
+    recorded = open_recorded(f"{BUCKET}/outputs.jsonl", suite)
+    bucket.pipe("/bucket/outputs.jsonl", bucket.cat("/bucket/outputs.jsonl"))
+    with pytest.raises(OutputsError, match="has changed since it was checked"):
+        list(recorded)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("nothing.jsonl", "there is no such file"),
+        ("case.jsonl", 'Did you mean "cases.jsonl"'),
+        ("none/*.jsonl", "no file has such a name"),
+    ],
+)
+def test_what_is_not_there_is_told(source: str, said: str) -> None:
+    with pytest.raises(SuiteError, match=said):
+        Suite.load(f"{BUCKET}/{source}")
+    with pytest.raises(OutputsError, match=said):
+        open_recorded(f"{BUCKET}/{source}", Suite.load(f"{BUCKET}/cases.jsonl"))
+
+
+def test_mistakes_are_told_with_the_address(bucket: fsspec.AbstractFileSystem) -> None:
+    bucket.pipe("/bucket/outputs/c.jsonl", b'{"case": "0", "output": "x"}\n{"case": 1, "outputs": "x"}\n')
+    with pytest.raises(OutputsError, match=f"{BUCKET}/outputs/c.jsonl: line 2: unknown key"):
+        open_recorded(f"{BUCKET}/outputs", Suite.load(f"{BUCKET}/cases.jsonl"))
+
+
+def test_traces_at_an_address_are_refused(bucket: fsspec.AbstractFileSystem) -> None:
+    spans = [{"id": "1", "kind": "tool", "name": "search", "start": 0, "end": 1}]
+    traces = [{"trace_id": "1", "spans": spans, "metadata": {"case": "1"}}]
+    bucket.pipe("/bucket/traces.jsonl", encoded(traces))
+    with pytest.raises(OutputsError, match="read from this machine only: copy them here"):
+        open_recorded(f"{BUCKET}/traces.jsonl", Suite.load(f"{BUCKET}/cases.jsonl"))
+
+
+def test_an_unknown_kind_of_address_is_told() -> None:
+    with pytest.raises(InputError, match="foo://x/y.jsonl: cannot be reached"):
+        Suite.load("foo://x/y.jsonl")
+
+
+def test_without_universal_pathlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "upath", None)
+    with pytest.raises(MissingExtra, match=r"trivium\[cloud\]"):
+        Suite.load(f"{BUCKET}/cases.jsonl")
+
+
+def test_paths_are_no_addresses(tmp_path: Path) -> None:
+    assert [is_remote(each) for each in ("a/b", "C:/x", "s3://b", "tau-bench:x", "./s3:/b")] == [
+        False, False, True, False, False,
+    ]  # fmt: skip
+    assert path_of(str(tmp_path)) == tmp_path
