@@ -73,7 +73,7 @@ def test_a_run_from_a_bucket_into_a_bucket(tmp_path: Path, s3: Objects) -> None:
     assert run.summary().metrics["jaccard"].n == COUNT
     manifest = json.loads(s3.content[f"scores/{run.id}/manifest.json"])
     assert [each["bytes"] for each in manifest["partitions"]] == [
-        len(s3.content[f"scores/{run.id}/part-000000.parquet"])
+        len(s3.content[f"scores/{run.id}/part-000000000.parquet"])
     ]
     with Store(f"{tmp_path}/s.db") as store:
         assert [each.evaluation.case for each in store.evaluations(store.run())] == [

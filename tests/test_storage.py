@@ -84,12 +84,12 @@ def test_partitions_are_written_to_an_address(tmp_path: Path, bucket: fsspec.Abs
     plain = tv.evaluate(f"{BUCKET}/cases.jsonl", **given, store=f"{tmp_path}/b.db")
     assert list(apart.evaluations()) == list(plain.evaluations())
     folder = f"/bucket/scores/{apart.id}"
-    assert bucket.ls(folder, detail=False) == [f"{folder}/manifest.json", f"{folder}/part-000000.parquet"]
+    assert bucket.ls(folder, detail=False) == [f"{folder}/manifest.json", f"{folder}/part-000000000.parquet"]
     assert json.loads(bucket.cat(f"{folder}/manifest.json"))["rows"] == 600
-    bucket.rm(f"{folder}/part-000000.parquet")
+    bucket.rm(f"{folder}/part-000000000.parquet")
     with (
         pytest.raises(
-            StoreError, match=f"600 attempts in {BUCKET}/scores/.*/part-000000.parquet cannot be read"
+            StoreError, match=f"600 attempts in {BUCKET}/scores/.*/part-000000000.parquet cannot be read"
         ),
         Store(f"{tmp_path}/a.db") as store,
     ):

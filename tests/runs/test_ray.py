@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import trivium as tv
@@ -14,9 +15,12 @@ from tests.runs.test_workers import ODD, figures, files, job_of, scored, stored
 from trivium.agents.recorded import open_recorded
 from trivium.errors import InputError, MissingExtra, OutputsError, TriviumError
 from trivium.metrics.registry import REGISTERED
+from trivium.runs.engines import recorded as engine
 from trivium.runs.engines.partition import LOST, PartScorer, ScoredPart, packed
 from trivium.runs.engines.ray_workers import Part, PartQueue, Place, RemoteScorer
 from trivium.runs.pipeline import NoProgress
+from trivium.store.partitions.writer import PartitionWriter
+from trivium.store.store import Store
 from trivium.suites.suite import Suite
 
 ray = pytest.importorskip("ray")
@@ -106,6 +110,19 @@ def test_rows_and_figures_are_those_of_one_process(cluster, one, tmp_path: Path)
     run = scored(tmp_path, "ray", engine="ray")
     assert kept(f"{tmp_path}/ray.db", run) == one
     assert not ray.is_initialized()
+
+
+def test_workers_of_the_cluster_write_partitions(
+    cluster, one, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "PARTS_A_WORKER", 1)
+    monkeypatch.setattr(PartitionWriter, "write", None)  # nothing is left for the process of the run
+    run = scored(tmp_path, "ray", engine="ray", workers=1, partitions=f"{tmp_path}/parts")
+    with Store(f"{tmp_path}/ray.db", read_only=True) as store:
+        bodies = [msgspec.json.encode(each.evaluation).decode() for each in store.evaluations(run.record)]
+    assert bodies == [row[-1] for row in one[0][-len(bodies) :]]
+    assert kept(f"{tmp_path}/ray.db", run)[1] == one[1]
+    assert len(list((tmp_path / "parts" / run.id).glob("part-*.parquet"))) == 1
 
 
 OWN = """

@@ -244,7 +244,13 @@ async def evaluate_async(
                     await _ask(adapter, loaded, settings, opened, run, pipeline, asker)
                 elif recorded is not None:
                     await RecordedScoring(
-                        recorded, suite=loaded, settings=settings, store=opened, run=run, pipeline=pipeline
+                        recorded,
+                        suite=loaded,
+                        settings=settings,
+                        store=opened,
+                        run=run,
+                        pipeline=pipeline,
+                        partitions=writer,
                     ).score(built, named, workers=workers, engine=engine, asker=asker)
     except (asyncio.CancelledError, TriviumError, OSError, MemoryError):
         with suppress(TriviumError):

@@ -15,7 +15,14 @@ from trivium.runs.event_loop import in_worker_thread
 from trivium.runs.until_decided import Asker
 from trivium.store.connection import batched
 from trivium.store.partitions.writer import PartitionWriter
-from trivium.store.records import AttemptUsage, Rows, RunRecord, StoredAttempt, StoredEvaluation
+from trivium.store.records import (
+    AttemptUsage,
+    EvaluationOutline,
+    Rows,
+    RunRecord,
+    StoredAttempt,
+    StoredEvaluation,
+)
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
@@ -175,26 +182,36 @@ class Pipeline:
                 if save:
                     rows.add_attempt(entry.stored, own_case=self._run.kind == "human")
                 rows.add_evaluation(StoredEvaluation(position=entry.stored.position, evaluation=result))
-        self._commit(rows)
+        self._commit(rows, self._write)
 
-    def save_scored(self, rows: Rows, clusters: Sequence[str], usages: Sequence[AttemptUsage]) -> None:
+    def save_scored(
+        self,
+        rows: Rows,
+        clusters: Sequence[str],
+        usages: Sequence[AttemptUsage],
+        outlines: Callable[[], Sequence[EvaluationOutline]],
+        *,
+        write: Callable[[Rows], None] | None = None,
+    ) -> None:
         """Store attempts that another process has scored.
 
         Args:
             rows: Their rows.
             clusters: The cluster of each.
             usages: What each took.
+            outlines: Returns the evaluation of each, without details.
+            write: Stores the rows, if not where those of this process go.
         """
         if self._incremental.active:
             self._incremental.add(
                 [(row["position"], cluster) for row, cluster in zip(rows.evaluations, clusters, strict=True)],
                 usages,
-                rows.outlines(),
+                outlines(),
             )
-        self._commit(rows)
+        self._commit(rows, write or self._write)
 
-    def _commit(self, rows: Rows) -> None:
-        self._write(rows)
+    def _commit(self, rows: Rows, write: Callable[[Rows], None]) -> None:
+        write(rows)
         self._progress.advance(done=len(rows.evaluations), failed=rows.failed)
 
     def _with_certificates(self, entry: PendingAttempt, scores: Scores) -> Scores:

@@ -15,8 +15,10 @@ import polars as pl
 import pytest
 
 import trivium as tv
+from tests.runs.worker_metrics import FATAL
 from trivium.cli.main import run_command
 from trivium.errors import InputError, MissingExtra, StoreError
+from trivium.runs.engines import recorded as engine
 from trivium.runs.pipeline import NoProgress
 from trivium.store.browsing.attempts import find_attempts
 from trivium.store.browsing.search import search
@@ -161,6 +163,7 @@ KILLED = """
 import os, sys
 import trivium as tv
 from tests.store.partitions.test_partitions import scored
+from trivium.runs.engines import recorded as engine
 from trivium.runs.pipeline import NoProgress
 from trivium.store.partitions import writer
 
@@ -263,7 +266,7 @@ def test_a_changed_page_is_found(tmp_path: Path, outputs: str) -> None:
     for at in range(1000, 6000, 50):
         content[at] ^= 0xFF
     first.write_bytes(content)
-    with pytest.raises(StoreError, match="part-000000.parquet cannot be read"):
+    with pytest.raises(StoreError, match="part-000000000.parquet cannot be read"):
         everything(f"{tmp_path}/s.db", run)
 
 
@@ -273,7 +276,7 @@ def test_a_full_disk_ends_the_run_which_can_be_resumed(
     store = f"{tmp_path}/s.db"
 
     def full(self: Any, data: bytes, old: Any = writer._Hashed.write) -> int:
-        if "part-000002" in str(self._file.name):
+        if "part-000000002" in str(self._file.name):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return int(old(self, data))
 
@@ -349,3 +352,82 @@ def test_the_command_writes_them(tmp_path: Path, outputs: str, capsys: pytest.Ca
     )
     assert f"partitions  {tmp_path}/parts" in re.sub(r"\n +", "", output)
     assert len(list((tmp_path / "parts").glob("*/part-*.parquet"))) == 3
+
+
+MANY = 3000
+
+
+@pytest.fixture
+def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Outputs of which two workers write partitions themselves."""
+    monkeypatch.setattr(engine, "PARTS_A_WORKER", 2)
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))
+    cases = [{"id": str(index), "input": "?", "references": [f"it is {index % 9}"]} for index in range(MANY)]
+    lines = [{"case": str(index), "output": f"it is {index % 7}", "seconds": 1.0} for index in range(MANY)]
+    path = tmp_path / "many.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return {"suite": Suite(name="s", cases=cases), "outputs": str(path), "metrics": ["jaccard", "cosine"]}
+
+
+def test_workers_write_their_partitions_themselves(
+    tmp_path: Path, many: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added: list[Any] = []
+    here: list[Any] = []
+    add, completed = writer.PartitionWriter.add, writer.PartitionFile.completed
+
+    def counted(self: Any, rows: Any, partition: Any) -> None:
+        added.append(partition)
+        add(self, rows, partition)
+
+    monkeypatch.setattr(writer.PartitionWriter, "add", counted)
+    monkeypatch.setattr(writer.PartitionFile, "completed", lambda self: here.append(self) or completed(self))
+    apart = tv.evaluate(**many, store=f"{tmp_path}/a.db", workers=2, partitions=f"{tmp_path}/parts")
+    plain = tv.evaluate(**many, store=f"{tmp_path}/b.db")
+    assert everything(f"{tmp_path}/a.db", apart) == everything(f"{tmp_path}/b.db", plain)
+    assert [each.rows for each in added] == [512] * 5 + [440]
+    assert here == []
+    assert [file.name for file in files(apart, tmp_path / "parts")] == [
+        f"part-{first:09}.parquet" for first in range(0, MANY, 512)
+    ]
+
+
+def test_a_partition_that_ends_its_worker_is_scored_one_by_one(
+    tmp_path: Path,
+    many: dict[str, Any],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine, "PARTS_A_WORKER", 1)
+    few = Path(many["outputs"]).read_text().splitlines(keepends=True)[:1100]
+    Path(many["outputs"]).write_text("".join(few))
+    given = many | {"metrics": ["jaccard", "tests.runs.worker_metrics:Deadly"]}
+    run = tv.evaluate(**given, store=f"{tmp_path}/a.db", workers=2, partitions=f"{tmp_path}/parts")
+    summary = run.summary()
+    assert summary.attempts == 1100
+    assert summary.metrics["deadly"].status["error"] == len(FATAL)
+    assert sum("is not scored: the process that" in line for line in caplog.messages) == len(FATAL)
+    attempts, *_ = everything(f"{tmp_path}/a.db", run)
+    assert [each.position for each in attempts] == list(range(1100))
+
+
+def test_a_disk_that_is_full_for_a_worker_ends_the_run(tmp_path: Path, many: dict[str, Any]) -> None:
+    store, parts = f"{tmp_path}/a.db", tmp_path / "parts"
+
+    class Blocked(NoProgress):
+        """Puts a folder where a partition would be written."""
+
+        def begin(self, *, run: str, total: int | None, already: int) -> None:
+            (parts / run / ".part-000001536.parquet").mkdir(exist_ok=True)
+
+    with pytest.raises(StoreError, match="parts: cannot be written to: Is a directory"):
+        tv.evaluate(**many, store=store, workers=2, partitions=str(parts), progress=Blocked())
+    with Store(store) as opened:
+        run = opened.run()
+        assert run.state == "interrupted"
+        assert len(set(opened.attempt_keys(run))) % 512 == 0
+    (parts / run.id / ".part-000001536.parquet").rmdir()
+    resumed = tv.evaluate(**many, store=store, workers=2, resume=run.id)
+    assert everything(store, resumed) == everything(
+        f"{tmp_path}/b.db", tv.evaluate(**many, store=f"{tmp_path}/b.db")
+    )

@@ -2,20 +2,32 @@
 
 import logging
 import pickle
-from collections.abc import Sequence
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from trivium.agents.recorded import Partitioned
-from trivium.errors import TriviumError
+from trivium.agents.recorded.record import PART_ATTEMPTS
+from trivium.errors import StoreError, TriviumError
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import Scores, score_attempts
 from trivium.runs.costs.agent import without_content
 from trivium.runs.pipeline import batch_size
 from trivium.store.connection import batched
-from trivium.store.records import AttemptUsage, Rows, RunRecord, StoredAttempt, StoredEvaluation
+from trivium.store.partitions.reader import Partition
+from trivium.store.partitions.writer import PartitionFile
+from trivium.store.records import (
+    AttemptUsage,
+    EvaluationOutline,
+    Rows,
+    RunRecord,
+    StoredAttempt,
+    StoredEvaluation,
+)
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
@@ -39,6 +51,8 @@ class Job(NamedTuple):
         metrics: Names of the metrics.
         run: The run.
         done: Position and repeat of the attempts that are stored already.
+        partitions: Folder for partitions, and the number of that which begins with the first attempt; None
+            if rows are to be stored by the process of the run.
     """
 
     recorded: Partitioned
@@ -47,6 +61,7 @@ class Job(NamedTuple):
     metrics: tuple[str, ...]
     run: RunRecord
     done: frozenset[tuple[int, int]]
+    partitions: tuple[str, int] | None = None
 
 
 class NotPortable(TriviumError):
@@ -73,14 +88,19 @@ class ScoredPart(NamedTuple):
         clusters: Cluster of each.
         usages: What each attempt took: a list of ``AttemptUsage`` as MessagePack, small beside their rows.
         warnings: What was logged meanwhile.
+        partition: The partition that the rows point at, if they do.
+        outlines: Then the evaluations without details, as MessagePack.
     """
 
     rows: Rows
     clusters: list[str]
     usages: bytes
     warnings: list[LogLine]
+    partition: Partition | None = None
+    outlines: bytes = b""
 
 
+decode_outlines = msgspec.msgpack.Decoder(list[EvaluationOutline]).decode
 decode_usages = msgspec.msgpack.Decoder(list[AttemptUsage]).decode
 
 
@@ -94,6 +114,7 @@ class PartScorer:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._metrics = build_metrics(job.metrics, job.settings)
+        self._starts = array("Q")
 
     def score(self, part: range) -> ScoredPart:
         """Score the attempts of a range of indices, leaving out those that are stored already.
@@ -102,12 +123,57 @@ class PartScorer:
             TriviumError: If the outputs or the cases have changed since they were checked.
         """
         with _Warnings() as warnings:
-            stored = self._read(part)
-            scores: list[Scores] = []
-            for batch in batched(stored, batch_size(self._metrics)):
-                pairs = [(self._case(each), each.attempt) for each in batch]
-                scores += score_attempts(self._metrics, pairs)
-            return self._rows(stored, scores, warnings)
+            if self._job.partitions is not None and len(part) > PART_ATTEMPTS:
+                return self._partition(part, self._job.partitions, warnings)
+            return self._score(part, warnings)
+
+    def _score(self, part: range, warnings: list[LogLine]) -> ScoredPart:
+        stored = self._read(part)
+        scores: list[Scores] = []
+        for batch in batched(stored, batch_size(self._metrics)):
+            pairs = [(self._case(each), each.attempt) for each in batch]
+            scores += score_attempts(self._metrics, pairs)
+        return self._rows(stored, scores, warnings)
+
+    def _partition(self, part: range, place: tuple[str, int], warnings: list[LogLine]) -> ScoredPart:
+        """Score the parts that a range consists of, and write the rows to a partition."""
+        folder, first = place
+        file: PartitionFile | None = None
+        clusters: list[str] = []
+        usages: list[AttemptUsage] = []
+        outlines: list[EvaluationOutline] = []
+        try:
+            for each in self._parts_of(part):
+                scored = self._score(each, warnings)
+                if scored.rows.evaluations:
+                    file = file or PartitionFile(self._job.run, folder, first + part.start)
+                    file.write(scored.rows)
+                clusters += scored.clusters
+                usages += decode_usages(scored.usages)
+                outlines += scored.rows.outlines()
+            encode = msgspec.msgpack.encode
+            if file is None:
+                return ScoredPart(Rows(self._job.run), [], encode([]), warnings)
+            partition = file.completed()
+        except BaseException as error:
+            if file is not None:
+                file.abandon()
+            if isinstance(error, OSError):
+                what = f"cannot be written to: {error.strerror or error}. What was stored before is safe."
+                raise StoreError(f"{folder}: {what}") from error
+            raise
+        rows = file.pointers
+        return ScoredPart(rows, clusters, encode(usages), warnings, partition, encode(outlines))
+
+    def _parts_of(self, part: range) -> Iterator[range]:
+        """The parts of the outputs that a range consists of."""
+        if not self._starts:
+            self._starts = array("Q", (each.start for each in self._job.recorded.parts()))
+            self._starts.append(len(self._job.recorded))
+        index = bisect_left(self._starts, part.start)
+        while self._starts[index] < part.stop:
+            yield range(self._starts[index], self._starts[index + 1])
+            index += 1
 
     def unscored(self, index: int) -> ScoredPart:
         """Give one attempt an error in place of every score, because no process survives scoring it."""

@@ -4,6 +4,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -15,6 +16,7 @@ from trivium.metrics.text.encoders.encoder import cores
 from trivium.runs.engines.agent import Planned, ask_and_score
 from trivium.runs.pipeline import Pipeline
 from trivium.runs.until_decided import Asker
+from trivium.store.partitions.writer import PartitionWriter
 from trivium.store.records import RunRecord, StoredAttempt
 from trivium.store.store import Store
 from trivium.suites.case import Case
@@ -22,11 +24,15 @@ from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
 
 if TYPE_CHECKING:
-    from trivium.runs.engines.partition import Job
+    from trivium.runs.engines.partition import Job, ScoredPart
     from trivium.runs.engines.ray_workers import RayWorkers
     from trivium.runs.engines.workers import Workers
 
 log = logging.getLogger(__name__)
+
+MOST_TOGETHER = 4096
+PARTS_A_WORKER = 8
+"""A worker writes partitions of up to so many attempts, and several, so that all end at about one time."""
 
 SECONDS_BEFORE_WORKERS = 1.0
 SECONDS_WORTH_WORKERS = 4.0
@@ -79,6 +85,7 @@ class RecordedScoring:
         store: The store.
         run: The run.
         pipeline: Stores what is scored.
+        partitions: Where rows are stored, if not in the store itself.
     """
 
     def __init__(
@@ -90,7 +97,9 @@ class RecordedScoring:
         store: Store,
         run: RunRecord,
         pipeline: Pipeline,
+        partitions: PartitionWriter | None = None,
     ) -> None:
+        self._partitions = partitions
         self._recorded = recorded
         self._suite = suite
         self._settings = settings
@@ -131,13 +140,19 @@ class RecordedScoring:
             return
         from trivium.runs.engines.partition import Job
 
-        job = Job(recorded, self._suite, self._settings, tuple(names), self._run, self._done)
+        place, together = None, 1
+        if self._partitions is not None:
+            place = self._partitions.folder, self._partitions.reserve(len(recorded))
+            together = min(MOST_TOGETHER, len(recorded) // (PARTS_A_WORKER * (workers or cores())))
+        job = Job(recorded, self._suite, self._settings, tuple(names), self._run, self._done, place)
         pool = (
             _on_cluster(job, metrics, workers) if engine == "ray" else _on_this_machine(job, metrics, count)
         )
         at_once = engine == "ray" or workers is not None
         self._pipeline.closes(pool.stop)
-        await self._pipeline.in_thread(lambda: self._score(recorded, pool, at_once=at_once))
+        await self._pipeline.in_thread(
+            lambda: self._score(recorded, pool, at_once=at_once, together=together)
+        )
 
     async def _score_until_decided(self, asker: Asker) -> None:
         """Score attempts in the order of the asker, as if they were made only now."""
@@ -172,9 +187,10 @@ class RecordedScoring:
             )
             raise OutputsError("", what)
 
-    def _score(self, recorded: Partitioned, pool: "Workers | RayWorkers", *, at_once: bool) -> None:
+    def _score(
+        self, recorded: Partitioned, pool: "Workers | RayWorkers", *, at_once: bool, together: int
+    ) -> None:
         parts = recorded.parts()
-        from trivium.runs.engines.partition import decode_usages
         from trivium.runs.engines.workers import NoWorkers
 
         for part in () if at_once else _before_workers(parts, len(recorded)):
@@ -182,10 +198,10 @@ class RecordedScoring:
             if self._pipeline.closed:
                 return
         try:
-            for scored in pool.scored(parts):
+            for scored in pool.scored(_joined(parts, together)):
                 for name, level, line in scored.warnings:
                     logging.getLogger(name).log(level, "%s", line)
-                self._pipeline.save_scored(scored.rows, scored.clusters, decode_usages(scored.usages))
+                self._save(scored)
                 if self._pipeline.closed:
                     return
         except NoWorkers:
@@ -194,6 +210,21 @@ class RecordedScoring:
             log.warning("scoring goes on in one process")
             self._done = frozenset(self._store.attempt_keys(self._run))
             self._pipeline.score_now(self._remaining(recorded), save=True)
+
+    def _save(self, scored: "ScoredPart") -> None:
+        from trivium.runs.engines.partition import decode_outlines, decode_usages
+
+        usages = decode_usages(scored.usages)
+        if scored.partition is None or self._partitions is None:
+            self._pipeline.save_scored(scored.rows, scored.clusters, usages, scored.rows.outlines)
+            return
+        self._pipeline.save_scored(
+            scored.rows,
+            scored.clusters,
+            usages,
+            lambda: decode_outlines(scored.outlines),
+            write=partial(self._partitions.add, partition=scored.partition),
+        )
 
     def _remaining(self, pairs: Iterable[tuple[Case, Attempt]]) -> Iterator[StoredAttempt]:
         for case, attempt in pairs:
@@ -247,6 +278,20 @@ def _is_installed(metric: Metric) -> bool:
     except TriviumError:
         return False
     return True
+
+
+def _joined(parts: Iterator[range], together: int) -> Iterator[range]:
+    """Join parts that follow one another to ranges of up to so many attempts."""
+    whole = range(0)
+    for part in parts:
+        if whole and len(whole) + len(part) <= together:
+            whole = range(whole.start, part.stop)
+        else:
+            if whole:
+                yield whole
+            whole = part
+    if whole:
+        yield whole
 
 
 def _before_workers(parts: Iterator[range], total: int) -> Iterator[range]:

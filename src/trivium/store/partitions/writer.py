@@ -50,24 +50,10 @@ class PartitionWriter:
     """
 
     def __init__(self, store: Store, run: RunRecord, folder: str) -> None:
-        try:
-            import pyarrow as pa
-        except ImportError as error:
-            raise MissingExtra("parquet", "--partitions") from error
+        _schema()
         self._store = store
         self._run = run
-        self._schema = pa.schema(
-            [
-                ("case", pa.string()),
-                ("position", pa.int32()),
-                ("repeat", pa.int32()),
-                ("composite", pa.float64()),
-                ("passed", pa.bool_()),
-                ("scores", pa.map_(pa.string(), pa.float64())),
-                ("attempt", pa.string()),
-                ("evaluation", pa.string()),
-            ]
-        )
+        self.folder = folder
         self._folder = path_of(folder) / run.id
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -76,7 +62,14 @@ class PartitionWriter:
         except OSError as error:
             raise InputError(folder, f"cannot be written to: {error.strerror or error}") from error
         self._number = 1 + max((each.number for each in store.partitions(run.number)), default=-1)
-        self._file: _PartitionInProgress | None = None
+        self._file: PartitionFile | None = None
+
+    def reserve(self, count: int) -> int:
+        """Return the first of so many numbers, for partitions that other processes write."""
+        self.flush()
+        first = self._number
+        self._number += count
+        return first
 
     def write(self, rows: Rows) -> None:
         """Add attempts and evaluations to the partition; they are stored once it is complete.
@@ -88,7 +81,7 @@ class PartitionWriter:
             return
         try:
             if self._file is None:
-                self._file = _PartitionInProgress(self._run, self._folder, self._number, self._schema)
+                self._file = PartitionFile(self._run, self.folder, self._number)
             self._file.write(rows)
             if self._file.is_full:
                 self.flush()
@@ -107,6 +100,14 @@ class PartitionWriter:
         file, self._file = self._file, None
         self._store.write(file.pointers, partition=partition)
         self._number += 1
+
+    def add(self, rows: Rows, partition: Partition) -> None:
+        """Store a partition that another process has written, and the rows that point at it.
+
+        Raises:
+            StoreError: If writing fails.
+        """
+        self._store.write(rows, partition=partition)
 
     def finish(self) -> None:
         """Complete the last partition, and write the manifest.
@@ -161,24 +162,66 @@ def write_manifest(folder: Path, run: RunRecord, partitions: list[Partition]) ->
     (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=1))
 
 
-class _PartitionInProgress:
-    """A partition that is being written, under another name until it is complete."""
+def _schema() -> Any:
+    """The columns of a partition.
 
-    def __init__(self, run: RunRecord, folder: Path, number: int, schema: Any) -> None:
+    Raises:
+        MissingExtra: If PyArrow is not installed.
+    """
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise MissingExtra("parquet", "--partitions") from error
+    return pa.schema(
+        [
+            ("case", pa.string()),
+            ("position", pa.int32()),
+            ("repeat", pa.int32()),
+            ("composite", pa.float64()),
+            ("passed", pa.bool_()),
+            ("scores", pa.map_(pa.string(), pa.float64())),
+            ("attempt", pa.string()),
+            ("evaluation", pa.string()),
+        ]
+    )
+
+
+class PartitionFile:
+    """A partition that is being written, under another name until it is complete.
+
+    Args:
+        run: The run.
+        folder: Path or address of the folder that holds the run's folder.
+        number: Number of the partition in the run.
+
+    Attributes:
+        pointers: Rows of the database that point at it.
+
+    Raises:
+        OSError: If the file cannot be written.
+        MissingExtra: If PyArrow is not installed.
+    """
+
+    def __init__(self, run: RunRecord, folder: str, number: int) -> None:
+        self._schema = _schema()
         import pyarrow.parquet as pq
 
         self._number = number
-        self._path = folder / _name(number)
+        self._path = path_of(folder) / run.id / _name(number)
         # An object becomes visible when it is complete; a file when it gets its name.
-        self._written = self._path if is_remote(str(folder)) else folder / f".{self._path.name}"
-        self._rows = Rows(run)
+        is_object = is_remote(folder)
+        self._written = self._path if is_object else self._path.with_name(f".{self._path.name}")
+        self.pointers = Rows(run)
         self._bytes = 0
         self._began = time.monotonic()
         self._hashed = _Hashed(self._written.open("wb"))
-        self._schema = schema
         try:
             self._writer = pq.ParquetWriter(
-                self._hashed, schema, compression="zstd", write_page_checksum=True, use_dictionary=["case"]
+                self._hashed,
+                self._schema,
+                compression="zstd",
+                write_page_checksum=True,
+                use_dictionary=["case"],
             )
         except BaseException:
             self.abandon()
@@ -186,8 +229,9 @@ class _PartitionInProgress:
 
     @property
     def is_full(self) -> bool:
+        """Whether another one should be begun."""
         return (
-            len(self._rows.evaluations) >= PARTITION_ROWS
+            len(self.pointers.evaluations) >= PARTITION_ROWS
             or self._bytes >= PARTITION_BYTES
             or time.monotonic() - self._began >= PARTITION_SECONDS
         )
@@ -213,14 +257,16 @@ class _PartitionInProgress:
                     "evaluation": scored["body"],
                 }
             )
-            pointer = {"body": f"{POINTER}{self._number}:{len(self._rows.evaluations)}"}
+            pointer = {"body": f"{POINTER}{self._number}:{len(self.pointers.evaluations)}"}
             if attempt is not None:
-                self._rows.attempts.append(attempt | pointer)
-            self._rows.evaluations.append(scored | pointer)
+                self.pointers.attempts.append(attempt | pointer)
+            self.pointers.evaluations.append(scored | pointer)
             self._bytes += len(body or "") + len(scored["body"])
+        self.pointers.failed += rows.failed
         self._writer.write_batch(pa.RecordBatch.from_pylist(table, schema=self._schema))
 
     def completed(self) -> Partition:
+        """Complete the file."""
         self._writer.close()
         self._hashed.close()
         if self._written != self._path:
@@ -229,17 +275,13 @@ class _PartitionInProgress:
         return Partition(
             number=self._number,
             url=url,
-            rows=len(self._rows.evaluations),
+            rows=len(self.pointers.evaluations),
             bytes=self._hashed.size,
             digest=self._hashed.digest,
         )
 
-    @property
-    def pointers(self) -> Rows:
-        """Rows of the database that point at the partition."""
-        return self._rows
-
     def abandon(self) -> None:
+        """Delete the file."""
         with suppress(OSError, ValueError):
             self._hashed.close()
         with suppress(OSError):
@@ -277,4 +319,4 @@ class _Hashed(io.RawIOBase):
 
 
 def _name(number: int) -> str:
-    return f"part-{number:06}.parquet"
+    return f"part-{number:09}.parquet"
