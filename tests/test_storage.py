@@ -14,6 +14,7 @@ import trivium as tv
 from trivium import storage
 from trivium.agents.recorded import open_recorded
 from trivium.errors import InputError, MissingExtra, OutputsError, StoreError, SuiteError
+from trivium.runs.items.reading import read_items
 from trivium.storage import is_remote, open_file, path_of
 from trivium.store.store import Store
 from trivium.suites.suite import Suite
@@ -178,3 +179,15 @@ def test_paths_are_no_addresses(tmp_path: Path) -> None:
         False, False, True, False, False,
     ]  # fmt: skip
     assert path_of(str(tmp_path)) == tmp_path
+
+
+@pytest.mark.parametrize("source", ["items.jsonl", "items", "items/*.jsonl"])
+def test_items_are_read_from_addresses(source: str, bucket: fsspec.AbstractFileSystem) -> None:
+    lines = [
+        {"group": str(index), "item": "i", "pred": 1, "gt": index % 2, "confidence": 0.5}
+        for index in range(10)
+    ]
+    bucket.pipe("/bucket/items.jsonl", encoded(lines))
+    bucket.pipe("/bucket/items/a.jsonl", encoded(lines[:4]))
+    bucket.pipe("/bucket/items/b.jsonl", encoded(lines[4:]))
+    assert list(read_items(f"{BUCKET}/{source}").gt) == [0, 1] * 5

@@ -179,3 +179,22 @@ def test_unequal_groups_count_as_fewer_in_the_expanded_percentile():
     assert interval(sizes=sizes).high == np.quantile(replicates, stats.norm.cdf(few))
     assert interval(sizes=np.full(9, 3)) == interval()
     assert interval(sizes=sizes, method="percentile") == interval(method="percentile")
+
+
+def test_threads_and_progress_change_no_replicate():
+    values, done = np.random.default_rng(3).random(5_000), []
+
+    def mean(weights):
+        return np.array([float(row @ values) / values.size for row in weights])  # row by row: the same order
+
+    options = {"resamples": 1_000, "seed": 1}
+    one = bootstrap(mean, range(5_000), **options)
+    many = bootstrap(mean, range(5_000), **options, threads=3, progress=done.append)
+    assert np.array_equal(one.replicates, many.replicates)
+    assert len(done) > 1
+    assert sum(done) == 1_000
+
+
+def test_no_thread_at_all_is_refused():
+    with pytest.raises(ValueError, match="threads must be at least 1; found 0"):
+        bootstrap(lambda weights: weights[:, 0], [1, 2], threads=0)

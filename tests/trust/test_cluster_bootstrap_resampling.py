@@ -1,5 +1,9 @@
 """What a seed draws; oracles: RandomState called plainly, counting by hand."""
 
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
 import numpy as np
 import pytest
 
@@ -73,3 +77,61 @@ def test_what_goes_wrong_in_a_thread_is_not_lost():
 
     with pytest.raises(ArithmeticError, match="in a thread"):
         over_resamples(fail, 5, resamples=20, seed=0, rng="pcg64", at_once=4, threads=2)
+
+
+@pytest.mark.parametrize("rng", ["legacy", "pcg64"])
+def test_threads_that_help_to_count_change_nothing(rng):
+    groups = 200_000
+    alone = resample_chunks(groups, resamples=17, seed=4, rng=rng, at_once=8)
+    with ThreadPoolExecutor(2) as pool:
+        helped = resample_chunks(groups, resamples=17, seed=4, rng=rng, at_once=8, pool=pool)
+        for ours, theirs in zip(alone, helped, strict=True):
+            assert (ours == theirs).all()
+
+
+def test_a_pool_that_never_begins_holds_nothing_up():
+    """All its threads are busy: the thread that draws counts too."""
+    go = Event()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(go.wait)
+        [chunk] = resample_chunks(300_000, resamples=9, seed=4, rng="pcg64", at_once=9, pool=pool)
+        go.set()
+    assert (chunk == draw_counts(resampler(300_000, seed=4, rng="pcg64")(9))).all()
+
+
+def test_progress_counts_every_resample_once():
+    told = []
+    over_resamples(
+        lambda weights: weights[:1].astype(float),
+        50,
+        resamples=23,
+        seed=0,
+        rng="pcg64",
+        at_once=5,
+        threads=2,
+        progress=told.append,
+    )
+    assert told == [5, 5, 5, 5, 3]
+
+
+def test_memory_does_not_grow_with_the_resamples():
+    def peak(resamples):
+        tracemalloc.start()
+        try:
+            over_resamples(
+                lambda weights: weights[:1].astype(float),
+                100_000,
+                resamples=resamples,
+                seed=0,
+                rng="pcg64",
+                at_once=4,
+                threads=2,
+            )
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    # Two threads: up to five chunks of 4 x 100,000 bytes with their copies, and five pieces of drawn groups.
+    most = 2 * 5 * 400_000 + 5 * 3 * 1_200_000
+    assert peak(40) < most
+    assert peak(200) < most

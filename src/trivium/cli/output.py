@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 
 DONE, GATE_FAILED, WITH_ERRORS, INCONCLUSIVE = 0, 1, 3, 4
+
+SECONDS_WITHOUT_BAR = 1.0
+"""Resampling that ends sooner shows no progress."""
 
 MOST_CASES = 500
 """Attempts in full in a page, unless another number is asked for."""
@@ -248,7 +252,7 @@ class ProgressBar:
     """Shows attempts done, rate, time left and failures on a terminal; prints nothing elsewhere."""
 
     def __init__(self, *, quiet: bool) -> None:
-        self._shown = not quiet and sys.stderr.isatty()
+        self.shown = not quiet and sys.stderr.isatty()
         self._bar: Any = None
         self._failed = 0
         self.run: str | None = None
@@ -258,7 +262,7 @@ class ProgressBar:
         """Start the bar of a run."""
         self.run = run
         self.done = already
-        if not self._shown:
+        if not self.shown:
             return
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -294,6 +298,34 @@ class ProgressBar:
         """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
+
+
+@contextmanager
+def resampling_bar(total: Callable[[], int], *, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """Show on a terminal how many resamples are done, once they have taken more than a second.
+
+    Args:
+        total: Returns the number of resamples; called once the bar is shown.
+        quiet: Whether to show nothing.
+
+    Yields:
+        A function to call with the number of further resamples that are done.
+    """
+    bar, started, done, begun = ProgressBar(quiet=quiet), time.monotonic(), 0, False
+
+    def advance(resamples: int) -> None:
+        nonlocal done, begun
+        done += resamples
+        if begun:
+            bar.advance(done=resamples, failed=0)
+        elif bar.shown and time.monotonic() - started > SECONDS_WITHOUT_BAR:
+            begun = True
+            bar.begin(run="resampling", total=total(), already=done)
+
+    try:
+        yield advance
+    finally:
+        bar.end()
 
 
 MIN_COLUMNS = 80

@@ -112,31 +112,36 @@ def trust() -> None:
 def curve(items: str | None, **given: Any) -> int:
     """Report how wrong the predictions of ITEMS are, from the most confident to all of them.
 
-    ITEMS is a file of items (JSONL, CSV, Parquet), a run artifact (.json, with --mode), or with --dimension a
-    stored run, whose scores are joined with human labels. Two --input compare the second with the first.
+    ITEMS is a file of items (JSONL, CSV, Parquet), a folder or a quoted pattern of such files, a run artifact
+    (.json, with --mode), or with --dimension a stored run, whose scores are joined with human labels. Two
+    --input compare the second with the first.
     """
+    from msgspec.structs import replace
+
+    from trivium.cli.output import resampling_bar
     from trivium.reports.trust.tables import CurveTable
-    from trivium.runs.artifacts.curve import CurveOptions, curve_artifact
+    from trivium.runs.artifacts.curve import CurveOptions, curve_artifact, resamples_of
 
     if given["chart"] is not None:
         from trivium.reports.trust.charts import check_format
 
         check_format(given["chart"].suffix)
-    artifact = curve_artifact(
-        _tables(items, given),
-        CurveOptions(
-            confidence=given["confidence"],
-            loss=given["loss"],
-            plan=_plan(given),
-            grid=given["coverage_grid"],
-            area_coverage=given["area_coverage"],
-            scale=given["scale"],
-            calibrator=load_calibrator(given["calibration"]),
-            intersection_only=given["intersection_only"],
-            drawn=given["chart"] is not None or given["html"] is not None,
-            created_at=given["created_at"],
-        ),
+    tables = _tables(items, given)
+    chosen = CurveOptions(
+        confidence=given["confidence"],
+        loss=given["loss"],
+        plan=_plan(given),
+        grid=given["coverage_grid"],
+        area_coverage=given["area_coverage"],
+        scale=given["scale"],
+        calibrator=load_calibrator(given["calibration"]),
+        intersection_only=given["intersection_only"],
+        drawn=given["chart"] is not None or given["html"] is not None,
+        created_at=given["created_at"],
     )
+    with resampling_bar(lambda: resamples_of(tables, chosen), quiet=given["as_json"]) as progress:
+        plan = replace(chosen.plan, progress=progress)
+        artifact = curve_artifact(tables, replace(chosen, plan=plan))
     _print_answer(artifact, CurveTable, given)
     if given["chart"] is not None:
         from trivium.reports.trust.charts import draw_curves

@@ -7,7 +7,7 @@ chunks, threads or the statistic.
 import re
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from difflib import get_close_matches
 from math import sqrt
 from os import cpu_count
@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 from scipy.special import ndtr, ndtri, stdtrit
 
 from trivium.trust.distributions import Interval
@@ -28,9 +29,14 @@ Draws = npt.NDArray[np.int32]
 
 Rng = Literal["pcg64", "legacy"]
 
+OnProgress = Callable[[int], None]
+"""Called with the number of further resamples that are done."""
+
 CHUNK = 1 << 22
 """Default number of counts in a chunk; one byte each."""
 _DRAWN_AT_ONCE = 1 << 18
+_COUNTED_BY_OTHERS = 4
+"""Most pieces of drawn groups that wait to be counted; four bytes a draw."""
 _MOST_RESAMPLES = 1024
 _MOST_THREADS = 8
 
@@ -57,22 +63,58 @@ def draw_counts(drawn: Draws) -> Counts:
     """How often each group was drawn, shape (resamples, groups).
 
     One byte is enough: with up to 255 groups no count can exceed it, and with more the probability that one
-    of 10^9 counts reaches 256 is below 10^-490.
+    of 10^10 counts reaches 256 is below 10^-490.
     """
     resamples, groups = drawn.shape
-    apart = drawn + groups * np.arange(resamples)[:, None]
-    return np.bincount(apart.ravel(), minlength=drawn.size).reshape(drawn.shape).astype(np.uint8)
+    # Each draw is a sparse 1 in the row of its resample; toarray adds those of a group, without the GIL and
+    # without an array of 8-byte indices or counts.
+    ends = np.arange(0, drawn.size + 1, groups, dtype=np.int32)
+    sparse = csr_array((np.ones(drawn.size, np.uint8), drawn.ravel(), ends), shape=(resamples, groups))
+    counts: Counts = sparse.toarray()
+    return counts
 
 
-def resample_chunks(groups: int, *, resamples: int, seed: int, rng: Rng, at_once: int) -> Iterator[Counts]:
-    """Counts of all resamples, in chunks of shape (up to ``at_once``, groups)."""
+def resample_chunks(
+    groups: int, *, resamples: int, seed: int, rng: Rng, at_once: int, pool: Executor | None = None
+) -> Iterator[Counts]:
+    """Counts of all resamples, in chunks of shape (up to ``at_once``, groups).
+
+    Args:
+        groups: Number of groups.
+        resamples: Number of resamples.
+        seed: Seed of the generator.
+        rng: The generator.
+        at_once: Resamples in a chunk.
+        pool: Threads that help to count. This thread draws, because every number follows from the one before
+            it, and counts whatever they have not begun, so that it never waits for a busy pool.
+    """
     draw, piece = resampler(groups, seed=seed, rng=rng), max(1, _DRAWN_AT_ONCE // groups)
     for start in range(0, resamples, at_once):
         chunk = np.empty((min(at_once, resamples - start), groups), np.uint8)
+        begun: deque[tuple[Future[None], Counts, Draws]] = deque()
         for first in range(0, len(chunk), piece):
             part = chunk[first : first + piece]
-            part[:] = draw_counts(draw(len(part)))
+            drawn = draw(len(part))
+            if pool is None:
+                _count(part, drawn)
+                continue
+            if len(begun) >= _COUNTED_BY_OTHERS:
+                _end_count(*begun.popleft())
+            begun.append((pool.submit(_count, part, drawn), part, drawn))
+        while begun:
+            _end_count(*begun.popleft())
         yield chunk
+
+
+def _count(part: Counts, drawn: Draws) -> None:
+    part[:] = draw_counts(drawn)
+
+
+def _end_count(counting: "Future[None]", part: Counts, drawn: Draws) -> None:
+    if counting.cancel():
+        _count(part, drawn)
+    else:
+        counting.result()
 
 
 def over_resamples(
@@ -84,8 +126,11 @@ def over_resamples(
     rng: Rng,
     at_once: int | None = None,
     threads: int | None = None,
+    progress: OnProgress | None = None,
 ) -> Floats:
     """Apply ``compute`` to all resamples, chunk by chunk, on several threads, in bounded memory.
+
+    At most two chunks more than there are threads are held at a time.
 
     Args:
         compute: Maps counts of shape (groups, b) to values of shape (metrics, b); called from several
@@ -96,28 +141,41 @@ def over_resamples(
         rng: The generator.
         at_once: Resamples in a chunk; default: :func:`chunk_size`.
         threads: Default: one per processor, up to eight.
+        progress: Called on this thread with the number of further resamples that are done.
 
     Returns:
         Shape (metrics, resamples); (0, 0) without resamples.
     """
     size = at_once or chunk_size(groups)
     workers = threads or min(_MOST_THREADS, cpu_count() or 1)
-    made = resample_chunks(groups, resamples=resamples, seed=seed, rng=rng, at_once=size)
+    report = progress or (lambda _: None)
+    done: list[Floats] = []
 
     def figures(chunk: Counts) -> Floats:
         return compute(np.ascontiguousarray(chunk.T))
 
-    done: list[Floats] = []
+    def add(found: Floats) -> None:
+        done.append(found)
+        report(found.shape[1])
+
+    def chunks(pool: Executor | None) -> Iterator[Counts]:
+        return resample_chunks(groups, resamples=resamples, seed=seed, rng=rng, at_once=size, pool=pool)
+
     if workers == 1 or resamples <= size:
-        done = [figures(chunk) for chunk in made]
+        for chunk in chunks(None):
+            add(figures(chunk))
         return np.concatenate(done, axis=1) if done else np.empty((0, 0))
-    with ThreadPoolExecutor(workers) as pool:
+    pool = ThreadPoolExecutor(workers)
+    try:
         pending: deque[Future[Floats]] = deque()
-        for chunk in made:
+        for chunk in chunks(pool):
             if len(pending) > workers:
-                done.append(pending.popleft().result())
+                add(pending.popleft().result())
             pending.append(pool.submit(figures, chunk))
-        done.extend(future.result() for future in pending)
+        while pending:
+            add(pending.popleft().result())
+    finally:
+        pool.shutdown(cancel_futures=True)  # an error or Ctrl-C waits only for the chunks in hand
     return np.concatenate(done, axis=1)
 
 
@@ -327,6 +385,8 @@ def bootstrap(
     rng: Rng = "pcg64",
     level: float = 0.95,
     method: Method = "expanded percentile",
+    threads: int | None = 1,
+    progress: OnProgress | None = None,
 ) -> Estimate:
     """Resample groups with replacement and estimate the uncertainty of a statistic.
 
@@ -343,6 +403,9 @@ def bootstrap(
         rng: ``pcg64``, or ``legacy`` for NumPy's RandomState.
         level: Nominal coverage, in (0, 1).
         method: Method of the interval; see :func:`trivium.trust.cluster_bootstrap.estimate`.
+        threads: How many threads call the statistic at the same time; None: one per processor, up to eight.
+            The resamples are the same.
+        progress: Called on this thread with the number of further resamples that are done.
 
     Raises:
         ValueError: If an option is out of its range, or the statistic returns another shape or an infinite
@@ -354,6 +417,8 @@ def bootstrap(
         0.75
     """
     check_method(method, level)
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads must be at least 1; found {threads}")
     if resamples < 0 or seed < 0:
         raise ValueError(f"resamples and seed must be at least 0; found {resamples} and {seed}")
     if given not in {"weights", "items"}:
@@ -379,7 +444,14 @@ def bootstrap(
 
     at_once = max(1, _WEIGHTS_AT_ONCE // count)
     replicates = over_resamples(
-        figures, count, resamples=resamples, seed=seed, rng=rng, at_once=at_once, threads=1
+        figures,
+        count,
+        resamples=resamples,
+        seed=seed,
+        rng=rng,
+        at_once=at_once,
+        threads=threads,
+        progress=progress,
     )
     point = float(figures(np.ones((count, 1), np.uint8))[0, 0])
     left_out = leave_one_out(figures, count, at_once=at_once)[0] if method == "bca" else None

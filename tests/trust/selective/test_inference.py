@@ -246,3 +246,27 @@ def test_bca_needs_no_more_than_a_leave_one_out_pass():
 def test_an_unknown_figure_is_refused_with_the_nearest(name, message):
     with pytest.raises(TrustError, match=message):
         selective_metrics(Items.of([1], [0.0], [0.5]), [name])
+
+
+@pytest.mark.parametrize(("groups", "levels"), [(100_000, None), (2_000, None), (100_000, 50)])
+def test_a_hundred_thousand_items_equal_resampled_items_ranked_anew(groups, levels):
+    """Oracle: the drawn items, repeated, as a curve of their own."""
+    n, draw = 100_000, np.random.default_rng(8)
+    codes = draw.permutation(n) % groups
+    loss = draw.random(n)
+    confidence = draw.random(n) if levels is None else draw.integers(levels, size=n) / levels
+    predicted = draw.random(n) < 0.9
+    items = Items.of(codes.tolist(), loss, confidence, predicted=predicted)
+    options = BootstrapOptions(resamples=6, seed=5, threads=2)
+    found = bootstrap_selective_metrics(items, ["aurc", "augrc", "aurc_at_0.5", "mae_at_0.3"], options)
+    rows_of = np.argsort(codes, kind="stable").reshape(groups, -1)  # every group has as many items
+    for resample, drawn in enumerate(resampler(groups, seed=5, rng="pcg64")(6)):
+        rows = rows_of[drawn].ravel()
+        there = rows[predicted[rows]]
+        curve = risk_coverage(loss[there], confidence[there], n_items=rows.size)
+        at = risk_at(curve, 0.3)
+        # Equal items enter together: with distinct confidences this is the copies of one item.
+        assert found["aurc"].replicates[resample] == near(aurc(curve))
+        assert found["augrc"].replicates[resample] == near(augrc(curve))
+        assert found["aurc_at_0.5"].replicates[resample] == near(aurc(curve, max_coverage=0.5))
+        assert found["mae_at_0.3"].replicates[resample] == near(at and at.value)

@@ -130,6 +130,12 @@ def curve_artifact(tables: Sequence[ItemTable], options: CurveOptions) -> dict[s
     }
 
 
+def resamples_of(tables: Sequence[ItemTable], options: CurveOptions) -> int:
+    """Return how many resamples :func:`curve_artifact` will compute."""
+    each = len(tables) * (2 if options.drawn else 1) + (len(tables) == 2)
+    return each * len(choose(tables, options.confidence).names) * options.plan.resamples
+
+
 def _comparison(
     tables: Sequence[ItemTable], included: Sequence[str], deltas: dict[str, Any], options: CurveOptions
 ) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import msgspec
 from trivium.agents.recorded.record import lines_of
 from trivium.errors import ItemsError, Problem, TrustError, suggest
 from trivium.runs.items.records import LISTED, Label
+from trivium.storage import open_file
 from trivium.store.export.tables import unescape_formula
 from trivium.suites.files.documents import (
     LARGEST_DOCUMENT,
@@ -67,7 +68,7 @@ def read_records(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[in
 
 def _jsonl(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]:
     decoder = msgspec.json.Decoder(kind)
-    with path.open("rb") as file:
+    with open_file(path) as file:
         for number, _, line in lines_of(file, str(path), error=ItemsError):
             try:
                 yield number, decoder.decode(line)

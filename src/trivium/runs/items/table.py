@@ -1,6 +1,7 @@
 """Stores items in columns: a few dozen bytes per item, so that ten million items fit in memory."""
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Sequence
 from math import isfinite, nan
 from typing import Any
@@ -63,6 +64,7 @@ class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         gt: Truths, shape (n,).
         confidence: Stated confidences, shape (n,); NaN if none is stated.
         signals: The signals of each item.
+        files: If the items lie in several files, each with the row of its first item.
         scale: Lowest and highest value of pred and gt, if the source declares them.
         weights: How many times each item counts, shape (n,), above 0, for labels asked for actively; None if
             each counts once.
@@ -85,6 +87,7 @@ class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     gt: Floats
     confidence: Floats
     signals: SignalColumns
+    files: "SourceFiles | None" = None
     scale: tuple[float, float] | None = None
     weights: Floats | None = None
     at_random: npt.NDArray[np.bool_] | None = None
@@ -131,9 +134,29 @@ class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def name(self, row: int) -> str:
         """Return the name of an item for messages: source, line, group and item."""
-        where = f"{self.word} {self.numbers[row]}" if self.word else ""
+        path, word = (self.origin.path, self.word) if self.files is None else self.files.of(row)
+        where = f"{word} {self.numbers[row]}" if word else ""
         group = self.groups.ids[self.groups.codes[row]]
-        return f"{self.origin.path}: {_called(where, group, self.names[row])}"
+        return f"{path}: {_called(where, group, self.names[row])}"
+
+
+class SourceFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """The files that a table was read from, in order.
+
+    Attributes:
+        paths: The files.
+        words: Unit of their numbers, ``line`` or ``row``.
+        firsts: Row of the first item of each.
+    """
+
+    paths: tuple[str, ...]
+    words: tuple[str, ...]
+    firsts: tuple[int, ...]
+
+    def of(self, row: int) -> tuple[str, str]:
+        """Return the file of an item, and the unit of its number there."""
+        place = bisect_right(self.firsts, row) - 1
+        return self.paths[place], self.words[place]
 
 
 class _GroupNames(Sequence[str]):
@@ -181,7 +204,7 @@ class TableBuilder:
         self._word = word
         self._scale = scale
         self._codes: dict[str, int] = {}
-        self._failed: dict[str, int] = {}
+        self._failed: dict[str, tuple[int, int]] = {}
         self._rows, self._numbers = array("q"), array("q")
         self._pred, self._gt, self._confidence = array("d"), array("d"), array("d")
         self._weights, self._at_random = array("d"), array("b")
@@ -190,16 +213,27 @@ class TableBuilder:
         self._signals = SignalColumns()
         self._problems: list[Problem] = []
         self._left_out = 0
+        self._files: list[tuple[str, str, int]] = []
+
+    def begin_file(self, path: str, word: str) -> None:
+        """Begin a file: messages name it for what is added from now on; ``word`` is the unit of numbers."""
+        self._files.append((path, word, len(self._rows)))
+        self._word = word
 
     @property
     def is_empty(self) -> bool:
         """Whether no item, group or mistake has been added."""
         return not (self._codes or self._failed or self._problems)
 
-    def problem(self, number: int, what: str, *, group: str | None = None, item: str | None = None) -> None:
-        """Add a mistake at a line or row."""
+    def problem(
+        self, number: int, what: str, *, group: str | None = None, item: str | None = None, file: int = -1
+    ) -> None:
+        """Add a mistake at a line or row of a file, by default of the latest."""
         if len(self._problems) < LISTED:
             where = f"{self._word} {number}" if self._word else ""
+            if self._files:
+                path, word, _ = self._files[file]
+                where = f"{path}: {word} {number}"
             self._problems.append(Problem(_called(where, group, item), what))
         else:
             self._left_out += 1
@@ -212,7 +246,7 @@ class TableBuilder:
         """Add the item of a line or row, or its mistakes; weight and at_random are those of the table."""
         name, pred, gt, confidence = item.item, item.pred, item.gt, item.confidence
         if not item.success:
-            self._failed[item.group] = number
+            self._failed[item.group] = number, len(self._files) - 1
             if name is not None:
                 self.problem(number, "an item of a group that failed", group=item.group, item=name)
         elif (
@@ -247,11 +281,20 @@ class TableBuilder:
         repeats = hashes.size - first.size
         is_repeat = np.ones(hashes.size, np.bool_)
         is_repeat[first] = False
-        where = f"{self._word} {self._numbers[int(is_repeat.argmax())]:,}"
+        row = int(is_repeat.argmax())
+        files = self._source_files()
+        path, word = ("", self._word) if files is None else files.of(row)
+        where = f"{f'{path}: ' if path else ''}{word} {self._numbers[row]:,}"
         return (
             f"{repeats:,} of {hashes.size:,} items have the group and the name of an earlier one "
             f"(the first in {where}): each counts as an item of its own"
         )
+
+    def _source_files(self) -> SourceFiles | None:
+        if not self._files:
+            return None
+        paths, words, firsts = zip(*self._files, strict=True)
+        return SourceFiles(paths=paths, words=words, firsts=firsts)
 
     def table(
         self,
@@ -269,9 +312,12 @@ class TableBuilder:
             ItemsError: If any item was invalid; names line, group and item.
         """
         for group in self._failed.keys() & self._codes.keys():
-            self.problem(self._failed[group], "is said to have failed, and has items", group=group)
+            number, file = self._failed[group]
+            self.problem(number, "is said to have failed, and has items", group=group, file=file)
         if self._problems:
-            raise ItemsError(self._origin.path, self._problems, left_out=self._left_out)
+            raise ItemsError(
+                "" if self._files else self._origin.path, self._problems, left_out=self._left_out
+            )
         ids = ordered_ids(self._codes)
         place = {id_: code for code, id_ in enumerate(ids)}
         moved = np.array([place[id_] for id_ in self._codes], np.int64)
@@ -288,6 +334,7 @@ class TableBuilder:
             gt=np.frombuffer(self._gt),
             confidence=np.frombuffer(self._confidence),
             signals=self._signals,
+            files=self._source_files(),
             scale=self._scale,
             weights=None if (weights == 1).all() else weights,
             at_random=None if at_random.all() else at_random,

@@ -16,6 +16,7 @@ from trivium.trust.cluster_bootstrap import (
     Counts,
     Estimate,
     Method,
+    OnProgress,
     Rng,
     chunk_size,
     estimate,
@@ -47,7 +48,9 @@ METRIC_NAMES = (
 COMMON_METRIC_NAMES = ("aurc_common", "augrc_common")
 """Areas up to the coverage that both sides of a comparison reach."""
 
-_COUNTS_AT_ONCE = 8 * CHUNK
+_COUNTS_AT_ONCE = 4 * CHUNK
+_SWEPT_AT_ONCE = 32 * CHUNK
+"""Predictions times resamples in a chunk, so that one takes about a second."""
 _AT = re.compile(r"(aurc|augrc|mae)_at_([0-9.eE+-]{1,40})")
 
 
@@ -122,8 +125,10 @@ class WeightedMetrics:
         self.sizes = np.bincount(items.groups.codes, items.weights, minlength=groups).astype(np.float64)
         needs_best = any(name.endswith("_optimal") or name.startswith("e") for name in requested.names)
         self.at_once = chunk_size(groups, counts_at_once=_COUNTS_AT_ONCE)
+        self.at_once = min(self.at_once, chunk_size(codes.size + 1, counts_at_once=_SWEPT_AT_ONCE))
         if needs_best or np.unique(confidence).size < confidence.size:
-            self.at_once = chunk_size(groups)  # shared working points need the counts as floats
+            # Shared working points need the counts as floats.
+            self.at_once = min(self.at_once, chunk_size(groups))
         if "aurc_achievable" in requested.names:
             self.at_once = min(self.at_once, chunk_size(codes.size + 1))  # the hull needs every point at once
         at_once = self.at_once
@@ -188,6 +193,7 @@ class BootstrapOptions(msgspec.Struct, frozen=True, kw_only=True):
         empty_is_zero: Whether an area is 0 in a resample without predictions, as in the artifacts of the
             original tool; otherwise it is undefined there.
         threads: None: one per processor, up to eight. It changes no result.
+        progress: Called with the number of further resamples that are done, on the calling thread.
     """
 
     resamples: int = 10_000
@@ -197,6 +203,7 @@ class BootstrapOptions(msgspec.Struct, frozen=True, kw_only=True):
     method: Method = "expanded percentile"
     empty_is_zero: bool = False
     threads: int | None = None
+    progress: OnProgress | None = None
 
 
 DEFAULT = BootstrapOptions()
@@ -346,6 +353,7 @@ def _estimates(
         rng=options.rng,
         at_once=at_once,
         threads=options.threads,
+        progress=options.progress,
     )
     left_out = leave_one_out(compute, groups, at_once=at_once) if options.method == "bca" else None
     return [

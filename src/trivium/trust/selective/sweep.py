@@ -244,7 +244,7 @@ def sweep(
         risk_loss=np.stack([starts[1, :-1] / accepted, starts[1, :-1]]),
         areas=np.zeros((2, *accepted.shape)),
     )
-    crossings = _CoverageCrossings(n_items, area_to, risk_at)
+    crossings = _CoverageCrossings(starts[0, :-1], n_items, area_to, risk_at)
     for _, added, loss in ranking.added(weights):
         before_block, state = state, _advance(state, added, loss)
         crossings.note(before_block, state.accepted, added, loss)
@@ -295,35 +295,40 @@ def _count_first(accepted: Floats, added: Floats, loss: Floats, aurc: Floats) ->
 class _CoverageCrossings:
     """Areas and risks at the points where a requested coverage is first reached, inside a block."""
 
-    def __init__(self, n_items: Floats, area_to: Sequence[float], risk_at: Sequence[float]) -> None:
+    def __init__(
+        self, starts: Floats, n_items: Floats, area_to: Sequence[float], risk_at: Sequence[float]
+    ) -> None:
         self.n_items = n_items
         self.area_to = area_to
-        self.risk_at = risk_at
-        self.lanes = np.zeros((len(area_to), n_items.size), np.int64)
+        self.shares = np.array([*area_to, *risk_at])
+        # Only the last lane that begins below a coverage can reach it: one place to look at per weighting.
+        reached = starts / n_items
+        self.lanes = np.zeros((self.shares.size, n_items.size), np.int64)
+        for place, share in enumerate(self.shares):
+            self.lanes[place] = np.maximum((reached < share).sum(axis=0) - 1, 0)
         self.parts = np.full((2, len(area_to), n_items.size), np.nan)
         self.risks = np.full((len(risk_at), n_items.size), np.nan)
 
     def note(self, before_block: _State, accepted: Floats, added: Floats, loss: Floats) -> None:
         """Record the crossings in a block between the sums ``before_block`` and ``accepted``."""
-        if not self.area_to and not self.risk_at:
+        if not self.shares.size:
             return
-        start, end = before_block.accepted / self.n_items, accepted / self.n_items
-        for place, share in enumerate(self.area_to):
-            lanes, columns = np.nonzero((start < share) & (end >= share))
-            if lanes.size:
-                self.lanes[place, columns] = lanes
-                inside = _BlockPoints(before_block, added, loss, lanes, columns)
-                self.parts[:, place, columns] = inside.areas_to(share, self.n_items[columns])
-        for place, share in enumerate(self.risk_at):
-            lanes, columns = np.nonzero((start < share) & (end >= share))
-            if lanes.size:
-                inside = _BlockPoints(before_block, added, loss, lanes, columns)
-                self.risks[place, columns] = inside.risk_at(share, self.n_items[columns])
+        columns = np.arange(self.n_items.size)
+        start = before_block.accepted[self.lanes, columns] / self.n_items
+        end = accepted[self.lanes, columns] / self.n_items
+        crossed = (start < self.shares[:, None]) & (end >= self.shares[:, None])
+        for place in np.flatnonzero(crossed.any(axis=1)):
+            share, there = float(self.shares[place]), np.flatnonzero(crossed[place])
+            inside = _BlockPoints(before_block, added, loss, self.lanes[place, there], there)
+            if place < len(self.area_to):
+                self.parts[:, place, there] = inside.areas_to(share, self.n_items[there])
+            else:
+                self.risks[place - len(self.area_to), there] = inside.risk_at(share, self.n_items[there])
 
     def areas(self, before: Floats, scale: Floats) -> Floats:
         """Areas up to the coverages, (2, t, b), given those before each lane; NaN if not reached."""
         columns = np.arange(self.n_items.size)
-        areas: Floats = (before[:, self.lanes, columns] + self.parts) / scale[:, None]
+        areas: Floats = (before[:, self.lanes[: len(self.area_to)], columns] + self.parts) / scale[:, None]
         return areas
 
 

@@ -1,0 +1,76 @@
+"""Items in many files: a folder or a pattern gives the same table as one file."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trivium.errors import ItemsError
+from trivium.runs.items.reading import read_items
+
+
+def lines_of(groups):
+    return [{"group": str(g), "item": "x", "pred": g % 3, "gt": 1, "confidence": g / 10} for g in groups]
+
+
+def write(path, lines):
+    path.parent.mkdir(exist_ok=True)
+    if path.suffix == ".csv":
+        rows = [",".join(map(str, line.values())) for line in lines]
+        path.write_text("\n".join([",".join(lines[0]), *rows]) + "\n")
+    else:
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write(tmp_path / "all.jsonl", lines_of(range(9)))
+    write(tmp_path / "parts" / "a.jsonl", lines_of(range(4)))
+    write(tmp_path / "parts" / "b.csv", lines_of(range(4, 6)))
+    write(tmp_path / "parts" / "c.jsonl", lines_of(range(6, 9)))
+    (tmp_path / "parts" / "notes.txt").write_text("no items")
+    return tmp_path / "parts"
+
+
+@pytest.mark.parametrize("pattern", ["", "*.[jc]*"])
+def test_a_folder_or_a_pattern_gives_the_items_of_one_file(folder, pattern):
+    one, many = read_items(folder.parent / "all.jsonl"), read_items(str(folder / pattern))
+    assert many.groups.ids == one.groups.ids
+    for ours, theirs in ((many.pred, one.pred), (many.confidence, one.confidence)):
+        assert np.array_equal(ours, theirs)
+    assert many.name(4).startswith(f'{folder / "b.csv"}: line 2, group "4"')
+    assert many.name(6).startswith(f'{folder / "c.jsonl"}: line 1, group "6"')
+
+
+def test_mistakes_of_all_files_are_told_with_file_and_line(folder):
+    with (folder / "a.jsonl").open("a") as file:
+        file.write('{"group": "a", "item": "x", "pred": 1}\n')
+    with (folder / "c.jsonl").open("a") as file:
+        file.write("{broken\n")
+        file.write('{"group": "2", "success": false}\n')
+    with pytest.raises(ItemsError) as error:
+        read_items(folder)
+    first, second, third = str(error.value).splitlines()
+    assert first.startswith(f'{folder / "a.jsonl"}: line 5, group "a"')
+    assert second.startswith(f"{folder / 'c.jsonl'}: line 4")
+    assert third.startswith(f'{folder / "c.jsonl"}: line 5, group "2": is said to have failed')
+
+
+def test_an_item_that_is_in_two_files_is_told_with_its_file(folder):
+    write(folder / "d.jsonl", lines_of([0]))
+    [note] = read_items(folder).notes
+    assert f"the first in {folder / 'd.jsonl'}: line 1" in note
+
+
+def test_no_file_is_told(tmp_path):
+    with pytest.raises(ItemsError, match="no file has such a name"):
+        read_items(str(tmp_path / "*.jsonl"))
+    with pytest.raises(ItemsError, match="a folder without files of items"):
+        read_items(tmp_path)
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_read(tmp_path):
+    path = Path(tmp_path / "items[1].jsonl")
+    write(path, lines_of(range(3)))
+    assert read_items(str(path)).n == 3
