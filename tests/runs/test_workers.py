@@ -115,6 +115,12 @@ def test_without_a_number_a_run_begins_in_its_own_process(
     assert started[-1].stop == CASES + CASES // 50 + 1
 
 
+def test_a_short_run_starts_no_process(tmp_path: Path, one: tv.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trivium.runs.engines.workers.ProcessPoolExecutor", None)
+    monkeypatch.setattr(engine, "SECONDS_BEFORE_WORKERS", float("inf"))
+    assert figures(scored(tmp_path, "short", workers=None)) == figures(one)
+
+
 def test_an_encoder_is_loaded_several_times_only_if_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -132,8 +132,10 @@ class Pipeline:
         return self._closed
 
     def closes(self, stop: Callable[[], None]) -> None:
-        """Have :meth:`close` call a function that stops what scores for the run elsewhere."""
+        """Have :meth:`close` call a function that stops what scores elsewhere. From any thread."""
         self._also_close.append(stop)
+        if self._closed:  # perhaps before it was in the list
+            stop()
 
     def save_attempts(self, batch: Sequence[StoredAttempt]) -> None:
         """Store attempts before they are scored, because making them again would cost money."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import partial
 from importlib.util import find_spec
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, get_args
 
 from trivium.agents.attempt import Attempt
@@ -138,18 +139,22 @@ class RecordedScoring:
         if not isinstance(recorded, Partitioned) or (engine == "local" and count == 1):
             await self._pipeline.score_all(self._remaining(recorded), save=True)
             return
-        from trivium.runs.engines.partition import Job
-
-        place, together = None, 1
-        if self._partitions is not None:
-            place = self._partitions.folder, self._partitions.reserve(len(recorded))
-            together = min(MOST_TOGETHER, len(recorded) // (PARTS_A_WORKER * (workers or cores())))
-        job = Job(recorded, self._suite, self._settings, tuple(names), self._run, self._done, place)
-        pool = (
-            _on_cluster(job, metrics, workers) if engine == "ray" else _on_this_machine(job, metrics, count)
-        )
         at_once = engine == "ray" or workers is not None
-        self._pipeline.closes(pool.stop)
+
+        def pool() -> "Workers | RayWorkers":
+            from trivium.runs.engines.partition import Job
+
+            place = None
+            if self._partitions is not None:
+                place = self._partitions.folder, self._partitions.reserve(len(recorded))
+            job = Job(recorded, self._suite, self._settings, tuple(names), self._run, self._done, place)
+            if engine == "ray":
+                return _on_cluster(job, metrics, workers)
+            return _on_this_machine(job, metrics, count)
+
+        together = 1
+        if self._partitions is not None:
+            together = min(MOST_TOGETHER, len(recorded) // (PARTS_A_WORKER * (workers or cores())))
         await self._pipeline.in_thread(
             lambda: self._score(recorded, pool, at_once=at_once, together=together)
         )
@@ -188,17 +193,30 @@ class RecordedScoring:
             raise OutputsError("", what)
 
     def _score(
-        self, recorded: Partitioned, pool: "Workers | RayWorkers", *, at_once: bool, together: int
+        self,
+        recorded: Partitioned,
+        pool: "Callable[[], Workers | RayWorkers]",
+        *,
+        at_once: bool,
+        together: int,
     ) -> None:
         parts = recorded.parts()
-        from trivium.runs.engines.workers import NoWorkers
-
         for part in () if at_once else _before_workers(parts, len(recorded)):
             self._pipeline.score_now(self._remaining(recorded.read(part)), save=True)
             if self._pipeline.closed:
                 return
+        if (first := next(parts, None)) is not None:
+            joined = _joined(chain([first], parts), together)
+            self._score_in_workers(recorded, pool(), joined, at_once=at_once)
+
+    def _score_in_workers(
+        self, recorded: Partitioned, pool: "Workers | RayWorkers", parts: Iterator[range], *, at_once: bool
+    ) -> None:
+        from trivium.runs.engines.workers import NoWorkers
+
+        self._pipeline.closes(pool.stop)
         try:
-            for scored in pool.scored(_joined(parts, together)):
+            for scored in pool.scored(parts):
                 for name, level, line in scored.warnings:
                     logging.getLogger(name).log(level, "%s", line)
                 self._save(scored)
