@@ -28,6 +28,9 @@ __all__ = [
 # A pytest that a test starts itself does without these plugins too: they call home, and take 20 s to import.
 os.environ.setdefault("PYTEST_ADDOPTS", "-p no:deepeval -p no:opik")
 
+# No test finds what another, or the user's own commands, have left there.
+os.environ["TRIVIUM_CACHE"] = ""
+
 # A shell has what it starts in the background ignore Ctrl-C, and so do all that this starts in turn.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

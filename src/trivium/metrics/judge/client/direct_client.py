@@ -15,7 +15,7 @@ from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
-from trivium.metrics.judge.client.model_factory import open_model
+from trivium.metrics.judge.client.model_factory import ModelDescription, describe, open_model
 from trivium.metrics.judge.client.provider_errors import error_in_body
 from trivium.metrics.judge.client.pydantic_ai_client import (
     OnHeaders,
@@ -33,19 +33,15 @@ from trivium.metrics.judge.client.request import (
     RequestError,
     Token,
 )
-from trivium.metrics.judge.client.request_template import (
-    CapturingTransport,
-    RequestTemplate,
-    RequestTemplates,
-    address_of,
-)
+from trivium.metrics.judge.client.request_template import RequestTemplate, address_of
+from trivium.metrics.judge.client.template_cache import TemplateCache
+from trivium.metrics.judge.client.template_capture import OfflineModel, RequestTemplates, has_templates
 from trivium.suites.settings import ServerSettings
 
 if TYPE_CHECKING:
     import ssl
 
     import aiohttp
-    from pydantic_ai.models import Model
 
 
 DIRECT_PROVIDERS = frozenset(
@@ -84,58 +80,53 @@ def open_direct_client(
     prefix = name.partition(":")[0]
     if prefix not in DIRECT_PROVIDERS:
         return None
-    transport = CapturingTransport()
-    model = open_model(name, http_client=transport.client, server=server)
-    if type(model) not in _supported_models(prefix):
-        return None
-    proxy = proxy_of(str(model.base_url))
+    stored = TemplateCache.open(name, server)
+    model = OfflineModel(name, server)
+    if stored is None or (description := stored.description) is None:
+        opened, _ = model.open()
+        if not has_templates(opened, prefix):
+            return None
+        description = describe(opened, name)
+    proxy = proxy_of(description.base_url)
     if proxy is not None and not proxy.startswith(("http://", "https://")):
         return None
-    if urlsplit(str(model.base_url)).username is not None:
+    if urlsplit(description.base_url).username is not None:
         return None  # the SDK sends user and password in place of the key
     read = message_response if prefix == "anthropic" else chat_response
 
     def fallback() -> PydanticAIClient:
         return PydanticAIClient(open_model(name, server=server), headers)
 
-    return DirectClient(model, RequestTemplates(model, transport, headers), fallback, read, proxy)
-
-
-def _supported_models(prefix: str) -> "tuple[type[Model], ...]":
-    """Model classes with templates. Imports the provider's SDK alone, because each takes long to import."""
-    if prefix == "anthropic":
-        from pydantic_ai.models.anthropic import AnthropicModel
-
-        return (AnthropicModel,)
-    from pydantic_ai.models.ollama import OllamaModel
-    from pydantic_ai.models.openai import OpenAIChatModel
-
-    return OpenAIChatModel, OllamaModel
+    templates = RequestTemplates(model, headers, stored)
+    return DirectClient(description, model, templates, fallback, read, proxy)
 
 
 class DirectClient:
     """Sends what PydanticAI would send, decodes ordinary responses and leaves the others to PydanticAI.
 
     Args:
-        model: A model opened with a capturing transport.
+        description: What is known about the model.
+        model: The model.
         templates: Templates of its requests.
         fallback: Opens PydanticAI's client, for texts that PydanticAI would change.
         read: Decodes an ordinary response; returns None for any other.
         proxy: URL of the proxy, or None.
 
     Attributes:
-        model: The model.
+        description: What is known about the model.
     """
 
     def __init__(
         self,
-        model: "Model",
+        description: ModelDescription,
+        model: OfflineModel,
         templates: RequestTemplates,
         fallback: Callable[[], PydanticAIClient],
         read: Callable[[bytes], ModelResponse | None],
         proxy: str | None,
     ) -> None:
-        self.model = model
+        self.description = description
+        self._model = model
         self._templates = templates
         self._open_fallback = fallback
         self._fallback: PydanticAIClient | None = None
@@ -146,7 +137,7 @@ class DirectClient:
         self._redirected: dict[str, str] = {}
         self._errors: dict[tuple[object, ...], RequestError] = {}
         self._screened: dict[str, bool] = {}
-        self._screens = bool(model.profile.get("may_tokenize_special_tokens_in_content"))
+        self._screens = description.screened
 
     async def send(
         self, request: ModelRequest, on_sent: OnSent = ignore_sent, on_headers: OnHeaders = ignore_headers
@@ -253,7 +244,8 @@ class DirectClient:
 
             if len(self._screened) >= MAX_SCREENED_TEXTS:
                 self._screened.clear()
-            (prepared,) = self.model.prepare_messages([SdkRequest(parts=[UserPromptPart(text)])])
+            model, _ = self._model.open()
+            (prepared,) = model.prepare_messages([SdkRequest(parts=[UserPromptPart(text)])])
             part = prepared.parts[0]
             self._screened[text] = not isinstance(part, UserPromptPart) or part.content != text
         return self._screened[text]

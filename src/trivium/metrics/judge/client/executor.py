@@ -10,7 +10,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,21 +18,18 @@ from trivium.metrics.judge.budget.budget import Budget, run_budget
 from trivium.metrics.judge.client.cache import MemoryResponseCache, ResponseCache
 from trivium.metrics.judge.client.direct_client import open_direct_client
 from trivium.metrics.judge.client.model_factory import (
+    ModelDescription,
     ModelUnavailable,
-    address_of,
+    describe,
     expand_variables,
-    name_of,
     open_model,
 )
 from trivium.metrics.judge.client.parameters import Parameters
-from trivium.metrics.judge.client.pydantic_ai_client import PydanticAIClient, marks_cache, thinks
+from trivium.metrics.judge.client.pydantic_ai_client import Client, PydanticAIClient
 from trivium.metrics.judge.client.request import ModelRequest, ModelResponse
 from trivium.metrics.judge.client.retry import DEFAULT_RETRY_POLICY, RetryPolicy
 from trivium.metrics.judge.client.scheduler import RequestScheduler
 from trivium.suites.settings import JudgeSettings, ServerSettings
-
-if TYPE_CHECKING:
-    from pydantic_ai.models import Model as PydanticAIModel
 
 T = TypeVar("T")
 
@@ -239,11 +236,16 @@ class _Worker:
         server = settings.servers.get(name) or ServerSettings()
         headers = {key: expand_variables(value) for key, value in server.headers.items()}
         direct = None if settings.client == "pydantic-ai" else open_direct_client(name, server, headers)
-        if direct is None and settings.client == "direct":
+        client: Client
+        if direct is not None:
+            client, description = direct, direct.description
+        elif settings.client == "direct":
             raise ModelUnavailable(f"{name} cannot be asked directly over HTTP (judge.client: direct)")
-        model = open_model(name, server=server) if direct is None else direct.model
-        _check_sendable(model, name, server, settings)
-        profile: Any = model.profile
+        else:
+            model = open_model(name, server=server)
+            client, description = PydanticAIClient(model, headers), describe(model, name)
+        _check_sendable(description, name, server, settings)
+        effort = settings.reasoning_effort
         if self.budget is None:
             self.budget = run_budget(self._settings)
         prefix = name.partition(":")[0]
@@ -251,14 +253,14 @@ class _Worker:
         parameters = Parameters(
             name,
             settings,
-            place=(provider, address_of(model, name), name_of(model, name)),
-            native=bool(profile.get("supports_json_schema_output")),
-            completion_limit=bool(profile.get("openai_chat_supports_max_completion_tokens", True)),
-            marks_cache=marks_cache(model),
+            place=(provider, description.base_url, description.name),
+            native=description.native_schema,
+            completion_limit=description.completion_limit,
+            marks_cache=description.marks_cache,
             cache=self.cache,
         )
         scheduler = RequestScheduler(
-            direct or PydanticAIClient(model, headers),
+            client,
             self.budget,
             name=name,
             most=self._settings.concurrency,
@@ -270,10 +272,10 @@ class _Worker:
         )
         return Model(
             provider=provider,
-            address=address_of(model, name),
-            model=name_of(model, name),
+            address=description.base_url,
+            model=description.name,
             parameters=parameters,
-            thinks=thinks(model, settings.reasoning_effort),
+            thinks=description.thinks if effort is None else effort != "none",
             shared=PromptCacheGate() if parameters.marks == "case" else None,
             scheduler=scheduler,
         )
@@ -343,17 +345,16 @@ class _Worker:
 
 
 def _check_sendable(
-    model: "PydanticAIModel", name: str, server: ServerSettings, settings: JudgeSettings
+    model: ModelDescription, name: str, server: ServerSettings, settings: JudgeSettings
 ) -> None:
     """Check that the provider's SDK sends every setting.
 
     Raises:
         ModelUnavailable: If it would silently drop one.
     """
-    dropped: frozenset[str] = getattr(model, "unsupported_settings", frozenset())
     given = any(value is not None for value in settings.parameters.values())
     for field, used in (("extra_body", server.body or given), ("extra_headers", server.headers)):
-        if used and field in dropped:
+        if used and field in model.drops:
             keys = "judge.servers.headers" if field == "extra_headers" else "judge.parameters or servers.body"
             raise ModelUnavailable(f"{name}: its provider's client sends no fields of one's own ({keys})")
 

@@ -8,6 +8,8 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
+import msgspec
+
 from trivium.agents.loading import load_object
 from trivium.errors import AgentError, MissingExtra, suggest
 from trivium.masking import mask
@@ -34,6 +36,70 @@ PYTHON = "python:"
 
 class ModelUnavailable(Exception):
     """A model cannot be used; the text says why, in one line."""
+
+
+class ModelDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """What PydanticAI knows about a model, as far as requests depend on it.
+
+    Attributes:
+        name: The provider's name for it; of one that Python code makes where it is.
+        base_url: Its base URL; of one that Python code makes what it calls itself.
+        native_schema: Whether it accepts a JSON schema for its answer.
+        completion_limit: Whether the limit of tokens is sent as ``max_completion_tokens``.
+        marks_cache: Whether the provider caches only marked parts of a prompt. Others cache automatically or
+            not at all.
+        thinks: Whether it reasons before it answers, if no effort is requested.
+        screened: Whether PydanticAI breaks up special tokens in texts.
+        drops: Which of ``extra_body`` and ``extra_headers`` its client silently drops.
+    """
+
+    name: str
+    base_url: str
+    native_schema: bool
+    completion_limit: bool
+    marks_cache: bool
+    thinks: bool
+    screened: bool
+    drops: tuple[str, ...]
+
+
+def describe(model: "Model", name: str) -> ModelDescription:
+    """Describe an open model.
+
+    Args:
+        model: The model.
+        name: Its name in the suite.
+    """
+    from_python = name.startswith(PYTHON)
+    profile: Any = model.profile
+    dropped: frozenset[str] = getattr(model, "unsupported_settings", frozenset())
+    return ModelDescription(
+        name=name.removeprefix(PYTHON) if from_python else model.model_name,
+        base_url=model.model_name if from_python else str(model.base_url),
+        native_schema=bool(profile.get("supports_json_schema_output")),
+        completion_limit=bool(profile.get("openai_chat_supports_max_completion_tokens", True)),
+        marks_cache="anthropic" in type(model).__module__,
+        thinks=thinks(model),
+        screened=bool(profile.get("may_tokenize_special_tokens_in_content")),
+        drops=tuple(sorted(dropped & {"extra_body", "extra_headers"})),
+    )
+
+
+def thinks(model: "Model", effort: str | None = None) -> bool:
+    """Whether a model reasons before it answers.
+
+    Args:
+        model: The model.
+        effort: The reasoning effort that is requested, or None.
+    """
+    if effort is not None:
+        return effort != "none"
+    profile: Any = model.profile
+    by_default = profile.get("thinking_always_enabled") or profile.get("thinking_enabled_by_default")
+    must = profile.get("openai_supports_reasoning") and not profile.get(
+        "openai_supports_reasoning_effort_none"
+    )
+    return bool(by_default or must)
 
 
 def open_model(
@@ -70,7 +136,7 @@ def open_model(
         expand_variables(server.base_url) if server is not None and server.base_url is not None else None
     )
     if keys:
-        _check_key(keys, name, needed=base_url is None)
+        check_key(keys, name, needed=base_url is None)
     if provider == "openai":
         name = name.replace("openai:", "openai-chat:", 1)
 
@@ -90,7 +156,7 @@ def open_model(
         raise ModelUnavailable(mask(f"{name}: {type(error).__name__}: {error}".partition("\n")[0])) from None
 
 
-def _check_key(keys: tuple[str, ...], name: str, *, needed: bool) -> None:
+def check_key(keys: tuple[str, ...], name: str, *, needed: bool) -> None:
     """Check the environment variables that hold a provider's key.
 
     Raises:
@@ -221,25 +287,6 @@ def expand_variables(text: str) -> str:
         return given
 
     return VARIABLE.sub(value, text)
-
-
-def model_address(name: str, server: ServerSettings | None = None) -> str:
-    """Return the base URL of a model, with secrets masked.
-
-    Raises:
-        ModelUnavailable: If it cannot be used.
-    """
-    return mask(address_of(open_model(name, server=server), name))
-
-
-def address_of(model: "Model", name: str) -> str:
-    """Return the base URL of a model; of one that Python code makes what it calls itself."""
-    return model.model_name if name.startswith(PYTHON) else str(model.base_url)
-
-
-def name_of(model: "Model", name: str) -> str:
-    """Return a provider's name for a model; of one that Python code makes where it is."""
-    return name.removeprefix(PYTHON) if name.startswith(PYTHON) else model.model_name
 
 
 def why_unavailable(name: str) -> str | None:

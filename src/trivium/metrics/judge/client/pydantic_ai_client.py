@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
 from trivium.masking import mask
+from trivium.metrics.judge.client.model_factory import thinks
 from trivium.metrics.judge.client.provider_errors import error_of
 from trivium.metrics.judge.client.request import (
     MAX_TOKENS,
@@ -171,11 +172,6 @@ def _number(value: Any) -> float | None:
     return None if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
 
 
-def marks_cache(model: "Model") -> bool:
-    """Whether the provider caches only marked parts of a prompt. Others cache automatically or not at all."""
-    return "anthropic" in type(model).__module__
-
-
 def _messages(request: ModelRequest) -> "list[ModelMessage]":
     from pydantic_ai.messages import CachePoint, TextPart, UserPromptPart
     from pydantic_ai.messages import ModelRequest as SdkRequest
@@ -193,23 +189,6 @@ def _messages(request: ModelRequest) -> "list[ModelMessage]":
                 content = [request.case, CachePoint(), turn]
             messages.append(SdkRequest(parts=[UserPromptPart(content)], instructions=instructions))
     return messages
-
-
-def thinks(model: "Model", effort: str | None = None) -> bool:
-    """Whether a model reasons before it answers.
-
-    Args:
-        model: The model.
-        effort: The reasoning effort that is requested, or None.
-    """
-    if effort is not None:
-        return effort != "none"
-    profile: Any = model.profile
-    by_default = profile.get("thinking_always_enabled") or profile.get("thinking_enabled_by_default")
-    must = profile.get("openai_supports_reasoning") and not profile.get(
-        "openai_supports_reasoning_effort_none"
-    )
-    return bool(by_default or must)
 
 
 def _settings(model: "Model", request: ModelRequest, headers: Mapping[str, str]) -> "ModelSettings":
