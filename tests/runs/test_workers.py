@@ -263,9 +263,11 @@ def test_an_error_of_a_worker_ends_the_run(tmp_path: Path, caplog: pytest.LogCap
             with (tmp_path / "outputs.jsonl").open("a") as file:
                 file.write("\n")
 
-    slow = ["jaccard", f"{ODD}:Unhurried"]  # so that parts are left when the first is stored
+    # Two workers have four parts in hand, and get the fifth once the first is stored.
+    suite, outputs = files(tmp_path, cases=6 * PART_ATTEMPTS)
+    given = {"outputs": str(outputs), "metrics": ["jaccard"], "store": f"{tmp_path}/two.db", "workers": 2}
     with pytest.raises(OutputsError, match=r"outputs.jsonl: has changed since it was checked"):
-        scored(tmp_path, "two", workers=2, metrics=slow, progress=Change())
+        tv.evaluate(Suite.load(suite, repeats=2), **given, progress=Change())
     assert "ended unexpectedly" not in caplog.text
 
 
