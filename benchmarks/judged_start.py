@@ -1,0 +1,175 @@
+"""What a whole judged command takes, imports included: `trivium score` of 20 recorded outputs with a judge.
+
+    python -m benchmarks.judged_start [--rounds 7]
+
+Processes of their own alternate: a bare script that sends as many requests with the OpenAI SDK, all at once;
+pydantic-evals with its ``LLMJudge``; and Trivium with a new store, with the request templates that an earlier
+command stored and without. Two more rows: text metrics alone, and 2,000 judgements of 200 ms, 50 at once,
+whose ideal is 8 s. The provider is ``tests.judge_server`` in a process of its own. Medians; everything runs
+from compiled files, as installed.
+"""
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.judge import _provider
+from benchmarks.score import compiling
+from benchmarks.sizes import sized
+
+OUTPUTS = sized(20, 2)
+MANY, LATENCY, AT_ONCE = sized(2000, 2), 0.2, 50
+MODEL = "gpt-4o-mini"
+
+OPENAI = """
+import asyncio, json, sys
+from openai import AsyncOpenAI
+
+async def main():
+    bodies = json.load(open(sys.argv[1]))
+    async with AsyncOpenAI() as client:
+        answers = await asyncio.gather(*(client.chat.completions.create(**body) for body in bodies))
+    for answer in answers:
+        json.loads(answer.choices[0].message.content)
+
+asyncio.run(main())
+"""
+"""What somebody writes who needs nothing but the answers."""
+
+PYDANTIC_EVALS = """
+import json, sys
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_evals import Case, Dataset
+from pydantic_evals.evaluators import LLMJudge
+
+outputs = {each["case"]: each["output"] for each in map(json.loads, open(sys.argv[1]))}
+
+async def recorded(text):
+    return outputs[text]
+
+judge = LLMJudge(rubric="The text is clear and well ordered.", model=OpenAIChatModel(sys.argv[2]))
+dataset = Dataset(name="judged", cases=[Case(name=text, inputs=text) for text in outputs], evaluators=[judge])
+report = dataset.evaluate_sync(recorded, progress=False)
+assert all(case.assertions for case in report.cases) and not report.failures
+"""
+
+
+def write_inputs(folder: Path, count: int, *, concurrency: int | None = None) -> None:
+    """Write suites with and without a judge, outputs, and the requests of the bare script."""
+    cases = [
+        {"id": f"c{n}", "input": f"Review paper {n}.", "references": ["a clear text"]} for n in range(count)
+    ]
+    judge = {"models": f"openai:{MODEL}", "on_failure": "fail"}
+    if concurrency is not None:
+        judge |= {"concurrency": concurrency}
+    judged = {"name": "s", "cases": cases, "metrics": ["clarity"], "judge": judge}
+    (folder / "judged.json").write_text(json.dumps(judged))
+    (folder / "text.json").write_text(
+        json.dumps({"name": "s", "cases": cases, "metrics": ["cosine", "jaccard"]})
+    )
+    lines = [
+        {"case": f"c{n}", "output": f"Paper {n} is clear. " + "It says much. " * 20} for n in range(count)
+    ]
+    (folder / "outputs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    schema = {
+        "type": "object",
+        "properties": {"reason": {"type": "string"}, "level": {"type": "string", "enum": ["1", "2", "3"]}},
+        "required": ["reason", "level"],
+        "additionalProperties": False,
+    }
+    body = {
+        "model": MODEL,
+        "messages": [
+            {"role": "system", "content": "Rate how clear the text is. " * 100},
+            {"role": "user", "content": "A text. " * 100},
+        ],
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "j", "strict": True, "schema": schema},
+        },
+        "logprobs": True,
+        "top_logprobs": 5,
+    }
+    (folder / "requests.json").write_text(json.dumps([body] * count))
+
+
+def trivium(suite: str) -> list[str]:
+    """The command that scores the outputs against a suite."""
+    command = [str(Path(sys.executable).with_name("trivium")), "score", suite]
+    return [*command, "--outputs", "outputs.jsonl", "--store", "store.db", "--quiet"]
+
+
+def measure(command: list[str], folder: Path, environment: dict[str, str]) -> tuple[float, float]:
+    """Wall and CPU seconds of a command with a new store."""
+    for left in folder.glob("store.db*"):
+        left.unlink()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    wall = time.perf_counter() - began
+    if done.returncode:
+        raise SystemExit(f"{command[:2]} ended with {done.returncode}: {done.stderr}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+@contextmanager
+def provider(folder: Path, *options: str) -> Iterator[dict[str, str]]:
+    """Run a provider, and yield an environment whose commands ask it."""
+    with _provider(*options) as url:
+        asked = {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "sk-loopback"}
+        yield compiling(folder) | asked | {"TRIVIUM_CACHE": str(folder / "cache")}
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=sized(7, 1))
+    rounds: int = parser.parse_args().rounds
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_inputs(folder, OUTPUTS)
+        with provider(folder) as environment:
+            without = environment | {"TRIVIUM_CACHE": ""}
+            commands = {
+                "OpenAI SDK, bare script": (["-c", OPENAI, "requests.json"], environment),
+                "pydantic-evals": (["-c", PYDANTIC_EVALS, "outputs.jsonl", MODEL], environment),
+                "trivium score, judged": (trivium("judged.json"), environment),
+                "the same, first command": (trivium("judged.json"), without),
+                "trivium score, text": (trivium("text.json"), environment),
+            }
+            taken: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+            for number in range(rounds + 1):
+                for row, (command, variables) in commands.items():
+                    figures = measure(command, folder, variables)
+                    if number:  # the first compiles the modules
+                        taken[row].append(figures)
+        print(f"{OUTPUTS} outputs{'':<16}{'wall s':>9}{'CPU s':>9}{'× script':>10}")
+        medians = {
+            row: [statistics.median(column) for column in zip(*figures, strict=True)]
+            for row, figures in taken.items()
+        }
+        script = medians["OpenAI SDK, bare script"][0]
+        for row, (wall, cpu) in medians.items():
+            print(f"{row:<26}{wall:>9.2f}{cpu:>9.2f}{wall / script:>10.2f}")
+        write_inputs(folder, MANY, concurrency=AT_ONCE)
+        with provider(folder, "--latency", str(LATENCY)) as environment:
+            measure(trivium("judged.json"), folder, environment)
+            wall, cpu = measure(trivium("judged.json"), folder, environment)
+        ideal = MANY * LATENCY / AT_ONCE
+        print(f"\n{MANY:,} judgements of {LATENCY * 1000:.0f} ms, {AT_ONCE} at once: ", end="")
+        print(f"{wall:.2f} s, CPU {cpu:.2f} s, {wall / ideal:.2f} of the ideal {ideal:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
