@@ -1,0 +1,71 @@
+"""What `trivium score --partitions` costs beside a store that holds everything.
+
+    python -m benchmarks.partitions [--attempts 100000] [--workers 2]
+
+Wall and CPU seconds of the command with its workers, peak memory of the process of the run, and the sizes of
+the store and of the partitions, for outputs of 200 words with traces of 20 spans.
+"""
+
+import argparse
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.score import compiling, write_inputs
+from benchmarks.sizes import sized
+
+SCRIPT = (
+    "import sys\n"
+    "from trivium.cli.main import run_command\n"
+    "try: run_command(sys.argv[1:])\n"
+    "finally: print(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"
+)
+COMMAND = ["score", "suite.json", "--outputs", "outputs.jsonl", "--store", "store.db", "--quiet"]
+
+
+def measure(folder: Path, *options: str) -> str:
+    """Run the command with a new store; return a row."""
+    for left in folder.glob("store.db*"):
+        left.unlink()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *COMMAND, *options],
+        cwd=folder,
+        env=compiling(folder),
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    wall = time.perf_counter() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    store = sum(file.stat().st_size for file in folder.glob("store.db*"))
+    files = list(folder.glob("parts/*/*.parquet"))
+    size = sum(file.stat().st_size for file in files)
+    peak = int(done.stdout.split()[-1]) / 1024
+    return f"{wall:>9.1f}{cpu:>9.1f}{peak:>10.0f}{store / 2**20:>12.0f}{size / 2**20:>12.0f}{len(files):>8}"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--attempts", type=int, default=sized(100_000, 100))
+    parser.add_argument("--workers", default="2")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_inputs(folder, 10)
+        measure(folder, "--workers", given.workers)  # so that the modules are compiled
+        write_inputs(folder, given.attempts)
+        print(f"{given.attempts:,} attempts{'':<6}{'wall s':>9}{'CPU s':>9}{'peak MiB':>10}", end="")
+        print(f"{'store MiB':>12}{'parts MiB':>12}{'files':>8}")
+        for row, options in (("all in the store", []), ("--partitions", ["--partitions", "parts"])):
+            print(f"{row:<20}{measure(folder, '--workers', given.workers, *options)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
