@@ -132,6 +132,18 @@ def test_a_bucket_that_refuses_to_be_written_to_is_told(tmp_path: Path, s3: Obje
     assert scored(tmp_path, resume=run.id).summary().attempts == COUNT
 
 
+def test_a_partition_that_cannot_be_reached_is_not_taken_for_lost(tmp_path: Path, s3: Objects) -> None:
+    run = scored(tmp_path, partitions="s3://bucket/scores")
+    key = f"scores/{run.id}/part-000000000.parquet"
+    s3.failures[key] = [403]
+    with pytest.raises(TriviumError, match=f"{key}: cannot be reached"):
+        scored(tmp_path, resume=run.id)
+    s3.failures.clear()
+    assert len(list(run.evaluations())) == COUNT
+    del s3.content[key]
+    assert scored(tmp_path, resume=run.id).summary().attempts == COUNT
+
+
 def test_a_bucket_that_is_not_there_is_told(s3: Objects) -> None:
     with pytest.raises(InputError, match="s3://other/cases.jsonl: (there is no such file|cannot be)"):
         tv.evaluate("s3://other/cases.jsonl", outputs="s3://bucket/outputs")

@@ -58,11 +58,17 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_there(self) -> bool:
-        """Whether the file is there and has its size."""
+        """Whether the file is there and has its size.
+
+        Raises:
+            StoreError: If that cannot be found out.
+        """
         try:
             return bool(path_of(self.url).stat().st_size == self.bytes)
-        except (OSError, ValueError, ImportError):
+        except FileNotFoundError:
             return False
+        except OSError as error:
+            raise StoreError(f"{self.url}: cannot be reached: {error.strerror or error}") from error
 
 
 def partitions_of(connection: Connection, run: int) -> list[Partition]:
