@@ -38,7 +38,7 @@ from trivium.runs.run import Run
 from trivium.runs.summarize import summarise
 from trivium.runs.until_decided import Asker
 from trivium.store.connection import DEFAULT_URL
-from trivium.store.partitions.writer import PartitionWriter, forget_lost
+from trivium.store.partitions.writer import PartitionWriter, check_folder, forget_lost
 from trivium.store.records import RunKind, RunRecord
 from trivium.store.store import Store
 from trivium.suites.case import Case
@@ -200,8 +200,10 @@ async def evaluate_async(
         adapter = with_own_loop(adapter)
     recorded = None if outputs is None else _recorded(outputs, loaded, leave_one_out=leave_one_out)
     check_engine(engine, recorded, built, settings)
-    if partitions is not None and recorded is None:
-        raise InputError("", "--partitions stores scores of recorded outputs only (--outputs)")
+    if partitions is not None:
+        if recorded is None:
+            raise InputError("", "--partitions stores scores of recorded outputs only (--outputs)")
+        check_folder(partitions)
     opened = _writable(store)
     kind: RunKind = "human" if leave_one_out else "recorded" if outputs is not None else "agent"
     scored_before = opened.run(attempts_of) if attempts_of is not None else None
@@ -209,8 +211,7 @@ async def evaluate_async(
     source_name = _source_name(adapter, outputs, scored_before)
     agent_name = source_name if isinstance(agent, str) else None
     run = start.resumed(resume, agent_name) if resume is not None else start.new(source_name, partitions)
-    folder = partitions or run.provenance.get("partitions")
-    writer = PartitionWriter(opened, run, folder) if folder is not None else None
+    writer = _partition_writer(opened, run, partitions or run.provenance.get("partitions"))
     progress = progress or NoProgress()
     other_number = scored_before is not None and scored_before.due != len(loaded) * settings.repeats
     incremental = IncrementalAggregation(
@@ -260,6 +261,14 @@ async def evaluate_async(
         await in_worker_thread(pipeline.close)
         progress.end()
     return _summarised(opened, run, settings, incremental)
+
+
+def _partition_writer(store: Store, run: RunRecord, folder: str | None) -> PartitionWriter | None:
+    try:
+        return None if folder is None else PartitionWriter(store, run, folder)
+    except TriviumError:
+        store.finish(run, "interrupted", summary=None)
+        raise
 
 
 @asynccontextmanager
@@ -365,7 +374,11 @@ class _RunStart:
                 "", f"run {run.id} is of {run.provenance['agent']}: nothing else can go on with it"
             )
         self._store.acquire(run)
-        forget_lost(self._store, run)
+        try:
+            forget_lost(self._store, run)
+        except TriviumError:
+            self._store.finish(run, "interrupted", summary=None)
+            raise
         self.already = sum(1 for _ in self._store.attempt_keys(run, scored_only=True))
         return run
 

@@ -17,7 +17,7 @@ import pytest
 import trivium as tv
 from tests.runs.worker_metrics import FATAL
 from trivium.cli.main import run_command
-from trivium.errors import InputError, MissingExtra, StoreError
+from trivium.errors import InputError, MissingExtra, StoreError, TriviumError
 from trivium.runs.engines import recorded as engine
 from trivium.runs.pipeline import NoProgress
 from trivium.store.browsing.attempts import find_attempts
@@ -328,8 +328,30 @@ def test_where_nothing_can_be_written_nothing_begins(tmp_path: Path, outputs: st
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="file: cannot be written to"):
         scored(f"{tmp_path}/s.db", outputs, partitions=f"{tmp_path}/file")
+    (tmp_path / "locked").mkdir(mode=0o500)
+    if not os.access(tmp_path / "locked", os.W_OK):
+        with pytest.raises(InputError, match="locked: cannot be written to: Permission denied"):
+            scored(f"{tmp_path}/s.db", outputs, partitions=f"{tmp_path}/locked")
+    assert not (tmp_path / "s.db").exists()
     with pytest.raises(InputError, match="recorded outputs only"):
         tv.evaluate(suite(), agent=lambda question: "x", store=f"{tmp_path}/s.db", partitions=f"{tmp_path}/p")
+
+
+def test_a_folder_that_is_lost_before_a_run_is_resumed_is_told(tmp_path: Path, outputs: str) -> None:
+    store, parts = f"{tmp_path}/s.db", tmp_path / "parts"
+    with pytest.raises(StoreError, match="as a test"):
+        scored(store, outputs, partitions=str(parts), progress=Stop(StoreError("as a test")))
+    with Store(store) as opened:
+        run = opened.run().id
+    parts.rename(tmp_path / "elsewhere")
+    parts.write_text("")
+    with pytest.raises(TriviumError, match="parts.*cannot be"):
+        scored(store, outputs, resume=run)
+    with Store(store) as opened:
+        assert opened.run().state == "interrupted"
+    parts.unlink()
+    (tmp_path / "elsewhere").rename(parts)
+    assert scored(store, outputs, resume=run).summary().attempts == CASES
 
 
 def test_without_pyarrow_the_extra_is_named(

@@ -5,8 +5,10 @@ complete, rows that point at it are written to the database in one transaction: 
 the attempts of its last partition only. ``manifest.json`` beside the partitions lists those of the run.
 """
 
+import errno
 import io
 import logging
+import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,7 +21,7 @@ from sqlalchemy import delete
 
 from trivium._version import __version__
 from trivium.errors import InputError, MissingExtra, StoreError
-from trivium.storage import is_remote, path_of
+from trivium.storage import is_local, is_remote, path_of
 from trivium.store import schema
 from trivium.store.connection import explain_errors
 from trivium.store.partitions.reader import POINTER, Partition
@@ -34,6 +36,23 @@ PARTITION_SECONDS = 30.0
 """A partition ends at any of these limits; its bytes are those of the bodies, before they are compressed."""
 
 MANIFEST = "manifest.json"
+
+
+def check_folder(folder: str) -> None:
+    """Make a folder for partitions, before a run begins.
+
+    Raises:
+        InputError: If it cannot be made or written to.
+        MissingExtra: If PyArrow is not installed, or what opens such an address.
+    """
+    _schema()
+    path = path_of(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if is_local(path) and not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise InputError(folder, f"cannot be written to: {error.strerror or error}") from error
 
 
 class PartitionWriter:
