@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import blake2b
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def check_folder(folder: str) -> None:
         InputError: If it cannot be made or written to.
         MissingExtra: If PyArrow is not installed, or what opens such an address.
     """
-    _schema()
+    _check_installed()
     path = path_of(folder)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -69,7 +70,7 @@ class PartitionWriter:
     """
 
     def __init__(self, store: Store, run: RunRecord, folder: str) -> None:
-        _schema()
+        _check_installed()
         self._store = store
         self._run = run
         self.folder = folder
@@ -181,16 +182,16 @@ def write_manifest(folder: Path, run: RunRecord, partitions: list[Partition]) ->
     (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=1))
 
 
-def _schema() -> Any:
-    """The columns of a partition.
+def _check_installed() -> None:
+    """Check for PyArrow without importing it, because the workers of a run may write all partitions."""
+    if find_spec("pyarrow") is None:
+        raise MissingExtra("parquet", "--partitions")
 
-    Raises:
-        MissingExtra: If PyArrow is not installed.
-    """
-    try:
-        import pyarrow as pa
-    except ImportError as error:
-        raise MissingExtra("parquet", "--partitions") from error
+
+def _schema() -> Any:
+    """The columns of a partition."""
+    import pyarrow as pa
+
     return pa.schema(
         [
             ("case", pa.string()),
@@ -218,7 +219,6 @@ class PartitionFile:
 
     Raises:
         OSError: If the file cannot be written.
-        MissingExtra: If PyArrow is not installed.
     """
 
     def __init__(self, run: RunRecord, folder: str, number: int) -> None:
