@@ -23,6 +23,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "text": (("rouge_score", "sacrebleu", "rapidfuzz"), "rouge_l, bleu, chrf and edit"),
     "calibrate": (("sklearn",), "calibrators from scikit-learn"),
     "parquet": (("pyarrow",), "Parquet files, Arrow tables"),
+    "cloud": (("upath",), "addresses such as s3://bucket/cases.jsonl"),
     "polars": (("polars", "pyarrow"), "frames of Polars"),
     "pandas": (("pandas", "pyarrow"), "frames of pandas"),
     "report": (("altair", "jinja2", "vl_convert"), "the HTML report"),
