@@ -4,7 +4,9 @@ import gc
 import os
 import random
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -70,6 +72,14 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[tuple], dict]:
 def kept(store: str, run: tv.Run) -> tuple[list[tuple], dict]:
     """Rows and figures; the metadata have the folder of the outputs, which is another for each test."""
     return stored(store, run), {key: value for key, value in figures(run).items() if key != "metadata"}
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def started() -> object:
@@ -159,14 +169,26 @@ def test_outputs_in_memory_travel(cluster, one, tmp_path: Path) -> None:
     assert stored(f"{tmp_path}/ray.db", run) == one[0]
 
 
-def test_a_node_that_is_lost_costs_nothing(cluster, tmp_path: Path, caplog) -> None:
+def test_a_node_that_is_lost_costs_nothing(
+    cluster, tmp_path: Path, caplog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The other node scores what the lost one was to score; a new node takes its place."""
+    monkeypatch.chdir(tmp_path)  # where the metric looks, on every node
 
     def lose() -> None:
+        """Kill a node while both score."""
+        while len(begun := list(tmp_path.glob("began-*"))) < 2:
+            time.sleep(0.01)
         cluster.remove_node(cluster.nodes_of_test.pop(), allow_graceful=False)
+        while all(alive(int(each.name.partition("-")[2])) for each in begun):
+            time.sleep(0.01)
+        Path("go").touch()
 
-    metrics = ["jaccard", f"{ODD}:Unhurried"]
-    run = scored(tmp_path, "ray", engine="ray", workers=2, metrics=metrics, progress=At(lose))
+    metrics = ["jaccard", f"{ODD}:Patient"]
+    with ThreadPoolExecutor(1) as aside:
+        lost = aside.submit(lose)
+        run = scored(tmp_path, "ray", engine="ray", workers=2, metrics=metrics)
+        lost.result()
     here = scored(tmp_path, "here", metrics=metrics)
     assert (stored(f"{tmp_path}/ray.db", run), figures(run)) == (
         stored(f"{tmp_path}/here.db", here),
