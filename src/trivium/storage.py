@@ -8,6 +8,7 @@ import glob
 import io
 import re
 import shutil
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -107,19 +108,45 @@ def local_copy(path: Path) -> tuple[Stamp, Path]:
     Raises:
         OSError: If it cannot be read or written.
     """
-    stamp = stamp_of(path)
     if is_local(path):
-        return stamp, path
-    key = str(path), stamp
+        return stamp_of(path), path
+
+    def fetch(target: IO[bytes]) -> None:
+        with open_file(path, read_at_once=FETCHED_TO_COPY) as source:
+            shutil.copyfileobj(source, target, FETCHED_TO_COPY)
+
+    return converted_copy(path, fetch)
+
+
+def converted_copy(path: Path, write: Callable[[IO[bytes]], None], form: str = "") -> tuple[Stamp, Path]:
+    """Write a file in another form to this machine, where it stays until the process ends.
+
+    Args:
+        path: The file.
+        write: Writes it; not called if this process has written it in this form before.
+        form: What tells this form from others.
+
+    Returns:
+        The stamp of the file (see :func:`stamp_of`), and the path of what was written.
+
+    Raises:
+        OSError: If it cannot be read or written.
+    """
+    stamp = stamp_of(path)
+    key = str(path), stamp, form
     if key not in _copies:
         copy = Path(_folder_of_copies().name) / f"{len(_copies)}-{path.name}"
-        with open_file(path, read_at_once=FETCHED_TO_COPY) as source, copy.open("wb") as target:
-            shutil.copyfileobj(source, target, FETCHED_TO_COPY)
+        try:
+            with copy.open("wb") as target:
+                write(target)
+        except BaseException:
+            copy.unlink(missing_ok=True)
+            raise
         _copies[key] = copy
     return stamp, _copies[key]
 
 
-_copies: dict[tuple[str, Stamp], Path] = {}
+_copies: dict[tuple[str, Stamp, str], Path] = {}
 
 
 @cache

@@ -2,12 +2,16 @@
 
 import datetime
 import decimal
+import errno
+import pickle
 import re
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 import pytest
 
+from trivium import storage
 from trivium.errors import ItemsError, SuiteError
 from trivium.runs.items.reading import read_items
 from trivium.suites.files import tables
@@ -92,6 +96,95 @@ def test_a_few_kilobytes_that_stand_for_far_more_are_not_held(tmp_path, monkeypa
     pq.write_table(plain, path, compression="zstd", use_dictionary=False)
     with pytest.raises(SuiteError, match="more than the 20,000,000 bytes"):
         Suite.load(path)
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file counts as a large one."""
+    monkeypatch.setattr(tables, "LARGEST_IN_MEMORY", 0)
+
+
+MANY = {
+    "id": [f"n{i}" for i in range(700)],
+    "input": [f"question {i} \u2028 \U0001f600" for i in range(700)],
+    "references": [["a", f"b{i}"] if i % 2 else None for i in range(700)],
+    "metadata.size": [i * 10**12 for i in range(700)],
+    "expect": ['{"tools": [{"name": "f", "arguments": {"n": 18446744073709551616}}]}'] * 700,
+}
+
+
+def test_a_large_file_has_the_cases_and_the_digest_of_a_small_one(tmp_path, monkeypatch):
+    path = written(tmp_path, MANY)
+    small = Suite.load(path)
+    monkeypatch.setattr(tables, "LARGEST_IN_MEMORY", 0)
+    suite = Suite.load(path)
+    assert list(suite.cases) == list(small.cases)
+    assert isinstance(suite.cases, tables.ParquetCases)
+    assert suite.digest == small.digest
+    assert suite.case("n650").metadata == {"size": 650 * 10**12}
+
+
+@pytest.mark.usefixtures("large")
+def test_columns_of_other_tools_and_numbers_from_file_to_file(tmp_path):
+    for name in "ab":
+        pq.write_table(pa.table({"question": ["q", "r"], "answer": ["s", "t"]}), tmp_path / f"{name}.parquet")
+    suite = Suite.load(tmp_path)
+    assert [(case.id, case.references) for case in suite] == [
+        ("0", ("s",)), ("1", ("t",)), ("2", ("s",)), ("3", ("t",)),
+    ]  # fmt: skip
+    assert "question" in suite.notes[0]
+
+
+@pytest.mark.usefixtures("large")
+def test_mistakes_of_a_large_file_are_told_with_their_rows(tmp_path):
+    wrong = {"id": [str(i) for i in range(40)], "input": ["q"] * 40, "complexity": ["huge"] * 40}
+    with pytest.raises(SuiteError, match=r'row 20: complexity: found the text "huge"') as told:
+        Suite.load(written(tmp_path, wrong))
+    assert (len(told.value.problems), told.value.left_out) == (20, 20)
+    with pytest.raises(SuiteError, match=r'row 3: duplicate id "a" \(first in row 1\)'):
+        Suite.load(written(tmp_path, {"id": ["a", "b", "a"], "input": ["q"] * 3}))
+    for name in "ab":
+        pq.write_table(pa.table(TWO), tmp_path / f"{name}.parquet")
+    (tmp_path / "c.parquet").unlink()
+    with pytest.raises(SuiteError, match=r"b.parquet: row 1: duplicate id .* \(first in .*a.parquet: row 1"):
+        Suite.load(tmp_path)
+
+
+def forgotten(path: Path) -> int:
+    """Delete the copies of a file, and return their number."""
+    keys = [key for key in storage._copies if key[0] == str(path)]
+    for key in keys:
+        storage._copies.pop(key).unlink()
+    return len(keys)
+
+
+@pytest.mark.usefixtures("large")
+def test_another_machine_makes_a_copy_of_its_own(tmp_path):
+    path = written(tmp_path, MANY)
+    cases = Suite.load(path).cases
+    sent = pickle.dumps(cases)
+    assert pickle.loads(sent)[3] == cases[3]  # beside the copy of this process
+    assert forgotten(path) == 1
+    assert pickle.loads(sent)[600] == cases[600]
+    assert forgotten(path) == 1
+    written(tmp_path, MANY | {"input": ["q"] * 700})
+    with pytest.raises(SuiteError, match="has changed since it was opened"):
+        pickle.loads(sent)[600]
+
+
+@pytest.mark.usefixtures("large")
+def test_a_disk_without_room_for_the_copy_is_told(tmp_path, monkeypatch):
+    def full(_: object, target: IO[bytes]) -> None:
+        copies.append(Path(target.name))
+        target.write(b"{")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    copies: list[Path] = []
+    path = written(tmp_path, TWO)
+    monkeypatch.setattr(tables.ParquetCases, "_write", full)
+    with pytest.raises(SuiteError, match="cannot be copied to a temporary file: No space left"):
+        Suite.load(path)
+    assert [copy.exists() for copy in copies] == [False]
 
 
 @pytest.mark.parametrize("at", range(0, 600, 25))

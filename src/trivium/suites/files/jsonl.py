@@ -15,7 +15,7 @@ import msgspec
 
 from trivium.errors import Problem, SuiteError
 from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
-from trivium.storage import Stamp, is_remote, local_copy, open_file, path_of
+from trivium.storage import Stamp, local_copy, open_file, path_of
 from trivium.suites.case import Case, CaseTuple
 from trivium.suites.columns import Columns, case_columns, rows_as_cases
 from trivium.suites.files.documents import (
@@ -169,7 +169,7 @@ class CaseFile(Sequence[Case]):
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.path, self._version, self._local, self._stamp, self._starts, self.ids = state
         self._closed()
-        if is_remote(str(self.path)) and not self._local.exists():  # on another machine
+        if self._local != self.path and not self._local.exists():  # on another machine
             version, self._local = self._copied()
             self._stamp = self._stamp_now() if version == self._version else (-1, -1)
         self._nothing_read()
@@ -215,6 +215,10 @@ class CaseFile(Sequence[Case]):
     def position(self, id: str) -> int | None:  # noqa: A002 - the word of the spec
         """Index of a case, or None."""
         return self.ids.position(id)
+
+    def place(self, index: int) -> str:
+        """Place of a case, for messages."""
+        return f"line {self.line_number(index)}"
 
     def line_number(self, index: int) -> int:
         """Return the line number of a case, from 1. Reads the file up to there."""
@@ -267,8 +271,8 @@ class CaseFile(Sequence[Case]):
             if case.id in first and len(problems) == MOST_PROBLEMS:
                 left_out += 1  # finding the number of a line reads the file up to there
             elif case.id in first:
-                here, there = self.line_number(index), self.line_number(first[case.id])
-                problems.append(Problem(f"line {here}", f'duplicate id "{case.id}" (first in line {there})'))
+                what = f'duplicate id "{case.id}" (first in {self.place(first[case.id])})'
+                problems.append(Problem(self.place(index), what))
             else:
                 first[case.id] = index
         if problems:

@@ -190,7 +190,7 @@ class CaseFiles(Sequence[Case]):
     def _place(self, index: int, places: Sequence[Sequence[str]]) -> str:
         number, inside = self._where(index)
         part = self._parts[number]
-        where = f"line {part.line_number(inside)}" if isinstance(part, CaseFile) else places[number][inside]
+        where = part.place(inside) if isinstance(part, CaseFile) else places[number][inside]
         return f"{self._files[number]}: {where}"
 
 

@@ -11,9 +11,12 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+import msgspec
 
 from trivium.errors import Problem, SuiteError
+from trivium.storage import Stamp, converted_copy
 from trivium.suites.case import Case
 from trivium.suites.columns import Columns, case_columns
 from trivium.suites.files.documents import (
@@ -24,32 +27,112 @@ from trivium.suites.files.documents import (
     parse_json,
     read_text,
 )
-from trivium.suites.files.parquet import parquet_rows
-from trivium.suites.validation import unknown_key
+from trivium.suites.files.jsonl import MOST_PROBLEMS, CaseFile
+from trivium.suites.files.parquet import ParquetFile, parquet_rows
+from trivium.suites.sanitize import sanitise
+from trivium.suites.validation import convert, unknown_key
 
 COLUMNS = ("id", "input", "references", "source", "expect", "tags", "complexity", "group", "metadata")
 
 LARGEST_TABLE = 4 * LARGEST_DOCUMENT
-"""Largest Parquet file in bytes of decompressed rows; 7 kB can decompress to 3 GB."""
+"""Largest Parquet file that is held in memory, in bytes of decompressed rows; 7 kB can decompress to 3 GB."""
+
+MOST_COMPRESSED = 100
+"""How many times its size a larger file may decompress to; texts reach a tenth of that."""
+
+LARGEST_IN_MEMORY = 16 * 1024**2
+"""Largest Parquet file whose cases are held in memory, by the size in bytes that it states for its rows."""
 
 Row = list[tuple[str, Any]]
 """Column names and cells, without empty cells."""
 
 
-def read_rows(path: Path, first: int = 0) -> tuple[Iterator[tuple[str, Any]], tuple[str, ...]]:
+def read_rows(
+    path: Path, first: int = 0, *, largest: int | None = None
+) -> tuple[Iterator[tuple[str, Any]], tuple[str, ...]]:
     """Return place and raw case of every row of a .csv or .parquet file, and a note on what was mapped.
 
-    Rows without a column ``id`` are numbered from ``first``.
+    Args:
+        path: The file.
+        first: Number of the first row, if there is no column ``id``.
+        largest: Largest Parquet file in bytes of decompressed rows; None for ``LARGEST_TABLE``.
 
     Raises:
         SuiteError: If the file is not such a table, or a column or cell is invalid.
     """
-    names, rows = table_rows(path)
+    names, rows = table_rows(path, largest=largest)
     columns = case_columns(names)
     _check_columns(names, path, columns)
     notes = (columns.note(),) if columns is not None and columns.renamed else ()
     given = "id" in (columns.fields if columns else names)
     return _raw_cases(rows, columns, path, first=None if given else first), notes
+
+
+def is_large(path: Path) -> bool:
+    """Whether a Parquet file is read by :class:`ParquetCases`.
+
+    Raises:
+        SuiteError: If it is no Parquet file.
+    """
+    check_is_file(path)
+    stated: int = ParquetFile(path, error=SuiteError).bytes
+    return stated > LARGEST_IN_MEMORY
+
+
+class ParquetCases(CaseFile):
+    """The cases of a large Parquet file.
+
+    Cases are read in any order, which Parquet is slow at: every machine writes the rows to a temporary file
+    of JSON lines, and reads that.
+
+    Args:
+        path: The file.
+        first: Number of the first row, if the file has no column ``id``.
+
+    Attributes:
+        notes: Notes on what was mapped.
+
+    Raises:
+        SuiteError: With the first mistakes in the file, and the number of the others.
+    """
+
+    def __init__(self, path: Path, first: int = 0) -> None:
+        self._first = first
+        _, self.notes = read_rows(path, first)
+        super().__init__(path)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self._first, self.notes, super().__getstate__()
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self._first, self.notes, rest = state
+        super().__setstate__(rest)
+
+    def place(self, index: int) -> str:
+        """Place of a case, for messages."""
+        return f"row {index + 1}"
+
+    def _copied(self) -> tuple[Stamp, Path]:
+        try:
+            return converted_copy(self.path, self._write, f"cases from {self._first}")
+        except OSError as failure:
+            what = f"cannot be copied to a temporary file: {failure.strerror or failure}"
+            raise SuiteError(str(self.path), what) from failure
+
+    def _write(self, target: IO[bytes]) -> None:
+        encode = msgspec.json.Encoder().encode
+        problems: list[Problem] = []
+        left_out = 0
+        largest = max(LARGEST_TABLE, MOST_COMPRESSED * self.path.stat().st_size)
+        rows, _ = read_rows(self.path, self._first, largest=largest)
+        for where, raw in rows:
+            case, wrong = convert(sanitise(raw)[0], Case, where)
+            left_out += len(wrong)
+            problems += wrong[: MOST_PROBLEMS - len(problems)]
+            if case is not None and not problems:
+                target.write(encode(case) + b"\n")
+        if problems:
+            raise SuiteError(str(self.path), problems, left_out=left_out - len(problems))
 
 
 def _raw_cases(
@@ -70,16 +153,16 @@ def _renamed(row: Row, columns: Columns) -> Row:
 
 
 def table_rows(
-    path: Path, *, error: InputErrorType = SuiteError
+    path: Path, *, error: InputErrorType = SuiteError, largest: int | None = None
 ) -> tuple[list[str], Iterator[tuple[str, Row]]]:
     """Return the columns of a .csv or .parquet file, and its rows, each with its place.
 
     Raises:
         InputError: As ``error``, if the file is not such a table; also while the rows are read.
     """
-    read = _csv_rows if path.suffix.lower() == ".csv" else _parquet_rows
     names: list[str] = []
-    rows = read(path, names, error)
+    csv_file = path.suffix.lower() == ".csv"
+    rows = _csv_rows(path, names, error) if csv_file else _parquet_rows(path, names, error, largest)
     first = next(rows, None)
     return names, rows if first is None else chain([first], rows)
 
@@ -108,9 +191,11 @@ def _csv_rows(path: Path, names: list[str], error: InputErrorType) -> Iterator[t
         raise error(str(path), Problem(f"line {start}", f"broken CSV: {wrong}")) from wrong
 
 
-def _parquet_rows(path: Path, names: list[str], error: InputErrorType) -> Iterator[tuple[str, Row]]:
+def _parquet_rows(
+    path: Path, names: list[str], error: InputErrorType, largest: int | None
+) -> Iterator[tuple[str, Row]]:
     check_is_file(path, error=error)
-    rows = parquet_rows(path, error=error, check=names.extend, largest=LARGEST_TABLE)
+    rows = parquet_rows(path, error=error, check=names.extend, largest=largest or LARGEST_TABLE)
     for number, row in enumerate(rows, start=1):
         where = f"row {number}"
         try:
