@@ -115,19 +115,19 @@ def local_copy(path: Path) -> tuple[Stamp, Path]:
         with open_file(path, read_at_once=FETCHED_TO_COPY) as source:
             shutil.copyfileobj(source, target, FETCHED_TO_COPY)
 
-    return converted_copy(path, fetch)
+    return temporary_copy(path, fetch)
 
 
-def converted_copy(path: Path, write: Callable[[IO[bytes]], None], form: str = "") -> tuple[Stamp, Path]:
-    """Write a file in another form to this machine, where it stays until the process ends.
+def temporary_copy(path: Path, write: Callable[[IO[bytes]], None], form: str = "") -> tuple[Stamp, Path]:
+    """Write a copy of a file, perhaps in another form, that stays on this machine until the process ends.
 
     Args:
         path: The file.
-        write: Writes it; not called if this process has written it in this form before.
+        write: Writes the copy; not called if this process has written one in this form before.
         form: What tells this form from others.
 
     Returns:
-        The stamp of the file (see :func:`stamp_of`), and the path of what was written.
+        The stamp of the file (see :func:`stamp_of`), and the path of the copy.
 
     Raises:
         OSError: If it cannot be read or written.

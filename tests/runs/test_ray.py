@@ -4,6 +4,7 @@ import gc
 import os
 import random
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -178,16 +179,21 @@ def test_a_node_that_is_lost_costs_nothing(
     def lose() -> None:
         """Kill a node while both score."""
         while len(begun := list(tmp_path.glob("began-*"))) < 2:
-            time.sleep(0.01)
+            if ended.wait(0.01):
+                return
         cluster.remove_node(cluster.nodes_of_test.pop(), allow_graceful=False)
         while all(alive(int(each.name.partition("-")[2])) for each in begun):
             time.sleep(0.01)
         Path("go").touch()
 
     metrics = ["jaccard", f"{ODD}:Patient"]
+    ended = threading.Event()
     with ThreadPoolExecutor(1) as aside:
         lost = aside.submit(lose)
-        run = scored(tmp_path, "ray", engine="ray", workers=2, metrics=metrics)
+        try:
+            run = scored(tmp_path, "ray", engine="ray", workers=2, metrics=metrics)
+        finally:
+            ended.set()
         lost.result()
     here = scored(tmp_path, "here", metrics=metrics)
     assert (stored(f"{tmp_path}/ray.db", run), figures(run)) == (

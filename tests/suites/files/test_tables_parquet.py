@@ -101,7 +101,7 @@ def test_a_few_kilobytes_that_stand_for_far_more_are_not_held(tmp_path, monkeypa
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file counts as a large one."""
-    monkeypatch.setattr(tables, "LARGEST_IN_MEMORY", 0)
+    monkeypatch.setattr(tables, "LARGE_FROM", 0)
 
 
 MANY = {
@@ -116,7 +116,7 @@ MANY = {
 def test_a_large_file_has_the_cases_and_the_digest_of_a_small_one(tmp_path, monkeypatch):
     path = written(tmp_path, MANY)
     small = Suite.load(path)
-    monkeypatch.setattr(tables, "LARGEST_IN_MEMORY", 0)
+    monkeypatch.setattr(tables, "LARGE_FROM", 0)
     suite = Suite.load(path)
     assert list(suite.cases) == list(small.cases)
     assert isinstance(suite.cases, tables.ParquetCases)
@@ -170,6 +170,17 @@ def test_another_machine_makes_a_copy_of_its_own(tmp_path):
     written(tmp_path, MANY | {"input": ["q"] * 700})
     with pytest.raises(SuiteError, match="has changed since it was opened"):
         pickle.loads(sent)[600]
+
+
+@pytest.mark.usefixtures("large")
+def test_a_large_file_may_decompress_to_many_times_its_size(tmp_path, monkeypatch):
+    path = written(tmp_path, MANY)
+    monkeypatch.setattr(tables, "LARGEST_TABLE", 1)
+    assert len(Suite.load(path)) == 700
+    assert forgotten(path) == 1
+    monkeypatch.setattr(tables, "MOST_COMPRESSED", 1)
+    with pytest.raises(SuiteError, match=f"more than the {path.stat().st_size:,} bytes"):
+        Suite.load(path)
 
 
 @pytest.mark.usefixtures("large")

@@ -16,7 +16,7 @@ from typing import IO, Any
 import msgspec
 
 from trivium.errors import Problem, SuiteError
-from trivium.storage import Stamp, converted_copy
+from trivium.storage import Stamp, temporary_copy
 from trivium.suites.case import Case
 from trivium.suites.columns import Columns, case_columns
 from trivium.suites.files.documents import (
@@ -35,13 +35,13 @@ from trivium.suites.validation import convert, unknown_key
 COLUMNS = ("id", "input", "references", "source", "expect", "tags", "complexity", "group", "metadata")
 
 LARGEST_TABLE = 4 * LARGEST_DOCUMENT
-"""Largest Parquet file that is held in memory, in bytes of decompressed rows; 7 kB can decompress to 3 GB."""
+"""Largest Parquet file in bytes of decompressed rows, unless the file itself is large (``MOST_COMPRESSED``)."""
 
 MOST_COMPRESSED = 100
-"""How many times its size a larger file may decompress to; texts reach a tenth of that."""
+"""How many times its size a larger file of cases may decompress to; 7 kB can decompress to 3 GB."""
 
-LARGEST_IN_MEMORY = 16 * 1024**2
-"""Largest Parquet file whose cases are held in memory, by the size in bytes that it states for its rows."""
+LARGE_FROM = 16 * 1024**2
+"""Stated bytes of decompressed rows above which the cases of a Parquet file are not held in memory."""
 
 Row = list[tuple[str, Any]]
 """Column names and cells, without empty cells."""
@@ -76,7 +76,7 @@ def is_large(path: Path) -> bool:
     """
     check_is_file(path)
     stated: int = ParquetFile(path, error=SuiteError).bytes
-    return stated > LARGEST_IN_MEMORY
+    return stated > LARGE_FROM
 
 
 class ParquetCases(CaseFile):
@@ -114,7 +114,7 @@ class ParquetCases(CaseFile):
 
     def _copied(self) -> tuple[Stamp, Path]:
         try:
-            return converted_copy(self.path, self._write, f"cases from {self._first}")
+            return temporary_copy(self.path, self._write, f"cases from {self._first}")
         except OSError as failure:
             what = f"cannot be copied to a temporary file: {failure.strerror or failure}"
             raise SuiteError(str(self.path), what) from failure
