@@ -35,7 +35,7 @@ from trivium.suites.validation import convert, unknown_key
 COLUMNS = ("id", "input", "references", "source", "expect", "tags", "complexity", "group", "metadata")
 
 LARGEST_TABLE = 4 * LARGEST_DOCUMENT
-"""Largest Parquet file in bytes of decompressed rows, unless the file itself is large (``MOST_COMPRESSED``)."""
+"""Largest Parquet file in bytes of decompressed rows, unless ``MOST_COMPRESSED`` allows more."""
 
 MOST_COMPRESSED = 100
 """How many times its size a larger file of cases may decompress to; 7 kB can decompress to 3 GB."""
@@ -98,7 +98,7 @@ class ParquetCases(CaseFile):
 
     def __init__(self, path: Path, first: int = 0) -> None:
         self._first = first
-        _, self.notes = read_rows(path, first)
+        _, self.notes = read_rows(path, first, largest=_largest(path))
         super().__init__(path)
 
     def __getstate__(self) -> tuple[Any, ...]:
@@ -123,8 +123,7 @@ class ParquetCases(CaseFile):
         encode = msgspec.json.Encoder().encode
         problems: list[Problem] = []
         left_out = 0
-        largest = max(LARGEST_TABLE, MOST_COMPRESSED * self.path.stat().st_size)
-        rows, _ = read_rows(self.path, self._first, largest=largest)
+        rows, _ = read_rows(self.path, self._first, largest=_largest(self.path))
         for where, raw in rows:
             case, wrong = convert(sanitise(raw)[0], Case, where)
             left_out += len(wrong)
@@ -133,6 +132,10 @@ class ParquetCases(CaseFile):
                 target.write(encode(case) + b"\n")
         if problems:
             raise SuiteError(str(self.path), problems, left_out=left_out - len(problems))
+
+
+def _largest(path: Path) -> int:
+    return max(LARGEST_TABLE, MOST_COMPRESSED * path.stat().st_size)
 
 
 def _raw_cases(
