@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.sizes import sized
-from trivium.runs.until_decided import Gates
+from trivium.runs.until_decided.gates import Gates
 from trivium.suites.settings import Gate, Settings
 from trivium.trust.intervals import gate_answer, rate_interval
 

@@ -12,7 +12,8 @@ from trivium.cli.main import run_command
 from trivium.errors import SuiteError
 from trivium.runs.pipeline import NoProgress
 from trivium.runs.summarize import summarise
-from trivium.runs.until_decided import Gates, place_of
+from trivium.runs.until_decided.gates import Gates
+from trivium.runs.until_decided.order import place_of
 from trivium.suites.settings import Gate, Settings
 
 

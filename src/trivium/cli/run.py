@@ -17,6 +17,21 @@ if TYPE_CHECKING:
     from trivium.suites.suite import Suite
 
 
+def _against(command: F) -> F:
+    """Add the options of a comparison that decides when a run stops."""
+    by = options.option(
+        "--against-metric",
+        default="composite",
+        metavar="NAME",
+        help="Metric of --against (default: composite).",
+    )
+    return options.option(
+        "--against",
+        metavar="RUN",
+        help="With --until-decided: stop when the comparison with this stored run is decided; show it.",
+    )(by(command))
+
+
 def _evaluation_options(command: F) -> F:
     """Add the options that ``run`` and ``score`` share."""
     shared: tuple[Callable[[F], F], ...] = (
@@ -54,8 +69,9 @@ def _evaluation_options(command: F) -> F:
 @options.option(
     "--until-decided",
     is_flag=True,
-    help="Ask the cases in random order, and only until all gates are decided.",
+    help="Ask the cases in random order, and only until all gates (or --against) are decided.",
 )
+@_against
 @options.option("--watch", is_flag=True, help="Run again when a file changes that the run reads.")
 @_evaluation_options
 def run(suite: str, **given: Any) -> int:
@@ -68,8 +84,9 @@ def run(suite: str, **given: Any) -> int:
     reads are watched: a change starts the next run, which is compared with the one before. Of an agent cmd:…
     the files that the command names are watched.
     """
+    _check_against(given)
     if given["watch"]:
-        for name in ("as_json", "resume"):
+        for name in ("as_json", "resume", "against"):
             if given[name]:
                 raise click.UsageError(f"--watch and --{name.removeprefix('as_')} exclude each other")
         from trivium.cli.watch import watch
@@ -155,8 +172,9 @@ def load_for_run(suite: str, given: Mapping[str, Any]) -> "Suite":
 @options.option(
     "--until-decided",
     is_flag=True,
-    help="Judge the outputs in random order, and only until all gates are decided.",
+    help="Judge the outputs in random order, and only until all gates (or --against) are decided.",
 )
+@_against
 @options.option("--leave-one-out", is_flag=True, help="Score each human output against the other human ones.")
 @_evaluation_options
 def score(suite: str, **given: Any) -> int:
@@ -165,6 +183,7 @@ def score(suite: str, **given: Any) -> int:
     SUITE is a suite file, cases (a file, a folder, or a pattern in quotes), or a source that holds both
     suite and outputs: tau-bench:FILE, agents-eval:FOLDER, or peerread:FOLDER with --leave-one-out.
     """
+    _check_against(given)
     outputs = given["outputs"]
     if outputs is None and given["attempts_of"] is None:
         _check_no_traces(suite)
@@ -194,6 +213,15 @@ def score(suite: str, **given: Any) -> int:
         engine=given["engine"],
         partitions=given["partitions"],
     )
+
+
+def _check_against(given: Mapping[str, Any]) -> None:
+    """Refuse --against without --until-decided."""
+    if given["against"] is not None and not given["until_decided"]:
+        raise click.UsageError(
+            "--against says when --until-decided stops; give both. To compare whole runs: trivium compare "
+            f"{given['against']} RUN"
+        )
 
 
 def _check_saves(suite: "Suite", given: Mapping[str, Any]) -> None:
@@ -269,7 +297,21 @@ def _check_encoder(name: str) -> None:
 
 def evaluate_and_present(suite: "Suite", given: Mapping[str, Any], **source: Any) -> int:
     """Evaluate, print, write reports, and return the exit code."""
-    return present_run(evaluate_suite(suite, given, **source), given)
+    if given.get("against") is None:
+        return present_run(evaluate_suite(suite, given, **source), given)
+    stopped_by = {name: given[name] for name in ("against", "against_metric")}
+    run = evaluate_suite(suite, given, **source, **stopped_by)
+    return present_run(run, given) or _compare_stopped(run, given)
+
+
+def _compare_stopped(run: "Run", given: Mapping[str, Any]) -> int:
+    """Print the comparison for which a run stopped, and return its exit code."""
+    from trivium.cli.compare import compare
+
+    quietly = ["--quiet"] * (given["quiet"] or given["as_json"])
+    inconclusive = ["--inconclusive", given["inconclusive"]] if given["inconclusive"] is not None else []
+    arguments = [given["against"], run.id, "--store", given["store"], *quietly, *inconclusive]
+    return int(compare.main(arguments, standalone_mode=False) or 0)
 
 
 def evaluate_suite(suite: "Suite", given: Mapping[str, Any], **source: Any) -> "Run":

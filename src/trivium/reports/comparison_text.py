@@ -23,6 +23,7 @@ from trivium.runs.comparing.comparison import Comparison, MetricDelta
 from trivium.runs.comparing.graph_edges import EdgeChange, GraphComparison, PaceChange
 from trivium.runs.summary import further_cases_needed
 from trivium.trust.sample_size import MOST_NEEDED
+from trivium.trust.sequential_mean import METHOD
 
 MARKS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
 
@@ -126,6 +127,8 @@ def _outlook(name: str, figure: MetricDelta) -> str:
         parts.append(
             f"{counted(figure.n, 'case')} detect a difference of {number(figure.mde)} with 80 % power"
         )
+    elif figure.method == METHOD:
+        parts.append(f"interval by {METHOD}")
     elif figure.ci95 is not None:
         parts.append("every case changed equally, so the interval depends only on the number of cases")
     else:

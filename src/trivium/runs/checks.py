@@ -5,19 +5,29 @@ from typing import Any
 
 import msgspec
 
-from trivium.errors import EncoderUnavailable, Problem, SuiteError, TriviumError
+from trivium.errors import EncoderUnavailable, InputError, Problem, SuiteError, TriviumError
 from trivium.metrics.metric import Metric
 from trivium.metrics.registry import build_metrics, check_names, default_metrics
 from trivium.metrics.text.task import with_default_success
 from trivium.runs.certificates import check_gates
-from trivium.runs.until_decided import check_until_decided
+from trivium.runs.provenance import judge_provenance
+from trivium.runs.run import Run
+from trivium.runs.until_decided.difference import ComparisonWith
+from trivium.runs.until_decided.gates import check_until_decided
+from trivium.store.records import RunKind
+from trivium.store.store import Store
 from trivium.suites.settings import Settings
 from trivium.suites.settings_loader import renamed
 from trivium.suites.suite import Suite, SuiteSource
 
 
 def prepared(
-    suite: Suite | SuiteSource, given: Mapping[str, Any], metrics: Sequence[str] | None, *, saves: str
+    suite: Suite | SuiteSource,
+    given: Mapping[str, Any],
+    metrics: Sequence[str] | None,
+    *,
+    saves: str,
+    against: bool,
 ) -> tuple[Suite, Settings, tuple[str, ...], list[Metric]]:
     """Load a suite, and build the metrics of a run.
 
@@ -26,6 +36,7 @@ def prepared(
         given: Settings that replace the suite's, where not None.
         metrics: Metrics that replace the suite's.
         saves: See :func:`saved_early`.
+        against: Whether the run stops when a comparison is decided.
 
     Returns:
         The suite, the settings of the run, and its metrics, by the names that they are built from.
@@ -36,7 +47,7 @@ def prepared(
     loaded = suite if isinstance(suite, Suite) else Suite.load(suite)
     if changes := {name: value for name, value in given.items() if value is not None}:
         loaded = loaded.with_settings(**changes)
-    settings, source = _checked_settings(loaded, metrics, saves=saves)
+    settings, source = _checked_settings(loaded, metrics, saves=saves, against=against)
     named = default_metrics(settings)
     settings = with_default_success(settings, loaded)
     built = build_metrics(named, settings)
@@ -52,13 +63,16 @@ def saved_early(agent: Any, outputs: Any, leave_one_out: bool) -> str:
     return "judgements" if outputs is not None and not leave_one_out else ""
 
 
-def _checked_settings(suite: Suite, metrics: Sequence[str] | None, *, saves: str) -> tuple[Settings, str]:
+def _checked_settings(
+    suite: Suite, metrics: Sequence[str] | None, *, saves: str, against: bool
+) -> tuple[Settings, str]:
     """The settings of a run, and where they come from; names and gates are known to be possible.
 
     Args:
         suite: The suite.
         metrics: Metrics that replace the suite's.
         saves: What a run saves that stops early: calls of the agent, judgements, or nothing.
+        against: Whether it stops when a comparison is decided.
     """
     settings = suite.settings
     if metrics is not None:
@@ -68,7 +82,7 @@ def _checked_settings(suite: Suite, metrics: Sequence[str] | None, *, saves: str
     source = suite.source if metrics is None and suite.source else f'suite "{suite.name}"'
     check_names(settings, source=source, also=suite.settings.metrics or ())
     check_gates(settings, source=f'suite "{suite.name}"')
-    check_until_decided(settings, source=f'suite "{suite.name}"')
+    check_until_decided(settings, source=f'suite "{suite.name}"', against=against)
     return settings, source
 
 
@@ -103,3 +117,46 @@ def _check_installed(source: str, settings: Settings, built: Sequence[Metric]) -
                 problems.append(Problem("metrics", f"{metric.name} cannot be measured: {error}"))
     if problems:
         raise SuiteError(source, problems)
+
+
+def comparison_with(
+    against: str | None,
+    metric: str,
+    *,
+    store: Store,
+    suite: Suite,
+    settings: Settings,
+    metrics: Sequence[Metric],
+    kind: RunKind,
+) -> ComparisonWith | None:
+    """Return what decides the comparison with a stored run, which is known to be comparable.
+
+    Args:
+        against: Id of the stored run; None if no comparison decides.
+        metric: The metric that decides.
+        store: The store of both runs.
+        suite: Suite of the run that is being made.
+        settings: Its settings.
+        metrics: Its metrics.
+        kind: Its kind.
+
+    Raises:
+        InputError: If the run would not stop early, or the runs would not be comparable.
+    """
+    if against is None:
+        return None
+    if not settings.until_decided:
+        what = (
+            "against decides when a run stops that asks cases in random order: it needs until_decided "
+            "(--until-decided), and an agent or a judge whose calls are saved. To compare whole runs: "
+            f"trivium compare {against} RUN"
+        )
+        raise InputError("", Problem("against", what))
+    found = ComparisonWith(Run.load(against, store=store), suite, settings, metric)
+    found.check(
+        kind=kind,
+        provenance={"metrics": {each.name: each.version for each in metrics}}
+        | judge_provenance(metrics, settings),
+        metrics=[each.name for each in metrics],
+    )
+    return found

@@ -20,7 +20,7 @@ from trivium.metrics.metric import Metric
 from trivium.metrics.registry import CASE_FIGURES
 from trivium.runs.aggregation import IncrementalAggregation
 from trivium.runs.certificates import Certificates, drift_before
-from trivium.runs.checks import prepared, saved_early
+from trivium.runs.checks import comparison_with, prepared, saved_early
 from trivium.runs.costs.judges import judges_attached
 from trivium.runs.engines.agent import ask_and_score, calls_of
 from trivium.runs.engines.recorded import Engine, RecordedScoring, check_engine
@@ -36,7 +36,9 @@ from trivium.runs.pipeline import NoProgress, Pipeline, Progress
 from trivium.runs.provenance import changed_settings, judge_provenance, provenance
 from trivium.runs.run import Run
 from trivium.runs.summarize import summarise
-from trivium.runs.until_decided import Asker
+from trivium.runs.until_decided.asker import Asker
+from trivium.runs.until_decided.difference import ComparisonWith
+from trivium.runs.until_decided.gates import STOPPED_FOR
 from trivium.store.connection import DEFAULT_URL
 from trivium.store.partitions.writer import PartitionWriter, check_folder, forget_lost
 from trivium.store.records import RunKind, RunRecord
@@ -66,6 +68,8 @@ def evaluate(
     judge: JudgeSettings | Mapping[str, Any] | None = None,
     gates: Mapping[str, Gate | Mapping[str, Any]] | None = None,
     until_decided: bool | None = None,
+    against: str | None = None,
+    against_metric: str = "composite",
     similarity: Mapping[str, float] | None = None,
     encoder: str | None = None,
     group: str | None = None,
@@ -99,6 +103,9 @@ def evaluate(
         judge: The judge's models, rubrics and limits; a mapping changes only the keys that it has.
         gates: Thresholds for the means of metrics, by metric or ``pass_rate``.
         until_decided: Whether to ask cases in random order, and only until all gates are decided.
+        against: Id of a stored run: with ``until_decided``, ask only until the comparison with it is decided,
+            instead of the gates.
+        against_metric: The metric of that comparison.
         similarity: Weights of the parts of ``similarity``.
         encoder: Name or folder of the encoder for ``semantic``.
         group: Field or metadata key of a case that names its cluster.
@@ -140,6 +147,8 @@ def evaluate(
             judge=judge,
             gates=gates,
             until_decided=until_decided,
+            against=against,
+            against_metric=against_metric,
             similarity=similarity,
             encoder=encoder,
             group=group,
@@ -168,6 +177,8 @@ async def evaluate_async(
     judge: JudgeSettings | Mapping[str, Any] | None = None,
     gates: Mapping[str, Gate | Mapping[str, Any]] | None = None,
     until_decided: bool | None = None,
+    against: str | None = None,
+    against_metric: str = "composite",
     similarity: Mapping[str, float] | None = None,
     encoder: str | None = None,
     group: str | None = None,
@@ -192,7 +203,11 @@ async def evaluate_async(
         "encoder": encoder, "group": group, "repeats": repeats, "seed": seed, "until_decided": until_decided,
     }  # fmt: skip
     loaded, settings, named, built = prepared(
-        suite, given, metrics, saves=saved_early(agent, outputs, leave_one_out)
+        suite,
+        given,
+        metrics,
+        saves=saved_early(agent, outputs, leave_one_out),
+        against=against is not None,
     )
     # Check agent and outputs before anything is stored.
     adapter = load_agent(agent) if agent is not None else None
@@ -207,7 +222,10 @@ async def evaluate_async(
     opened = _writable(store)
     kind: RunKind = "human" if leave_one_out else "recorded" if outputs is not None else "agent"
     scored_before = opened.run(attempts_of) if attempts_of is not None else None
-    start = _RunStart(opened, loaded, settings, built, kind, scored_before, recorded)
+    comparison = comparison_with(
+        against, against_metric, store=opened, suite=loaded, settings=settings, metrics=built, kind=kind
+    )
+    start = _RunStart(opened, loaded, settings, built, kind, scored_before, recorded, comparison)
     source_name = _source_name(adapter, outputs, scored_before)
     agent_name = source_name if isinstance(agent, str) else None
     run = start.resumed(resume, agent_name) if resume is not None else start.new(source_name, partitions)
@@ -219,7 +237,7 @@ async def evaluate_async(
         settings,
         unordered=start.already > 0 or leave_one_out or other_number or settings.until_decided,
     )
-    asker = Asker(run, loaded, settings) if settings.until_decided else None
+    asker = Asker.of(run, loaded, settings, comparison)
     pipeline = Pipeline(
         store=opened,
         run=run,
@@ -300,6 +318,7 @@ class _RunStart:
         kind: RunKind,
         source: RunRecord | None,
         recorded: Recorded | None,
+        comparison: ComparisonWith | None,
     ) -> None:
         self._store = store
         self._suite = suite
@@ -308,6 +327,7 @@ class _RunStart:
         self._kind = kind
         self._source = source
         self._recorded = recorded
+        self._stopped_for = {} if comparison is None else msgspec.to_builtins(comparison.stopped_for)
         self.already = 0
 
     def new(self, source: str, partitions: str | None) -> RunRecord:
@@ -334,6 +354,7 @@ class _RunStart:
             settings=msgspec.to_builtins(self._settings),
             provenance=provenance(metrics=self._metrics, seed=self._settings.seed, source=source)
             | judge_provenance(self._metrics, self._settings)
+            | ({STOPPED_FOR: self._stopped_for} if self._stopped_for else {})
             | ({"notes": notes} if (notes := self._notes()) else {})
             | ({} if partitions is None else {"partitions": partitions}),
             due=due,
@@ -367,6 +388,10 @@ class _RunStart:
             raise InputError(
                 self._suite.name, f"its settings have changed since run {run.id} began: {', '.join(changed)}"
             )
+        before = run.provenance.get(STOPPED_FOR, {})
+        if before != self._stopped_for:
+            how = f"against {before['against']}, by {before['metric']}" if before else "against no other run"
+            raise InputError("", f"run {run.id} was begun {how}: go on with it in the same way")
         # Functions in notebooks share names; only a name given on the command line identifies an agent.
         other_agent = agent_name is not None and run.provenance["agent"] != agent_name
         if run.kind != self._kind or other_agent:

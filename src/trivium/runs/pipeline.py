@@ -12,7 +12,7 @@ from trivium.metrics.scoring import Scores, prefetch, score_inputs
 from trivium.runs.aggregation import IncrementalAggregation
 from trivium.runs.certificates import Certificates
 from trivium.runs.event_loop import in_worker_thread
-from trivium.runs.until_decided import Asker
+from trivium.runs.until_decided.asker import Asker
 from trivium.store.connection import batched
 from trivium.store.partitions.writer import PartitionWriter
 from trivium.store.records import (

@@ -26,7 +26,7 @@ from trivium.runs.costs.judges import judge_costs_of_run
 from trivium.runs.human_ceiling import human_ceiling
 from trivium.runs.reducers import REDUCERS, pass_at_k, pass_hat_k
 from trivium.runs.summary import CompositeFigure, Figure, GateAnswer, Rate, Summary
-from trivium.runs.until_decided import gates_of_stored, stopping, with_intervals
+from trivium.runs.until_decided.gates import gates_of_stored, stopping, with_intervals
 from trivium.runs.warnings import warnings_of
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
@@ -111,7 +111,7 @@ def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = No
         sequences = gates_of_stored(store, run, settings)
         gates, stopped = (
             with_intervals(gates, sequences, settings),
-            (stopping(sequences, asked=run.kind == "agent"),),
+            (stopping(sequences, run),),
         )
     reservations = (*stopped, *expired(acceptance), *warnings, *unlike)
     return msgspec.structs.replace(

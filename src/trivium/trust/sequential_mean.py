@@ -28,6 +28,9 @@ from trivium.errors import TrustError
 
 Floats = npt.NDArray[np.float64]
 
+METHOD: Final = "betting, valid at every look"
+"""Name of the intervals and tests."""
+
 STAKES: Final = np.geomspace(0.02, 0.9, 8)
 """Shares of the capital that are lost with the worst value, if its weight is 1."""
 

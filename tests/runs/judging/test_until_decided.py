@@ -11,7 +11,8 @@ from trivium.cli.main import run_command
 from trivium.errors import OutputsError
 from trivium.runs.pipeline import NoProgress
 from trivium.runs.summarize import summarise
-from trivium.runs.until_decided import Gates, place_of, values_of
+from trivium.runs.until_decided.gates import Gates, values_of
+from trivium.runs.until_decided.order import place_of
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
 

@@ -24,6 +24,7 @@ from trivium.runs.comparing.decision import (
 from trivium.runs.comparing.graph_diff import compare_graphs
 from trivium.runs.comparing.pairing import WHOLE, Key, Methods, PairedScores, Pairing, ScoredRun
 from trivium.runs.run import Run
+from trivium.runs.until_decided.difference import StoppedComparison, stopped_for
 from trivium.runs.warnings import FEW_GROUPS, TOO_FEW_GROUPS
 from trivium.suites.rubrics.loader import OVERALL
 from trivium.suites.settings import Settings
@@ -82,7 +83,7 @@ def compare(
     if differences and not force:
         raise _refusal(base, head, differences)
     methods = Methods()
-    left, right = ScoredRun(base, methods), ScoredRun(head, methods)
+    left, right = ScoredRun.of(base, methods), ScoredRun.of(head, methods)
     absent = {"base": _absent(base, left, right), "head": _absent(head, right, left)}
     clusters = dict(clusters_of(head, right, lacking=bool(absent["head"])))
     pairing = Pairing(left, right, clusters=clusters, absent=[*absent["base"], *absent["head"]])
@@ -100,6 +101,10 @@ def compare(
     if same:
         deltas = {name: passing(one) for name, one in deltas.items()}
     decided_by = tuple(name for name in DECIDING if name in deltas) or tuple(deltas)
+    stopped = None if same else StoppedComparison.of(base, head, right, paired, options)
+    if stopped is not None:
+        decided_by = (stopped.metric,)
+        deltas[stopped.metric] = stopped.on(deltas[stopped.metric])
     absent_attempts = [*absent["base"], *absent["head"]]
     slices = {
         key: compared_slices(
@@ -114,14 +119,23 @@ def compare(
         for key in ([by] if isinstance(by, str) else by)
     }
     unjudged = list(about_judges(left, right))
-    answer, reason = overall_answer(deltas, decided_by, options, same=same, unjudged=unjudged)
+    answer, reason = overall_answer(
+        # The others' p-values suppose that the number of cases was set beforehand.
+        deltas if stopped is None else {stopped.metric: deltas[stopped.metric]},
+        decided_by,
+        options,
+        same=same,
+        unjudged=unjudged,
+    )
     moves = figures[decided_by[0]].moved(MAX_MOVES)
     shown_by = [name for name in dict.fromkeys(("pass_rate", "composite", *settings.gates)) if name in deltas]
     only_base = tuple(case for case in left.cases if case not in right.cases)
     only_head = tuple(case for case in right.cases if case not in left.cases)
     warnings = [f"compared although unlike: {what}" for what in [*differences, *other_methods]]
     warnings += unjudged
-    warnings += about_runs(base, head, left, right)
+    if stopped is not None:
+        warnings.append(stopped.sentence)
+    warnings += about_runs(base, head, left, right, said=stopped is not None)
     warnings += (
         f"{len(keys):,} attempts are missing in {word}, and taken at their worst and at their best"
         for word, keys in absent.items()
@@ -204,15 +218,27 @@ def _different_methods(figures: dict[str, PairedScores], methods: Methods) -> It
             yield f"{name}: {methods.named(ours)} in base, {methods.named(theirs)} in head ({count:,} pairs)"
 
 
-def about_runs(base: Run, head: Run, left: ScoredRun, right: ScoredRun) -> Iterator[str]:
-    """Yield warnings about values that are missing in either run."""
+def about_runs(
+    base: Run, head: Run, left: ScoredRun, right: ScoredRun, *, said: bool = False
+) -> Iterator[str]:
+    """Yield warnings about values that are missing in either run.
+
+    Args:
+        base: The run compared with.
+        head: The run in question.
+        left: Scores of base.
+        right: Scores of head.
+        said: Whether it is said already why head stopped early.
+    """
     for word, run in (("base", base), ("head", head)):
         if run.record.state != "done":
             yield f"{word} is not finished ({run.record.state})"
-    for word, side in (("base", left), ("head", right)):
-        if side.settings.until_decided:
+    for word, run, side in (("base", base, left), ("head", head, right)):
+        if side.settings.until_decided and not (said and run is head):
+            stop = stopped_for(run)
+            what = "its gates were decided" if stop is None else f"its comparison with {stop.against} was"
             yield (
-                f"{word} asked cases only until its gates were decided; the difference is of these "
+                f"{word} asked cases only until {what}; the difference is of these "
                 f"{len(side.cases):,}, and its interval supposes that their number was set beforehand"
             )
     for word, ours, theirs in (("base", left, right), ("head", right, left)):

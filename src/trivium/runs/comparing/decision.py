@@ -1,6 +1,6 @@
 """Checks whether two runs are comparable, and decides on each difference: pass, fail or inconclusive."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any
 
@@ -11,6 +11,7 @@ from trivium.errors import ComparisonError, Problem
 from trivium.runs.comparing.comparison import MetricDelta
 from trivium.runs.comparing.pairing import PairedScores, Pairing
 from trivium.runs.run import Run
+from trivium.store.records import RunKind
 from trivium.suites.case import Case
 from trivium.suites.digest import digest_of
 from trivium.suites.settings import JudgeSettings, Settings
@@ -44,15 +45,42 @@ WORST_SHOWN = 5
 
 def incomparabilities(base: Run, head: Run) -> Iterator[str]:
     """Describe each difference that makes two runs incomparable."""
-    if (base.record.kind == "human") != (head.record.kind == "human"):
+    yield from differences_from(
+        base,
+        kind=head.record.kind,
+        provenance=head.provenance,
+        settings=msgspec.convert(head.record.settings, Settings),
+        suite=head.record.suite,
+        cases=head.cases,
+    )
+
+
+def differences_from(
+    base: Run,
+    *,
+    kind: RunKind,
+    provenance: Mapping[str, Any],
+    settings: Settings,
+    suite: str,
+    cases: Callable[[], Iterable[Case]],
+) -> Iterator[str]:
+    """Describe each difference that makes a run, which need not have begun, incomparable with another.
+
+    Args:
+        base: The other run.
+        kind: Kind of the run.
+        provenance: At least the versions of its metrics and its judge.
+        settings: Its settings.
+        suite: Digest of its suite.
+        cases: Reads its cases.
+    """
+    if (base.record.kind == "human") != (kind == "human"):
         yield "one run holds people's own outputs, scored against each other: its references differ"
     for part in _RECORDED:
-        yield from _recorded(part, base.provenance.get(part), head.provenance.get(part))
-    yield from _settings(
-        msgspec.convert(base.record.settings, Settings), msgspec.convert(head.record.settings, Settings)
-    )
-    if base.record.suite != head.record.suite:
-        yield from _cases(base, head)
+        yield from _recorded(part, base.provenance.get(part), provenance.get(part))
+    yield from _settings(msgspec.convert(base.record.settings, Settings), settings)
+    if base.record.suite != suite:
+        yield from _cases(base, cases())
 
 
 def _recorded(part: str, base: Any, head: Any) -> Iterator[str]:
@@ -94,9 +122,9 @@ def _setting(judge: JudgeSettings, name: str) -> Any:
     return [each if isinstance(each, str) else f"{each.name} {each.digest}" for each in judge.rubric]
 
 
-def _cases(base: Run, head: Run) -> Iterator[str]:
+def _cases(base: Run, cases: Iterable[Case]) -> Iterator[str]:
     known = {case.id: _content(case) for case in base.cases()}
-    changed = [case.id for case in head.cases() if known.get(case.id, content := _content(case)) != content]
+    changed = [case.id for case in cases if known.get(case.id, content := _content(case)) != content]
     if changed:
         named = ", ".join(changed[:_CASES_NAMED]) + (", …" if len(changed) > _CASES_NAMED else "")
         yield f"{len(changed):,} of the cases have changed: {named}"

@@ -2,20 +2,23 @@
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Container, Hashable, Sequence
+from collections.abc import Container, Hashable, Iterable, Sequence
 from functools import cached_property
 from math import isnan, nan
+from typing import Self
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from trivium.metrics.evaluation import Evaluation, verdict_is_missing
+from trivium.metrics.evaluation import verdict_is_missing
 from trivium.metrics.metric import Score, is_judge_fallback, is_missing, is_unavailable
 from trivium.metrics.registry import CASE_FIGURES
+from trivium.runs.aggregation import AnyEvaluation
 from trivium.runs.comparing.comparison import Move
 from trivium.runs.reducers import REDUCERS, Reducer
 from trivium.runs.run import Run
+from trivium.store.records import ScoreOutline
 from trivium.suites.settings import Settings
 
 Key = tuple[str, int]
@@ -51,12 +54,21 @@ class ScoredRun:
     """All scores of a run in arrays by metric, one row per attempt.
 
     Args:
-        run: The run.
+        settings: Settings of the run.
+        evaluations: Its evaluations, each with the position of its case, in suite order.
         methods: Numbers of the methods, shared by the compared runs.
+        case_scores: Scores of whole cases, by the position of the case.
     """
 
-    def __init__(self, run: Run, methods: Methods) -> None:
-        self.settings = msgspec.convert(run.record.settings, Settings)
+    def __init__(
+        self,
+        settings: Settings,
+        evaluations: Iterable[tuple[int, AnyEvaluation]],
+        methods: Methods,
+        *,
+        case_scores: Iterable[tuple[int, dict[str, Score]]] = (),
+    ) -> None:
+        self.settings = settings
         self.rows: dict[Key, int] = {}
         self.values: dict[str, array[float]] = {}
         self.methods: dict[str, array[int]] = {}
@@ -68,15 +80,26 @@ class ScoredRun:
         self.unavailable: defaultdict[str, Counter[str]] = defaultdict(Counter)
         """By metric: the errors and unavailable judges that made values missing, with their counts."""
         self._methods = methods
-        for stored in run.store.evaluations(run.record):
-            self.positions[stored.position] = stored.evaluation.case
-            self._add(stored.evaluation)
+        for position, evaluation in evaluations:
+            self.positions[position] = evaluation.case
+            self._add(evaluation)
         self.attempts = len(self.rows)
-        for position, scores in run.store.case_scores(run.record):
+        for position, scores in case_scores:
             self.rows[self.positions[position], WHOLE] = len(self.rows)
             for name, score in scores.items():
-                self._put(name, score.tier, score.value, self._method_of(score))
+                self._put(name, score.tier, score.value, self._method_of(name, score))
         self._pad()
+
+    @classmethod
+    def of(cls, run: Run, methods: Methods) -> Self:
+        """Read the scores of a stored run."""
+        stored = run.store.evaluations(run.record)
+        return cls(
+            msgspec.convert(run.record.settings, Settings),
+            ((each.position, each.evaluation) for each in stored),
+            methods,
+            case_scores=run.store.case_scores(run.record),
+        )
 
     @cached_property
     def cases(self) -> dict[str, None]:
@@ -88,7 +111,7 @@ class ScoredRun:
         """Metrics that have at least one value."""
         return [name for name, values in self.values.items() if not all(map(isnan, values))]
 
-    def _add(self, evaluation: Evaluation) -> None:
+    def _add(self, evaluation: AnyEvaluation) -> None:
         self.rows[evaluation.case, evaluation.repeat] = len(self.rows)
         failed = evaluation.failed is not None
         if failed and self.settings.failed_attempts == "skip":
@@ -97,13 +120,13 @@ class ScoredRun:
         row = len(self.rows) - 1
         for name, score in evaluation.scores.items():
             value = None if is_judge_fallback(score) else score.value
-            self._put(name, score.tier, value, ANY_METHOD if failed else self._method_of(score))
+            self._put(name, score.tier, value, ANY_METHOD if failed else self._method_of(name, score))
             if is_missing(score):
                 self.bounds[name][row] = (0.0, 1.0)
             if is_unavailable(score):
                 self.unavailable[name][score.reason or score.status] += 1
 
-    def _add_verdict(self, evaluation: Evaluation, *, failed: bool) -> None:
+    def _add_verdict(self, evaluation: AnyEvaluation, *, failed: bool) -> None:
         composite, row = evaluation.composite, len(self.rows) - 1
         parts = frozenset(name for name, value in composite.parts.items() if value is not None)
         method = ANY_METHOD if failed else self._methods.number(("parts", parts))
@@ -115,9 +138,9 @@ class ScoredRun:
         if verdict_is_missing(evaluation.passed, evaluation.scores, composite, self.settings):
             self.bounds["pass_rate"][row] = (0.0, 1.0)
 
-    def _method_of(self, score: Score) -> int:
+    def _method_of(self, name: str, score: Score | ScoreOutline) -> int:
         return self._methods.number(
-            ("fallback, " if score.status == "fallback" else "") + (score.method or score.name)
+            ("fallback, " if score.status == "fallback" else "") + (score.method or name)
         )
 
     def _put(self, name: str, tier: str, value: float | None, method: int) -> None:

@@ -133,7 +133,7 @@ def plan(
     if len(runs) == 2 and (unlike := list(incomparabilities(*runs))):
         raise ComparisonError(f"{runs[0].id} and {head.id}", [Problem("", what) for what in unlike])
     methods = Methods()
-    sides = [ScoredRun(run, methods) for run in runs]
+    sides = [ScoredRun.of(run, methods) for run in runs]
     metric = _metric(metric, sides)
     pilot_values = _values(head, sides, metric)
     if settings.reduce != "mean":

@@ -16,7 +16,7 @@ from trivium.metrics.metric import Metric
 from trivium.metrics.text.encoders.encoder import cores
 from trivium.runs.engines.agent import Planned, ask_and_score
 from trivium.runs.pipeline import Pipeline
-from trivium.runs.until_decided import Asker
+from trivium.runs.until_decided.asker import Asker
 from trivium.store.partitions.writer import PartitionWriter
 from trivium.store.records import RunRecord, StoredAttempt
 from trivium.store.store import Store

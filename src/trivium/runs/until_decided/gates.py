@@ -1,4 +1,4 @@
-"""Asks cases in random order and stops when all gates are decided (spec: metrics, B.6).
+"""Decides the gates of a run that asks cases in random order, group after group (spec: metrics, B.6).
 
 Whoever looks after each case and stops when the answer pleases needs intervals that hold at every look. Here
 each gate has a test (``trust.sequential_mean``) that bets once a group: groups are independent, cases of one
@@ -9,11 +9,8 @@ Missing scores count as in a gate of fixed size: a gate passes only if it also p
 their worst, and fails only if it also fails with all of them at their best.
 """
 
-import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from hashlib import blake2b
-from threading import Lock
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -23,23 +20,28 @@ from trivium.metrics.registry import ACCEPTED
 from trivium.runs.aggregation import Aggregation, AnyEvaluation, evaluated_cases
 from trivium.runs.columns import Column
 from trivium.runs.summary import GateAnswer
+from trivium.runs.until_decided.order import place_of
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
-from trivium.suites.case import Case
 from trivium.suites.settings import Settings
-from trivium.suites.suite import Suite
-from trivium.trust.sequential_mean import SequentialMean, sequential_interval
+from trivium.trust.sequential_mean import METHOD, SequentialMean, sequential_interval
 
 Answer = Literal["pass", "fail", "inconclusive"]
 
-METHOD = "betting, valid at every look"
+STOPPED_FOR = "until_decided"
+"""Key of a run's provenance: the comparison that decides how many cases are asked, if not the gates."""
 
 Values = dict[str, tuple[float, float]]
 """By gate, the lowest and the highest value that a case can have; equal if none of its scores is missing."""
 
 
-def check_until_decided(settings: Settings, *, source: str) -> None:
+def check_until_decided(settings: Settings, *, source: str, against: bool = False) -> None:
     """Refuse settings under which nothing could be decided.
+
+    Args:
+        settings: Settings of the run.
+        source: Where they come from.
+        against: Whether a comparison with a stored run is to be decided, so that no gate is needed.
 
     Raises:
         SuiteError: If there is no gate, or one on a figure that single cases do not have.
@@ -51,94 +53,14 @@ def check_until_decided(settings: Settings, *, source: str) -> None:
         for name in settings.gates
         if name == ACCEPTED or name.endswith(f".{ACCEPTED}") or name.startswith(("pass@", "pass^"))
     ]
-    if not settings.gates:
-        problems = [Problem("gates", "until_decided needs a gate to decide; found none")]
+    if not settings.gates and not against:
+        what = (
+            "until_decided needs a gate to decide; found none. Give gates, or a stored run to compare with "
+            "(--against RUN)"
+        )
+        problems = [Problem("gates", what)]
     if problems:
         raise SuiteError(source, problems)
-
-
-def place_of(run: str, group: str) -> bytes:
-    """Sort key of a group in the random order of a run."""
-    return blake2b(f"{run}\0{group}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-class Asker:
-    """Hands out the attempts of a run in random order until all gates are decided.
-
-    Attempts are handed out on the thread of the event loop, evaluations arrive on that of the scores.
-
-    Args:
-        run: The run.
-        suite: The suite.
-        settings: Its settings.
-    """
-
-    def __init__(self, run: RunRecord, suite: Suite, settings: Settings) -> None:
-        self._settings = settings
-        judged = settings.judge.concurrency if settings.judge is not None else None
-        self._ahead = max(settings.limits.attempts_at_once, judged or 0)
-        """Most attempts that are handed out and not evaluated yet; more would mostly be asked in vain."""
-        groups: defaultdict[str, list[int]] = defaultdict(list)
-        for position, case in enumerate(suite):
-            groups[suite.group_of(case)].append(position)
-        self._order = [groups[name] for name in sorted(groups, key=lambda name: place_of(run.id, name))]
-        self._suite = suite
-        self._gates = Gates(settings, [len(positions) for positions in self._order])
-        self._evaluations: defaultdict[int, list[AnyEvaluation]] = defaultdict(list)
-        self._next_group = 0
-        self._lock = Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._room: asyncio.Event | None = None
-        self._waiting: set[tuple[int, int]] = set()
-
-    @property
-    def decided(self) -> bool:
-        """Whether all gates are decided."""
-        return self._gates.decided
-
-    def remaining(self, stored: Set[tuple[int, int]]) -> Iterator[tuple[int, Case, int]]:
-        """Yield position, case and repeat of each attempt to be made; of the last group all of them."""
-        for positions in self._order:
-            if self.decided:
-                return
-            for position in positions:
-                case = self._suite.cases[position]
-                for repeat in range(self._settings.repeats):
-                    if (position, repeat) not in stored:
-                        with self._lock:
-                            self._waiting.add((position, repeat))
-                        yield position, case, repeat
-
-    async def room(self) -> None:
-        """Wait until another attempt should be handed out, or all gates are decided."""
-        self._loop = asyncio.get_running_loop()
-        while not self.decided:
-            with self._lock:
-                if len(self._waiting) < self._ahead:
-                    return
-                room = self._room = self._room or asyncio.Event()
-            await room.wait()
-
-    def take(self, evaluated: Iterable[tuple[int, AnyEvaluation]]) -> None:
-        """Take evaluations of attempts, each with the position of its case, in any order."""
-        arrived = set()
-        for position, evaluation in evaluated:
-            self._evaluations[position].append(evaluation)
-            arrived.add((position, evaluation.repeat))
-        while self._next_group < len(self._order) and all(
-            len(self._evaluations[position]) >= self._settings.repeats
-            for position in self._order[self._next_group]
-        ):
-            positions = self._order[self._next_group]
-            self._gates.bet(
-                [values_of(self._evaluations.pop(position), self._settings) for position in positions]
-            )
-            self._next_group += 1
-        with self._lock:
-            self._waiting -= arrived
-            room, self._room = self._room, None
-        if room is not None and self._loop is not None:
-            self._loop.call_soon_threadsafe(room.set)
 
 
 class Gates:
@@ -165,6 +87,10 @@ class Gates:
             (name, side): tuple(SequentialMean(limit, alpha=self._alpha) for _ in range(2))
             for name, side, limit in limits_of(settings)
         }
+
+    def take(self, cases: Sequence[Sequence[AnyEvaluation]], *, cluster: str = "") -> None:
+        """Bet on the evaluations of the cases of one group."""
+        self.bet([values_of(evaluations, self._settings) for evaluations in cases])
 
     def bet(self, cases: Sequence[Values]) -> None:
         """Bet on the cases of one group; those without a value of a gate say nothing of it."""
@@ -197,6 +123,11 @@ class Gates:
         low, _ = sequential_interval(lowest, weights, alpha=self._alpha)
         _, high = sequential_interval(highest, weights, alpha=self._alpha)
         return min(low, high), max(low, high)
+
+    @property
+    def given(self) -> bool:
+        """Whether there is any gate."""
+        return bool(self._tests)
 
     @property
     def decided(self) -> bool:
@@ -244,15 +175,21 @@ def gates_of_stored(store: Store, run: RunRecord, settings: Settings) -> Gates:
     return gates
 
 
-def stopping(gates: Gates, *, asked: bool) -> str:
+def stopping(gates: Gates, run: RunRecord) -> str:
     """Say what was asked or scored, and which intervals hold although the run stopped where it did."""
-    did = "asked" if asked else "scored"
+    did = "asked" if run.kind == "agent" else "scored"
     how = f"{gates.cases:,} of {gates.due:,} cases were {did}, in random order"
-    end = "until all gates were decided" if gates.decided else "and not all gates are decided"
-    return (
-        f"{how}, {end}. The gates' intervals hold at every look; all others suppose that the number of cases "
-        "was set beforehand"
-    )
+    stopped_for = run.provenance.get(STOPPED_FOR)
+    if stopped_for is None:
+        end = "until all gates were decided" if gates.decided else "and not all gates are decided"
+    else:
+        base = stopped_for["against"]
+        end = (
+            f"at most until the comparison with {base} on {stopped_for['metric']} was decided: "
+            f"trivium compare {base} {run.id}"
+        )
+    holds = "The gates' intervals hold at every look; all others" if gates.given else "All intervals"
+    return f"{how}, {end}. {holds} suppose that the number of cases was set beforehand"
 
 
 def with_intervals(answers: Sequence[GateAnswer], gates: Gates, settings: Settings) -> tuple[GateAnswer, ...]:

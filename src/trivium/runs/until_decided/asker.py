@@ -1,0 +1,131 @@
+"""Hands out the attempts of a run in random order, until an answer is decided (spec: metrics, B.6)."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence, Set
+from threading import Lock
+from typing import Protocol, Self
+
+from trivium.runs.aggregation import AnyEvaluation
+from trivium.runs.until_decided.difference import ComparisonWith
+from trivium.runs.until_decided.gates import Gates
+from trivium.runs.until_decided.order import place_of
+from trivium.store.records import RunRecord
+from trivium.suites.case import Case
+from trivium.suites.settings import Settings
+from trivium.suites.suite import Suite
+
+
+class Decider(Protocol):
+    """Takes the evaluations of one group after the other, and says when no more are needed."""
+
+    @property
+    def decided(self) -> bool:
+        """Whether the answer is decided."""
+
+    def take(self, cases: Sequence[Sequence[AnyEvaluation]], *, cluster: str) -> None:
+        """Take the evaluations of the cases of a group.
+
+        Args:
+            cases: The evaluations of each case, one a repeat.
+            cluster: Name of the group.
+        """
+
+
+class Asker:
+    """Hands out the attempts of a run in random order until its gates, or a comparison, are decided.
+
+    Attempts are handed out on the thread of the event loop, evaluations arrive on that of the scores.
+
+    Args:
+        run: The run.
+        suite: The suite.
+        settings: Its settings.
+        decider: What is to be decided; None for the gates of the settings.
+        only: Ids of the cases to ask; None for all.
+    """
+
+    def __init__(
+        self,
+        run: RunRecord,
+        suite: Suite,
+        settings: Settings,
+        decider: Decider | None = None,
+        *,
+        only: Set[str] | None = None,
+    ) -> None:
+        self._settings = settings
+        judged = settings.judge.concurrency if settings.judge is not None else None
+        self._ahead = max(settings.limits.attempts_at_once, judged or 0)
+        """Most attempts that are handed out and not evaluated yet; more would mostly be asked in vain."""
+        groups: defaultdict[str, list[int]] = defaultdict(list)
+        for position, case in enumerate(suite):
+            if only is None or case.id in only:
+                groups[suite.group_of(case)].append(position)
+        self._names = sorted(groups, key=lambda name: place_of(run.id, name))
+        self._order = [groups[name] for name in self._names]
+        self._suite = suite
+        self._decider = decider or Gates(settings, [len(positions) for positions in self._order])
+        self._evaluations: defaultdict[int, list[AnyEvaluation]] = defaultdict(list)
+        self._next_group = 0
+        self._lock = Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._room: asyncio.Event | None = None
+        self._waiting: set[tuple[int, int]] = set()
+
+    @classmethod
+    def of(
+        cls, run: RunRecord, suite: Suite, settings: Settings, comparison: ComparisonWith | None
+    ) -> Self | None:
+        """What decides how many cases a run asks; None if it asks all."""
+        if not settings.until_decided:
+            return None
+        return cls(run, suite, settings, comparison, only=None if comparison is None else comparison.cases)
+
+    @property
+    def decided(self) -> bool:
+        """Whether the answer is decided."""
+        return self._decider.decided
+
+    def remaining(self, stored: Set[tuple[int, int]]) -> Iterator[tuple[int, Case, int]]:
+        """Yield position, case and repeat of each attempt to be made; of the last group all of them."""
+        for positions in self._order:
+            if self.decided:
+                return
+            for position in positions:
+                case = self._suite.cases[position]
+                for repeat in range(self._settings.repeats):
+                    if (position, repeat) not in stored:
+                        with self._lock:
+                            self._waiting.add((position, repeat))
+                        yield position, case, repeat
+
+    async def room(self) -> None:
+        """Wait until another attempt should be handed out, or the answer is decided."""
+        self._loop = asyncio.get_running_loop()
+        while not self.decided:
+            with self._lock:
+                if len(self._waiting) < self._ahead:
+                    return
+                room = self._room = self._room or asyncio.Event()
+            await room.wait()
+
+    def take(self, evaluated: Iterable[tuple[int, AnyEvaluation]]) -> None:
+        """Take evaluations of attempts, each with the position of its case, in any order."""
+        arrived = set()
+        for position, evaluation in evaluated:
+            self._evaluations[position].append(evaluation)
+            arrived.add((position, evaluation.repeat))
+        while self._next_group < len(self._order) and all(
+            len(self._evaluations[position]) >= self._settings.repeats
+            for position in self._order[self._next_group]
+        ):
+            positions = self._order[self._next_group]
+            evaluations = [self._evaluations.pop(position) for position in positions]
+            self._decider.take(evaluations, cluster=self._names[self._next_group])
+            self._next_group += 1
+        with self._lock:
+            self._waiting -= arrived
+            room, self._room = self._room, None
+        if room is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(room.set)

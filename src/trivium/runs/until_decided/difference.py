@@ -1,0 +1,301 @@
+"""Decides the comparison of a run with a stored one, group after group (spec: metrics, B.6).
+
+The cases are asked in random order until it is decided.
+
+The comparison of one metric passes when the mean difference over cases, head minus base, surely lies above
+-margin, and fails when it surely lies below 0, as in a comparison of fixed size. Each of the two has a test
+(``trust.sequential_mean``) that bets once a group on (difference + 1) / 2, which lies in [0, 1]: limit
+(1 - margin) / 2 for the pass, 1/2 for the failure. A group's stake is in proportion to its cases.
+
+Each answer is wrong with probability at most (1 - level) / 2, at whatever case the run stops, so with both at
+most 1 - level of the decisions are wrong: 5 % by default. (A pass is wrong only at or below -margin, a
+failure only at or above 0. Half of the error for each is what makes the answers agree with the two-sided
+interval that is shown.) The first answer stays.
+
+Missing scores count as in a comparison of fixed size: it passes only if it also passes with head's at their
+lowest and base's at their highest, and fails only if it also fails the other way round.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Self
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from trivium.errors import ComparisonError, Problem, suggest
+from trivium.metrics.registry import CASE_FIGURES
+from trivium.runs.aggregation import AnyEvaluation
+from trivium.runs.comparing.comparison import MetricDelta
+from trivium.runs.comparing.decision import Options, differences_from, listed
+from trivium.runs.comparing.pairing import Key, Methods, PairedScores, Pairing, ScoredRun
+from trivium.runs.run import Run
+from trivium.runs.until_decided.gates import STOPPED_FOR
+from trivium.runs.until_decided.order import place_of
+from trivium.store.records import RunKind
+from trivium.suites.settings import Settings
+from trivium.suites.suite import Suite
+from trivium.trust.paired import Answer
+from trivium.trust.sequential_mean import METHOD, SequentialMean, sequential_interval
+
+Floats = npt.NDArray[np.float64]
+
+
+class StoppedFor(msgspec.Struct, frozen=True, kw_only=True):
+    """The comparison for which a run stopped.
+
+    Attributes:
+        against: Id of the run that it was compared with.
+        metric: The metric that decided.
+    """
+
+    against: str
+    metric: str
+
+
+def stopped_for(run: Run) -> StoppedFor | None:
+    """The comparison for which a run stopped, if any."""
+    recorded = run.provenance.get(STOPPED_FOR)
+    return None if recorded is None else msgspec.convert(recorded, StoppedFor)
+
+
+class Difference:
+    """Whether the mean difference of paired values lies above -margin, or below 0, group after group.
+
+    Args:
+        margin: The loss that does not matter, in [0, 1].
+        level: 1 minus the probability of a wrong answer, in (0, 1).
+        largest: Number of cases of the largest group, whose stake is the full one.
+    """
+
+    def __init__(self, *, margin: float, level: float, largest: int) -> None:
+        self._alpha, self._largest = round(1 - level, 12), largest
+        self._passes = SequentialMean((1 - margin) / 2, alpha=self._alpha)
+        self._fails = SequentialMean(0.5, alpha=self._alpha)
+        self._values: list[tuple[float, float, float]] = []
+        self.answer: Answer = "inconclusive"
+
+    def bet(self, lowest: Sequence[float] | Floats, highest: Sequence[float] | Floats) -> None:
+        """Bet on the differences of the cases of a group, with missing scores at their ends.
+
+        Args:
+            lowest: The least difference that each case can have, in [-1, 1]; NaN where nothing is known.
+            highest: The largest.
+        """
+        low, high = np.asarray(lowest, np.float64), np.asarray(highest, np.float64)
+        known = ~np.isnan(low) & ~np.isnan(high)
+        if not known.any():
+            return
+        ends = [float(np.clip((side[known].mean() + 1) / 2, 0, 1)) for side in (low, high)]
+        weight = int(np.count_nonzero(known)) / self._largest
+        self._values.append((*ends, weight))  # type: ignore[arg-type]
+        self._passes.bet(ends[0], weight)
+        self._fails.bet(ends[1], weight)
+        if self.answer == "inconclusive":
+            passes, fails = self._passes.at_least, self._fails.at_most
+            self.answer = "pass" if passes else "fail" if fails else "inconclusive"
+
+    @property
+    def decided(self) -> bool:
+        """Whether the comparison has passed or failed."""
+        return self.answer != "inconclusive"
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The interval of the mean difference that holds at every look; None without a value."""
+        if not self._values:
+            return None
+        lowest, highest, weights = zip(*self._values, strict=True)
+        low, _ = sequential_interval(lowest, weights, alpha=self._alpha)
+        _, high = sequential_interval(highest, weights, alpha=self._alpha)
+        return 2 * min(low, high) - 1, 2 * max(low, high) - 1
+
+
+def ends_of(figure: PairedScores) -> tuple[Floats, Floats]:
+    """The least and the largest difference of each case, shape (n,); NaN where nothing is known."""
+    if figure.at_worst is None or figure.at_best is None:
+        return figure.deltas, figure.deltas
+    return figure.at_worst[1] - figure.at_worst[0], figure.at_best[1] - figure.at_best[0]
+
+
+class ComparisonWith:
+    """Decides the comparison of a run that is being made with a stored one.
+
+    Args:
+        base: The stored run.
+        suite: The suite of the run that is being made.
+        settings: Its settings.
+        metric: The metric that decides.
+    """
+
+    def __init__(self, base: Run, suite: Suite, settings: Settings, metric: str) -> None:
+        self.stopped_for = StoppedFor(against=base.id, metric=metric)
+        self._base_run, self._suite, self._settings = base, suite, settings
+        self._methods = Methods()
+        self._base = ScoredRun.of(base, self._methods)
+        known = {case.id for case in base.cases()}
+        self.cases = frozenset(case.id for case in suite if case.id in known)
+        """Ids of the cases that base has too; only these are asked."""
+        sizes = Counter(suite.group_of(case) for case in suite if case.id in known)
+        self._difference = Difference(
+            margin=settings.margin, level=settings.level, largest=max(sizes.values(), default=1)
+        )
+
+    def check(self, *, kind: RunKind, provenance: Mapping[str, Any], metrics: Iterable[str]) -> None:
+        """Refuse a base with which no comparison could be decided.
+
+        Args:
+            kind: Kind of the run that is being made.
+            provenance: The versions of its metrics, and its judge.
+            metrics: Names of its metrics.
+
+        Raises:
+            ComparisonError: If base stopped early, is not finished, has no case of the suite, or lacks the
+                metric; or if the numbers of both runs do not mean the same.
+        """
+        base, metric = self._base_run, self.stopped_for.metric
+        problems = [
+            *self._unsuited(),
+            *self._without_metric(metric, {*metrics, "composite", "pass_rate"}),
+        ]
+        if not problems:
+            problems = list(
+                differences_from(
+                    base,
+                    kind=kind,
+                    provenance=provenance,
+                    settings=self._settings,
+                    suite=self._suite.digest,
+                    cases=lambda: (case for case in self._suite if case.id in self.cases),
+                )
+            )
+            if problems:
+                problems.append("the numbers would not mean the same; name a run with the same settings")
+        if problems:
+            raise ComparisonError(f"against {base.id}", [Problem("", what) for what in problems])
+
+    def _unsuited(self) -> list[str]:
+        base = self._base_run
+        if not self.cases:
+            what = f'it is a run of suite "{base.record.suite_name}" and has no case of "{self._suite.name}"'
+            return [f"{what}; name a run of that suite (trivium list shows them)"]
+        if base.record.state != "done":
+            return [f"it is not finished ({base.record.state}): finish it with --resume {base.id}"]
+        if self._base.settings.until_decided:
+            what = "it stopped early itself (until_decided), so that its cases are no fair sample"
+            return [f"{what}; name a run that asked all of them"]
+        return []
+
+    def _without_metric(self, metric: str, ours: set[str]) -> list[str]:
+        if metric in CASE_FIGURES:
+            return [f"{metric} is computed when the run has ended, and cannot decide when it ends"]
+        scored = {name for name in self._base.values if name in self._base.scored or self._base.bounds[name]}
+        both = sorted((ours & scored) - set(CASE_FIGURES))
+        for has, word in ((metric in ours, "this run computes"), (metric in scored, "it has")):
+            if not has:
+                names = f"both have {listed(both)}" if both else "they have none in common"
+                return [f'{word} no metric "{metric}".{suggest(metric, both)} {names}']
+        return []
+
+    @property
+    def decided(self) -> bool:
+        """Whether the comparison has passed or failed."""
+        return self._difference.decided
+
+    def take(self, cases: Sequence[Sequence[AnyEvaluation]], *, cluster: str) -> None:
+        """Bet on the cases of one group."""
+        evaluations = [(number, each) for number, case in enumerate(cases) for each in case]
+        head = ScoredRun(self._settings, evaluations, self._methods)
+        absent: list[Key] = [
+            key for key in head.rows if key not in self._base.rows and key[1] < self._base.settings.repeats
+        ]
+        clusters = dict.fromkeys(head.cases, cluster)
+        pairing = Pairing(self._base, head, clusters=clusters, absent=absent)
+        if self.stopped_for.metric in pairing.names:
+            self._difference.bet(*ends_of(pairing.reduced(self.stopped_for.metric, same_method=True)))
+
+
+class StoppedComparison:
+    """The comparison for which a stored run stopped, from its paired scores.
+
+    Args:
+        base: The run that it was compared with.
+        head: The run.
+        scored: Scores of head.
+        figure: Paired scores of the metric.
+        options: Margin and level.
+        metric: The metric.
+    """
+
+    def __init__(
+        self,
+        base: Run,
+        head: Run,
+        scored: ScoredRun,
+        figure: PairedScores,
+        options: Options,
+        *,
+        metric: str,
+    ) -> None:
+        self.metric = metric
+        known = {case.id for case in base.cases()}
+        names = head.store.groups(head.record.suite, scored.settings.group)
+        groups: defaultdict[str, list[str]] = defaultdict(list)
+        for case, cluster in zip(head.cases(), names, strict=True):
+            if case.id in known:
+                groups[cluster].append(case.id)
+        self._asked, self._shared = 0, sum(map(len, groups.values()))
+        largest = max(map(len, groups.values()), default=1)
+        self._difference = Difference(margin=options.margin, level=options.level, largest=largest)
+        lowest, highest = ends_of(figure)
+        at = {case: place for place, case in enumerate(figure.cases)}
+        repeats = range(scored.settings.repeats)
+        for name in sorted(groups, key=lambda name: place_of(head.id, name)):
+            cases = groups[name]
+            if not all((case, repeat) in scored.rows for case in cases for repeat in repeats):
+                break  # of an interrupted run: what lies behind is there because it was fast
+            self._asked += len(cases)
+            places = [at[case] for case in cases if case in at]
+            self._difference.bet(lowest[places], highest[places])
+
+    @classmethod
+    def of(
+        cls, base: Run, head: Run, scored: ScoredRun, figures: Mapping[str, PairedScores], options: Options
+    ) -> Self | None:
+        """The comparison, if head stopped when its comparison with base was decided; else None."""
+        stop = stopped_for(head)
+        if stop is None or stop.against != base.id or stop.metric not in figures:
+            return None
+        return cls(base, head, scored, figures[stop.metric], options, metric=stop.metric)
+
+    @cached_property
+    def interval(self) -> tuple[float, float] | None:
+        """See :attr:`Difference.interval`."""
+        return self._difference.interval
+
+    @property
+    def sentence(self) -> str:
+        """What was asked, and which intervals hold although the run stopped where it did."""
+        end = "until this comparison was decided" if self._difference.decided else "and it is not decided"
+        return (
+            f"{self._asked:,} of {self._shared:,} cases were asked, in random order, {end}. The interval of "
+            f"{self.metric} holds at every look ({METHOD.split(',')[0]}); all others suppose that the number "
+            "of cases was set beforehand"
+        )
+
+    def on(self, figure: MetricDelta) -> MetricDelta:
+        """The difference of the metric, with the answer and the interval that hold at every look."""
+        return msgspec.structs.replace(
+            figure,
+            answer=self._difference.answer,
+            ci95=self.interval,
+            method=None if self.interval is None else METHOD,
+            p=None,
+            p_holm=None,
+            share_positive=None,
+            mde=None,
+            needs_cases=0,
+            needs_groups=0,
+        )
