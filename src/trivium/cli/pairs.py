@@ -34,6 +34,11 @@ _PATH = click.Path(dir_okay=False, path_type=Path)
     help="Budget of this comparison, instead of the suite's budget_usd.",
 )
 @options.option(
+    "--until-decided",
+    is_flag=True,
+    help="Judge in random order, and only until it is decided which run wins more.",
+)
+@options.option(
     "--output", type=_PATH, metavar="FILE", help="Write every pair here, one JSON document per line."
 )
 @options.option("--markdown", type=_PATH, metavar="FILE", help="Write Markdown, for a comment.")
@@ -56,7 +61,9 @@ def pairs(base: str, head: str, store: str, as_json: bool, quiet: bool, **given:
 
     newer = Run.load(head, store=store)
     judge = _judge_settings(msgspec.convert(newer.record.settings, Settings).judge, given)
-    comparison = judge_pairs(Run.load(base, store=newer.store), newer, judge=judge)
+    comparison = judge_pairs(
+        Run.load(base, store=newer.store), newer, judge=judge, until_decided=given["until_decided"]
+    )
     if as_json:
         print_json(comparison)
     elif not quiet:

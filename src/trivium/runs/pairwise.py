@@ -6,8 +6,9 @@ pairs measures the position bias.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
+from operator import itemgetter
 from statistics import median
 from typing import Any
 
@@ -33,9 +34,11 @@ from trivium.runs.pairwise_result import (
     Verdict,
 )
 from trivium.runs.run import Run
+from trivium.runs.until_decided.pairs import VALUES, PairsUntilDecided
 from trivium.store.judge_cache import StoredResponseCache
 from trivium.store.store import Store
 from trivium.suites.case import Case
+from trivium.suites.rubrics.loader import OVERALL
 from trivium.suites.rubrics.rubric import Dimension, Rubric
 from trivium.suites.settings import JudgeSettings, Settings
 from trivium.trust.intervals import mean_interval
@@ -44,17 +47,21 @@ from trivium.trust.multiple_testing import sign_test
 AT_ONCE = 256
 """Most pairs whose texts are in memory at once."""
 
+PAIRS_PER_LOOK = 8
+"""Pairs that are judged at once, if they are judged until it is decided and the judge has no limit."""
+
 AttemptPair = tuple[str, Case, Attempt, Attempt]
 """Group, case, attempt of base, attempt of head."""
-
-VALUES: dict[Verdict, float] = {"win": 1.0, "tie": 0.5, "loss": 0.0}
-"""Value of each verdict in the win rate."""
 
 _NOT_JUDGED = DimensionVerdict(verdict=None, consistent=None)
 
 
 def judge_pairs(
-    base: Run, head: Run, *, judge: JudgeSettings | Mapping[str, Any] | None = None
+    base: Run,
+    head: Run,
+    *,
+    judge: JudgeSettings | Mapping[str, Any] | None = None,
+    until_decided: bool = False,
 ) -> PairComparison:
     """Let a judge decide case by case which run has the better output.
 
@@ -71,10 +78,12 @@ def judge_pairs(
         base: The run to compare with.
         head: The run in question.
         judge: Settings of the judge, with the keys of a suite's ``judge``; by default those of head's suite.
+        until_decided: Whether to judge the pairs in random order, and only until it is decided which run wins
+            more overall.
 
     Raises:
         ComparisonError: If there is no judge, the runs have no attempt in common, or no dimension of the
-            rubrics looks at the output.
+            rubrics looks at the output; with ``until_decided`` also if a run stopped early itself.
     """
     settings = msgspec.convert(head.record.settings, Settings)
     judge_settings = settings.judge if judge is None else _settings(judge)
@@ -91,6 +100,7 @@ def judge_pairs(
     if problems := price_problems(judge_settings):
         raise ComparisonError("", problems)
     matched = _MatchedAttempts(base, head, settings)
+    decided = _until_decided(base, head, rubric, settings) if until_decided else None
     executor = JudgeExecutor(judge_settings)
     store = Store(head.store.url, create=False) if head.store.read_only else head.store
     cache = StoredResponseCache(
@@ -102,12 +112,30 @@ def judge_pairs(
         pair_judge = Judge(
             rubric, rubric.dimensions, judge_settings, encoder=settings.encoder, executor=executor
         )
-        pairs = _judge_all(pair_judge, matched)
+        if decided is None:
+            pairs = _judge_all(pair_judge, matched)
+        else:
+            # Two requests a pair; more at once would mostly be asked in vain.
+            wave = max(1, (judge_settings.concurrency or 2 * PAIRS_PER_LOOK) // 2)
+            order = f"{base.id} {head.id}"
+            pairs = []
+            for batch in decided.waves(matched, itemgetter(0), order_of=order, at_least=wave):
+                judged = _judge_all(pair_judge, batch)
+                decided.take(judged)
+                pairs += judged
+            pairs = matched.in_order(pairs)
         cache.allow_eviction()
     finally:
         executor.close()
         cache.close()
     matched.check(pairs)
+    figures = {
+        dimension.name: figure(pairs, dimension.name, level=settings.level) for dimension in rubric.dimensions
+    }
+    notes = list(_notes(base, head, pairs))
+    if decided is not None:
+        figures[decided.dimension] = decided.on(figures[decided.dimension])
+        notes.insert(0, decided.sentence(len(pairs)))
     return PairComparison(
         base=base.id,
         head=head.id,
@@ -116,21 +144,34 @@ def judge_pairs(
         panel=judge_settings.panel,
         samples=judge_settings.samples,
         level=settings.level,
-        figures={
-            dimension.name: figure(pairs, dimension.name, level=settings.level)
-            for dimension in rubric.dimensions
-        },
+        figures=figures,
         pairs=tuple(pairs),
         identical=sum(pair.how == "identical" for pair in pairs),
         failed=sum(pair.how == "failed" for pair in pairs),
         left_out=matched.left_out,
         errors=sum(map(_failed, pairs)),
         spent=sum_costs(ledger.entries(), judge_settings),
-        notes=tuple(_notes(base, head, pairs)),
+        notes=tuple(notes),
+        not_asked=0 if decided is None else decided.due - len(pairs),
+        decided=None if decided is None else decided.decided,
     )
 
 
-def _judge_all(judge: Judge, matched: "_MatchedAttempts") -> list[JudgedPair]:
+def _until_decided(base: Run, head: Run, rubric: Rubric, settings: Settings) -> PairsUntilDecided:
+    """What decides when enough pairs are judged.
+
+    Raises:
+        ComparisonError: If a run stopped early itself.
+    """
+    for run in (base, head):
+        if msgspec.convert(run.record.settings, Settings).until_decided:
+            what = f"run {run.id} stopped early itself (until_decided), so that its cases are no fair sample"
+            raise ComparisonError("until_decided", f"{what}; judge all its pairs, or those of a whole run")
+    names = [dimension.name for dimension in rubric.dimensions]
+    return PairsUntilDecided(OVERALL if OVERALL in names else names[0], level=settings.level)
+
+
+def _judge_all(judge: Judge, matched: Iterable[AttemptPair]) -> list[JudgedPair]:
     """Judge every pair, batch by batch."""
     pairs: list[JudgedPair] = []
     remaining = iter(matched)
@@ -164,6 +205,7 @@ class _MatchedAttempts:
     def __init__(self, base: Run, head: Run, settings: Settings) -> None:
         self._base, self._head, self._settings = base, head, settings
         self.left_out = 0
+        self._places: dict[tuple[str, int], int] = {}
 
     def __iter__(self) -> Iterator[AttemptPair]:
         groups = list(self._head.store.groups(self._head.record.suite, self._settings.group))
@@ -178,8 +220,13 @@ class _MatchedAttempts:
             ):
                 self.left_out += 1
             else:
+                self._places[case.id, attempt.repeat] = len(self._places)
                 yield groups[positions[case.id]], case, other, _without_trace(attempt)
         self.left_out += len(unmatched)
+
+    def in_order(self, pairs: Iterable[JudgedPair]) -> list[JudgedPair]:
+        """Sort judged pairs in the order of head's suite."""
+        return sorted(pairs, key=lambda pair: self._places[pair.case, pair.repeat])
 
     def check(self, pairs: Sequence[JudgedPair]) -> None:
         """Raise if the runs have no attempt in common."""

@@ -111,13 +111,15 @@ class PairComparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
         samples: Number of answers that each model gives for each order.
         level: Confidence level of the intervals.
         figures: Results by dimension, and ``overall``.
-        pairs: Every pair, in the order of head's suite.
+        pairs: Every judged pair, in the order of head's suite.
         identical: Pairs with equal outputs.
         failed: Pairs in which an attempt failed.
         left_out: Attempts that only one run has, and pairs left out by ``failed_attempts: skip``.
         errors: Pairs for which no judge answered in at least one order.
         spent: Costs of the comparison, including failed requests, and its budget.
         notes: Reservations that change how to read the result.
+        not_asked: Pairs that were not judged because it was decided before (``until_decided``).
+        decided: With ``until_decided``: whether head surely wins, or loses, more than half; else None.
     """
 
     base: str
@@ -135,3 +137,5 @@ class PairComparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     errors: int
     spent: JudgeCosts
     notes: tuple[str, ...] = ()
+    not_asked: int = 0
+    decided: Literal["win", "loss"] | None = None
