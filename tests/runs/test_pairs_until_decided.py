@@ -1,7 +1,6 @@
 """Pairs are judged only until it is decided which run wins more."""
 
 import json
-from operator import itemgetter
 
 import numpy as np
 import pytest
@@ -110,7 +109,9 @@ def test_wrong_decisions_are_rare_between_equals(ties):
         groups = [(f"g{number}", int(size)) for number, size in enumerate(rng.integers(1, 5, 80))]
         pairs = [(name, at) for name, size in groups for at in range(size)]
         leaning = {name: rng.beta(1, 1) for name, _ in groups}
-        for wave in one.waves(pairs, itemgetter(0), order_of="a b", at_least=5):
+        for wave in one.waves(
+            pairs, lambda pair: (pair[0], tv.Case(id="x", input="?")), order_of="a b", at_least=5
+        ):
             one.take(
                 [
                     judged(

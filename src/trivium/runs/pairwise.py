@@ -119,7 +119,7 @@ def judge_pairs(
             wave = max(1, (judge_settings.concurrency or 2 * PAIRS_PER_LOOK) // 2)
             order = f"{base.id} {head.id}"
             pairs = []
-            for batch in decided.waves(matched, itemgetter(0), order_of=order, at_least=wave):
+            for batch in decided.waves(matched, itemgetter(0, 1), order_of=order, at_least=wave):
                 judged = _judge_all(pair_judge, batch)
                 decided.take(judged)
                 pairs += judged

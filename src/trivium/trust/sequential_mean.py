@@ -64,26 +64,34 @@ class SequentialMean:
         self._up, self._down = np.zeros(STAKES.size), np.zeros(STAKES.size)
         self.at_least, self.at_most, self.n = limit == 0, limit == 1, 0
 
-    def bet(self, value: float, weight: float = 1.0) -> None:
+    def bet(self, value: float, weight: float = 1.0, *, handicap: float = 0.0) -> None:
         """Add the value of a group.
 
         Args:
             value: In [0, 1]; the mean of a group with several values.
             weight: In (0, 1]; the size of the group over that of the largest, if they differ.
+            handicap: By how much the logarithm of the capital must lie above what is otherwise enough, at
+                least 0: in an order that is not random alone, what could be expected up to this value if the
+                mean were the limit.
 
         Raises:
             TrustError: If the value or the weight is out of range.
         """
         _check(np.array([value]), np.array([weight]))
+        rich = self._rich + handicap
         self.n += 1
         self._up += _growth(np.array([value]), np.array([weight]), self._limit)[0]
         self._down += _growth(np.array([1 - value]), np.array([weight]), 1 - self._limit)[0]
-        self.at_least = self.at_least or bool(_capital(self._up) >= self._rich)
-        self.at_most = self.at_most or bool(_capital(self._down) >= self._rich)
+        self.at_least = self.at_least or bool(_capital(self._up) >= rich)
+        self.at_most = self.at_most or bool(_capital(self._down) >= rich)
 
 
 def sequential_interval(
-    values: npt.ArrayLike, weights: npt.ArrayLike | None = None, *, alpha: float = 0.05
+    values: npt.ArrayLike,
+    weights: npt.ArrayLike | None = None,
+    *,
+    alpha: float = 0.05,
+    handicaps: npt.ArrayLike = 0.0,
 ) -> tuple[float, float]:
     """The interval of a mean that holds at every look; it agrees with :class:`SequentialMean`.
 
@@ -91,6 +99,7 @@ def sequential_interval(
         values: Shape (n,), in [0, 1], in the order in which they were seen, one a group.
         weights: Shape (n,), in (0, 1]; 1 by default.
         alpha: Probability that any of the intervals after 1, 2, …, n values misses the mean, in (0, 1).
+        handicaps: See :meth:`SequentialMean.bet`; shape (n,), or one for all.
 
     Returns:
         The lower end and the upper one, in [0, 1].
@@ -103,12 +112,12 @@ def sequential_interval(
     if x.ndim != 1 or x.shape != w.shape:
         raise TrustError(f"each value needs a weight; found shapes {x.shape} and {w.shape}")
     _check(x, w)
-    rich = _rich(alpha)
+    rich = _rich(alpha) + np.broadcast_to(np.asarray(handicaps, dtype=np.float64), x.shape)
     low, high = _last_refuted(x, w, rich), 1 - _last_refuted(1 - x, w, rich)
     return (low, high) if low <= high else (high, low)  # the mean cannot have been constant
 
 
-def _last_refuted(x: Floats, w: Floats, rich: float) -> float:
+def _last_refuted(x: Floats, w: Floats, rich: Floats) -> float:
     """The largest candidate that was ever refuted as too low, or 0."""
     refuted, possible = 0.0, 1.0
     for _ in range(STEPS):

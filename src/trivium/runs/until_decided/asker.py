@@ -9,7 +9,7 @@ from typing import Protocol, Self
 from trivium.runs.aggregation import AnyEvaluation
 from trivium.runs.until_decided.difference import ComparisonWith
 from trivium.runs.until_decided.gates import Gates
-from trivium.runs.until_decided.order import place_of
+from trivium.runs.until_decided.order import GroupOrder, tags_of
 from trivium.store.records import RunRecord
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
@@ -23,12 +23,13 @@ class Decider(Protocol):
     def decided(self) -> bool:
         """Whether the answer is decided."""
 
-    def take(self, cases: Sequence[Sequence[AnyEvaluation]], *, cluster: str) -> None:
+    def take(self, cases: Sequence[Sequence[AnyEvaluation]], *, cluster: str, handicap: float) -> None:
         """Take the evaluations of the cases of a group.
 
         Args:
             cases: The evaluations of each case, one a repeat.
             cluster: Name of the group.
+            handicap: Handicap of a test after this group.
         """
 
 
@@ -62,8 +63,9 @@ class Asker:
         for position, case in enumerate(suite):
             if only is None or case.id in only:
                 groups[suite.group_of(case)].append(position)
-        self._names = sorted(groups, key=lambda name: place_of(run.id, name))
-        self._order = [groups[name] for name in self._names]
+        tagged = ((name, suite.cases[position]) for name, at in groups.items() for position in at)
+        self._groups = GroupOrder(run.id, tags_of(tagged))
+        self._order = [groups[name] for name in self._groups.names]
         self._suite = suite
         self._decider = decider or Gates(settings, [len(positions) for positions in self._order])
         self._evaluations: defaultdict[int, list[AnyEvaluation]] = defaultdict(list)
@@ -122,7 +124,11 @@ class Asker:
         ):
             positions = self._order[self._next_group]
             evaluations = [self._evaluations.pop(position) for position in positions]
-            self._decider.take(evaluations, cluster=self._names[self._next_group])
+            self._decider.take(
+                evaluations,
+                cluster=self._groups.names[self._next_group],
+                handicap=self._groups.handicaps[self._next_group],
+            )
             self._next_group += 1
         with self._lock:
             self._waiting -= arrived

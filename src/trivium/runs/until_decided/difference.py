@@ -33,7 +33,7 @@ from trivium.runs.comparing.decision import Options, differences_from, listed
 from trivium.runs.comparing.pairing import Key, Methods, PairedScores, Pairing, ScoredRun
 from trivium.runs.run import Run
 from trivium.runs.until_decided.gates import STOPPED_FOR
-from trivium.runs.until_decided.order import place_of
+from trivium.runs.until_decided.order import GroupOrder, tags_of
 from trivium.store.records import RunKind
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
@@ -74,15 +74,22 @@ class Difference:
         self._alpha, self._largest = round(1 - level, 12), largest
         self._passes = SequentialMean((1 - margin) / 2, alpha=self._alpha)
         self._fails = SequentialMean(0.5, alpha=self._alpha)
-        self._values: list[tuple[float, float, float]] = []
+        self._values: list[tuple[float, float, float, float]] = []
         self.answer: Answer = "inconclusive"
 
-    def bet(self, lowest: Sequence[float] | Floats, highest: Sequence[float] | Floats) -> None:
+    def bet(
+        self,
+        lowest: Sequence[float] | Floats,
+        highest: Sequence[float] | Floats,
+        *,
+        handicap: float = 0.0,
+    ) -> None:
         """Bet on the differences of the cases of a group, with missing scores at their ends.
 
         Args:
             lowest: The least difference that each case can have, in [-1, 1]; NaN where nothing is known.
             highest: The largest.
+            handicap: See :class:`~trivium.runs.until_decided.order.GroupOrder`.
         """
         low, high = np.asarray(lowest, np.float64), np.asarray(highest, np.float64)
         known = ~np.isnan(low) & ~np.isnan(high)
@@ -90,9 +97,9 @@ class Difference:
             return
         ends = [float(np.clip((side[known].mean() + 1) / 2, 0, 1)) for side in (low, high)]
         weight = int(np.count_nonzero(known)) / self._largest
-        self._values.append((*ends, weight))  # type: ignore[arg-type]
-        self._passes.bet(ends[0], weight)
-        self._fails.bet(ends[1], weight)
+        self._values.append((*ends, weight, handicap))  # type: ignore[arg-type]
+        self._passes.bet(ends[0], weight, handicap=handicap)
+        self._fails.bet(ends[1], weight, handicap=handicap)
         if self.answer == "inconclusive":
             passes, fails = self._passes.at_least, self._fails.at_most
             self.answer = "pass" if passes else "fail" if fails else "inconclusive"
@@ -107,9 +114,9 @@ class Difference:
         """The interval of the mean difference that holds at every look; None without a value."""
         if not self._values:
             return None
-        lowest, highest, weights = zip(*self._values, strict=True)
-        low, _ = sequential_interval(lowest, weights, alpha=self._alpha)
-        _, high = sequential_interval(highest, weights, alpha=self._alpha)
+        lowest, highest, weights, handicaps = zip(*self._values, strict=True)
+        low, _ = sequential_interval(lowest, weights, alpha=self._alpha, handicaps=handicaps)
+        _, high = sequential_interval(highest, weights, alpha=self._alpha, handicaps=handicaps)
         return 2 * min(low, high) - 1, 2 * max(low, high) - 1
 
 
@@ -204,7 +211,7 @@ class ComparisonWith:
         """Whether the comparison has passed or failed."""
         return self._difference.decided
 
-    def take(self, cases: Sequence[Sequence[AnyEvaluation]], *, cluster: str) -> None:
+    def take(self, cases: Sequence[Sequence[AnyEvaluation]], *, cluster: str, handicap: float) -> None:
         """Bet on the cases of one group."""
         evaluations = [(number, each) for number, case in enumerate(cases) for each in case]
         head = ScoredRun(self._settings, evaluations, self._methods)
@@ -214,7 +221,8 @@ class ComparisonWith:
         clusters = dict.fromkeys(head.cases, cluster)
         pairing = Pairing(self._base, head, clusters=clusters, absent=absent)
         if self.stopped_for.metric in pairing.names:
-            self._difference.bet(*ends_of(pairing.reduced(self.stopped_for.metric, same_method=True)))
+            ends = ends_of(pairing.reduced(self.stopped_for.metric, same_method=True))
+            self._difference.bet(*ends, handicap=handicap)
 
 
 class StoppedComparison:
@@ -242,23 +250,24 @@ class StoppedComparison:
         self.metric = metric
         known = {case.id for case in base.cases()}
         names = head.store.groups(head.record.suite, scored.settings.group)
+        shared = [each for each in zip(names, head.cases(), strict=True) if each[1].id in known]
         groups: defaultdict[str, list[str]] = defaultdict(list)
-        for case, cluster in zip(head.cases(), names, strict=True):
-            if case.id in known:
-                groups[cluster].append(case.id)
+        for cluster, case in shared:
+            groups[cluster].append(case.id)
         self._asked, self._shared = 0, sum(map(len, groups.values()))
         largest = max(map(len, groups.values()), default=1)
         self._difference = Difference(margin=options.margin, level=options.level, largest=largest)
         lowest, highest = ends_of(figure)
         at = {case: place for place, case in enumerate(figure.cases)}
         repeats = range(scored.settings.repeats)
-        for name in sorted(groups, key=lambda name: place_of(head.id, name)):
+        order = GroupOrder(head.id, tags_of(shared))
+        for name, handicap in zip(order.names, order.handicaps, strict=True):
             cases = groups[name]
             if not all((case, repeat) in scored.rows for case in cases for repeat in repeats):
                 break  # of an interrupted run: what lies behind is there because it was fast
             self._asked += len(cases)
             places = [at[case] for case in cases if case in at]
-            self._difference.bet(lowest[places], highest[places])
+            self._difference.bet(lowest[places], highest[places], handicap=handicap)
 
     @classmethod
     def of(

@@ -20,7 +20,7 @@ from trivium.metrics.registry import ACCEPTED
 from trivium.runs.aggregation import Aggregation, AnyEvaluation, evaluated_cases
 from trivium.runs.columns import Column
 from trivium.runs.summary import GateAnswer
-from trivium.runs.until_decided.order import place_of
+from trivium.runs.until_decided.order import GroupOrder, tags_of
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
@@ -82,29 +82,42 @@ class Gates:
         self._settings, self._largest = settings, max(sizes, default=1)
         self.due, self.cases = sum(sizes), 0
         self._alpha = round(1 - settings.level, 12)
-        self._values: dict[str, list[tuple[float, float, float]]] = {name: [] for name in settings.gates}
+        self._values: dict[str, list[tuple[float, float, float, float]]] = {
+            name: [] for name in settings.gates
+        }
         self._tests = {
             (name, side): tuple(SequentialMean(limit, alpha=self._alpha) for _ in range(2))
             for name, side, limit in limits_of(settings)
         }
 
-    def take(self, cases: Sequence[Sequence[AnyEvaluation]], *, cluster: str = "") -> None:
+    def take(
+        self,
+        cases: Sequence[Sequence[AnyEvaluation]],
+        *,
+        cluster: str,
+        handicap: float,
+    ) -> None:
         """Bet on the evaluations of the cases of one group."""
-        self.bet([values_of(evaluations, self._settings) for evaluations in cases])
+        self.bet([values_of(evaluations, self._settings) for evaluations in cases], handicap=handicap)
 
-    def bet(self, cases: Sequence[Values]) -> None:
-        """Bet on the cases of one group; those without a value of a gate say nothing of it."""
+    def bet(self, cases: Sequence[Values], *, handicap: float = 0.0) -> None:
+        """Bet on the cases of one group; those without a value of a gate say nothing of it.
+
+        Args:
+            cases: The values of each case.
+            handicap: See :class:`~trivium.runs.until_decided.order.GroupOrder`.
+        """
         self.cases += len(cases)
         for name, values in self._values.items():
             known = [case[name] for case in cases if name in case]
             if known:
                 low, high = (min(1.0, sum(ends) / len(known)) for ends in zip(*known, strict=True))
-                values.append((low, high, len(known) / self._largest))
+                values.append((low, high, len(known) / self._largest, handicap))
         for (name, _), (at_lowest, at_highest) in self._tests.items():
             if self._values[name] and len(self._values[name]) > at_lowest.n:
-                low, high, weight = self._values[name][-1]
-                at_lowest.bet(low, weight)
-                at_highest.bet(high, weight)
+                low, high, weight, _ = self._values[name][-1]
+                at_lowest.bet(low, weight, handicap=handicap)
+                at_highest.bet(high, weight, handicap=handicap)
 
     def answer(self, name: str, side: str) -> Answer:
         """The answer of a gate's limit on one side."""
@@ -119,9 +132,9 @@ class Gates:
         """The interval of a gate's mean that holds at every look; None without a value."""
         if not self._values[name]:
             return None
-        lowest, highest, weights = zip(*self._values[name], strict=True)
-        low, _ = sequential_interval(lowest, weights, alpha=self._alpha)
-        _, high = sequential_interval(highest, weights, alpha=self._alpha)
+        lowest, highest, weights, handicaps = zip(*self._values[name], strict=True)
+        low, _ = sequential_interval(lowest, weights, alpha=self._alpha, handicaps=handicaps)
+        _, high = sequential_interval(highest, weights, alpha=self._alpha, handicaps=handicaps)
         return min(low, high), max(low, high)
 
     @property
@@ -170,8 +183,11 @@ def gates_of_stored(store: Store, run: RunRecord, settings: Settings) -> Gates:
             if len(evaluations) >= settings.repeats:
                 groups[case.cluster].append(values_of(evaluations, settings))
     gates = Gates(settings, list(sizes.values()))
-    for name in sorted(groups, key=lambda name: place_of(run.id, name)):
-        gates.bet(groups[name])
+    names = store.groups(run.suite, settings.group)
+    order = GroupOrder(run.id, tags_of(zip(names, store.cases(run.suite), strict=True)))
+    for name, handicap in zip(order.names, order.handicaps, strict=True):
+        if name in groups:
+            gates.bet(groups[name], handicap=handicap)
     return gates
 
 

@@ -17,7 +17,8 @@ from typing import Literal, TypeVar
 import msgspec
 
 from trivium.runs.pairwise_result import JudgedPair, PairFigure, Verdict
-from trivium.runs.until_decided.order import place_of
+from trivium.runs.until_decided.order import GroupOrder, tags_of
+from trivium.suites.case import Case
 from trivium.trust.sequential_mean import METHOD, SequentialMean, sequential_interval
 
 VALUES: dict[Verdict, float] = {"win": 1.0, "tie": 0.5, "loss": 0.0}
@@ -42,28 +43,33 @@ class PairsUntilDecided:
         self.dimension, self.due = dimension, 0
         self._alpha = round(1 - level, 12)
         self._wins, self._loses = (SequentialMean(0.5, alpha=self._alpha) for _ in range(2))
-        self._values: list[tuple[float, float, float]] = []
+        self._values: list[tuple[float, float, float, float]] = []
         self._largest = 1
+        self._handicaps: dict[str, float] = {}
         self.decided: Literal["win", "loss"] | None = None
 
     def waves(
-        self, pairs: Iterable[P], group_of: Callable[[P], str], *, order_of: str, at_least: int
+        self, pairs: Iterable[P], case_of: Callable[[P], tuple[str, Case]], *, order_of: str, at_least: int
     ) -> Iterator[list[P]]:
         """Yield whole groups of pairs in random order, until it is decided.
 
         Args:
             pairs: All pairs.
-            group_of: Gives the group of a pair.
+            case_of: Gives the group of a pair, and its case.
             order_of: What determines the order.
             at_least: Least number of pairs at a time, except for the last.
         """
         groups: defaultdict[str, list[P]] = defaultdict(list)
         for pair in pairs:
-            groups[group_of(pair)].append(pair)
+            groups[case_of(pair)[0]].append(pair)
             self.due += 1
         self._largest = max(map(len, groups.values()), default=1)
         wave: list[P] = []
-        for name in sorted(groups, key=lambda name: place_of(order_of, name)):
+        order = GroupOrder(
+            order_of, tags_of(case_of(pair) for of_group in groups.values() for pair in of_group)
+        )
+        self._handicaps = dict(zip(order.names, order.handicaps, strict=True))
+        for name in order.names:
             wave += groups[name]
             if len(wave) >= at_least:
                 yield wave
@@ -91,10 +97,10 @@ class PairsUntilDecided:
         low, high = (
             fmean(fmean(ends[side] for ends in of_case) for of_case in cases.values()) for side in (0, 1)
         )
-        weight = len(cases) / self._largest
-        self._values.append((low, high, weight))
-        self._wins.bet(low, weight)
-        self._loses.bet(high, weight)
+        weight, handicap = len(cases) / self._largest, self._handicaps[pairs[0].group]
+        self._values.append((low, high, weight, handicap))
+        self._wins.bet(low, weight, handicap=handicap)
+        self._loses.bet(high, weight, handicap=handicap)
         if self.decided is None:
             self.decided = "win" if self._wins.at_least else "loss" if self._loses.at_most else None
 
@@ -111,9 +117,9 @@ class PairsUntilDecided:
         """The deciding figure, with the interval that holds at every look."""
         if not self._values:
             return figure
-        lowest, highest, weights = zip(*self._values, strict=True)
-        low, _ = sequential_interval(lowest, weights, alpha=self._alpha)
-        _, high = sequential_interval(highest, weights, alpha=self._alpha)
+        lowest, highest, weights, handicaps = zip(*self._values, strict=True)
+        low, _ = sequential_interval(lowest, weights, alpha=self._alpha, handicaps=handicaps)
+        _, high = sequential_interval(highest, weights, alpha=self._alpha, handicaps=handicaps)
         ends = min(low, high), max(low, high)
         return msgspec.structs.replace(figure, ci95=ends, method=METHOD, p=None)
 
