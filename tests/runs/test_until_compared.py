@@ -247,6 +247,10 @@ def test_the_command_stops_compares_and_gives_the_exit_code(tmp_path, monkeypatc
     code, said = command("no", "--until-decided", "--against", whole)
     assert code == 1
     assert "Worse: composite" in said
+    pages = ["--html", "c.html", "--markdown", "c.md", "--quiet"]
+    assert run_command(["compare", whole, tv.Run.load().id, *pages]) == 1
+    for page in ("c.html", "c.md"):
+        assert METHOD in (tmp_path / page).read_text("utf-8")
     code, said = command("yes", "--against", base)
     assert code == 2
     assert "--against says when --until-decided stops; give both" in said

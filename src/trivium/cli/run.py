@@ -301,7 +301,8 @@ def evaluate_and_present(suite: "Suite", given: Mapping[str, Any], **source: Any
         return present_run(evaluate_suite(suite, given, **source), given)
     stopped_by = {name: given[name] for name in ("against", "against_metric")}
     run = evaluate_suite(suite, given, **source, **stopped_by)
-    return present_run(run, given) or _compare_stopped(run, given)
+    code, compared = present_run(run, given), _compare_stopped(run, given)
+    return code or compared
 
 
 def _compare_stopped(run: "Run", given: Mapping[str, Any]) -> int:

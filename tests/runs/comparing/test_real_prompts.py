@@ -1,6 +1,7 @@
 """Tests a comparison of two real prompts against a computation with SciPy."""
 
 import json
+from itertools import permutations
 
 import pytest
 from scipy import stats
@@ -8,6 +9,8 @@ from scipy import stats
 import trivium as tv
 from tests.goldens import data
 from tests.runs.suites import Says
+from trivium.runs.until_decided.difference import Difference
+from trivium.runs.until_decided.order import GroupOrder
 from trivium.suites.case import Expect
 from trivium.suites.settings import Settings, SuccessRule
 
@@ -77,3 +80,36 @@ def test_two_prompts_on_the_same_papers(verdicts, store, model, base, head, answ
     assert (rate.p < 0.05) == (mcnemar < 0.05)
     expected = "pass" if ends.low > -MARGIN else "fail" if ends.high < 0 else "inconclusive"
     assert found.answer == rate.answer == expected == answer
+
+
+def test_stopping_early_contradicts_no_mean_over_all_papers(verdicts):
+    """Every two of the twelve models and prompts with 148 papers, margin 0.05, in two orders each.
+
+    An answer is at odds with all papers if it passes although the mean over all lost more than the margin, or
+    fails although it won.
+    """
+    right = {
+        key: {paper: float(verdict == decision) for paper, (verdict, decision) in papers.items()}
+        for key, papers in verdicts.items()
+        if key[1].endswith("set226")
+    }
+    assert len(right) == 12
+    decided, at_odds, asked, worlds = 0, 0, 0.0, 0
+    for base, head in permutations(sorted(right), 2):
+        differences = {paper: right[head][paper] - value for paper, value in right[base].items()}
+        mean = sum(differences.values()) / len(differences)
+        for run in range(2):
+            worlds += 1
+            test = Difference(margin=0.05, level=0.95, largest=1)
+            order = GroupOrder(f"{base} {head} {run}", dict.fromkeys(differences, frozenset()))
+            for paper in order.names:
+                asked += 1 / len(differences)
+                test.bet([differences[paper]], [differences[paper]])
+                if test.decided:
+                    break
+            decided += test.decided
+            at_odds += (test.answer == "pass" and mean <= -0.05) or (test.answer == "fail" and mean >= 0)
+    assert worlds == 264
+    assert at_odds <= 0.05 * worlds
+    assert decided > 20
+    assert asked / worlds < 1

@@ -8,7 +8,7 @@ import pytest
 import trivium as tv
 from tests.runs.judging.suites import provider, suite
 from trivium.cli.main import run_command
-from trivium.errors import OutputsError
+from trivium.errors import InputError, OutputsError
 from trivium.runs.pipeline import NoProgress
 from trivium.runs.summarize import summarise
 from trivium.runs.until_decided.gates import Gates, values_of
@@ -67,6 +67,36 @@ def test_what_is_in_flight_at_the_decision_is_about_what_the_judge_takes_at_once
         gates.bet([values_of([each], settings)])
         needed += 1
     assert needed <= server.counts["requests"] <= needed + AT_ONCE
+
+
+def test_the_judge_is_asked_until_the_comparison_is_decided(monkeypatch, store):
+    with provider(monkeypatch) as server:
+        base = tv.evaluate(judged(margin=0.5, until_decided=False), outputs=outputs(), store=store)
+        whole = server.counts["requests"]
+        after = [one | {"output": f"{one['output']} And more."} for one in outputs()]
+        head = tv.evaluate(
+            judged(margin=0.5), outputs=after, store=store, against=base.id, against_metric="clarity"
+        )
+    asked = server.counts["requests"] - whole
+    assert whole == CASES
+    assert asked == head.summary().attempts < CASES / 2
+    compared = tv.compare(base, head)
+    assert (compared.answer, compared.decided_by) == ("pass", ("clarity",))
+    assert compared.metrics["clarity"].method == "betting, valid at every look"
+
+
+def test_without_a_judge_a_comparison_saves_nothing(store):
+    cases = [{"id": "a", "input": "?", "references": ["Review"]}]
+    base = tv.evaluate(cases, outputs=[{"case": "a", "output": "b"}], metrics=["jaccard"], store=store)
+    with pytest.raises(InputError, match="an agent or a judge whose calls are saved"):
+        tv.evaluate(
+            cases,
+            outputs=[{"case": "a", "output": "b"}],
+            metrics=["jaccard"],
+            until_decided=True,
+            against=base.id,
+            store=store,
+        )
 
 
 def test_repeats_are_scored_whole(monkeypatch, store):
