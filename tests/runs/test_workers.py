@@ -127,11 +127,11 @@ def test_an_encoder_is_loaded_several_times_only_if_asked(
     suite, outputs = files(tmp_path, cases=3)
     recorded = open_recorded(str(outputs), Suite.load(suite, repeats=2))
     metrics = build_metrics(["jaccard", "semantic"], Settings())
-    assert engine._processes(None, recorded, metrics) == 1
-    assert engine._processes(3, recorded, metrics) == 3
+    assert engine._processes(None, recorded, metrics, Settings()) == 1
+    assert engine._processes(3, recorded, metrics, Settings()) == 3
     monkeypatch.setattr("trivium.metrics.text.encoders.loading.installed_backends", tuple)
-    assert engine._processes(None, recorded, metrics) == cores()
-    assert engine._processes(None, recorded, metrics[:1]) == cores()
+    assert engine._processes(None, recorded, metrics, Settings()) == cores()
+    assert engine._processes(None, recorded, metrics[:1], Settings()) == cores()
 
 
 def test_a_run_is_resumed_by_other_workers(tmp_path: Path, one: tv.Run) -> None:
@@ -219,9 +219,9 @@ def test_all_metrics_of_the_package_can_be_computed_elsewhere(tmp_path: Path) ->
     suite, outputs = files(tmp_path, cases=3)
     recorded = open_recorded(str(outputs), Suite.load(suite, repeats=2))
     names = [name for name in BUILT_IN if name not in CASE_FIGURES]
-    metrics = [each for each in build_metrics(names, Settings()) if each.tier != "judge"]
+    metrics = build_metrics([*names, "clarity", "agent.overall"], Settings())
     assert len(metrics) > 20
-    assert engine._processes(2, recorded, metrics) == 2
+    assert engine._processes(2, recorded, metrics, Settings()) == 2
 
 
 def test_cases_that_cannot_be_sent_are_scored_here(

@@ -10,8 +10,9 @@ import msgspec
 
 from trivium.metrics.judge.budget.budget import BudgetExhausted, answer_tokens
 from trivium.metrics.judge.budget.prices import context_chars
-from trivium.metrics.judge.client.executor import JudgeExecutor, Model
+from trivium.metrics.judge.client.executor import JudgeExecutor
 from trivium.metrics.judge.client.model_factory import ModelUnavailable
+from trivium.metrics.judge.client.models import Model
 from trivium.metrics.judge.client.request import GivenUp
 from trivium.metrics.judge.client.structured_output import Question, StructuredAnswer, ask
 from trivium.metrics.judge.evidence import EvidenceSimilarity, retrieval
@@ -172,8 +173,8 @@ class Judge:
             self._warn_once("the budget", str(spent))
             return spent
         facts: dict[str, object] = {"model": name, "prompt": prepared.prompt}
-        if model.parameters.refused:
-            facts["left_out"] = list(model.parameters.refused)
+        if left_out := samples[-1].left_out:
+            facts["left_out"] = list(left_out)
         facts |= usage_of(samples, len(prepared.dimensions))
         return await self._compute(partial(self._read, samples, prepared, facts))
 

@@ -4,8 +4,8 @@ import logging
 import pickle
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -32,6 +32,9 @@ from trivium.suites.case import Case
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
 
+if TYPE_CHECKING:
+    from trivium.metrics.judge.client.remote import Address
+
 log = logging.getLogger(__name__)
 
 LOST = "the process that scored it ended unexpectedly (out of memory, or killed)"
@@ -53,6 +56,7 @@ class Job(NamedTuple):
         done: Position and repeat of the attempts that are stored already.
         partitions: Folder for partitions, and the number of that which begins with the first attempt; None
             if rows are to be stored by the process of the run.
+        judges: Where the process of the run sends the requests of judges; None if there are none.
     """
 
     recorded: Partitioned
@@ -62,6 +66,7 @@ class Job(NamedTuple):
     run: RunRecord
     done: frozenset[tuple[int, int]]
     partitions: tuple[str, int] | None = None
+    judges: "Address | None" = None
 
 
 class NotPortable(TriviumError):
@@ -115,6 +120,23 @@ class PartScorer:
         self._job = job
         self._metrics = build_metrics(job.metrics, job.settings)
         self._starts = array("Q")
+
+    def connect_judges(self, *, on_lost: Callable[[], None]) -> None:
+        """Have the process of the run send the requests of judges, before anything is scored.
+
+        Args:
+            on_lost: Called from another thread if the connection is lost; nothing can be judged then.
+
+        Raises:
+            TriviumError: If the process of the run cannot be reached.
+        """
+        if self._job.judges is None:
+            return
+        from trivium.metrics.judge.metrics import executor_of
+
+        executor = executor_of(self._metrics)
+        if executor is not None:
+            executor.connect(self._job.judges, on_lost=on_lost)
 
     def score(self, part: range) -> ScoredPart:
         """Score the attempts of a range of indices, leaving out those that are stored already.

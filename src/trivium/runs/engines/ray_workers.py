@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from ray import ObjectRef
     from ray.actor import ActorHandle
 
+    from trivium.metrics.judge.client.executor import JudgeExecutor
+
 log = logging.getLogger(__name__)
 
 AHEAD = 2
@@ -154,11 +156,19 @@ class RayWorkers:
         job: What is to be scored, and how. Every node must find its files under the same paths.
         metrics: The metrics of the job.
         count: Number of workers; None for as many as the cluster has CPUs when the run begins.
+        executor: Sends the requests of their judges, from this process.
     """
 
-    def __init__(self, job: Job, metrics: Sequence[Metric], count: int | None) -> None:
+    def __init__(
+        self,
+        job: Job,
+        metrics: Sequence[Metric],
+        count: int | None,
+        executor: "JudgeExecutor | None" = None,
+    ) -> None:
         self._job = job
         self._count = count
+        self._executor = executor
         self._modules = tuple(sorted({type(metric).__module__ for metric in metrics}))
         self._stopped = threading.Event()
         self._workers: list[_Worker] = []
@@ -179,6 +189,9 @@ class RayWorkers:
         with _cluster() as cpus:
             import ray
 
+            if self._executor is not None:
+                judges = self._executor.serve(ray.util.get_node_ip_address())
+                content = packed(self._job._replace(judges=judges))
             job = ray.put(content)
             place = Place(__version__, str(Path.cwd()), tuple(sys.path), self._modules)
             scorer = ray.remote(num_cpus=1, max_restarts=0)(RemoteScorer)
@@ -231,6 +244,8 @@ class RayWorkers:
                 "the run waits for a worker of the Ray cluster: no CPU is free, or starting takes long"
             )
         for each in ready:
+            if self._stopped.is_set():
+                return  # then workers end by themselves
             worker = waiting[each]
             if not self._received(worker):
                 self._workers.remove(worker)
@@ -320,10 +335,18 @@ class RemoteScorer:
         except (TriviumError, ImportError, OSError) as failed:
             hint = "every node needs the suite, the outputs and the modules of metrics, under the same paths"
             raise TriviumError(f"node {node}: {failed} ({hint})") from failed
+        try:
+            self._scorer.connect_judges(on_lost=_end)
+        except TriviumError as failed:
+            raise TriviumError(f"node {node}: {failed}") from failed
 
     def score(self, part: range) -> ScoredPart:
         """See :meth:`PartScorer.score`."""
         return self._scorer.score(part)
+
+
+def _end() -> None:
+    os._exit(1)
 
 
 @contextmanager

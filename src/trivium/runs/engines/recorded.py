@@ -13,6 +13,7 @@ from trivium.agents.attempt import Attempt
 from trivium.agents.recorded import Partitioned, Recorded
 from trivium.errors import InputError, MissingExtra, OutputsError, TriviumError
 from trivium.metrics.metric import Metric
+from trivium.metrics.scoring import is_third_party
 from trivium.metrics.text.encoders.encoder import cores
 from trivium.runs.engines.agent import Planned, ask_and_score
 from trivium.runs.pipeline import Pipeline
@@ -25,7 +26,8 @@ from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
 
 if TYPE_CHECKING:
-    from trivium.runs.engines.partition import Job, ScoredPart
+    from trivium.metrics.judge.client.executor import JudgeExecutor
+    from trivium.runs.engines.partition import Job, LogLine, ScoredPart
     from trivium.runs.engines.ray_workers import RayWorkers
     from trivium.runs.engines.workers import Workers
 
@@ -34,6 +36,9 @@ log = logging.getLogger(__name__)
 MOST_TOGETHER = 4096
 PARTS_A_WORKER = 8
 """A worker writes partitions of up to so many attempts, and several, so that all end at about one time."""
+
+JUDGES = "trivium.metrics.judge.judge"
+"""The logger of judges, each of which says once why it cannot be asked."""
 
 SECONDS_BEFORE_WORKERS = 1.0
 SECONDS_WORTH_WORKERS = 4.0
@@ -59,6 +64,7 @@ def check_engine(
     if engine == "local":
         return
     here = [metric.name for metric in metrics if not _can_leave(metric)]
+    certified = settings.judge is not None and settings.judge.certificate
     if recorded is None:
         problem = "scores recorded outputs only (--outputs)"
     elif not isinstance(recorded, Partitioned):
@@ -67,6 +73,10 @@ def check_engine(
         )
     elif settings.until_decided:
         problem = "scores many outputs at once, and --until-decided one after the other"
+    elif certified:
+        problem = (
+            "cannot apply certificates, which follow all judgements of a run: leave judge.certificate out"
+        )
     elif here:
         problem = f"cannot compute {', '.join(here)}, which only the process of the run can: leave it out"
     else:
@@ -135,7 +145,7 @@ class RecordedScoring:
             await self._score_until_decided(asker)
             return
         recorded = self._recorded
-        count = 1 if engine == "ray" else _processes(workers, recorded, metrics)
+        count = 1 if engine == "ray" else _processes(workers, recorded, metrics, self._settings)
         if not isinstance(recorded, Partitioned) or (engine == "local" and count == 1):
             await self._pipeline.score_all(self._remaining(recorded), save=True)
             return
@@ -215,10 +225,10 @@ class RecordedScoring:
         from trivium.runs.engines.workers import NoWorkers
 
         self._pipeline.closes(pool.stop)
+        logged: set[str] = set()
         try:
             for scored in pool.scored(parts):
-                for name, level, line in scored.warnings:
-                    logging.getLogger(name).log(level, "%s", line)
+                _log(scored.warnings, logged)
                 self._save(scored)
                 if self._pipeline.closed:
                     return
@@ -251,22 +261,47 @@ class RecordedScoring:
                 yield StoredAttempt(position=position, attempt=attempt, case=case)
 
 
+def _log(warnings: Iterable["LogLine"], logged: set[str]) -> None:
+    """Log what workers have logged; what every judge says once is said once of all workers."""
+    for name, level, line in warnings:
+        if name == JUDGES:
+            if line in logged:
+                continue
+            logged.add(line)
+        logging.getLogger(name).log(level, "%s", line)
+
+
 def _on_this_machine(job: "Job", metrics: Sequence[Metric], count: int) -> "Workers":
     from trivium.runs.engines.workers import Workers
 
-    return Workers(job, metrics, count)
+    return Workers(job, metrics, count, _executor(metrics))
 
 
 def _on_cluster(job: "Job", metrics: Sequence[Metric], count: int | None) -> "RayWorkers":
     from trivium.runs.engines.ray_workers import RayWorkers
 
-    return RayWorkers(job, metrics, count)
+    return RayWorkers(job, metrics, count, _executor(metrics))
 
 
-def _processes(workers: int | None, recorded: Recorded, metrics: Sequence[Metric]) -> int:
+def _executor(metrics: Sequence[Metric]) -> "JudgeExecutor | None":
+    """What sends the requests of the judges, if there are any."""
+    if not any(metric.tier == "judge" for metric in metrics):
+        return None
+    from trivium.metrics.judge.metrics import executor_of
+
+    return executor_of(metrics)
+
+
+def _processes(workers: int | None, recorded: Recorded, metrics: Sequence[Metric], settings: Settings) -> int:
     """Number of processes that can score."""
     if workers == 1 or not isinstance(recorded, Partitioned):
         return 1
+    if settings.judge is not None and settings.judge.certificate:
+        if workers is not None:
+            log.warning("certificates follow all judgements in one process: --workers has no effect")
+        return 1
+    if workers is None and any(metric.prefetches for metric in metrics):
+        return 1  # a judged run mostly waits for its provider
     for metric in metrics:
         if not _can_leave(metric):
             if workers is not None:
@@ -280,9 +315,11 @@ def _processes(workers: int | None, recorded: Recorded, metrics: Sequence[Metric
 def _can_leave(metric: Metric) -> bool:
     """Whether other processes can compute a metric.
 
-    Judges share connections, limits and a budget in the process of the run. A class of a script, a notebook
-    or a function is not found by its name.
+    Judges are built from the settings. A class of a script, a notebook or a function is not found by its
+    name.
     """
+    if metric.tier == "judge" and not is_third_party(metric):
+        return True
     cls = type(metric)
     found: object = sys.modules.get(cls.__module__)
     for part in cls.__qualname__.split("."):

@@ -15,7 +15,7 @@ from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from trivium.errors import TriviumError
 from trivium.metrics.metric import Metric
@@ -28,6 +28,9 @@ from trivium.runs.engines.partition import (
     packed,
 )
 from trivium.runs.event_loop import THRESHOLDS_WHILE_SCORING
+
+if TYPE_CHECKING:
+    from trivium.metrics.judge.client.executor import JudgeExecutor
 
 log = logging.getLogger(__name__)
 
@@ -58,11 +61,15 @@ class Workers:
         job: What is to be scored, and how.
         metrics: The metrics of the job.
         count: Number of processes.
+        executor: Sends the requests of their judges, from this process.
     """
 
-    def __init__(self, job: Job, metrics: Sequence[Metric], count: int) -> None:
+    def __init__(
+        self, job: Job, metrics: Sequence[Metric], count: int, executor: "JudgeExecutor | None" = None
+    ) -> None:
         self._job = job
         self._count = count
+        self._executor = executor
         self._modules = tuple(sorted({type(metric).__module__ for metric in metrics}))
         self._context = multiprocessing.get_context("spawn")  # a fork would not survive the run's threads
         self._while_open, self._open = self._context.Pipe(duplex=False)
@@ -78,11 +85,14 @@ class Workers:
             NoWorkers: If no process can be started.
             TriviumError: If the outputs or the cases have changed.
         """
+        job = self._job
+        if self._executor is not None:
+            job = job._replace(judges=self._executor.serve("127.0.0.1"))
         # In a file: arguments travel through a pipe, and the run would wait for each process to start.
         with TemporaryDirectory(prefix="trivium-workers-") as folder:
             self._job_file = Path(folder) / "job"
             try:
-                self._job_file.write_bytes(packed(self._job))
+                self._job_file.write_bytes(packed(job))
             except NotPortable as error:
                 log.warning("%s", error)
                 raise NoWorkers from error
@@ -180,6 +190,7 @@ def _begin(job: Path, modules: Sequence[str], workers: int, while_open: Connecti
     for module in modules:
         import_module(module)
     _scorer = PartScorer(pickle.loads(job.read_bytes()))  # noqa: S301 - the run has just written it
+    _scorer.connect_judges(on_lost=_end)
 
 
 def _show_start() -> None:
@@ -190,11 +201,15 @@ def _score(part: range) -> ScoredPart:
     return _scorer.score(part)
 
 
+def _end() -> None:
+    os._exit(1)
+
+
 def _end_with_run(while_open: Connection) -> None:
     """End this process when the run stops its workers, or is killed: then the pipe is closed."""
 
     def watch() -> None:
         wait([while_open])
-        os._exit(1)
+        _end()
 
     threading.Thread(target=watch, name="trivium-run-watch", daemon=True).start()

@@ -29,8 +29,7 @@ def server(monkeypatch):
 
 def answers(executor, *calls):
     async def ask():
-        scheduler = (await executor.model(GPT)).scheduler
-        asking = [executor.ask(scheduler, each, about=("clarity",)) for each in calls]
+        asking = [executor.ask(GPT, each, about=("clarity",)) for each in calls]
         return await asyncio.gather(*asking, return_exceptions=True)
 
     return executor.submit(ask)
@@ -69,7 +68,7 @@ def test_closing_gives_up_what_hangs_and_leaves_no_thread(server):
 def test_a_bench_that_is_dropped_ends_wherever_the_garbage_collector_finds_it(server, where):
     executor = JudgeExecutor(JudgeSettings(models=(GPT,)))
     executor.itself = executor  # only the garbage collector finds it
-    worker = executor._worker
+    worker = executor._thread
 
     async def find():
         gc.collect()
@@ -81,7 +80,7 @@ def test_a_bench_that_is_dropped_ends_wherever_the_garbage_collector_finds_it(se
         if where == "another":
             gc.collect()
         else:
-            worker.submit(find)
+            worker.run(find)
             worker._thread.join(60)
     finally:
         gc.enable()
@@ -138,7 +137,7 @@ def test_no_further_request_is_sent_while_responses_are_not_stored(server, monke
     least = max(8, 2 * (concurrency or 100))
 
     async def may_more_come():
-        return (await executor.model(GPT)).scheduler.limiter.in_flight > 0 or disk.handed_over < least
+        return executor._local.opened(GPT).scheduler.limiter.in_flight > 0 or disk.handed_over < least
 
     while executor.submit(may_more_come).result():
         threading.Event().wait(0.01)

@@ -109,7 +109,7 @@ def test_headers_are_read_over_http(monkeypatch):
         answers(executor, *distinct(3)).result()
 
         async def quotas():
-            return set((await executor.model(GPT)).scheduler.limiter.quotas)
+            return set(executor._local.opened(GPT).scheduler.limiter.quotas)
 
         found = executor.submit(quotas).result()
         executor.close()

@@ -100,7 +100,7 @@ class Budget(Protocol):
             about: The dimensions it judges, which share its cost.
 
         Raises:
-            Spent: If the budget does not suffice.
+            BudgetExhausted: If the budget does not suffice.
         """
 
     def settle(

@@ -144,7 +144,7 @@ class RequestScheduler:
 
         Raises:
             GivenUp: If there is no response after all retries.
-            Spent: If the budget does not allow another request.
+            BudgetExhausted: If the budget does not allow another request.
         """
         mark = object()
         state, requests = RetryState(), 0

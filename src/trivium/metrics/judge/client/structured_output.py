@@ -3,13 +3,13 @@
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import nullcontext
 
 import msgspec
 
 from trivium.metrics.judge.budget.budget import BudgetExhausted
-from trivium.metrics.judge.client.executor import AskResult, JudgeExecutor, Model
-from trivium.metrics.judge.client.request import GivenUp, ModelRequest, ModelResponse, ParameterRefused
+from trivium.metrics.judge.client.executor import JudgeExecutor
+from trivium.metrics.judge.client.models import Model
+from trivium.metrics.judge.client.request import GivenUp, ModelRequest, ModelResponse
 from trivium.metrics.judge.prompts.answer import Answers, MalformedAnswer, PartlyMalformed, Schema, about
 
 log = logging.getLogger(__name__)
@@ -60,6 +60,7 @@ class StructuredAnswer(msgspec.Struct, frozen=True, kw_only=True):
         cost_usd: Likewise, or None where no price is known.
         seconds: Time from the first request to the answer, queueing included.
         requests: Requests sent; 0 if the answer was cached.
+        left_out: Parameters that the server refuses.
     """
 
     answer: Answers
@@ -70,6 +71,7 @@ class StructuredAnswer(msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: float | None
     seconds: float
     requests: int
+    left_out: tuple[str, ...]
 
 
 async def ask(
@@ -91,10 +93,11 @@ async def ask(
 
     Raises:
         GivenUp: If there is no usable answer.
-        Spent: If the budget does not allow it.
+        BudgetExhausted: If the budget does not allow it.
     """
     began, requests = time.monotonic(), 0
-    sent: list[ModelRequest] = []
+    sent: list[str] = []
+    left_out: tuple[str, ...] = ()
     responses: list[ModelResponse] = []
     answer: Answers = {}
     response_of: dict[str, ModelResponse] = {}
@@ -105,9 +108,9 @@ async def ask(
     for is_second in (False, True):
         try:
             request = _request(model, question, turns, remaining)
-            async with model.shared.turn(request) if model.shared else nullcontext():
-                request, result = await _send(executor, model, request, question.about)
-            sent.append(request)
+            result = await executor.ask(model.name, request, about=question.about)
+            sent.append(result.key)
+            left_out = result.left_out
         except (GivenUp, BudgetExhausted) as failure:
             if not answer:
                 raise
@@ -151,32 +154,8 @@ async def ask(
         cost_usd=sum(costs) if len(costs) == len(responses) else None,
         seconds=time.monotonic() - began,
         requests=requests,
+        left_out=left_out,
     )
-
-
-async def _send(
-    executor: JudgeExecutor, model: Model, request: ModelRequest, about: tuple[str, ...]
-) -> tuple[ModelRequest, AskResult]:
-    """Send a request without the parameters that the server refuses; return it as sent, and the result.
-
-    Raises:
-        GivenUp: If there is no response.
-        Spent: If the budget does not allow it.
-    """
-    parameters = model.parameters
-    await parameters.load()
-    while True:
-        async with parameters.turn():
-            sent = parameters.applied(request)
-            try:
-                result = await executor.ask(model.scheduler, sent, about=about)
-            except ParameterRefused as refused:
-                if parameters.refuse(refused, sent):
-                    continue
-                model.scheduler.turn_off(f"{refused}; {refused.parameter} cannot be left out")
-                raise
-            parameters.answered()
-            return sent, result
 
 
 def _parsed(

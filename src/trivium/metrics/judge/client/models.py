@@ -1,0 +1,340 @@
+"""Opens the models of a suite, and answers requests to them: from the cache, or by sending them.
+
+A request whose response is cached costs nothing; one that is already in flight is awaited, not sent twice;
+the others go to the scheduler of their model, without the parameters that its server refuses.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, nullcontext
+from typing import Any, Protocol
+
+import msgspec
+
+from trivium.metrics.judge.budget.budget import Budget, run_budget
+from trivium.metrics.judge.client.cache import MemoryResponseCache, ResponseCache
+from trivium.metrics.judge.client.direct_client import open_direct_client
+from trivium.metrics.judge.client.model_factory import (
+    ModelDescription,
+    ModelUnavailable,
+    describe,
+    expand_variables,
+    open_model,
+)
+from trivium.metrics.judge.client.parameters import Parameters
+from trivium.metrics.judge.client.pydantic_ai_client import Client, PydanticAIClient
+from trivium.metrics.judge.client.request import ModelRequest, ModelResponse, ParameterRefused
+from trivium.metrics.judge.client.retry import RetryPolicy
+from trivium.metrics.judge.client.scheduler import RequestScheduler
+from trivium.suites.settings import JudgeSettings, ServerSettings
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that is ready for requests.
+
+    Attributes:
+        name: Its name in the suite.
+        provider: Protocol: ``openai-chat``, ``anthropic``, …
+        address: Base URL.
+        model: The provider's name for it.
+        thinks: Whether it reasons before it answers.
+    """
+
+    name: str
+    provider: str
+    address: str
+    model: str
+    thinks: bool
+
+
+class AskResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A response, and what it took.
+
+    Attributes:
+        response: The response, new or cached.
+        requests: Requests sent for it; 0 if it was cached or in flight already.
+        key: Cache key of the request as it was sent.
+        left_out: Parameters that the server has refused so far.
+    """
+
+    response: ModelResponse
+    requests: int
+    key: str
+    left_out: tuple[str, ...] = ()
+
+
+class Models(Protocol):
+    """What a judge asks. Every method but ``drop`` is called on the executor's event loop."""
+
+    async def model(self, name: str) -> Model:
+        """Return a model, opened at first use.
+
+        Raises:
+            ModelUnavailable: If it cannot be used.
+        """
+
+    async def ask(self, name: str, request: ModelRequest, *, about: tuple[str, ...]) -> AskResult:
+        """Answer a request.
+
+        Raises:
+            GivenUp: If there is no answer.
+            BudgetExhausted: If the budget does not allow it.
+        """
+
+    def drop(self, keys: Iterable[str]) -> None:
+        """Remove responses without a usable answer from the cache."""
+
+    async def close(self) -> None:
+        """Close every connection. No request may follow."""
+
+
+class PromptCacheGate:
+    """Sends the first request about a case alone, so that the others use the provider's prompt cache."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[str, str], asyncio.Future[None]] = {}
+
+    @asynccontextmanager
+    async def turn(self, request: ModelRequest) -> AsyncIterator[None]:
+        """Wait until the first request about the same case has ended; return at once for the first."""
+        key = (request.instructions, request.case)
+        if (first := self._first.get(key)) is not None:
+            await asyncio.shield(first)
+            yield
+            return
+        self._first[key] = mine = asyncio.get_running_loop().create_future()
+        try:
+            yield
+        finally:
+            del self._first[key]
+            mine.set_result(None)
+
+
+class OpenedModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A model with what sends its requests.
+
+    Attributes:
+        model: The model.
+        parameters: Builds the parameters of its requests.
+        shared: Holds back further requests about a case until the first has filled the provider's prompt
+            cache; None if that saves nothing.
+        scheduler: Sends its requests.
+    """
+
+    model: Model
+    parameters: Parameters
+    shared: PromptCacheGate | None
+    scheduler: RequestScheduler
+
+
+class LocalModels:
+    """Models that this process asks itself; see :class:`Models`.
+
+    Args:
+        settings: The suite's settings.
+        retry_policy: How often and how long failing requests are retried.
+
+    Attributes:
+        cache: Stores every response; set before first use.
+        budget: Reserves the cost of every request; that of the settings, without a ledger, unless set before.
+    """
+
+    def __init__(self, settings: JudgeSettings, retry_policy: RetryPolicy) -> None:
+        self._settings = settings
+        self._retry_policy = retry_policy
+        self.cache: ResponseCache = MemoryResponseCache()
+        self.budget: Budget | None = None
+        self._opened: dict[str, OpenedModel | ModelUnavailable] = {}
+        self._in_flight: dict[str, asyncio.Future[tuple[ModelResponse, int]]] = {}
+        self._lookups: dict[str, asyncio.Future[ModelResponse | None]] = {}
+
+    async def model(self, name: str) -> Model:
+        """See :meth:`Models.model`."""
+        return self.opened(name).model
+
+    async def ask(self, name: str, request: ModelRequest, *, about: tuple[str, ...]) -> AskResult:
+        """See :meth:`Models.ask`."""
+        opened = self.opened(name)
+        async with opened.shared.turn(request) if opened.shared else nullcontext():
+            return await self._ask_adapted(opened, request, about)
+
+    def drop(self, keys: Iterable[str]) -> None:
+        """See :meth:`Models.drop`."""
+        self.cache.drop(list(keys))
+
+    async def close(self) -> None:
+        """See :meth:`Models.close`."""
+        for opened in self._opened.values():
+            if isinstance(opened, OpenedModel):
+                await opened.scheduler.close()
+
+    def opened(self, name: str) -> OpenedModel:
+        """Return a model with what sends its requests, opened at first use.
+
+        Raises:
+            ModelUnavailable: If it cannot be used.
+        """
+        if name not in self._opened:
+            try:
+                self._opened[name] = self._open(name)
+            except ModelUnavailable as unavailable:
+                self._opened[name] = unavailable
+        found = self._opened[name]
+        if isinstance(found, ModelUnavailable):
+            raise found
+        return found
+
+    def _open(self, name: str) -> OpenedModel:
+        settings = self._settings
+        server = settings.servers.get(name) or ServerSettings()
+        headers = {key: expand_variables(value) for key, value in server.headers.items()}
+        direct = None if settings.client == "pydantic-ai" else open_direct_client(name, server, headers)
+        client: Client
+        if direct is not None:
+            client, description = direct, direct.description
+        elif settings.client == "direct":
+            raise ModelUnavailable(f"{name} cannot be asked directly over HTTP (judge.client: direct)")
+        else:
+            model = open_model(name, server=server)
+            client, description = PydanticAIClient(model, headers), describe(model, name)
+        _check_sendable(description, name, server, settings)
+        effort = settings.reasoning_effort
+        if self.budget is None:
+            self.budget = run_budget(self._settings)
+        prefix = name.partition(":")[0]
+        provider = "openai-chat" if prefix == "openai" else prefix
+        parameters = Parameters(
+            name,
+            settings,
+            place=(provider, description.base_url, description.name),
+            native=description.native_schema,
+            completion_limit=description.completion_limit,
+            marks_cache=description.marks_cache,
+            cache=self.cache,
+        )
+        scheduler = RequestScheduler(
+            client,
+            self.budget,
+            name=name,
+            most=self._settings.concurrency,
+            timeout=self._settings.timeout,
+            time_limit=self._settings.time_limit,
+            retry_policy=self._retry_policy,
+            cache=self.cache,
+            refused_since=parameters.refused_since,
+        )
+        return OpenedModel(
+            model=Model(
+                name=name,
+                provider=provider,
+                address=description.base_url,
+                model=description.name,
+                thinks=description.thinks if effort is None else effort != "none",
+            ),
+            parameters=parameters,
+            shared=PromptCacheGate() if parameters.marks == "case" else None,
+            scheduler=scheduler,
+        )
+
+    async def _ask_adapted(
+        self, opened: OpenedModel, request: ModelRequest, about: tuple[str, ...]
+    ) -> AskResult:
+        """Ask without the parameters that the server refuses, which it may do only now."""
+        parameters = opened.parameters
+        await parameters.load()
+        while True:
+            async with parameters.turn():
+                sent = parameters.applied(request)
+                key = sent.key()
+                try:
+                    response, requests = await self._ask_once(key, opened.scheduler, sent, about)
+                except ParameterRefused as refused:
+                    if parameters.refuse(refused, sent):
+                        continue
+                    opened.scheduler.turn_off(f"{refused}; {refused.parameter} cannot be left out")
+                    raise
+                parameters.answered()
+                return AskResult(response=response, requests=requests, key=key, left_out=parameters.refused)
+
+    async def _ask_once(
+        self, key: str, scheduler: RequestScheduler, request: ModelRequest, about: tuple[str, ...]
+    ) -> tuple[ModelResponse, int]:
+        """Return the response to a request, which is sent unless an equal one is in flight already."""
+        if (in_flight := self._in_flight.get(key)) is not None and self._settings.cache:
+            response, _ = await asyncio.shield(in_flight)
+            self._recorder().record_cached(request, about=about)
+            return response, 0
+        mine: asyncio.Future[tuple[ModelResponse, int]] = asyncio.get_running_loop().create_future()
+        mine.add_done_callback(_retrieve_exception)
+        self._in_flight.setdefault(key, mine)
+        try:
+            result = await self._cached_or_asked(key, scheduler, request, about)
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError):
+                mine.cancel()
+            else:
+                mine.set_exception(error)
+            raise
+        else:
+            mine.set_result(result)
+            return result
+        finally:
+            if self._in_flight.get(key) is mine:
+                del self._in_flight[key]
+
+    async def _cached_or_asked(
+        self, key: str, scheduler: RequestScheduler, request: ModelRequest, about: tuple[str, ...]
+    ) -> tuple[ModelResponse, int]:
+        cached = await self._look_up(key)
+        if cached is not None:
+            self._recorder().record_cached(request, about=about)
+            return cached, 0
+        return await scheduler.ask(request, about=about)
+
+    def _recorder(self) -> Budget:
+        assert self.budget is not None  # noqa: S101 - made when the first model is opened
+        return self.budget
+
+    async def _look_up(self, key: str) -> ModelResponse | None:
+        """Look a key up in the cache; the keys of one event-loop iteration are looked up together."""
+        loop = asyncio.get_running_loop()
+        if key not in self._lookups:
+            if not self._lookups:
+                loop.call_soon(lambda: loop.create_task(self._fetch()))
+            self._lookups[key] = loop.create_future()
+            self._lookups[key].add_done_callback(_retrieve_exception)
+        return await asyncio.shield(self._lookups[key])
+
+    async def _fetch(self) -> None:
+        lookups, self._lookups = self._lookups, {}
+        try:
+            found = await asyncio.to_thread(self.cache.fetch, list(lookups))
+        except Exception as error:
+            for waiting in lookups.values():
+                if not waiting.done():
+                    waiting.set_exception(error)
+            return
+        for key, waiting in lookups.items():
+            if not waiting.done():
+                waiting.set_result(found.get(key))
+
+
+def _check_sendable(
+    model: ModelDescription, name: str, server: ServerSettings, settings: JudgeSettings
+) -> None:
+    """Check that the provider's SDK sends every setting.
+
+    Raises:
+        ModelUnavailable: If it would silently drop one.
+    """
+    given = any(value is not None for value in settings.parameters.values())
+    for field, used in (("extra_body", server.body or given), ("extra_headers", server.headers)):
+        if used and field in model.drops:
+            keys = "judge.servers.headers" if field == "extra_headers" else "judge.parameters or servers.body"
+            raise ModelUnavailable(f"{name}: its provider's client sends no fields of one's own ({keys})")
+
+
+def _retrieve_exception(future: "asyncio.Future[Any]") -> None:
+    """Mark the exception of a shared future as retrieved; the request that caused it raises it."""
+    if not future.cancelled():
+        future.exception()

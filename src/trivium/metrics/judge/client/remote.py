@@ -1,0 +1,326 @@
+"""Judge requests of worker processes, sent by the process of the run.
+
+The limits, the budget, the cache and the connections of a run's judges exist once, in the process of the run.
+Workers, on this machine or on others, build prompts and read answers; a :class:`RemoteModels` in each passes
+its requests on to the :class:`RequestServer` of the run, over one TCP connection.
+
+A message is its length in bytes (4, big-endian) and a MessagePack record. The first one has a token that only
+the workers of the run know; nothing else is read from a connection without it.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Iterable
+from hmac import compare_digest
+from typing import Literal, NamedTuple, cast
+
+import msgspec
+
+from trivium.errors import TriviumError
+from trivium.metrics.judge.budget.budget import BudgetExhausted
+from trivium.metrics.judge.client.model_factory import ModelUnavailable
+from trivium.metrics.judge.client.models import AskResult, Model, Models
+from trivium.metrics.judge.client.request import GivenUp, ModelRequest
+
+MAX_MESSAGE_BYTES = 1 << 28
+MAX_TOKEN_BYTES = 1 << 10
+"""Longest message of a worker, and of a connection that has not sent the token yet."""
+
+SECONDS_TO_CONNECT = 30.0
+
+
+class Address(NamedTuple):
+    """Where the executor of a run answers requests.
+
+    Attributes:
+        host: Its machine.
+        port: Its port.
+        token: What a worker sends first.
+    """
+
+    host: str
+    port: int
+    token: str
+
+
+class _Hello(msgspec.Struct, tag=True):
+    token: str
+
+
+class _Open(msgspec.Struct, tag=True):
+    id: int
+    name: str
+
+
+class _Ask(msgspec.Struct, tag=True):
+    id: int
+    name: str
+    request: ModelRequest
+    about: tuple[str, ...]
+
+
+class _Drop(msgspec.Struct, tag=True):
+    keys: list[str]
+
+
+Failure = Literal["given up", "failing", "exhausted", "unavailable", "unexpected"]
+
+
+class _Reply(msgspec.Struct):
+    """The answer to a message; the first one, with id 0, answers the token."""
+
+    id: int
+    model: Model | None = None
+    result: AskResult | None = None
+    failure: Failure | None = None
+    why: str = ""
+
+
+_LENGTH = 4
+_encode = msgspec.msgpack.Encoder().encode
+_decode_message = msgspec.msgpack.Decoder(_Hello | _Open | _Ask | _Drop).decode
+_decode_reply = msgspec.msgpack.Decoder(_Reply).decode
+
+
+class _Connection(asyncio.Protocol):
+    """Splits what arrives into messages.
+
+    Args:
+        received: Called with each message.
+        lost: Called when the connection has ended, by either side.
+        most: Longest message, bytes; a longer one ends the connection.
+    """
+
+    def __init__(
+        self,
+        received: Callable[["_Connection", bytes], None],
+        lost: Callable[["_Connection"], None],
+        most: int,
+    ) -> None:
+        self._received = received
+        self._lost = lost
+        self.most = most
+        self._arrived = bytearray()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._arrived += data
+        while len(self._arrived) >= _LENGTH:
+            end = _LENGTH + int.from_bytes(self._arrived[:_LENGTH], "big")
+            if end - _LENGTH > self.most:
+                self.close()
+                return
+            if len(self._arrived) < end:
+                return
+            message = bytes(self._arrived[_LENGTH:end])
+            del self._arrived[:end]
+            self._received(self, message)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lost(self)
+
+    def send(self, message: object) -> None:
+        """Send a message, unless the connection has ended."""
+        if self._transport is not None and not self._transport.is_closing():
+            content = _encode(message)
+            self._transport.write(len(content).to_bytes(_LENGTH, "big") + content)
+
+    def close(self) -> None:
+        """End the connection; what was sent before is still delivered."""
+        if self._transport is not None:
+            self._transport.close()
+
+
+class RequestServer:
+    """Answers the requests of workers with the models of the run.
+
+    A request whose worker is lost meanwhile is answered nevertheless: it is paid for, and whoever scores the
+    attempt again finds the answer in the cache.
+
+    Args:
+        models: The models. All methods run on the event loop on which they are asked.
+    """
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+        self._token = secrets.token_hex(32)
+        self._server: asyncio.Server | None = None
+        self._connections: dict[_Connection, bool] = {}
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    async def start(self, host: str) -> Address:
+        """Listen on a free port.
+
+        Raises:
+            TriviumError: If nothing can listen on the host.
+        """
+        try:
+            self._server = await asyncio.get_running_loop().create_server(self._connection, host, 0)
+        except OSError as refused:
+            raise TriviumError(f"workers cannot reach the judges of the run: {refused}") from refused
+        return Address(host, self._server.sockets[0].getsockname()[1], self._token)
+
+    async def close(self) -> None:
+        """End all connections. The loop has cancelled what was under way."""
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._connections):
+            connection.close()
+
+    def _connection(self) -> _Connection:
+        made = _Connection(self._received, self._lost, MAX_TOKEN_BYTES)
+        self._connections[made] = False
+        asyncio.get_running_loop().call_later(SECONDS_TO_CONNECT, self._end_unknown, made)
+        return made
+
+    def _end_unknown(self, connection: _Connection) -> None:
+        if self._connections.get(connection) is False:
+            connection.close()
+
+    def _lost(self, connection: _Connection) -> None:
+        self._connections.pop(connection, None)
+
+    def _received(self, connection: _Connection, content: bytes) -> None:
+        try:
+            message = _decode_message(content)
+        except msgspec.DecodeError:
+            connection.close()
+            return
+        if not self._connections.get(connection):
+            if isinstance(message, _Hello) and compare_digest(message.token.encode(), self._token.encode()):
+                self._connections[connection] = True
+                connection.most = MAX_MESSAGE_BYTES
+                connection.send(_Reply(0))
+            else:
+                connection.close()
+        elif isinstance(message, _Drop):
+            self._models.drop(message.keys)
+        elif isinstance(message, _Open | _Ask):
+            task = asyncio.get_running_loop().create_task(self._answer(message, connection))
+            self._under_way.add(task)
+            task.add_done_callback(self._under_way.discard)
+
+    async def _answer(self, message: _Open | _Ask, connection: _Connection) -> None:
+        connection.send(await _reply(message.id, self._result(message)))
+
+    async def _result(self, message: _Open | _Ask) -> _Reply:
+        if isinstance(message, _Open):
+            return _Reply(message.id, model=await self._models.model(message.name))
+        result = await self._models.ask(message.name, message.request, about=message.about)
+        return _Reply(message.id, result=result)
+
+
+async def _reply(id: int, result: Awaitable[_Reply]) -> _Reply:  # noqa: A002
+    """Await a reply; an exception becomes one, too."""
+    try:
+        return await result
+    except GivenUp as failure:
+        return _Reply(id, failure="failing" if failure.transient else "given up", why=str(failure))
+    except BudgetExhausted as failure:
+        return _Reply(id, failure="exhausted", why=str(failure))
+    except ModelUnavailable as failure:
+        return _Reply(id, failure="unavailable", why=str(failure))
+    except Exception as failure:
+        return _Reply(id, failure="unexpected", why=f"{type(failure).__name__}: {failure}")
+
+
+class RemoteModels:
+    """Models that the process of the run asks; see :class:`Models`.
+
+    Args:
+        on_lost: Called if the connection is lost. Nothing is answered then.
+    """
+
+    def __init__(self, on_lost: Callable[[], None]) -> None:
+        self._on_lost = on_lost
+        self._connection: _Connection | None = None
+        self._closed = False
+        self._waiting: dict[int, asyncio.Future[_Reply]] = {}
+        self._known: dict[str, Model] = {}
+        self._last_id = 0
+
+    async def open(self, address: Address) -> None:
+        """Connect to the process of the run.
+
+        Raises:
+            TriviumError: If it cannot be reached.
+        """
+        loop = asyncio.get_running_loop()
+        known = self._waiting[0] = loop.create_future()
+        try:
+            async with asyncio.timeout(SECONDS_TO_CONNECT):
+                _, connection = await loop.create_connection(
+                    lambda: _Connection(self._received, self._lost, MAX_MESSAGE_BYTES),
+                    address.host,
+                    address.port,
+                )
+                connection.send(_Hello(address.token))
+                await known
+        except (OSError, TimeoutError) as refused:
+            what = f"the process of the run, which asks the judges, cannot be reached at {address.host}"
+            raise TriviumError(
+                f"{what}:{address.port}: {str(refused) or type(refused).__name__}"
+            ) from refused
+        finally:
+            del self._waiting[0]
+        self._connection = connection
+
+    async def model(self, name: str) -> Model:
+        """See :meth:`Models.model`."""
+        if name not in self._known:
+            reply = await self._request(lambda id_: _Open(id_, name))
+            assert reply.model is not None  # noqa: S101 - as for every reply without a failure
+            self._known[name] = reply.model
+        return self._known[name]
+
+    async def ask(self, name: str, request: ModelRequest, *, about: tuple[str, ...]) -> AskResult:
+        """See :meth:`Models.ask`."""
+        reply = await self._request(lambda id_: _Ask(id_, name, request, about))
+        assert reply.result is not None  # noqa: S101 - as for every reply without a failure
+        return reply.result
+
+    def drop(self, keys: Iterable[str]) -> None:
+        """See :meth:`Models.drop`."""
+        if self._connection is not None:
+            self._connection.send(_Drop(list(keys)))
+
+    async def close(self) -> None:
+        """See :meth:`Models.close`."""
+        self._closed = True
+        if self._connection is not None:
+            self._connection.close()
+
+    async def _request(self, message: Callable[[int], _Open | _Ask]) -> _Reply:
+        assert self._connection is not None  # noqa: S101 - nothing is asked before it is open
+        self._last_id = id_ = self._last_id + 1
+        waiting: asyncio.Future[_Reply] = asyncio.get_running_loop().create_future()
+        self._waiting[id_] = waiting
+        try:
+            self._connection.send(message(id_))
+            reply = await waiting
+        finally:
+            del self._waiting[id_]
+        if reply.failure in {"given up", "failing"}:
+            raise GivenUp(reply.why, transient=reply.failure == "failing")
+        if reply.failure == "exhausted":
+            raise BudgetExhausted(reply.why)
+        if reply.failure == "unavailable":
+            raise ModelUnavailable(reply.why)
+        if reply.failure == "unexpected":
+            raise RuntimeError(reply.why)
+        return reply
+
+    def _received(self, _: _Connection, content: bytes) -> None:
+        reply = _decode_reply(content)
+        waiting = self._waiting.get(reply.id)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(reply)
+
+    def _lost(self, _: _Connection) -> None:
+        if 0 in self._waiting:
+            self._waiting[0].set_exception(ConnectionRefusedError("it ends the connection"))
+        elif not self._closed:
+            self._on_lost()
