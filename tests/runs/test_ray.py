@@ -20,8 +20,8 @@ from trivium.agents.recorded import open_recorded
 from trivium.errors import InputError, MissingExtra, OutputsError, TriviumError
 from trivium.metrics.metric import Metric
 from trivium.metrics.registry import REGISTERED
-from trivium.runs.engines import recorded as engine
-from trivium.runs.engines.partition import LOST, PartScorer, ScoredPart, packed
+from trivium.runs.engines import processes as engine
+from trivium.runs.engines.partition import LOST, PartScorer, ScoredPart, Task, packed
 from trivium.runs.engines.ray_workers import Part, PartQueue, Place, RemoteScorer
 from trivium.runs.pipeline import NoProgress
 from trivium.store.partitions.writer import PartitionWriter
@@ -137,6 +137,14 @@ def test_workers_of_the_cluster_write_partitions(
     assert bodies == [row[-1] for row in one[0][-len(bodies) :]]
     assert kept(f"{tmp_path}/ray.db", run)[1] == one[1]
     assert len(list((tmp_path / "parts" / run.id).glob("part-*.parquet"))) == 1
+
+
+def test_stored_attempts_travel(cluster, one, tmp_path: Path) -> None:
+    base = scored(tmp_path, "ray")
+    again: dict = {"attempts_of": base.id, "outputs": None}
+    run = scored(tmp_path, "ray", engine="ray", **again)
+    evaluations = [row for row in stored(f"{tmp_path}/ray.db", run) if len(row) == 5]
+    assert evaluations == [row for row in one[0] if len(row) == 5]
 
 
 OWN = """
@@ -291,7 +299,7 @@ def test_what_a_node_lacks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(TriviumError, match=r"/nowhere.*every node needs"):
         scorer.start(content, place._replace(folder=f"{tmp_path}/nowhere"))
     scorer.start(content, place)
-    assert scorer.score(part).rows.evaluations == PartScorer(job).score(part).rows.evaluations
+    assert scorer.score(Task(part)).rows.evaluations == PartScorer(job).score(Task(part)).rows.evaluations
     outputs.rename(tmp_path / "elsewhere.jsonl")
     with pytest.raises(TriviumError, match="outputs.jsonl.*every node needs the suite, the outputs"):
         scorer.start(content, place)
@@ -327,7 +335,7 @@ def test_what_only_the_process_of_the_run_can_do_is_refused(tmp_path: Path, monk
         engine.check_engine("ray", recorded, [], certified)
     decided = {"until_decided": True, "gates": gates, "judge": judge, "metrics": ["jaccard"]}
     assert "scores many outputs at once" in refused(outputs=str(outputs), **decided)
-    monkeypatch.setattr("trivium.runs.engines.recorded.find_spec", lambda name: None)
+    monkeypatch.setattr("trivium.runs.engines.processes.find_spec", lambda name: None)
     assert 'pip install "trivium[ray]"' in refused(outputs=str(outputs))
 
 
@@ -341,7 +349,7 @@ def test_parts_come_in_order_whatever_is_lost() -> None:
         rng = random.Random(seed)
         ends = sorted(rng.sample(range(1, 60), 8))
         parts = [range(a, b) for a, b in zip([0, *ends], [*ends, 60], strict=True)]
-        queue = PartQueue(iter(parts), size=rng.randint(1, 5))
+        queue = PartQueue(map(Task, parts), size=rng.randint(1, 5))
         out: list[str] = []
         flying: list[Part] = []
         most = 0
@@ -355,26 +363,26 @@ def test_parts_come_in_order_whatever_is_lost() -> None:
                 part.lost += chance < 0.2
                 if chance < 0.4:
                     queue.again(part)
-                elif chance < 0.5 and len(part.indices) > 1:
+                elif chance < 0.5 and len(part.task.indices) > 1:
                     queue.one_by_one(part)
                 else:
-                    part.scored = result(part.indices)
+                    part.scored = result(part.task.indices)
             for finished in queue.finished():
                 out += finished.clusters
         assert out == [str(index) for index in range(60)]
 
 
 def test_a_queue_holds_no_more_than_its_size() -> None:
-    queue = PartQueue(iter([range(2), range(2, 4), range(4, 6)]), size=2)
+    queue = PartQueue(map(Task, [range(2), range(2, 4), range(4, 6)]), size=2)
     first, second = queue.next(idle=True), queue.next(idle=True)
     assert first is not None
     assert second is not None
     assert queue.next(idle=True) is None
-    second.scored = result(second.indices)
+    second.scored = result(second.task.indices)
     assert list(queue.finished()) == []
     assert queue.next(idle=True) is None
-    first.scored = result(first.indices)
+    first.scored = result(first.task.indices)
     assert [each.clusters for each in queue.finished()] == [["0", "1"], ["2", "3"]]
     third = queue.next(idle=True)
     assert third is not None
-    assert third.indices == range(4, 6)
+    assert third.task.indices == range(4, 6)

@@ -20,8 +20,8 @@ from trivium.agents.recorded.record import PART_ATTEMPTS
 from trivium.errors import MissingExtra, OutputsError, Problem, TriviumError, TrustError
 from trivium.metrics.registry import BUILT_IN, CASE_FIGURES, REGISTERED, build_metrics
 from trivium.metrics.text.encoders.encoder import cores
-from trivium.runs.engines import recorded as engine
-from trivium.runs.engines.partition import LOST, Job, PartScorer
+from trivium.runs.engines import processes as engine
+from trivium.runs.engines.partition import LOST, Job, PartScorer, Task
 from trivium.runs.engines.workers import NoWorkers, Workers
 from trivium.runs.pipeline import NoProgress
 from trivium.store import schema
@@ -105,7 +105,9 @@ def test_without_a_number_a_run_begins_in_its_own_process(
     tmp_path: Path, one: tv.Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = []
-    monkeypatch.setattr(Workers, "scored", lambda self, parts: started.extend(parts) or iter(()))
+    monkeypatch.setattr(
+        Workers, "scored", lambda self, tasks: started.extend(task.indices for task in tasks) or iter(())
+    )
     short = scored(tmp_path, "short", workers=None)
     assert (started, figures(short)) == ([], figures(one))
     monkeypatch.setattr(engine, "SECONDS_BEFORE_WORKERS", 0.0)
@@ -115,23 +117,55 @@ def test_without_a_number_a_run_begins_in_its_own_process(
     assert started[-1].stop == CASES + CASES // 50 + 1
 
 
+def test_stored_attempts_are_scored_again_by_several_processes(
+    tmp_path: Path, one: tv.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if another run holds them, and if one of them ends its process."""
+    store = f"{tmp_path}/one.db"
+    again: dict = {"attempts_of": one.id, "outputs": None, "metrics": ["jaccard", "time"]}
+    here = scored(tmp_path, "one", **again)
+    monkeypatch.setattr("trivium.agents.recorded.outputs.OutputsFile.read", None)  # the store has them
+    two = scored(tmp_path, "one", workers=2, **again)
+    assert (stored(store, two), figures(two)) == (stored(store, here), figures(here))
+    assert len([row for row in stored(store, two) if row]) == CASES + CASES // 50 + 1
+    deadly = scored(tmp_path, "one", workers=2, **again | {"metrics": [f"{ODD}:Deadly"]})
+    lost = [each for each in deadly.evaluations() if each.scores["deadly"].status == "error"]
+    assert {each.case for each in lost} == FATAL
+    assert deadly.summary().attempts == CASES + CASES // 50 + 1
+
+
+def test_without_a_number_stored_attempts_are_scored_by_several_processes_if_that_pays(
+    tmp_path: Path, one: tv.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again: dict = {"attempts_of": one.id, "outputs": None, "metrics": ["jaccard"]}
+    here = scored(tmp_path, "one", **again)
+    begun: list[range] = []
+    monkeypatch.setattr(engine, "SECONDS_BEFORE_WORKERS", 0.0)
+    monkeypatch.setattr(engine, "SECONDS_WORTH_WORKERS", 0.0)
+    inner = Workers.scored
+    monkeypatch.setattr(
+        Workers,
+        "scored",
+        lambda self, tasks: inner(self, (begun.append(each.indices) or each for each in tasks)),
+    )
+    two = scored(tmp_path, "one", workers=None, **again)
+    assert begun[0] == range(PART_ATTEMPTS, 2 * PART_ATTEMPTS)
+    assert figures(two) == figures(here)
+
+
 def test_a_short_run_starts_no_process(tmp_path: Path, one: tv.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trivium.runs.engines.workers.ProcessPoolExecutor", None)
     monkeypatch.setattr(engine, "SECONDS_BEFORE_WORKERS", float("inf"))
     assert figures(scored(tmp_path, "short", workers=None)) == figures(one)
 
 
-def test_an_encoder_is_loaded_several_times_only_if_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    suite, outputs = files(tmp_path, cases=3)
-    recorded = open_recorded(str(outputs), Suite.load(suite, repeats=2))
+def test_an_encoder_is_loaded_several_times_only_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     metrics = build_metrics(["jaccard", "semantic"], Settings())
-    assert engine._processes(None, recorded, metrics, Settings()) == 1
-    assert engine._processes(3, recorded, metrics, Settings()) == 3
+    assert engine.process_count(None, metrics, Settings()) == 1
+    assert engine.process_count(3, metrics, Settings()) == 3
     monkeypatch.setattr("trivium.metrics.text.encoders.loading.installed_backends", tuple)
-    assert engine._processes(None, recorded, metrics, Settings()) == cores()
-    assert engine._processes(None, recorded, metrics[:1], Settings()) == cores()
+    assert engine.process_count(None, metrics, Settings()) == cores()
+    assert engine.process_count(None, metrics[:1], Settings()) == cores()
 
 
 def test_a_run_is_resumed_by_other_workers(tmp_path: Path, one: tv.Run) -> None:
@@ -215,13 +249,11 @@ def test_a_metric_that_a_function_made_keeps_the_run_in_one_process(
     assert "made can only be computed in one process: --workers has no effect" in caplog.messages
 
 
-def test_all_metrics_of_the_package_can_be_computed_elsewhere(tmp_path: Path) -> None:
-    suite, outputs = files(tmp_path, cases=3)
-    recorded = open_recorded(str(outputs), Suite.load(suite, repeats=2))
+def test_all_metrics_of_the_package_can_be_computed_elsewhere() -> None:
     names = [name for name in BUILT_IN if name not in CASE_FIGURES]
     metrics = build_metrics([*names, "clarity", "agent.overall"], Settings())
     assert len(metrics) > 20
-    assert engine._processes(2, recorded, metrics, Settings()) == 2
+    assert engine.process_count(2, metrics, Settings()) == 2
 
 
 def test_cases_that_cannot_be_sent_are_scored_here(
@@ -254,7 +286,7 @@ def test_outputs_that_change_meanwhile_are_refused(tmp_path: Path) -> None:
     job, part = job_of(tmp_path, loaded, open_recorded(str(outputs), loaded))
     outputs.write_text(outputs.read_text() + "\n")
     with pytest.raises(OutputsError, match="has changed since it was checked"):
-        PartScorer(job).score(part)
+        PartScorer(job).score(Task(part))
 
 
 def test_an_error_of_a_worker_ends_the_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -293,10 +325,10 @@ def test_a_job_travels_without_the_texts(tmp_path: Path) -> None:
     assert b"the answer" not in packed
     assert len(packed) < 60 * CASES
     scorer = PartScorer(pickle.loads(packed))
-    here = PartScorer(job).score(part)
-    assert scorer.score(part).rows.evaluations == here.rows.evaluations
+    here = PartScorer(job).score(Task(part))
+    assert scorer.score(Task(part)).rows.evaluations == here.rows.evaluations
     assert here.clusters[:5] == ["g0", "g0", "g0", "g0", "g1"]
-    unscored = scorer.unscored(1)
+    unscored = scorer.unscored(Task(part).alone(1))
     assert len(unscored.rows.evaluations) == 1
     assert unscored.rows.outlines()[0].scores["jaccard"].reason == LOST
 

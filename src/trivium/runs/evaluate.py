@@ -23,7 +23,8 @@ from trivium.runs.certificates import Certificates, drift_before
 from trivium.runs.checks import comparison_with, prepared, saved_early
 from trivium.runs.costs.judges import judges_attached
 from trivium.runs.engines.agent import ask_and_score, calls_of
-from trivium.runs.engines.recorded import Engine, RecordedScoring, check_engine
+from trivium.runs.engines.processes import Engine, Scoring, check_engine
+from trivium.runs.engines.recorded import RecordedAttempts, StoredAttempts
 from trivium.runs.event_loop import (
     THRESHOLDS_WHILE_ASKING,
     THRESHOLDS_WHILE_SCORING,
@@ -214,7 +215,7 @@ async def evaluate_async(
     if adapter is not None and in_trivium_thread():
         adapter = with_own_loop(adapter)
     recorded = None if outputs is None else _recorded(outputs, loaded, leave_one_out=leave_one_out)
-    check_engine(engine, recorded, built, settings)
+    check_engine(engine, recorded, built, settings, stored=attempts_of is not None)
     if partitions is not None:
         if recorded is None:
             raise InputError("", "--partitions stores scores of recorded outputs only (--outputs)")
@@ -258,19 +259,23 @@ async def evaluate_async(
             async with judges_attached(run, opened, built), _finished(writer):
                 if asker is not None:
                     asker.take(opened.outlines(run))
-                await _score_stored(opened, run, pipeline)
+                scoring = Scoring(
+                    built,
+                    named,
+                    suite=loaded,
+                    settings=settings,
+                    run=run,
+                    pipeline=pipeline,
+                    workers=workers,
+                    engine=engine,
+                    partitions=writer,
+                )
+                await _score_stored(opened, run, pipeline, scoring)
                 if adapter is not None:
                     await _ask(adapter, loaded, settings, opened, run, pipeline, asker)
                 elif recorded is not None:
-                    await RecordedScoring(
-                        recorded,
-                        suite=loaded,
-                        settings=settings,
-                        store=opened,
-                        run=run,
-                        pipeline=pipeline,
-                        partitions=writer,
-                    ).score(built, named, workers=workers, engine=engine, asker=asker)
+                    attempts = RecordedAttempts(recorded, suite=loaded, store=opened, run=run)
+                    await _score_recorded(attempts, settings, pipeline, scoring, asker)
     except (asyncio.CancelledError, TriviumError, OSError, MemoryError):
         with suppress(TriviumError):
             opened.finish(run, "interrupted", summary=None)
@@ -430,9 +435,26 @@ def _source_name(adapter: AgentAdapter | None, outputs: Outputs | None, source: 
     return str(outputs) if isinstance(outputs, str | PathLike) else "outputs in memory"
 
 
-async def _score_stored(store: Store, run: RunRecord, pipeline: Pipeline) -> None:
-    """Score the stored attempts that have no evaluation, also those of another run."""
-    await pipeline.score_all(store.attempts(run, unscored_only=True), save=False)
+async def _score_stored(store: Store, run: RunRecord, pipeline: Pipeline, scoring: Scoring) -> None:
+    """Score the stored attempts without evaluations: those of another run, or of before an interruption."""
+    attempts = StoredAttempts(store, run)
+    if run.attempts_from is None:
+        await pipeline.score_all(attempts.left(), save=False)
+    else:
+        await scoring.score(attempts, save=False)
+
+
+async def _score_recorded(
+    attempts: RecordedAttempts,
+    settings: Settings,
+    pipeline: Pipeline,
+    scoring: Scoring,
+    asker: Asker | None,
+) -> None:
+    if asker is None:
+        await scoring.score(attempts, save=True)
+    else:
+        await attempts.score_until_decided(asker, pipeline, repeats=settings.repeats)
 
 
 async def _ask(

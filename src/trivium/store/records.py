@@ -74,6 +74,10 @@ class StoredAttempt(msgspec.Struct, frozen=True, kw_only=True):
     case: Case | None = None
 
 
+AttemptRow = tuple[int, str | None, str]
+"""A stored attempt, undecoded: position, JSON of its case if it is at hand, JSON of the attempt."""
+
+
 class StoredEvaluation(msgspec.Struct, frozen=True, kw_only=True):
     """An evaluation and the position of its case in the suite, from 0."""
 
@@ -170,6 +174,8 @@ def figures_of(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 T = TypeVar("T")
 
+_case = msgspec.json.Decoder(Case)
+_attempt = msgspec.json.Decoder(Attempt)
 _encoder = msgspec.json.Encoder(enc_hook=plain)
 
 
@@ -184,6 +190,17 @@ def encode(value: Any) -> str:
     except UnicodeEncodeError:
         cleaned, _flags = sanitise(msgspec.to_builtins(value, enc_hook=plain))
         return _encoder.encode(cleaned).decode()
+
+
+def decoded_attempt(row: AttemptRow, *, store: str) -> StoredAttempt:
+    """Decode a stored attempt.
+
+    Raises:
+        StoreError: If it is damaged or was written by another program.
+    """
+    position, case_body, body = row
+    case = None if case_body is None else decode(_case, case_body, store=store)
+    return StoredAttempt(position=position, attempt=decode(_attempt, body, store=store), case=case)
 
 
 def decode(decoder: "msgspec.json.Decoder[T]", body: str, *, store: str) -> T:

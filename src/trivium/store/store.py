@@ -28,6 +28,7 @@ from trivium.store.connection import (
 from trivium.store.partitions.reader import Bodies, Partition, partitions_in
 from trivium.store.records import (
     AttemptOutline,
+    AttemptRow,
     AttemptUsage,
     CaseOutline,
     EvaluationOutline,
@@ -38,6 +39,7 @@ from trivium.store.records import (
     StoredAttempt,
     StoredEvaluation,
     decode,
+    decoded_attempt,
     encode,
     figures_of,
     insert_many,
@@ -353,12 +355,12 @@ class Store:
         yield from self._stream(query)
 
     def attempts(self, run: RunRecord, *, unscored_only: bool = False) -> Iterator[StoredAttempt]:
-        """Yield a run's attempts, in suite order.
+        """Yield a run's attempts in suite order, all or those that have no evaluation."""
+        for row in self.attempt_rows(run, unscored_only=unscored_only):
+            yield decoded_attempt(row, store=self.name)
 
-        Args:
-            run: The run.
-            unscored_only: Only attempts that have no evaluation.
-        """
+    def attempt_rows(self, run: RunRecord, *, unscored_only: bool = False) -> Iterator[AttemptRow]:
+        """Yield a run's attempts undecoded, in suite order; see :meth:`attempts`."""
         table, scored = tables.attempts, tables.evaluations
         query = select(table.c.position, table.c.case_body, table.c.body).where(
             table.c.run == _attempts_run(run)
@@ -373,8 +375,7 @@ class Store:
         found = self._stream(query.order_by(table.c.position, table.c.repeat))
         rows = (((position, case_body), body) for position, case_body, body in found)
         for (position, case_body), body in self._bodies.read(_attempts_run(run), "attempt", rows):
-            case = None if case_body is None else self._read(_case, case_body)
-            yield StoredAttempt(position=position, attempt=self._read(_attempt, body), case=case)
+            yield position, case_body, body
 
     def attempt_outlines(self, run: RunRecord) -> Iterator[AttemptOutline]:
         """Yield a run's attempts without inputs and outputs, in suite order."""

@@ -16,14 +16,13 @@ from tests.metrics.judge.client.test_executor import GPT
 from tests.metrics.judge.client.test_parameters import refuses
 from tests.runs.judging.suites import MODEL, PRICES, billed, provider, suite
 from tests.runs.worker_metrics import FATAL
-from trivium.agents.recorded.in_memory import OutputsInMemory
 from trivium.errors import TriviumError
 from trivium.metrics.judge.budget.budget import BudgetExhausted
 from trivium.metrics.judge.client.executor import JudgeExecutor
 from trivium.metrics.judge.client.model_factory import ModelUnavailable
 from trivium.metrics.judge.client.remote import MAX_TOKEN_BYTES, Address
 from trivium.metrics.registry import REGISTERED, build_metrics
-from trivium.runs.engines import recorded
+from trivium.runs.engines import processes
 from trivium.runs.engines.workers import Workers
 from trivium.store.store import Store
 from trivium.suites.settings import JudgeSettings
@@ -101,10 +100,9 @@ def test_a_certificate_keeps_a_run_in_one_process(tmp_path, monkeypatch, caplog)
     metrics = build_metrics(["clarity", "similarity"], settings)
     given = msgspec.structs.replace(settings.judge, certificate=("file.json",))
     certified = msgspec.structs.replace(settings, judge=given)
-    opened = OutputsInMemory(outputs(2), suite(2))
-    assert recorded._processes(4, opened, metrics, settings) == 4
-    assert recorded._processes(None, opened, metrics, settings) == 1, "a judged run waits for its provider"
-    assert recorded._processes(4, opened, metrics, certified) == 1
+    assert processes.process_count(4, metrics, settings) == 4
+    assert processes.process_count(None, metrics, settings) == 1, "a judged run waits for its provider"
+    assert processes.process_count(4, metrics, certified) == 1
     assert "certificates follow all judgements in one process" in caplog.text
 
 

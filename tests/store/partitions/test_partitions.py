@@ -18,7 +18,7 @@ import trivium as tv
 from tests.runs.worker_metrics import FATAL
 from trivium.cli.main import run_command
 from trivium.errors import InputError, MissingExtra, StoreError, TriviumError
-from trivium.runs.engines import recorded as engine
+from trivium.runs.engines import processes as engine
 from trivium.runs.pipeline import NoProgress
 from trivium.store.browsing.attempts import find_attempts
 from trivium.store.browsing.search import search
@@ -163,7 +163,7 @@ KILLED = """
 import os, sys
 import trivium as tv
 from tests.store.partitions.test_partitions import scored
-from trivium.runs.engines import recorded as engine
+from trivium.runs.engines import processes as engine
 from trivium.runs.pipeline import NoProgress
 from trivium.store.partitions import writer
 

@@ -1,4 +1,4 @@
-"""Scores a part of recorded outputs by itself, so that any process can do it."""
+"""Scores a part of recorded outputs, or of a stored run, by itself, so that any process can do it."""
 
 import logging
 import pickle
@@ -21,12 +21,14 @@ from trivium.store.connection import batched
 from trivium.store.partitions.reader import Partition
 from trivium.store.partitions.writer import PartitionFile
 from trivium.store.records import (
+    AttemptRow,
     AttemptUsage,
     EvaluationOutline,
     Rows,
     RunRecord,
     StoredAttempt,
     StoredEvaluation,
+    decoded_attempt,
 )
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
@@ -44,11 +46,28 @@ LogLine = tuple[str, int, str]
 """Name of the logger, level and text."""
 
 
-class Job(NamedTuple):
-    """What a process needs to score parts of a run's recorded outputs.
+class Task(NamedTuple):
+    """A part to be scored.
 
     Attributes:
-        recorded: The outputs.
+        indices: Indices of its attempts.
+        rows: The attempts themselves, if only the process of the run can read them.
+    """
+
+    indices: range
+    rows: tuple[AttemptRow, ...] | None = None
+
+    def alone(self, index: int) -> "Task":
+        """One attempt of the part, by itself."""
+        row = None if self.rows is None else self.rows[index - self.indices.start]
+        return Task(range(index, index + 1), None if row is None else (row,))
+
+
+class Job(NamedTuple):
+    """What a process needs to score parts of a run's attempts.
+
+    Attributes:
+        recorded: Recorded outputs; None for attempts of a stored run, whose rows come with each task.
         suite: The suite with the cases.
         settings: Settings of the run.
         metrics: Names of the metrics.
@@ -59,7 +78,7 @@ class Job(NamedTuple):
         judges: Where the process of the run sends the requests of judges; None if there are none.
     """
 
-    recorded: Partitioned
+    recorded: Partitioned | None
     suite: Suite
     settings: Settings
     metrics: tuple[str, ...]
@@ -110,7 +129,7 @@ decode_usages = msgspec.msgpack.Decoder(list[AttemptUsage]).decode
 
 
 class PartScorer:
-    """Scores parts of recorded outputs.
+    """Scores parts of a run's attempts.
 
     Args:
         job: What is to be scored, and how.
@@ -138,19 +157,19 @@ class PartScorer:
         if executor is not None:
             executor.connect(self._job.judges, on_lost=on_lost)
 
-    def score(self, part: range) -> ScoredPart:
-        """Score the attempts of a range of indices, leaving out those that are stored already.
+    def score(self, task: Task) -> ScoredPart:
+        """Score the attempts of a task, leaving out those that are stored already.
 
         Raises:
             TriviumError: If the outputs or the cases have changed since they were checked.
         """
         with _Warnings() as warnings:
-            if self._job.partitions is not None and len(part) > PART_ATTEMPTS:
-                return self._partition(part, self._job.partitions, warnings)
-            return self._score(part, warnings)
+            if self._job.partitions is not None and len(task.indices) > PART_ATTEMPTS:
+                return self._partition(task.indices, self._job.partitions, warnings)
+            return self._score(task, warnings)
 
-    def _score(self, part: range, warnings: list[LogLine]) -> ScoredPart:
-        stored = self._read(part)
+    def _score(self, task: Task, warnings: list[LogLine]) -> ScoredPart:
+        stored = self._read(task)
         scores: list[Scores] = []
         for batch in batched(stored, batch_size(self._metrics)):
             pairs = [(self._case(each), each.attempt) for each in batch]
@@ -166,7 +185,7 @@ class PartScorer:
         outlines: list[EvaluationOutline] = []
         try:
             for each in self._parts_of(part):
-                scored = self._score(each, warnings)
+                scored = self._score(Task(each), warnings)
                 if scored.rows.evaluations:
                     file = file or PartitionFile(self._job.run, folder, first + part.start)
                     file.write(scored.rows)
@@ -189,26 +208,29 @@ class PartScorer:
 
     def _parts_of(self, part: range) -> Iterator[range]:
         """The parts of the outputs that a range consists of."""
-        if not self._starts:
-            self._starts = array("Q", (each.start for each in self._job.recorded.parts()))
-            self._starts.append(len(self._job.recorded))
+        recorded = self._job.recorded
+        if not self._starts and recorded is not None:
+            self._starts = array("Q", (each.start for each in recorded.parts()))
+            self._starts.append(len(recorded))
         index = bisect_left(self._starts, part.start)
         while self._starts[index] < part.stop:
             yield range(self._starts[index], self._starts[index + 1])
             index += 1
 
-    def unscored(self, index: int) -> ScoredPart:
+    def unscored(self, task: Task) -> ScoredPart:
         """Give one attempt an error in place of every score, because no process survives scoring it."""
-        stored = self._read(range(index, index + 1))
+        stored = self._read(task)
         for each in stored:
             log.warning("%s, repeat %d, is not scored: %s", each.attempt.case, each.attempt.repeat, LOST)
         errors = {metric.name: metric.error(LOST) for metric in self._metrics}
         return self._rows(stored, [dict(errors) for _ in stored], [])
 
-    def _read(self, part: range) -> list[StoredAttempt]:
+    def _read(self, task: Task) -> list[StoredAttempt]:
         job = self._job
+        if task.rows is not None:
+            return [decoded_attempt(row, store=f"run {job.run.id}") for row in task.rows]
         stored = []
-        for case, attempt in job.recorded.read(part):
+        for case, attempt in () if job.recorded is None else job.recorded.read(task.indices):
             position = job.suite.position(case.id)
             if position is not None and (position, attempt.repeat) not in job.done:
                 stored.append(StoredAttempt(position=position, attempt=attempt, case=case))
@@ -224,7 +246,8 @@ class PartScorer:
         rows = Rows(job.run)
         for each, of_attempt in zip(stored, scores, strict=True):
             made = evaluation(each.attempt, of_attempt, job.settings)
-            rows.add_attempt(each, own_case=job.run.kind == "human")
+            if job.recorded is not None:
+                rows.add_attempt(each, own_case=job.run.kind == "human")
             rows.add_evaluation(StoredEvaluation(position=each.position, evaluation=made))
         clusters = [job.suite.group_of(self._case(each)) for each in stored]
         usages = msgspec.msgpack.encode([without_content(each.attempt) for each in stored])

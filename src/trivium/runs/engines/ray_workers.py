@@ -1,4 +1,4 @@
-"""Scores parts of recorded outputs on a Ray cluster, and survives the loss of its nodes.
+"""Scores parts of a run's attempts on a Ray cluster, and survives the loss of its nodes.
 
 The process of the run decides which worker scores which part, stores the results in the order of the parts,
 and has the parts of lost workers scored again. Ray starts the workers and carries parts and results.
@@ -23,7 +23,7 @@ from trivium._version import __version__
 from trivium.errors import MissingExtra, TriviumError
 from trivium.metrics.metric import Metric
 from trivium.metrics.text.encoders.encoder import cores, share_cores
-from trivium.runs.engines.partition import Job, PartScorer, ScoredPart, packed
+from trivium.runs.engines.partition import Job, PartScorer, ScoredPart, Task, packed
 from trivium.runs.event_loop import THRESHOLDS_WHILE_SCORING
 
 if TYPE_CHECKING:
@@ -55,15 +55,15 @@ class Part:
     """A part on its way.
 
     Attributes:
-        indices: Indices of its attempts.
+        task: Its attempts.
         lost: Number of workers that were lost while they scored it.
         alone: Whether its worker gets no other part meanwhile. The last result of a lost worker may be lost
             with it, so that of two parts nobody knows which one it was.
         scored: Its rows, once it is scored.
     """
 
-    def __init__(self, indices: range, *, alone: bool = False) -> None:
-        self.indices = indices
+    def __init__(self, task: Task, *, alone: bool = False) -> None:
+        self.task = task
         self.lost = 0
         self.alone = alone
         self.scored: ScoredPart | None = None
@@ -73,12 +73,12 @@ class PartQueue:
     """Parts in order: those to be scored, those being scored, and those that wait for an earlier one.
 
     Args:
-        parts: Indices of the attempts of each part.
+        tasks: The attempts of each part.
         size: Most parts in the queue.
     """
 
-    def __init__(self, parts: Iterator[range], size: int) -> None:
-        self._parts = parts
+    def __init__(self, tasks: Iterator[Task], size: int) -> None:
+        self._tasks = tasks
         self._size = size
         self._read = False
         self._order: deque[Part] = deque()
@@ -94,11 +94,11 @@ class PartQueue:
             return self._to_do.popleft() if idle or not self._to_do[0].alone else None
         if len(self._order) >= self._size:
             return None
-        indices = next(self._parts, None)
-        if indices is None:
+        task = next(self._tasks, None)
+        if task is None:
             self._read = True
             return None
-        self._order.append(Part(indices))
+        self._order.append(Part(task))
         return self._order[-1]
 
     def finished(self) -> Iterator[ScoredPart]:
@@ -114,7 +114,7 @@ class PartQueue:
 
     def one_by_one(self, part: Part) -> None:
         """Score the attempts of a part one at a time, before all others."""
-        single = [Part(range(index, index + 1), alone=True) for index in part.indices]
+        single = [Part(part.task.alone(index), alone=True) for index in part.task.indices]
         place = self._order.index(part)
         after = [self._order.pop() for _ in range(len(self._order) - place)][-2::-1]
         self._order.extend(single + after)
@@ -146,7 +146,7 @@ class _Worker:
 
 
 class RayWorkers:
-    """Workers on a Ray cluster that score parts of recorded outputs.
+    """Workers on a Ray cluster that score parts of a run's attempts.
 
     The cluster is that of ``RAY_ADDRESS``, or else one that runs on this machine, or else one that Ray starts
     on this machine for the run. The parts of a lost worker are given to others, and a new worker starts as
@@ -179,7 +179,7 @@ class RayWorkers:
         """End the workers; parts that are not scored yet are abandoned. From any thread."""
         self._stopped.set()
 
-    def scored(self, parts: Iterator[range]) -> Iterator[ScoredPart]:
+    def scored(self, tasks: Iterator[Task]) -> Iterator[ScoredPart]:
         """Score parts, and yield the results in order. At most a few parts for each worker are in memory.
 
         Raises:
@@ -202,7 +202,7 @@ class RayWorkers:
 
             count = self._count or cpus
             self._heard = time.monotonic()
-            queue = PartQueue(parts, IN_MEMORY * count)
+            queue = PartQueue(tasks, IN_MEMORY * count)
             try:
                 for _ in range(count):
                     start()
@@ -227,7 +227,7 @@ class RayWorkers:
                 part = queue.next(idle=not worker.parts)
                 if part is None:
                     return
-                worker.parts.append((worker.actor.score.remote(part.indices), part))
+                worker.parts.append((worker.actor.score.remote(part.task), part))
 
     def _wait(self, queue: PartQueue, start: Callable[[], None]) -> None:
         """Wait a second for a worker to give a result or to be lost."""
@@ -259,11 +259,11 @@ class RayWorkers:
             part.lost += part is parts[0]
             if part.lost < MOST_LOST:
                 queue.again(part)
-            elif len(part.indices) > 1:
+            elif len(part.task.indices) > 1:
                 log.warning("%d workers were lost with one part: it is scored attempt by attempt", part.lost)
                 queue.one_by_one(part)
             else:
-                part.scored = PartScorer(self._job).unscored(part.indices.start)
+                part.scored = PartScorer(self._job).unscored(part.task)
 
     def _received(self, worker: _Worker) -> bool:
         """Take the result of a worker; False if the worker is lost."""
@@ -330,7 +330,7 @@ class RemoteScorer:
                 import_module(module)
             loaded: Job = pickle.loads(job)  # noqa: S301 - the run has just written it
             self._scorer = PartScorer(loaded)
-            if len(loaded.recorded):
+            if loaded.recorded is not None and len(loaded.recorded):
                 next(loaded.recorded.read(range(1)))  # whether this node finds the files
         except (TriviumError, ImportError, OSError) as failed:
             hint = "every node needs the suite, the outputs and the modules of metrics, under the same paths"
@@ -340,9 +340,9 @@ class RemoteScorer:
         except TriviumError as failed:
             raise TriviumError(f"node {node}: {failed}") from failed
 
-    def score(self, part: range) -> ScoredPart:
+    def score(self, task: Task) -> ScoredPart:
         """See :meth:`PartScorer.score`."""
-        return self._scorer.score(part)
+        return self._scorer.score(task)
 
 
 def _end() -> None:

@@ -1,4 +1,4 @@
-"""Scores parts of recorded outputs in several processes, and survives the loss of some of them."""
+"""Scores parts of a run's attempts in several processes, and survives the loss of some of them."""
 
 import gc
 import logging
@@ -25,6 +25,7 @@ from trivium.runs.engines.partition import (
     NotPortable,
     PartScorer,
     ScoredPart,
+    Task,
     packed,
 )
 from trivium.runs.event_loop import THRESHOLDS_WHILE_SCORING
@@ -51,7 +52,7 @@ class NoWorkers(TriviumError):
 
 
 class Workers:
-    """Processes that score parts of recorded outputs.
+    """Processes that score parts of a run's attempts.
 
     A process that ends unexpectedly takes the others with it (``ProcessPoolExecutor``). The attempts of the
     parts in flight are then scored again, one at a time in one process; one that ends this process too gets
@@ -78,7 +79,7 @@ class Workers:
         """End the workers; parts that are not scored yet are abandoned. From any thread."""
         self._open.close()
 
-    def scored(self, parts: Iterator[range]) -> Iterator[ScoredPart]:
+    def scored(self, tasks: Iterator[Task]) -> Iterator[ScoredPart]:
         """Score parts, and yield the results in order. At most a few parts are in memory.
 
         Raises:
@@ -96,18 +97,18 @@ class Workers:
             except NotPortable as error:
                 log.warning("%s", error)
                 raise NoWorkers from error
-            yield from self._scored(parts)
+            yield from self._scored(tasks)
 
-    def _scored(self, parts: Iterator[range]) -> Iterator[ScoredPart]:
-        flying: deque[tuple[range, Future[ScoredPart] | None]] = deque()
+    def _scored(self, tasks: Iterator[Task]) -> Iterator[ScoredPart]:
+        flying: deque[tuple[Task, Future[ScoredPart] | None]] = deque()
         more = True
         while more:
             pool, started = self._started()
             try:
                 while more:
-                    while len(flying) < AHEAD * self._count and (part := next(parts, None)) is not None:
-                        flying.append((part, None))  # so that it is not lost if the pool breaks now
-                        flying[-1] = (part, _submit(pool, _score, part))
+                    while len(flying) < AHEAD * self._count and (task := next(tasks, None)) is not None:
+                        flying.append((task, None))  # so that it is not lost if the pool breaks now
+                        flying[-1] = (task, _submit(pool, _score, task))
                     more = bool(flying)
                     if flying and (future := flying[0][1]) is not None:
                         result = future.result()
@@ -121,11 +122,11 @@ class Workers:
                 log.warning("a worker ended unexpectedly; up to %d parts are scored again", len(flying))
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
-            for part, future in flying:
+            for task, future in flying:
                 if future is not None and _succeeded(future):
                     yield future.result()
                 else:
-                    yield from self._one_by_one(part)
+                    yield from self._one_by_one(task)
             flying.clear()
 
     def _started(self) -> tuple[ProcessPoolExecutor, "Future[None]"]:
@@ -137,20 +138,19 @@ class Workers:
             log.warning("no process can be started: %s", refused)
             raise NoWorkers from refused
 
-    def _one_by_one(self, part: range) -> Iterator[ScoredPart]:
+    def _one_by_one(self, task: Task) -> Iterator[ScoredPart]:
         """Score the attempts of a part one at a time, which shows the one that ends its process."""
-        index = part.start
-        while index < part.stop:
+        left = [task.alone(index) for index in reversed(task.indices)]
+        while left:
             with self._pool(1) as pool:
                 try:
-                    while index < part.stop:
-                        yield _submit(pool, _score, range(index, index + 1)).result()
-                        index += 1
+                    while left:
+                        yield _submit(pool, _score, left[-1]).result()
+                        left.pop()
                 except BrokenProcessPool:
                     if self._open.closed:
                         return
-                    yield PartScorer(self._job).unscored(index)
-                    index += 1
+                    yield PartScorer(self._job).unscored(left.pop())
 
     def _pool(self, count: int) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(
@@ -197,8 +197,8 @@ def _show_start() -> None:
     """What a worker does first."""
 
 
-def _score(part: range) -> ScoredPart:
-    return _scorer.score(part)
+def _score(task: Task) -> ScoredPart:
+    return _scorer.score(task)
 
 
 def _end() -> None:
