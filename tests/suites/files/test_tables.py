@@ -1,4 +1,5 @@
 import csv
+import re
 import sys
 from datetime import UTC, datetime
 
@@ -6,8 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trivium.errors import MissingExtra
+from trivium.errors import MissingExtra, SuiteError
 from trivium.suites.case import Case, Expect, ExpectedTool
+from trivium.suites.files import tables
 from trivium.suites.suite import Suite
 
 
@@ -84,3 +86,72 @@ def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
         Suite.load(tmp_path / "c.parquet")
     with pytest.raises(MissingExtra):
         Suite(name="s", cases=[Case(id="1", input="q")]).save(tmp_path / "d.parquet")
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file counts as a large one."""
+    monkeypatch.setattr(tables, "LARGE_FROM", 0)
+
+
+ROWS = [
+    ["id", " input", "references", "tags", "metadata", "expect.output", "metadata.size"],
+    [],
+    ["a", "one\r\nline,\rand \u2028 \U0001f600 more\n", '["r", "s"]', "t, u", '{"k": [1.5]}', "x", "7"],
+    ["b", "q", "", "", "", "", ""],
+    *([f"n{i}", f"question {i}" * 40, f"r{i}", "t", "", "", str(i)] for i in range(900)),
+]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_a_large_file_has_the_cases_and_the_digest_of_a_small_one(tmp_path, monkeypatch, encoding, end):
+    path = tmp_path / "c.csv"
+    with path.open("w", encoding=encoding, newline="") as file:
+        csv.writer(file, lineterminator=end).writerows(ROWS)
+    small = Suite.load(path)
+    monkeypatch.setattr(tables, "LARGE_FROM", 0)
+    suite = Suite.load(path)
+    assert isinstance(suite.cases, tables.TableCases)
+    assert list(suite.cases) == list(small.cases)
+    assert suite.cases[0].input == ROWS[2][1]
+    assert suite.digest == small.digest
+
+
+@pytest.mark.usefixtures("large")
+def test_large_files_of_other_tools_are_numbered_from_file_to_file(tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("question,answer\nq,s\nr,t\n")
+    suite = Suite.load(tmp_path)
+    assert [(case.id, case.references) for case in suite] == [
+        ("0", ("s",)), ("1", ("t",)), ("2", ("s",)), ("3", ("t",)),
+    ]  # fmt: skip
+    assert "question" in suite.notes[0]
+
+
+@pytest.mark.parametrize("from_size", [0, 10**9])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "holds no case"),
+        (b"id,input\n", "holds no case"),
+        (b'id,input\na,"x\ny"\n\na,q\n', 'line 5: duplicate id "a" (first in line 2)'),
+        (b'id,input,complexity\na,"x\ny",simple\nb,q,huge\n', 'line 4: complexity: found the text "huge"'),
+        (b'id,input\na,"x\ny"\nb,q,r\n', "line 4: has 3 cells, expected 2 as in the first line"),
+        (b'id,input\na,q\nb,"x\ny', "line 3: broken CSV: unexpected end of data"),
+        (b"id,input,expect\na,q,{\n", "line 2: expect: broken JSON"),
+        (b"id;input\na;q\n", "uses ';' as separator, expected ','"),
+        (b"id,inputs,input\na,q,r\n", 'unknown column "inputs". Did you mean "input"?'),
+        ("id,input\na,q\nb,é\n".encode("latin-1"), "line 3: byte 0xe9 at offset 15 is not valid UTF-8"),
+        ("\ufeffid,input\na,".encode() + b"\xff", "line 2: byte 0xff at offset 14 is not valid UTF-8"),
+        ("id,input\na,q\n".encode("utf-16"), "is UTF-16, expected UTF-8"),
+        (b"PK\x03\x04\n", "is a ZIP archive, such as an Excel workbook"),
+    ],
+)
+def test_mistakes_are_told_with_their_lines_in_large_files_and_small_ones(
+    tmp_path, monkeypatch, from_size, content, said
+):
+    monkeypatch.setattr(tables, "LARGE_FROM", from_size)
+    (tmp_path / "c.csv").write_bytes(content)
+    with pytest.raises(SuiteError, match=re.escape(f"c.csv: {said}")):
+        Suite.load(tmp_path / "c.csv")

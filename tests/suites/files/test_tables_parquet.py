@@ -119,7 +119,7 @@ def test_a_large_file_has_the_cases_and_the_digest_of_a_small_one(tmp_path, monk
     monkeypatch.setattr(tables, "LARGE_FROM", 0)
     suite = Suite.load(path)
     assert list(suite.cases) == list(small.cases)
-    assert isinstance(suite.cases, tables.ParquetCases)
+    assert isinstance(suite.cases, tables.TableCases)
     assert suite.digest == small.digest
     assert suite.case("n650").metadata == {"size": 650 * 10**12}
 
@@ -192,7 +192,7 @@ def test_a_disk_without_room_for_the_copy_is_told(tmp_path, monkeypatch):
 
     copies: list[Path] = []
     path = written(tmp_path, TWO)
-    monkeypatch.setattr(tables.ParquetCases, "_write", full)
+    monkeypatch.setattr(tables.TableCases, "_write", full)
     with pytest.raises(SuiteError, match="cannot be copied to a temporary file: No space left"):
         Suite.load(path)
     assert [copy.exists() for copy in copies] == [False]

@@ -4,11 +4,12 @@ Scalars follow YAML 1.2's core schema: ``no``, ``on``, ``12:30`` and ``2024-05-2
 leading zeros are texts, too, because ids look like that.
 """
 
+import io
 import json
 import math
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, time
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,6 +19,7 @@ import yaml
 
 from trivium.errors import InputError, Problem, SuiteError
 from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
+from trivium.storage import open_file
 
 LARGEST_DOCUMENT = 256 * 1024**2
 """Largest document in bytes; unlike a .jsonl file, a document is read into memory as a whole."""
@@ -125,6 +127,47 @@ def read_text(path: Path, *, error: InputErrorType = SuiteError, largest: int = 
         raise error(str(path), malformed.problem) from malformed
 
 
+def read_lines(
+    path: Path, *, error: InputErrorType = SuiteError, start: int = 0, first: int = 1
+) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a text file, each with the offset in bytes at which it ends.
+
+    Lines keep their ends, which are those of any system; there is no byte order mark.
+
+    Args:
+        path: The file.
+        error: Class of the errors raised.
+        start: Offset of the first line that is read, in bytes.
+        first: Its number, for messages.
+
+    Raises:
+        InputError: As ``error``, if the file cannot be read, is not UTF-8, or has a line that is longer than
+            ``LARGEST_DOCUMENT``.
+    """
+    check_is_file(path, error=error)
+    try:
+        with open_file(path) as file:
+            file.seek(start)
+            for number, line in enumerate(iter(lambda: file.readline(LARGEST_DOCUMENT + 1), b""), first):
+                if len(line) > LARGEST_DOCUMENT:
+                    what = f"is longer than {LARGEST_DOCUMENT:,} bytes"
+                    raise error(str(path), Problem(f"line {number}", what))
+                try:
+                    text = line.decode() if start else decode(line)
+                except UnicodeDecodeError as wrong:
+                    what = _not_utf_8(line[wrong.start], start + wrong.start)
+                    raise error(str(path), Problem(f"line {number}", what)) from wrong
+                except MalformedDocument as malformed:
+                    raise error(str(path), malformed.problem) from malformed
+                end = start + len(line)
+                start = end - len(text.encode())
+                for part in io.StringIO(text, newline=""):
+                    start += len(part.encode())
+                    yield start, part
+    except OSError as failure:
+        raise error(str(path), f"cannot be read: {failure.strerror or failure}") from failure
+
+
 def decode(raw: bytes, *, start: int = 0) -> str:
     """Decode UTF-8 bytes that begin at ``start`` in their file; an error names the byte."""
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -139,8 +182,11 @@ def decode(raw: bytes, *, start: int = 0) -> str:
         # "utf-8-sig" counts from after the byte order mark
         offset = wrong.start + (3 if raw.startswith(b"\xef\xbb\xbf") else 0)
         line = raw.count(b"\n", 0, offset) + 1
-        what = f"byte {raw[offset]:#04x} at offset {start + offset:,} is not valid UTF-8: " + SAVE_AS_UTF_8
-        raise MalformedDocument(f"line {line}", what) from wrong
+        raise MalformedDocument(f"line {line}", _not_utf_8(raw[offset], start + offset)) from wrong
+
+
+def _not_utf_8(byte: int, offset: int) -> str:
+    return f"byte {byte:#04x} at offset {offset:,} is not valid UTF-8: {SAVE_AS_UTF_8}"
 
 
 def parse_json(text: str) -> Any:

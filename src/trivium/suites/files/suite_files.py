@@ -21,7 +21,7 @@ from trivium.suites.columns import EXCEL, EXCEL_REFUSED, rows_as_cases
 from trivium.suites.files.documents import check_is_file, dump_toml, placed, read_document
 from trivium.suites.files.jsonl import CaseFile, foreign_rows
 from trivium.suites.files.many_files import CaseFiles, CasesRead, files_in, matching_files, name_of
-from trivium.suites.files.tables import ParquetCases, is_large, read_rows
+from trivium.suites.files.tables import TableCases, is_large, read_rows
 from trivium.suites.selection import cases_of
 from trivium.suites.settings import Settings
 from trivium.suites.settings_loader import (
@@ -238,10 +238,10 @@ def read_cases(path: Path, first: int = 0) -> CasesRead:
             return CasesRead(CaseFile(path))
         raise_problems(columns.problems, str(path))
         return _cases_of_rows(rows, path, (columns.note(),))
-    if suffix == ".parquet" and is_large(path):
-        large = ParquetCases(path, first)
-        return CasesRead(large, large.notes)
     if suffix in TABLES:
+        if is_large(path):
+            large = TableCases(path, first)
+            return CasesRead(large, large.notes)
         placed_rows, notes = read_rows(path, first)
         return _cases_of_rows(placed_rows, path, notes)
     if suffix in EXCEL:

@@ -6,10 +6,9 @@ one text of the mapping, and ``FIELD.json`` any field as JSON. An empty cell is 
 """
 
 import csv
-import io
 import math
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,7 +24,7 @@ from trivium.suites.files.documents import (
     MalformedDocument,
     check_is_file,
     parse_json,
-    read_text,
+    read_lines,
 )
 from trivium.suites.files.jsonl import MOST_PROBLEMS, CaseFile
 from trivium.suites.files.parquet import ParquetFile, parquet_rows
@@ -41,7 +40,7 @@ MOST_COMPRESSED = 100
 """How many times its size a larger file of cases may decompress to; 7 kB can decompress to 3 GB."""
 
 LARGE_FROM = 16 * 1024**2
-"""Stated bytes of decompressed rows above which the cases of a Parquet file are not held in memory."""
+"""Bytes above which cases are not held in memory; of Parquet those stated of its decompressed rows."""
 
 Row = list[tuple[str, Any]]
 """Column names and cells, without empty cells."""
@@ -69,21 +68,26 @@ def read_rows(
 
 
 def is_large(path: Path) -> bool:
-    """Whether a Parquet file is read by :class:`ParquetCases`.
+    """Whether a .csv or .parquet file is read by :class:`TableCases`.
 
     Raises:
-        SuiteError: If it is no Parquet file.
+        SuiteError: If it cannot be read, or is no Parquet file.
     """
     check_is_file(path)
-    stated: int = ParquetFile(path, error=SuiteError).bytes
-    return stated > LARGE_FROM
+    if path.suffix.lower() == ".parquet":
+        stated: int = ParquetFile(path, error=SuiteError).bytes
+        return stated > LARGE_FROM
+    try:
+        return path.stat().st_size > LARGE_FROM
+    except OSError as failure:
+        raise SuiteError(str(path), f"cannot be read: {failure.strerror or failure}") from failure
 
 
-class ParquetCases(CaseFile):
-    """The cases of a large Parquet file.
+class TableCases(CaseFile):
+    """The cases of a large .csv or .parquet file.
 
-    Cases are read in any order, which Parquet is slow at: every machine writes the rows to a temporary file
-    of JSON lines, and reads that.
+    Cases are read in any order, which such files are slow at: every machine writes the rows to a temporary
+    file of JSON lines, and reads that.
 
     Args:
         path: The file.
@@ -110,7 +114,10 @@ class ParquetCases(CaseFile):
 
     def place(self, index: int) -> str:
         """Place of a case, for messages."""
-        return f"row {index + 1}"
+        if self.path.suffix.lower() == ".parquet":
+            return f"row {index + 1}"
+        _, rows = table_rows(self.path)
+        return next(islice(rows, index, None))[0]
 
     def _copied(self) -> tuple[Stamp, Path]:
         try:
@@ -173,7 +180,7 @@ def table_rows(
 def _csv_rows(path: Path, names: list[str], error: InputErrorType) -> Iterator[tuple[str, Row]]:
     """Yield place and cells of each row, after filling in the column names."""
     csv.field_size_limit(LARGEST_DOCUMENT)  # the default is too small for the source of a case
-    lines = csv.reader(io.StringIO(read_text(path, error=error), newline=""), strict=True)
+    lines = csv.reader((line for _, line in read_lines(path, error=error)), strict=True)
     start = 1
     try:
         header = header_of(lines)
