@@ -13,7 +13,7 @@ import pytest
 
 import trivium as tv
 from trivium.agents.recorded import Partitioned, open_recorded
-from trivium.agents.recorded.parquet import ParquetOutputs
+from trivium.agents.recorded.table_outputs import TableOutputs
 from trivium.errors import OutputsError
 from trivium.suites.files import parquet
 from trivium.suites.files.parquet import ParquetFile
@@ -118,7 +118,7 @@ def test_outputs_find_their_cases_by_the_input(tmp_path: Path) -> None:
     table = [{"question": f"{index}?", "answer": "x"} for index in range(600)]
     recorded = open_recorded(written(tmp_path / "o.parquet", table), SUITE)
     assert [case.id for case, _ in recorded] == [str(index) for index in range(600)]
-    assert isinstance(recorded, ParquetOutputs)
+    assert isinstance(recorded, TableOutputs)
     assert recorded.notes == (
         "outputs: read answer as output; not read: question; cases found by their question",
     )

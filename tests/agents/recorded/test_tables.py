@@ -1,15 +1,21 @@
 """Recorded outputs in tables, and with the names of other tools."""
 
+import csv
 import json
+import pickle
+import random
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trivium.agents.recorded import open_recorded
+import trivium as tv
+from trivium.agents.recorded import Partitioned, open_recorded
 from trivium.agents.recorded.in_memory import OutputsInMemory
 from trivium.errors import OutputsError
 from trivium.suites.suite import Suite
@@ -123,3 +129,78 @@ def test_a_broken_line_of_mapped_json_lines_is_named(tmp_path: Path) -> None:
     file = write(tmp_path / "o.jsonl", '{"id": "a", "response": "x"}\n{"id": }\n')
     with pytest.raises(OutputsError, match="line 2: broken JSON"):
         open_recorded(file, SUITE)
+
+
+MANY = Suite.load([{"id": str(index), "input": f"{index}?"} for index in range(1000)])
+
+
+def table(path: Path, *, end: str = "\n") -> str:
+    trace = json.dumps({"spans": [{"id": "1", "kind": "tool", "name": "search"}]}, indent=1)
+    with path.open("w", encoding="utf-8-sig", newline="") as file:
+        lines = csv.writer(file, lineterminator=end)
+        lines.writerow(["case", "output", "trace", "seconds"])
+        for index in range(1000):
+            lines.writerow([index, f"of {index},\nor é" * (index % 9), trace, index / 8])
+            if index % 50 == 0:
+                lines.writerow([])
+    return str(path)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_any_part_of_a_csv_file_can_be_read_in_any_order_by_any_process(end: str, tmp_path: Path) -> None:
+    source = table(tmp_path / "o.csv", end=end)
+    lines = pd.read_csv(source, keep_default_na=False, dtype={"case": str}).to_dict("records")
+    recorded = open_recorded(source, MANY)
+    assert isinstance(recorded, Partitioned)
+    parts = list(recorded.parts())
+    assert len(parts) > 3
+    assert [index for part in parts for index in part] == list(range(1000))
+    random.Random(3).shuffle(parts)
+    again = pickle.loads(pickle.dumps(recorded))
+    read = [pair for part in sorted(parts, key=lambda each: each.start) for pair in again.read(part)]
+    whole = {part.start: list(recorded.read(part)) for part in parts}
+    assert read == [pair for start in sorted(whole) for pair in whole[start]] == list(recorded)
+    assert [(case.id, attempt.output or "", attempt.seconds) for case, attempt in read] == [
+        (line["case"], line["output"], line["seconds"]) for line in lines
+    ]
+    assert {attempt.trace.spans[0].name for _, attempt in read if attempt.trace} == {"search"}
+
+
+def test_scores_of_a_csv_file_are_those_of_lines_with_several_workers(tmp_path: Path) -> None:
+    source = table(tmp_path / "o.csv")
+    lines = [
+        {"case": case.id, "output": attempt.output, "trace": msgspec.to_builtins(attempt.trace)}
+        for case, attempt in open_recorded(source, MANY)
+    ]
+    (tmp_path / "o.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    given: dict[str, Any] = {"metrics": ["tool_success", "completed"], "store": f"{tmp_path}/s.db"}
+    runs = [
+        tv.evaluate(MANY, outputs=outputs, workers=workers, **given)
+        for outputs, workers in ((source, 2), (str(tmp_path / "o.jsonl"), 1))
+    ]
+    first, second = (
+        {each.case: {name: score.value for name, score in each.scores.items()} for each in run.evaluations()}
+        for run in runs
+    )
+    assert len(first) == 1000
+    assert first == second
+
+
+def test_a_csv_file_that_changes_is_refused(tmp_path: Path) -> None:
+    recorded = open_recorded(table(tmp_path / "o.csv"), MANY)
+    table(tmp_path / "o.csv", end="\r\n")
+    with pytest.raises(OutputsError, match="has changed since it was checked"):
+        list(recorded)
+
+
+def test_few_rows_of_a_csv_file_are_held(tmp_path: Path) -> None:
+    with (tmp_path / "o.csv").open("w") as file:
+        file.write("case,output\n")
+        file.writelines(f"{index},{'x' * 30_000}\n" for index in range(1000))
+    tracemalloc.start()
+    try:
+        assert sum(len(attempt.output) for _, attempt in open_recorded(str(file.name), MANY)) == 30_000_000
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 25_000_000, "three times the bytes of a part"

@@ -114,6 +114,7 @@ def _traces(path: str, suite: Suite, *, leave_one_out: bool) -> Recorded:
 def holds_traces(path: str | Path) -> bool:
     """Whether a path is a folder or a file whose beginning is that of a trace rather than of an output."""
     from trivium.agents.recorded.many_files import files_of
+    from trivium.agents.recorded.tables import TABLES
     from trivium.traces.readers.collection import trace_format
 
     if is_remote(str(path)) and glob.has_magic(str(path)):
@@ -121,4 +122,5 @@ def holds_traces(path: str | Path) -> bool:
     path = path_of(str(path))
     if path.is_dir():
         return files_of(str(path)) is None
-    return path.is_file() and trace_format(path, unless_key="case") is not None
+    no_table = path.suffix.lower() not in TABLES
+    return no_table and path.is_file() and trace_format(path, unless_key="case") is not None

@@ -10,7 +10,7 @@ from pathlib import Path
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.in_memory import OutputsInMemory
 from trivium.agents.recorded.outputs import MOST_PROBLEMS, OutputsFile, equal_hashes
-from trivium.agents.recorded.parquet import ParquetOutputs
+from trivium.agents.recorded.table_outputs import TableOutputs
 from trivium.agents.recorded.tables import TABLES, rows_of_file
 from trivium.errors import OutputsError, Problem
 from trivium.storage import is_remote, path_of
@@ -42,10 +42,10 @@ def files_of(source: str) -> list[Path] | None:
 
 def open_file(
     path: Path, suite: Suite, *, keep_hashes: "list[array[int]] | None" = None
-) -> "OutputsFile | ParquetOutputs | OutputsInMemory":
+) -> "OutputsFile | TableOutputs | OutputsInMemory":
     """Open the attempts of one file; all are validated before this returns.
 
-    Lines with Trivium's own keys and Parquet are read a part at a time, other tables and keys into memory.
+    Tables, and lines with Trivium's own keys, are read a part at a time, others into memory.
 
     Args:
         path: The file.
@@ -55,8 +55,8 @@ def open_file(
     Raises:
         OutputsError: With the first twenty mistakes and the number of further ones.
     """
-    if path.suffix.lower() == ".parquet":
-        return ParquetOutputs(path, suite, keep_hashes=keep_hashes)
+    if path.suffix.lower() in TABLES:
+        return TableOutputs(path, suite, keep_hashes=keep_hashes)
     rows = rows_of_file(path, suite)
     if rows is None:
         return OutputsFile(path, suite, keep_hashes=keep_hashes)
@@ -78,7 +78,7 @@ class OutputsFiles:
     """
 
     def __init__(self, files: Sequence[Path], suite: Suite) -> None:
-        self._files: list[OutputsFile | ParquetOutputs | OutputsInMemory] = []
+        self._files: list[OutputsFile | TableOutputs | OutputsInMemory] = []
         hashes: list[array[int]] = []
         problems: list[Problem] = []
         left_out = 0

@@ -1,4 +1,4 @@
-"""Reads recorded outputs with the columns of a spreadsheet or the keys of another tool.
+"""Maps recorded outputs with the columns of a spreadsheet or the keys of another tool.
 
 CSV, Parquet and JSON files, JSON lines, lists and data frames go through the same mapping of names
 (:mod:`trivium.suites.columns`). An output without the id of its case belongs to the case with the same input.
@@ -22,7 +22,6 @@ from trivium.suites.files.documents import (
     read_document,
     read_text,
 )
-from trivium.suites.files.tables import other_separator, table_rows
 from trivium.suites.sanitize import sanitise
 from trivium.suites.suite import Suite
 from trivium.suites.validation import convert, describe
@@ -53,10 +52,10 @@ class Rows(NamedTuple):
 
 
 def rows_of_file(path: Path, suite: Suite) -> Rows | None:
-    """Read a table, or a file with the keys of another tool; None for lines with Trivium's own keys.
+    """Read a list, or a file with the keys of another tool; None for lines with Trivium's own keys.
 
     Args:
-        path: A .csv, .json or .jsonl file.
+        path: A .json or .jsonl file.
         suite: The suite with the cases.
 
     Raises:
@@ -66,31 +65,12 @@ def rows_of_file(path: Path, suite: Suite) -> Rows | None:
     if suffix in EXCEL:
         check_is_file(path, error=OutputsError)
         raise OutputsError(str(path), EXCEL_REFUSED)
-    if suffix in TABLES:
-        return _rows_of_table(path, suite)
     if suffix == ".json":
         if not read_text(path, error=OutputsError).lstrip().startswith("["):
             return None  # lines of JSON
         listed = read_document(path, error=OutputsError)
         return mapped(listed, [f"[{index}]" for index in range(len(listed))], suite, source=str(path))
     return _rows_of_lines(path, suite)
-
-
-def _rows_of_table(path: Path, suite: Suite) -> Rows:
-    names, placed = table_rows(path, error=OutputsError)
-    if other := other_separator(names):
-        raise OutputsError(str(path), other)
-    twice = [name for index, name in enumerate(names) if name in names[:index]]
-    if twice:
-        raise OutputsError(str(path), [Problem("", f'duplicate column "{name}"') for name in twice])
-    rows, places = [], []
-    for where, cells in placed:
-        try:
-            rows.append(raw_output(cells))
-        except MalformedDocument as malformed:
-            raise OutputsError(str(path), Problem(where, malformed.problem.what)) from malformed
-        places.append(where)
-    return mapped(rows, places, suite, source=str(path), names=names)
 
 
 def raw_output(cells: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -153,9 +133,7 @@ def _rows_of_lines(path: Path, suite: Suite) -> Rows | None:
     return mapped(rows, places, suite, source=str(path))
 
 
-def mapped(
-    rows: Sequence[Any], places: list[str], suite: Suite, *, source: str, names: Sequence[str] | None = None
-) -> Rows:
+def mapped(rows: Sequence[Any], places: list[str], suite: Suite, *, source: str) -> Rows:
     """Rename the keys of raw outputs; Trivium's own keys, and rows that are no mappings, stay as they are.
 
     Args:
@@ -163,7 +141,6 @@ def mapped(
         places: Place of each, for messages.
         suite: The suite with the cases.
         source: The file, for messages.
-        names: The columns of a table; by default the keys of the rows.
 
     Raises:
         OutputsError: If a name could mean two things, or nothing names the case or the output.
@@ -171,8 +148,7 @@ def mapped(
     made = list(rows)
     if not made or not all(isinstance(row, Mapping) for row in made):
         return Rows(made, places)
-    if names is None:
-        names = list(dict.fromkeys(str(name) for row in made for name in row))
+    names = list(dict.fromkeys(str(name) for row in made for name in row))
     found = output_columns_of(names, suite, source=source)
     made, wrong = found.rows(made, places)
     problems = [Problem(place, what) for place, what in zip(places, wrong, strict=True) if what is not None]

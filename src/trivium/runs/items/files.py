@@ -14,6 +14,7 @@ from trivium.errors import ItemsError, Problem, TrustError, suggest
 from trivium.runs.items.records import LISTED, Label
 from trivium.storage import open_file
 from trivium.store.export.tables import unescape_formula
+from trivium.suites.files.csv_file import header_of, other_separator
 from trivium.suites.files.documents import (
     LARGEST_DOCUMENT,
     SAVE_AS_UTF_8,
@@ -23,7 +24,6 @@ from trivium.suites.files.documents import (
     read_text,
 )
 from trivium.suites.files.parquet import parquet_rows
-from trivium.suites.files.tables import header_of, other_separator
 from trivium.suites.sanitize import sanitise
 from trivium.suites.validation import convert, unknown_key
 

@@ -148,6 +148,10 @@ class ParquetFile:
             if len(self._idle) > _MOST_IDLE:
                 self._idle.pop(0).close()
 
+    def place(self, index: int) -> str:
+        """Place of a row, for messages."""
+        return f"row {index + 1}"
+
     def _cursor(self, row: int) -> "_Cursor":
         """A cursor at a row: the idle one that is the least way before it in its row group, or a new one."""
         group = bisect_right(self.first, row) - 1

@@ -5,7 +5,6 @@ one text, ``tags`` a JSON list or words separated by commas. ``metadata.KEY`` an
 one text of the mapping, and ``FIELD.json`` any field as JSON. An empty cell is a missing value.
 """
 
-import csv
 import math
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
@@ -18,13 +17,13 @@ from trivium.errors import Problem, SuiteError
 from trivium.storage import Stamp, temporary_copy
 from trivium.suites.case import Case
 from trivium.suites.columns import Columns, case_columns
+from trivium.suites.files.csv_file import csv_rows
 from trivium.suites.files.documents import (
     LARGEST_DOCUMENT,
     InputErrorType,
     MalformedDocument,
     check_is_file,
     parse_json,
-    read_lines,
 )
 from trivium.suites.files.jsonl import MOST_PROBLEMS, CaseFile
 from trivium.suites.files.parquet import ParquetFile, parquet_rows
@@ -179,26 +178,8 @@ def table_rows(
 
 def _csv_rows(path: Path, names: list[str], error: InputErrorType) -> Iterator[tuple[str, Row]]:
     """Yield place and cells of each row, after filling in the column names."""
-    csv.field_size_limit(LARGEST_DOCUMENT)  # the default is too small for the source of a case
-    lines = csv.reader((line for _, line in read_lines(path, error=error)), strict=True)
-    start = 1
-    try:
-        header = header_of(lines)
-        names += header
-        if other := other_separator(header):
-            raise error(str(path), other)
-        start = lines.line_num + 1
-        for cells in lines:
-            where = f"line {start}"
-            start = lines.line_num + 1
-            if not cells:
-                continue
-            if len(cells) != len(header):
-                found = f"has {len(cells)} cells, expected {len(header)} as in the first line"
-                raise error(str(path), Problem(where, found))
-            yield where, [(name, cell) for name, cell in zip(header, cells, strict=True) if cell]
-    except csv.Error as wrong:
-        raise error(str(path), Problem(f"line {start}", f"broken CSV: {wrong}")) from wrong
+    for _, line, cells in csv_rows(path, names, error=error):
+        yield f"line {line}", cells
 
 
 def _parquet_rows(
@@ -231,17 +212,6 @@ def _without_absent(value: Any) -> Any:
     if isinstance(value, float) and math.isinf(value):
         raise MalformedDocument("", "holds infinity, expected a finite number")
     return [_without_absent(item) for item in value] if isinstance(value, list) else value
-
-
-def header_of(lines: Iterator[list[str]]) -> list[str]:
-    """Return the column names from the first line that is not blank."""
-    return [name.strip() for name in next(filter(None, lines), [])]
-
-
-def other_separator(names: Sequence[str]) -> str:
-    """The message for a first line whose separator is not the comma; empty if it is."""
-    found = [word for sign, word in ((";", "';'"), ("\t", "tabs")) if len(names) == 1 and sign in names[0]]
-    return f"uses {found[0]} as separator, expected ','" if found else ""
 
 
 def _check_columns(names: Sequence[str], path: Path, columns: Columns | None) -> None:

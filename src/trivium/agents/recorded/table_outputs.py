@@ -1,4 +1,4 @@
-"""Reads recorded outputs from a Parquet file, a part at a time."""
+"""Reads recorded outputs from a CSV or Parquet file, a part at a time."""
 
 from array import array
 from collections.abc import Iterator
@@ -10,20 +10,21 @@ from trivium.agents.recorded.record import Output, attempt_from
 from trivium.agents.recorded.tables import output_columns_of, raw_output, read_row, row_problems
 from trivium.errors import OutputsError, Problem
 from trivium.suites.case import Case
+from trivium.suites.files.csv_file import CsvFile
 from trivium.suites.files.documents import MalformedDocument, check_is_file
 from trivium.suites.files.parquet import ParquetFile
 from trivium.suites.files.tables import present_cells
 from trivium.suites.suite import Suite
 
-Read = tuple[int, Output | None, list[Problem], tuple[str, ...]]
-"""Number of a row, its output, its mistakes, and flags for what was replaced."""
+Read = tuple[str, Output | None, list[Problem], tuple[str, ...]]
+"""Place of a row, its output, its mistakes, and flags for what was replaced."""
 
 
-class ParquetOutputs:
-    """The attempts of a .parquet file.
+class TableOutputs:
+    """The attempts of a .csv or .parquet file.
 
     The file is read twice, like lines of JSON (``OutputsFile``); 8 bytes a row are in memory meanwhile, and
-    the rows that are decoded at once.
+    the rows that are decoded at once. Of CSV, 16 bytes a row stay.
 
     Args:
         path: The file.
@@ -44,8 +45,14 @@ class ParquetOutputs:
         self.path = path
         self._suite = suite
         self._stamp = stamp_of(path)
-        self._file = ParquetFile(path, error=OutputsError)
-        self._columns = output_columns_of(self._file.names, suite, source=str(path))
+        kind = CsvFile if path.suffix.lower() == ".csv" else ParquetFile
+        self._file: CsvFile | ParquetFile = kind(path, error=OutputsError)
+        names = self._file.names
+        if twice := [name for index, name in enumerate(names) if name in names[:index]]:
+            raise OutputsError(str(path), [Problem("", f'duplicate column "{name}"') for name in twice])
+        if not len(self._file):
+            raise OutputsError(str(path), "holds no output")
+        self._columns = output_columns_of(names, suite, source=str(path))
         self.notes = self._columns.notes
         try:
             hashes = self._check()
@@ -82,25 +89,24 @@ class ParquetOutputs:
 
     def place(self, index: int) -> str:
         """The place of an attempt in the file, for messages."""
-        return f"row {index + 1}"
+        return self._file.place(index)
 
     def _rows(self, part: range) -> Iterator[Read]:
-        numbers, rows, places = [], [], []
-        for number, row in self._file.rows(part):
-            place = f"row {number}"
+        rows, places = [], []
+        for (_, row), index in zip(self._file.rows(part), part, strict=False):
+            place = self.place(index)
             try:
                 rows.append(raw_output(present_cells(row)))
             except MalformedDocument as malformed:
-                yield number, None, [Problem(place, malformed.problem.what)], ()
+                yield place, None, [Problem(place, malformed.problem.what)], ()
                 continue
-            numbers.append(number)
             places.append(place)
         made, wrong = self._columns.rows(rows, places)
-        for number, place, row, what in zip(numbers, places, made, wrong, strict=True):
+        for place, row, what in zip(places, made, wrong, strict=True):
             if what is not None:
-                yield number, None, [Problem(place, what)], ()
+                yield place, None, [Problem(place, what)], ()
             else:
-                yield number, *read_row(row, place)
+                yield place, *read_row(row, place)
 
     def _check(self) -> "array[int]":
         """Validate every row on its own; return a hash of case and repeat of each."""
@@ -108,14 +114,14 @@ class ParquetOutputs:
         problems: list[Problem] = []
         found = 0
         for part in self.parts():
-            for number, output, unread, _ in self._rows(part):
+            for place, output, unread, _ in self._rows(part):
                 wrong = unread
                 if output is not None:
                     wrong = row_problems(
                         output,
                         self._suite,
                         folder=self.path.parent,
-                        place=f"row {number}",
+                        place=place,
                         look_for_nearest=found < MOST_PROBLEMS,
                     )
                     hashes.append(hash((output.case, output.repeat)))
@@ -123,21 +129,19 @@ class ParquetOutputs:
                 problems.extend(wrong[: MOST_PROBLEMS - len(problems)])
         if problems:
             raise OutputsError(str(self.path), problems, left_out=found - len(problems))
-        if not hashes:
-            raise OutputsError(str(self.path), "holds no output")
         return hashes
 
     def _check_duplicates(self, hashes: "array[int]") -> None:
         """Reject duplicate attempts: compare the hashes first, then the rows with equal hashes."""
-        first: dict[tuple[str, int], int] = {}
+        first: dict[tuple[str, int], str] = {}
         problems = []
         for index in equal_hashes([hashes]):
-            for number, output, _, _ in self._rows(range(index, index + 1)):
+            for place, output, _, _ in self._rows(range(index, index + 1)):
                 if output is not None:
-                    earlier = first.setdefault((output.case, output.repeat), number)
-                    if earlier != number:
-                        what = f'duplicate of row {earlier}: case "{output.case}", repeat {output.repeat}'
-                        problems.append(Problem(f"row {number}", what))
+                    earlier = first.setdefault((output.case, output.repeat), place)
+                    if earlier != place:
+                        what = f'duplicate of {earlier}: case "{output.case}", repeat {output.repeat}'
+                        problems.append(Problem(place, what))
         if problems:
             left_out = max(0, len(problems) - MOST_PROBLEMS)
             raise OutputsError(str(self.path), problems[:MOST_PROBLEMS], left_out=left_out)
