@@ -14,7 +14,8 @@ import pytest
 
 import trivium as tv
 from tests.s3_server import Objects, serving
-from trivium.errors import InputError, TriviumError
+from trivium.cli.main import run_command
+from trivium.errors import InputError, OutputsError, TriviumError
 from trivium.store.store import Store
 
 pytest.importorskip("s3fs")
@@ -163,3 +164,61 @@ def test_a_part_is_read_without_the_rest_of_its_file(tmp_path: Path, s3: Objects
     assert [case.id for case, _ in recorded.read(parts[1])] == [str(index) for index in parts[1]]
     fetched = [key for method, key in s3.requests if method == "GET" and key == "outputs.jsonl"]
     assert 1 < len(fetched) <= 12  # of a megabyte each
+
+
+TRACE = {"trace_id": "7", "spans": [{"id": "1", "kind": "tool", "name": "search", "start": 0, "end": 1}]}
+
+
+def ended(s3: Objects, capsys: pytest.CaptureFixture[str], *command: str) -> tuple[int, str, str]:
+    code = run_command(["traces", *command])
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    return code, captured.out, captured.err
+
+
+@pytest.mark.parametrize("source", ["logs/a.jsonl", "logs/*.jsonl"])
+def test_traces_in_a_bucket_are_shown_and_a_busy_server_is_asked_again(
+    s3: Objects, capsys: pytest.CaptureFixture[str], source: str
+) -> None:
+    s3.content["logs/a.jsonl"] = encoded([TRACE])
+    s3.failures["logs/a.jsonl"] = [503, 500]
+    code, out, err = ended(s3, capsys, "show", f"s3://bucket/{source}", "--json")
+    assert (code, json.loads(out)["traces"], err) == (0, 1, "")
+    assert s3.failures["logs/a.jsonl"] == []
+
+
+@pytest.mark.parametrize("command", ["show", "import", "score"])
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("s3://bucket/logs/a.jsonl", "s3://bucket/logs/a.jsonl: cannot be "),
+        ("s3://bucket/none.jsonl", "s3://bucket/none.jsonl: "),
+        ("s3://other/none.jsonl", "s3://other/none.jsonl: "),
+        ("s3://other/*.jsonl", "s3://other/*.jsonl: no file has such a name"),
+    ],
+)
+def test_a_bucket_that_refuses_or_lacks_traces_is_told(
+    s3: Objects, capsys: pytest.CaptureFixture[str], command: str, source: str, said: str
+) -> None:
+    s3.content["logs/a.jsonl"] = encoded([TRACE])
+    s3.failures["logs/a.jsonl"] = [403]
+    code, _, err = ended(s3, capsys, command, source)
+    assert code == 2
+    assert said in err
+
+
+def test_outputs_in_a_bucket_name_trace_files_beside_them(s3: Objects) -> None:
+    from trivium.agents.recorded import open_recorded
+    from trivium.suites.suite import Suite
+
+    s3.content["logs/t/a.jsonl"] = encoded([TRACE])
+    s3.content["logs/o.jsonl"] = encoded([{"case": "7", "trace": {"file": "t/a.jsonl"}}])
+    suite = Suite.load("s3://bucket/cases.jsonl")
+    recorded = open_recorded("s3://bucket/logs/o.jsonl", suite)
+    ((_, attempt),) = recorded
+    assert attempt.trace is not None
+    s3.failures["logs/t/a.jsonl"] = [403]
+    ((_, attempt),) = recorded
+    assert "s3://bucket/logs/t/a.jsonl: cannot be" in attempt.metadata["trace_error"]
+    with pytest.raises(OutputsError, match='line 1: trace.file: "t/a.jsonl" cannot be reached'):
+        open_recorded("s3://bucket/logs/o.jsonl", suite)

@@ -1,7 +1,9 @@
 """Cases, outputs and partitions in object storage: fsspec's file system in memory."""
 
+import gzip
 import json
 import pickle
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,11 +15,13 @@ import pytest
 import trivium as tv
 from trivium import storage
 from trivium.agents.recorded import open_recorded
+from trivium.cli.main import run_command
 from trivium.errors import InputError, MissingExtra, OutputsError, StoreError, SuiteError
 from trivium.runs.items.reading import read_items
 from trivium.storage import is_remote, open_file, path_of
 from trivium.store.store import Store
 from trivium.suites.suite import Suite
+from trivium.traces.readers.collection import TraceFiles
 
 BUCKET = "memory://bucket"
 
@@ -155,12 +159,123 @@ def test_mistakes_are_told_with_the_address(bucket: fsspec.AbstractFileSystem) -
         open_recorded(f"{BUCKET}/outputs", Suite.load(f"{BUCKET}/cases.jsonl"))
 
 
-def test_traces_at_an_address_are_refused(bucket: fsspec.AbstractFileSystem) -> None:
-    spans = [{"id": "1", "kind": "tool", "name": "search", "start": 0, "end": 1}]
-    traces = [{"trace_id": "1", "spans": spans, "metadata": {"case": "1"}}]
-    bucket.pipe("/bucket/traces.jsonl", encoded(traces))
-    with pytest.raises(OutputsError, match="read from this machine only: copy them here"):
-        open_recorded(f"{BUCKET}/traces.jsonl", Suite.load(f"{BUCKET}/cases.jsonl"))
+def native(number: int) -> dict[str, object]:
+    spans = [{"id": "1", "kind": "tool", "name": "search", "start": 0, "end": number}]
+    return {"trace_id": str(number), "spans": spans, "metadata": {"case": str(number)}}
+
+
+@pytest.fixture
+def logs(bucket: fsspec.AbstractFileSystem) -> str:
+    """A folder of traces: two on lines, and one in a gzipped file further below."""
+    bucket.pipe("/bucket/logs/a.jsonl", encoded([native(1), native(2)]))
+    bucket.pipe("/bucket/logs/deep/b.json.gz", gzip.compress(json.dumps(native(3)).encode()))
+    return f"{BUCKET}/logs"
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [("", "123"), ("/a.jsonl", "12"), ("/*.jsonl", "12"), ("/**/*.json*", "123")],
+)
+def test_traces_are_read_from_every_kind_of_address(source: str, found: str, logs: str) -> None:
+    files = TraceFiles([logs + source])
+    assert sorted(each.trace.trace_id for each in files) == list(found)
+    assert files.problems == []
+    recorded = open_recorded(f"traces:{logs}{source}", Suite.load(f"{BUCKET}/cases.jsonl"))
+    assert sorted(case.id for case, _ in recorded) == list(found)
+
+
+def traced(bucket: fsspec.AbstractFileSystem, name: str, *files: str) -> list[tuple[str, object]]:
+    """The trace of each attempt of a file of outputs that name trace files, or why there is none."""
+    lines = [{"case": str(index), "trace": {"file": file}} for index, file in enumerate(files)]
+    bucket.pipe(f"/bucket/{name}", encoded(lines))
+    suite = Suite.load(f"{BUCKET}/cases.jsonl")
+    return [
+        attempt.trace.trace_id if attempt.trace else attempt.metadata["trace_error"]
+        for _, attempt in open_recorded(f"{BUCKET}/{name}", suite)
+    ]
+
+
+@pytest.mark.parametrize("name", ["logs/o.jsonl", "logs/deep/o.jsonl"])
+def test_trace_files_that_outputs_in_a_bucket_name_are_in_that_bucket(
+    name: str, bucket: fsspec.AbstractFileSystem, logs: str
+) -> None:
+    near = "../logs/deep/b.json.gz" if name == "logs/o.jsonl" else "b.json.gz"
+    assert traced(bucket, name, near, f"{logs}/deep/b.json.gz") == ["3", "3"]
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("{local}", "is outside of memory://bucket, whose file names it"),
+        ("../../../{local}", "is outside of memory://bucket, whose file names it"),
+        ("../../other/t.json", "is outside of memory://bucket, whose file names it"),
+        ("memory://other/t.json", "is outside of memory://bucket, whose file names it"),
+        ("memory://bucket/../other/t.json", "is outside of memory://bucket, whose file names it"),
+        ("file://{local}", "is no address in object storage, such as s3://BUCKET/FILE"),
+        ("http://127.0.0.1:9/t.json", "is no address in object storage, such as s3://BUCKET/FILE"),
+        ("simplecache::file://{local}", "is no address in object storage, such as s3://BUCKET/FILE"),
+        ("memory://bucket/x::file://{local}", "is no address in object storage, such as s3://BUCKET/FILE"),
+        ("none.json", 'there is no file "memory://bucket/logs/none.json"'),
+    ],
+)
+def test_outputs_in_a_bucket_name_no_file_of_another_place(
+    file: str, said: str, tmp_path: Path, bucket: fsspec.AbstractFileSystem
+) -> None:
+    (tmp_path / "t.json").write_bytes(json.dumps(native(1)).encode())
+    bucket.pipe("/other/t.json", json.dumps(native(1)).encode())
+    with pytest.raises(OutputsError, match=f"logs/o.jsonl: line 1: trace.file: .*{re.escape(said)}"):
+        traced(bucket, "logs/o.jsonl", file.format(local=tmp_path / "t.json"))
+
+
+def test_outputs_of_this_machine_name_traces_in_buckets_and_nowhere_else(tmp_path: Path, logs: str) -> None:
+    suite = Suite.load(f"{BUCKET}/cases.jsonl")
+    given = [{"case": "1", "trace": {"file": f"{logs}/a.jsonl", "trace_id": "2"}}]
+    (tmp_path / "o.jsonl").write_bytes(encoded(given))
+    ((_, attempt),) = open_recorded(f"{tmp_path}/o.jsonl", suite)
+    assert attempt.trace is not None
+    assert attempt.trace.trace_id == "2"
+    given[0]["trace"] = {"file": "http://127.0.0.1:9/t.json"}
+    (tmp_path / "o.jsonl").write_bytes(encoded(given))
+    with pytest.raises(OutputsError, match="is no address in object storage"):
+        open_recorded(f"{tmp_path}/o.jsonl", suite)
+
+
+def test_lists_and_tables_in_a_bucket_name_traces_beside_them(
+    bucket: fsspec.AbstractFileSystem, logs: str
+) -> None:
+    bucket.pipe("/bucket/logs/o.json", b'[{"case": "1", "trace": {"file": "deep/b.json.gz"}}]')
+    bucket.pipe("/bucket/logs/o.csv", b'case,trace\n1,"{""file"": ""deep/b.json.gz""}"\n')
+    for name in ("o.json", "o.csv"):
+        ((_, attempt),) = open_recorded(f"{logs}/{name}", Suite.load(f"{BUCKET}/cases.jsonl"))
+        assert attempt.trace is not None
+        assert attempt.trace.trace_id == "3"
+
+
+def test_the_commands_about_traces_read_addresses(
+    logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = f"{tmp_path}/s.db"
+    assert run_command(["traces", "import", f"{logs}/*.jsonl"]) == 0
+    assert [json.loads(line)["trace_id"] for line in capsys.readouterr().out.splitlines()] == ["1", "2"]
+    assert run_command(["traces", "show", f"{logs}/deep/*.gz", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["traces"] == 1
+    assert run_command(["traces", "score", logs, "--metrics", "completed", "--store", store, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["traces"] == 3
+
+
+@pytest.mark.parametrize("command", ["show", "import", "score"])
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("none.jsonl", "memory://bucket/none.jsonl: "),
+        ("none/*.jsonl", "memory://bucket/none/*.jsonl: no file has such a name"),
+    ],
+)
+def test_traces_that_are_not_there_are_told(
+    command: str, source: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["traces", command, f"{BUCKET}/{source}"]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_an_unknown_kind_of_address_is_told() -> None:

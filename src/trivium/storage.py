@@ -6,9 +6,10 @@ Addresses are opened by fsspec's file systems through universal-pathlib, whose p
 
 import glob
 import io
+import posixpath
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +23,9 @@ FETCHED_AT_ONCE = 1 << 20
 FETCHED_TO_COPY = 1 << 23
 """Bytes that are fetched at once of a file that is copied."""
 
+STORES = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "memory"})
+"""Kinds of addresses that data may name; others reach other machines, or files of this one."""
+
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+)://", re.ASCII)
 
 
@@ -30,13 +34,15 @@ def is_remote(source: str) -> bool:
     return _ADDRESS.match(source) is not None
 
 
-def path_of(source: str) -> Path:
-    """The path of a source, which may be an address.
+def path_of(source: str | Path) -> Path:
+    """The path of a source, which may be an address; a path stays as it is.
 
     Raises:
         InputError: If nothing opens addresses that begin like this.
         MissingExtra: If universal-pathlib, or the file system's package, is not installed.
     """
+    if not isinstance(source, str):
+        return source
     found = _ADDRESS.match(source)
     if found is None:
         return Path(source)
@@ -62,6 +68,37 @@ def is_local(path: object) -> bool:
 def joined(folder: Path, source: str) -> Path:
     """A path relative to a folder; an address stays as it is."""
     return path_of(source) if is_remote(source) else folder / source
+
+
+def named_path(folder: Path, source: str) -> Path:
+    """The path of a file that a file of a folder names; what names it may come from anyone.
+
+    Next to a file in a bucket only files of that bucket can be named, next to one of this machine those of
+    this machine and of object storage.
+
+    Raises:
+        InputError: If no such file may be named, or it cannot be reached.
+        MissingExtra: As :func:`path_of`.
+    """
+    found = _ADDRESS.match(source)
+    if is_local(folder) and found is None:
+        return folder / source
+    if "::" in source or (found is not None and found[1] not in STORES):
+        raise InputError(source, "is no address in object storage, such as s3://BUCKET/FILE")
+    if is_local(folder):
+        return path_of(source)
+    bucket, below = _bucket_and_key(str(folder))
+    named, key = (bucket, posixpath.join(below, source)) if found is None else _bucket_and_key(source)
+    key = posixpath.normpath(key)
+    if named != bucket or key.startswith(("/", "../")):
+        raise InputError(source, f"is outside of {bucket}, whose file names it")
+    return path_of(f"{bucket}/{key}")
+
+
+def _bucket_and_key(address: str) -> tuple[str, str]:
+    kind, _, rest = address.partition("://")
+    bucket, _, key = rest.partition("/")
+    return f"{kind}://{bucket}", key
 
 
 def open_file(path: Path, *, read_at_once: int = 1 << 17) -> IO[bytes]:
@@ -152,6 +189,28 @@ _copies: dict[tuple[str, Stamp, str], Path] = {}
 @cache
 def _folder_of_copies() -> "TemporaryDirectory[str]":
     return TemporaryDirectory(prefix="trivium-copies-")
+
+
+def paths_named(sources: Sequence[str | Path]) -> list[Path]:
+    """The paths of sources, of which addresses may be patterns; a shell expands those of this machine.
+
+    Raises:
+        InputError: If one cannot be reached, or a pattern matches no file.
+        MissingExtra: As :func:`path_of`.
+    """
+    paths: list[Path] = []
+    for source in sources:
+        if not isinstance(source, str) or not is_remote(source) or not glob.has_magic(source):
+            paths.append(path_of(source))
+            continue
+        try:
+            found = matching(source, Path())
+        except OSError as failure:
+            raise InputError(source, f"cannot be read: {failure.strerror or failure}") from failure
+        if not found:
+            raise InputError(source, "no file has such a name")
+        paths += found
+    return paths
 
 
 def matching(source: str, folder: Path) -> list[Path]:

@@ -142,6 +142,13 @@ def test_whole_files_are_read_and_known_for_what_they_are(file):
     assert sum(len(trace.spans) for trace in survives(path)) >= 2
 
 
+def test_a_file_at_an_address_has_the_traces_of_one_of_this_machine(file):
+    fsspec = pytest.importorskip("fsspec")
+    path = file[1]
+    fsspec.filesystem("memory").pipe(f"/formats/{path.name}", path.read_bytes())
+    assert read_path(f"memory://formats/{path.name}") == read_path(path)
+
+
 def test_a_file_cut_at_many_places_is_read_or_refused(file):
     name, path = file
     whole = path.read_bytes()

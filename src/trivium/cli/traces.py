@@ -1,7 +1,5 @@
 """``trivium traces``: shows, imports and exports traces of other tools."""
 
-from pathlib import Path
-
 import click
 
 from trivium.cli import export as exporting
@@ -21,8 +19,9 @@ COMMANDS = {
 def traces() -> None:
     """Analyse and convert traces that other tools recorded.
 
-    The format of a file is detected from its content. Files may be gzipped. Several files are read together
-    if their format splits a trace across files.
+    The format of a file is detected from its content. Files may be gzipped, and may be addresses or patterns
+    of addresses, such as "s3://bucket/logs/*.jsonl". Several files are read together if their format splits a
+    trace across files.
     """
 
 
@@ -32,7 +31,7 @@ def traces() -> None:
         "trivium traces import claude-code.jsonl --output traces.jsonl",
     ),
 )
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @options.option("--format", "format_", metavar="NAME", help="Format of the files, if it cannot be detected.")
 @options.option(
     "-o",
@@ -41,7 +40,7 @@ def traces() -> None:
     metavar="FILE",
     help="Write here, not to standard output.",
 )
-def import_(files: tuple[Path, ...], format_: str | None, output: str | None) -> None:
+def import_(files: tuple[str, ...], format_: str | None, output: str | None) -> None:
     """Write the traces in FILE in Trivium's format, one JSON object per line."""
     import msgspec
 
@@ -60,10 +59,10 @@ def import_(files: tuple[Path, ...], format_: str | None, output: str | None) ->
         "trivium traces show trace.json",
     )
 )
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @options.option("--format", "format_", metavar="NAME", help="Format of the files, if it cannot be detected.")
 @options.as_json
-def show(files: tuple[Path, ...], format_: str | None, as_json: bool) -> None:
+def show(files: tuple[str, ...], format_: str | None, as_json: bool) -> None:
     """Count and analyse the traces in FILE.
 
     Counts agents, tools, tokens, messages and repaired problems. Then reports time shares, the critical path,
@@ -92,7 +91,7 @@ def show(files: tuple[Path, ...], format_: str | None, as_json: bool) -> None:
         "trivium traces export trace.json --format otlp --output spans.json",
     )
 )
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @options.option(
     "--format",
     "format_",
@@ -112,7 +111,7 @@ def show(files: tuple[Path, ...], format_: str | None, as_json: bool) -> None:
     help="Write here, not to standard output.",
 )
 def export(
-    files: tuple[Path, ...], format_: str, source: str | None, graph: str, to: str | None, output: str | None
+    files: tuple[str, ...], format_: str, source: str | None, graph: str, to: str | None, output: str | None
 ) -> None:
     """Write the traces in FILE for other tools: as OpenTelemetry spans, or as graphs."""
     from trivium.traces.readers import read_paths

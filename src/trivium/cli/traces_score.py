@@ -1,7 +1,6 @@
 """``trivium traces score``: scores recorded traces without a suite."""
 
 import signal
-from pathlib import Path
 from typing import Any
 
 import click
@@ -22,7 +21,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("paths", metavar="FILE|FOLDER...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", metavar="FILE|FOLDER...", nargs=-1, required=True)
 @options.option("--format", "format_", metavar="NAME", help="Format of the files, if it cannot be detected.")
 @options.option("--trace-id", multiple=True, metavar="ID", help="Only this trace (may be repeated).")
 @options.option("--tag", multiple=True, metavar="TAG", help="Only traces with this tag (may be repeated).")
@@ -46,7 +45,7 @@ Examples:
 @options.quiet
 @options.inconclusive
 @options.reports
-def score(paths: tuple[Path, ...], **given: Any) -> int:
+def score(paths: tuple[str, ...], **given: Any) -> int:
     """Score the traces in files and folders, of any format, without a suite.
 
     Prints how many traces there are and how many failed, times, tokens, cost and failures by agent and tool,

@@ -20,6 +20,7 @@ from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.record import attempt_of
 from trivium.errors import OutputsError, Problem, SuiteError, TraceError, raise_problems
 from trivium.formats.agents_eval_messages import Interaction, interactions_of, messages_of
+from trivium.storage import path_of
 from trivium.suites.case import Case
 from trivium.suites.files.documents import MalformedDocument, read_mapping
 from trivium.suites.selection import cases_of
@@ -225,8 +226,8 @@ def read_run(folder: str | Path) -> Trace:
     Raises:
         TraceError: If its ``trace.json`` is missing or not a trace.
     """
-    path = Path(folder) / TRACE_FILE
-    graph = Path(folder) / "agent_graph.json"
+    path = path_of(folder) / TRACE_FILE
+    graph = path_of(folder) / "agent_graph.json"
     documents = documents_of(path)
     if len(documents) != 1:
         raise TraceError(str(path), f"expected one JSON object, found {len(documents):,}")

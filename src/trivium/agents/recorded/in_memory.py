@@ -2,7 +2,6 @@
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from trivium.agents.attempt import Attempt
@@ -10,6 +9,7 @@ from trivium.agents.recorded.outputs import MOST_PROBLEMS
 from trivium.agents.recorded.record import PART_ATTEMPTS, Output, attempt_from
 from trivium.agents.recorded.tables import Rows, mapped, read_row, row_problems
 from trivium.errors import OutputsError, Problem
+from trivium.storage import path_of
 from trivium.suites.case import Case
 from trivium.suites.sources.in_memory import rows_of_table
 from trivium.suites.suite import Suite
@@ -42,7 +42,7 @@ class OutputsInMemory:
         keep_hashes: "list[array[int]] | None" = None,
     ) -> None:
         self._suite = suite
-        self.path = Path(source)
+        self.path = path_of(source)
         self._folder = self.path.parent
         self._outputs: list[tuple[Output, tuple[str, ...]]] = []
         problems: list[Problem] = []

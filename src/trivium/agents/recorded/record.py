@@ -16,6 +16,7 @@ from trivium.agents.failures import reason, shown
 from trivium.agents.response import NOTHING, mask_trace, sanitise_output
 from trivium.errors import InputError, OutputsError, Problem, TraceError, suggest
 from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values, resolved
+from trivium.storage import Stamp, named_path, stamp_of
 from trivium.suites.case import Id
 from trivium.suites.files.documents import MalformedDocument, decode, parse_json
 from trivium.suites.sanitize import sanitise
@@ -202,7 +203,7 @@ def attempt_from(output: Output, flags: tuple[str, ...], *, folder: Path, limit:
     unreadable = None
     try:
         trace = _trace_of(output, folder)
-    except TraceError as error:
+    except InputError as error:  # one trace that is lost costs no other attempt
         unreadable = str(error)
     return attempt_of(
         case=output.case,
@@ -227,7 +228,7 @@ def _trace_of(output: Output, folder: Path) -> Trace | None:
     if not _is_file(trace):
         return native_trace(trace)
     named = msgspec.convert(trace, TraceFile)
-    path = folder / named.file
+    path = named_path(folder, named.file)
     if named.trace_id is None:
         traces = read_trace_file(path, named.format)
         if len(traces) != 1:
@@ -235,7 +236,7 @@ def _trace_of(output: Output, folder: Path) -> Trace | None:
             what = f'expected one trace, found {len(traces):,}: name one of them with "trace_id" ({ids})'
             raise TraceError(str(path), what if traces else "holds no trace")
         return traces[0]
-    by_id = _traces_by_id(path, named.format, _size_and_time(path))
+    by_id = _traces_by_id(path, named.format, _stamp_of(path))
     if named.trace_id not in by_id:
         near = suggest(named.trace_id, by_id) or f" It has {_quoted(list(by_id))}."
         raise TraceError(str(path), f'no trace has the id "{named.trace_id}".{near}')
@@ -243,7 +244,7 @@ def _trace_of(output: Output, folder: Path) -> Trace | None:
 
 
 @lru_cache(maxsize=1)
-def _traces_by_id(path: Path, format: str | None, _stamp: tuple[int, int]) -> dict[str, Trace]:  # noqa: A002
+def _traces_by_id(path: Path, format: str | None, _stamp: Stamp) -> dict[str, Trace]:  # noqa: A002
     """The traces of a file by their ids; of equal ids the first. Cached, for many lines may name one file."""
     by_id: dict[str, Trace] = {}
     for trace in read_trace_file(path, format):
@@ -251,13 +252,11 @@ def _traces_by_id(path: Path, format: str | None, _stamp: tuple[int, int]) -> di
     return by_id
 
 
-def _size_and_time(path: Path) -> tuple[int, int]:
-    """Size and time of a file, which tell it from an earlier one of its name."""
+def _stamp_of(path: Path) -> Stamp:
     try:
-        status = path.stat()
+        return stamp_of(path)
     except OSError as failure:
         raise TraceError(str(path), f"cannot be read: {failure.strerror or failure}") from failure
-    return status.st_size, status.st_mtime_ns
 
 
 def _quoted(ids: list[str]) -> str:
@@ -288,13 +287,17 @@ def _is_file(trace: Any) -> bool:
 
 
 def _file_problems(named: TraceFile, where: str, folder: Path) -> list[Problem]:
-    path = folder / named.file
     problems = []
     try:
+        path = named_path(folder, named.file)
         # A device or a pipe would never end; a folder is allowed, because it may hold a trace.json.
         there = path.is_file() or path.is_dir()
     except OSError as failure:  # such as a name longer than any file's
-        problems.append(Problem(f"{where}.file", f'"{path}" cannot be read: {failure.strerror}'))
+        problems.append(
+            Problem(f"{where}.file", f'"{named.file}" cannot be read: {failure.strerror or failure}')
+        )
+    except InputError as refused:
+        problems += [Problem(f"{where}.file", f'"{named.file}" {each.what}') for each in refused.problems]
     else:
         if not there:
             problems.append(Problem(f"{where}.file", f'there is no file "{path}"'))

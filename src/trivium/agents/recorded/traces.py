@@ -10,6 +10,7 @@ import msgspec
 from trivium.agents.attempt import Attempt, Usage
 from trivium.agents.recorded.record import attempt_of
 from trivium.errors import OutputsError, Problem, suggest
+from trivium.storage import path_of
 from trivium.suites.case import Case
 from trivium.suites.suite import Suite
 from trivium.traces.outcome import (
@@ -64,10 +65,11 @@ def attempt_of_trace(trace: Trace, *, case: str, limit: int, repeat: int = 0) ->
     return attempt(None, (OUTPUT_LEFT_OUT,)) if made.failed else made
 
 
-def read_attempts(path: Path, suite: Suite) -> "TracesOfSuite":
-    """The traces of a file or folder as attempts at the cases of a suite.
+def read_attempts(path: str | Path, suite: Suite) -> "TracesOfSuite":
+    """The traces of a file or folder as attempts at the cases of a suite; an address may be a pattern.
 
     Raises:
+        InputError: If an address cannot be reached, or a pattern matches no file.
         OutputsError: If a file cannot be read, or no trace is an attempt of a case.
         TraceError: If there is no such file.
     """
@@ -81,11 +83,11 @@ class TracesOfSuite:
     The files are read twice: to check the join before anything is stored, and for the attempts.
 
     Args:
-        path: The file or folder.
+        path: The file or folder; an address may be a pattern.
         suite: The suite; its ``limits.output_bytes`` bounds each output.
     """
 
-    def __init__(self, path: Path, suite: Suite) -> None:
+    def __init__(self, path: str | Path, suite: Suite) -> None:
         self._path = path
         self._suite = suite
         files = TraceFiles([path])
@@ -101,7 +103,7 @@ class TracesOfSuite:
         problems = list(files.problems)
         if not number and not problems:
             folder = "is a folder: expected a file of outputs, or traces, and it holds no trace"
-            problems.append(Problem(str(path), folder if path.is_dir() else "holds no trace"))
+            problems.append(Problem(str(path), folder if path_of(path).is_dir() else "holds no trace"))
         if problems:
             raise OutputsError("", problems[:MOST_LISTED], left_out=max(0, len(problems) - MOST_LISTED))
         if not joined:

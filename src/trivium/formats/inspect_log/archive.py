@@ -10,7 +10,6 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
-from io import BufferedReader
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, Self, cast
@@ -19,6 +18,7 @@ import msgspec
 
 from trivium.errors import InputError, MissingExtra, Problem, TraceError
 from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
+from trivium.storage import open_file, path_of
 
 MAX_FILE_BYTES = 4 * 2**30
 """Largest file read."""
@@ -64,7 +64,7 @@ class Archive:
             size = path.stat().st_size
             if size > MAX_FILE_BYTES:
                 raise TraceError(self._path, f"holds {size:,} bytes; at most {MAX_FILE_BYTES:,} are read")
-            self._file: BufferedReader = path.open("rb")
+            self._file = open_file(path)
         except OSError as error:
             raise TraceError(self._path, f"cannot be read: {error.strerror or error}") from error
         try:
@@ -193,7 +193,7 @@ class Log:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = path_of(path)
         self._document: dict[str, Any] | None = None
         self._archived = is_archive(self.path)
         header = self._archive_header() if self._archived else self._read_document()
@@ -248,7 +248,7 @@ class Log:
 
     def _read_document(self) -> dict[str, Any]:
         try:
-            with self.path.open("rb") as file:
+            with open_file(self.path) as file:
                 content = file.read(MAX_JSON_BYTES + 1)
         except OSError as error:
             raise TraceError(str(self.path), f"cannot be read: {error.strerror or error}") from error
@@ -270,7 +270,7 @@ def is_archive(path: Path) -> bool:
     try:
         if not path.is_file():
             raise TraceError(str(path), "is not a file" if path.exists() else "there is no such file")
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return file.read(len(_ZIP)) == _ZIP
     except OSError as error:
         raise TraceError(str(path), f"cannot be read: {error.strerror or error}") from error

@@ -23,6 +23,7 @@ from trivium.runs.trace_scores.selection import Moment, Selection
 from trivium.runs.trace_scores.spool import Spool
 from trivium.store.connection import DEFAULT_URL
 from trivium.store.store import Store
+from trivium.suites.files.many_files import name_of
 from trivium.suites.rubrics.rubric import Rubric
 from trivium.suites.settings import JudgeSettings, Settings
 from trivium.suites.settings_loader import read_config, with_changes
@@ -180,8 +181,8 @@ def _case_fields(name: str, settings: Settings) -> tuple[str, ...]:
 
 def _name(sources: Sequence[Any]) -> str:
     """Name of the run's suite: that of the first file or folder."""
-    paths = [Path(source) for source in sources if not isinstance(source, Trace)]
-    return (paths[0].resolve().name if paths else "") or "traces"
+    first = next((str(source) for source in sources if not isinstance(source, Trace)), None)
+    return (name_of(first) if first is not None else "") or "traces"
 
 
 def _notes(spool: Spool, selection: Selection) -> Iterator[str]:

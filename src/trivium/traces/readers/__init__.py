@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from trivium.errors import Problem, TraceError, suggest
+from trivium.storage import path_of, paths_named
 from trivium.traces.readers.json_input import documents_of, head_of
 from trivium.traces.trace import RECORDERS, Trace
 
@@ -68,10 +69,11 @@ def read_trace_file(path: str | Path, format: str | None = None) -> list[Trace]:
     """Every trace of a file, normalised.
 
     Args:
-        path: A JSON or JSON lines file, or the folder of an Agents-eval run.
+        path: A JSON or JSON lines file, or the folder of an Agents-eval run; may be an address.
         format: One of ``FORMATS``; detected if None.
 
     Raises:
+        InputError: If an address cannot be reached.
         TraceError: If it cannot be read, is too large or has no known format.
     """
     return read_path(path, format)[1]
@@ -80,7 +82,7 @@ def read_trace_file(path: str | Path, format: str | None = None) -> list[Trace]:
 def read_path(path: str | Path, format: str | None = None) -> tuple[str, list[Trace]]:  # noqa: A002
     """As :func:`read_trace_file`, with the name of the format."""
     try:
-        return _read_path(Path(path), format)
+        return _read_path(path_of(path), format)
     except MemoryError as error:
         raise TraceError(str(path), "holds more than this machine has memory for") from error
 
@@ -142,11 +144,13 @@ def read_paths(paths: Sequence[str | Path], format: str | None = None) -> tuple[
     """The name of the format and the traces of several files of one format.
 
     The reader of a format that may split a trace over files has ``read_files(paths)`` and gets all files at
-    once.
+    once. Addresses may be patterns.
 
     Raises:
+        InputError: If an address cannot be reached, or a pattern matches no file.
         TraceError: If one cannot be read, or has another format than the first.
     """
+    paths = paths_named(paths)
     if len(paths) == 1:
         return read_path(paths[0], format)
     formats = [format or format_of(path) for path in paths]
@@ -155,7 +159,7 @@ def read_paths(paths: Sequence[str | Path], format: str | None = None) -> tuple[
             raise TraceError(str(path), f"is of format {name}, and the first file of format {formats[0]}")
     reader = _reader(formats[0], str(paths[0]))
     if hasattr(reader, "read_files"):
-        return formats[0], _with_recorder(formats[0], reader.read_files([Path(path) for path in paths]))
+        return formats[0], _with_recorder(formats[0], reader.read_files(paths))
     return formats[0], [trace for path in paths for trace in read_trace_file(path, formats[0])]
 
 
@@ -165,7 +169,7 @@ def format_of(path: str | Path) -> str:
     Raises:
         TraceError: If it cannot be read, or no reader knows it.
     """
-    path = Path(path)
+    path = path_of(path)
     if path.is_dir():
         return _read_folder(path)[0]
     return format_by_head(path) or sniff_format(documents_of(path), source=str(path))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from trivium.errors import Problem, TraceError, suggest
 from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
+from trivium.storage import paths_named
 from trivium.traces.native import native_trace
 from trivium.traces.native import sniff as is_native
 from trivium.traces.readers import (
@@ -68,15 +69,16 @@ class TraceFiles:
         without_traces: Files of folders that hold no trace of a known format.
 
     Args:
-        paths: Files and folders.
+        paths: Files and folders; addresses may be patterns.
         format: Format of all files; detected for each if None.
 
     Raises:
+        InputError: If an address cannot be reached, or a pattern matches no file.
         TraceError: If a path does not exist.
     """
 
     def __init__(self, paths: Sequence[str | Path], *, format: str | None = None) -> None:  # noqa: A002
-        self._paths = [Path(path) for path in paths]
+        self._paths = paths_named(paths)
         self._format = format
         self.formats: Counter[str] = Counter()
         self.files = 0

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import re
 import stat
 import zlib
@@ -57,7 +56,7 @@ def content_of(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
         TraceError: If it is missing, not a file, too large, or broken gzip.
     """
     with opened(path) as file:
-        size = os.fstat(file.fileno()).st_size
+        size = path.stat().st_size
         content = None if size > max_bytes else _bounded(file, max_bytes)
     if content is None:
         what = f"holds {max(size, max_bytes + 1):,} bytes or more; at most {max_bytes:,} are read"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trivium.errors import TraceError
+from trivium.storage import is_local, open_file
 from trivium.traces.readers.agentneo.spans import Tables, agentneo_trace
 from trivium.traces.readers.json_input import MAX_BYTES, content_of, head_of, text, with_problems
 from trivium.traces.readers.span_records import Record
@@ -92,11 +93,11 @@ def _opened(path: Path, most_steps: int) -> Iterator[sqlite3.Connection]:
     size = path.stat().st_size
     if size > MAX_BYTES:
         raise TraceError(str(path), f"holds {size:,} bytes; at most {MAX_BYTES:,} are read")
-    with path.open("rb") as file:
-        zipped = file.read(len(_GZIP)) == _GZIP
-    uri = ":memory:" if zipped else f"{path.absolute().as_uri()}?mode=ro&immutable=1"
-    with closing(sqlite3.connect(uri, uri=not zipped, isolation_level=None)) as connection:
-        if zipped:
+    with open_file(path) as file:
+        in_memory = not is_local(path) or file.read(len(_GZIP)) == _GZIP
+    uri = ":memory:" if in_memory else f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+    with closing(sqlite3.connect(uri, uri=not in_memory, isolation_level=None)) as connection:
+        if in_memory:
             connection.deserialize(content_of(path))
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_FIELD_BYTES)
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
