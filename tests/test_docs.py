@@ -10,12 +10,14 @@ import contextlib
 import io
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import click
 import pytest
 
-from trivium.cli.main import run_command
+from trivium.cli.main import run_command, trivium
 from trivium.traces.recording import config as configuring
 
 ROOT = Path(__file__).parents[1]
@@ -26,6 +28,7 @@ PAGES = [
 ]
 
 _FENCE = re.compile(r"^```(\S+)[ ]?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_OPTION = re.compile(r"(?<!\S)--[a-z][a-z0-9-]*")
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)[^)]*\)")
 
 
@@ -115,3 +118,28 @@ def _run_commands(session: str, capfd: pytest.CaptureFixture[str]) -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     links = _LINK.findall(page.read_text(encoding="utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def options_of(command: click.Command) -> Iterator[str]:
+    """The long options of a command and of all below it."""
+    context = click.Context(command)
+    for parameter in command.get_params(context):
+        yield from (each for each in (*parameter.opts, *parameter.secondary_opts) if each.startswith("--"))
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from options_of(below)
+
+
+def test_every_option_of_the_newest_section_of_the_changelog_is_there() -> None:
+    """A commit from a stale tree takes a feature away together with its tests; its line here stays."""
+    from trivium.integrations.pytest.plugin import pytest_addoption
+
+    sections = re.split(r"^## .*$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    codes = (re.findall(r"`([^`]+)`", section) for section in sections)
+    named = next(filter(None, ({word for code in each for word in _OPTION.findall(code)} for each in codes)))
+    parser = pytest.Parser(_ispytest=True)
+    pytest_addoption(parser)
+    of_pytest = {name for each in parser.getgroup("trivium").options for name in each.names()}
+    assert named - {*options_of(trivium), *of_pytest} == set()
