@@ -1,11 +1,14 @@
 import json
 from time import process_time
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trivium.agents.response import SECRETS_MASKED, mask_trace
 from trivium.masking import _SURE_ASSIGNMENTS, _SURE_PATTERNS, MASK, Masker, OutputMasker, _replaced, mask
+from trivium.traces.trace import Span, Trace
 
 PROSE = [
     "password: see below",
@@ -162,6 +165,27 @@ def test_what_is_not_looked_at_closely_would_have_stayed(text):
     masker = OutputMasker()
     if not masker.may_hold_a_secret(text):
         assert _replaced(text, (*_SURE_PATTERNS, *_SURE_ASSIGNMENTS)) == text
+
+
+@given(
+    st.lists(st.sampled_from([*(text for text, _ in LATER), *PROSE, *'"\\\n\t\1', " x ", "a://u"])).map(
+        "".join
+    )
+)
+def test_the_quick_look_at_json_never_misses_what_its_texts_hold(text):
+    masker = OutputMasker()
+    for value in ({"input": [text, text]}, {text: 1}):
+        if not masker.json_may_hold_a_secret(msgspec.json.encode(value).decode()):
+            assert masker.value(value) == value
+
+
+@pytest.mark.parametrize("before", ["", "\n", "\t", '"', "\\", "a "])
+@pytest.mark.parametrize(("text", "secret"), LATER)
+def test_a_trace_loses_a_secret_whatever_stands_before_it(before, text, secret):
+    span = Span(id="a", kind="llm", name="model", input={"text": before + text})
+    trace, flags = mask_trace(Trace(spans=(span,)))
+    assert flags == (SECRETS_MASKED,)
+    assert secret not in str(trace)
 
 
 def test_an_output_loses_the_secrets_of_this_process(monkeypatch):

@@ -164,6 +164,11 @@ _ROOTS = ("key", "secret", "passw", "token", "sig", "credential")
 _ACROSS_SPACES = ("-----begin", "bearer", "basic")
 _SHAPES_ACROSS_SPACES = tuple(shape for shape in _SURE_BY_TRACE if set(shape[0]) & set(_ACROSS_SPACES))
 _ONE_WORD_SHAPES = tuple(shape for shape in _SURE_BY_TRACE if shape not in _SHAPES_ACROSS_SPACES)
+_URLS = tuple(shape for shape in _SURE_BY_TRACE if "://" in shape[0])
+_SHAPES_OTHER_THAN_URLS = tuple(shape for shape in _SURE_BY_TRACE if shape not in _URLS)
+_ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
+"""A character that JSON escapes; none is part of a shape."""
+
 _SHORTEST_KEY = 12
 """Shortest key of a known format, in characters; most words are shorter."""
 
@@ -230,6 +235,23 @@ class OutputMasker(Masker):
             or _holds(text, self._environment_secrets())
         )
 
+    def json_may_hold_a_secret(self, encoded: str) -> bool:
+        """False when :meth:`value` would leave a value as it is; takes the value's JSON, without spaces.
+
+        Keys, names and ids recur in a trace: each is looked at once, and for a known shape only if it is long
+        enough.
+        """
+        plain = _ESCAPE.sub(" ", encoded) if "\\" in encoded else encoded
+        texts = set(plain.split('"'))
+        long_texts = '"'.join([text for text in texts if len(text) >= _SHORTEST_KEY])
+        small = '"'.join(texts).lower()
+        return (
+            _holds_a_shape(long_texts, _SHAPES_OTHER_THAN_URLS)
+            or _holds_a_shape(encoded, _URLS)  # the user's name may hold a quotation mark
+            or (_holds(small, _ROOTS) and _holds(small, _ASSIGNED))
+            or _holds(encoded, self._environment_secrets())
+        )
+
     def mask(self, text: str) -> str:
         """Mask the certain secrets in a text."""
         if not self.may_hold_a_secret(text):
@@ -283,7 +305,13 @@ def _texts(value: Any, found: list[str]) -> list[str]:
 
 def _holds_a_shape(text: str, shapes: _Shapes) -> bool:
     small = text.lower()
-    return any(pattern.search(text) for traces, pattern, _ in shapes if _holds(small, traces))
+    for traces, pattern, _ in shapes:
+        for trace in traces:  # not any() with a generator, which takes twice as long
+            if trace in small:
+                if pattern.search(text):
+                    return True
+                break
+    return False
 
 
 def _long_words(text: str) -> str:

@@ -186,7 +186,7 @@ def mask_trace(trace: Trace) -> tuple[Trace, tuple[str, ...]]:
         encoded = msgspec.json.encode(trace)
     except UnicodeEncodeError:  # lone surrogates, which are replaced when it is stored
         encoded = msgspec.json.encode(sanitise(msgspec.to_builtins(trace))[0])
-    if not _masker.may_hold_a_secret(encoded.decode()):
+    if not _masker.json_may_hold_a_secret(encoded.decode()):
         return trace, ()
     value = msgspec.json.decode(encoded)
     masked = _masker.value(value)
