@@ -1,6 +1,7 @@
 """The house keeps its shape: small rooms, plain names, nothing heavy at the door."""
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -193,6 +194,24 @@ def test_help_loads_nothing_heavy() -> None:
 
     heavy = EXTRAS | {"numpy", "scipy", "networkx", "msgspec", "sqlalchemy", "rich", "httpx"}
     assert loaded & heavy == set()
+
+
+def test_scoring_texts_loads_nothing_heavy_that_it_does_not_need(tmp_path: Path) -> None:
+    case = {"id": "a", "input": "Say hello.", "references": ["hello"]}
+    (tmp_path / "suite.json").write_text(json.dumps({"name": "s", "cases": [case], "metrics": ["cosine"]}))
+    (tmp_path / "outputs.jsonl").write_text(json.dumps({"case": "a", "output": "hello"}) + "\n")
+    line = ["score", "suite.json", "--outputs", "outputs.jsonl", "--store", "store.db", "--quiet"]
+    code = (
+        f"import sys; from trivium.cli.main import main; sys.argv = {['trivium', *line]};\n"
+        "try: main()\n"
+        "finally: print(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+
+    heavy = EXTRAS | {"scipy", "networkx", "rustworkx", "yaml", "rich", "alembic", "httpx"}
+    assert set(done.stderr.split()) & heavy == set()
 
 
 def test_no_lock_names_an_index_or_a_machine() -> None:

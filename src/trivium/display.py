@@ -5,9 +5,10 @@ Records do not depend on rendering: the tables below name their renderers, which
 
 from importlib import import_module
 from io import StringIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, RenderableType
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 RENDERABLES = {
     "Comparison": "trivium.reports.comparison_text:ComparisonTable",
@@ -70,7 +71,7 @@ def _renderer(table: dict[str, str], record: object) -> Any:
     return getattr(import_module(module), function)
 
 
-def as_text(renderable: RenderableType, *, width: int = 80, colour: bool = False) -> str:
+def as_text(renderable: "RenderableType", *, width: int = 80, colour: bool = False) -> str:
     """Render as a terminal would show it.
 
     Args:
@@ -78,6 +79,8 @@ def as_text(renderable: RenderableType, *, width: int = 80, colour: bool = False
         width: Columns to fill.
         colour: Whether to add ANSI colours.
     """
+    from rich.console import Console
+
     buffer = StringIO()
     console = Console(
         file=buffer,

@@ -91,12 +91,14 @@ def _check_encoder(suite: Suite, settings: Settings, metrics: list[Metric]) -> N
 
     Encoders named on the model hub are not checked, because that would need the network.
     """
+    judged = settings.judge is not None and settings.judge.evidence_similarity == "encoder"
+    needed = any(each.name == "semantic" or (judged and each.tier == "judge") for each in metrics)
+    if not needed or settings.encoder is None:
+        return
     from trivium.metrics.text.encoders.loading import load
     from trivium.metrics.text.encoders.model_files import is_path
 
-    judged = settings.judge is not None and settings.judge.evidence_similarity == "encoder"
-    needed = any(each.name == "semantic" or (judged and each.tier == "judge") for each in metrics)
-    if not needed or settings.encoder is None or not is_path(settings.encoder):
+    if not is_path(settings.encoder):
         return
     try:
         load(settings.encoder, tell=False)

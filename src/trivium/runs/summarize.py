@@ -17,7 +17,6 @@ from trivium.metrics.evaluation import (
     nearest_threshold,
     recommend,
 )
-from trivium.metrics.graph.trajectories import path_agreement
 from trivium.metrics.metric import Score
 from trivium.runs.aggregation import FAILURES_SHOWN, Aggregation, aggregate_run
 from trivium.runs.certificates import acceptance_of, expired
@@ -237,6 +236,8 @@ def case_scores_of(
     store: Store, run: RunRecord, settings: Settings
 ) -> Iterator[tuple[int, dict[str, Score]]]:
     """Yield (position, scores by name) of every case with at least two attempts that have a trace."""
+    from trivium.metrics.graph.trajectories import path_agreement  # imported by runs with traces only
+
     ignored = frozenset(settings.tools.ignore)
     for position, stored in groupby(store.attempts(run), key=lambda one: one.position):
         traces = [one.attempt.trace for one in stored if not one.attempt.failed]

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from trivium.metrics.evaluation import pass_rule
-from trivium.metrics.graph.trajectories import WITHOUT_EXPECTATION
 from trivium.metrics.metric import RECORDED_BY
 from trivium.metrics.registry import ACCEPTED, JUDGE_FALLBACK
 from trivium.runs.columns import NO_JUDGE, Column, most_frequent
@@ -237,7 +236,11 @@ def _about_expectations(settings: Settings, columns: Mapping[str, Column], shown
     if names_alone and columns["tool_selection"].mean is not None:
         yield "tool_selection compares names of tools: names alone hardly predict success (see action_match)"
     steps = columns.get("path_convergence")
-    if steps is not None and (unexpected := steps.methods[WITHOUT_EXPECTATION]):
+    if steps is None:
+        return
+    from trivium.metrics.graph.trajectories import WITHOUT_EXPECTATION  # imported if it was measured
+
+    if unexpected := steps.methods[WITHOUT_EXPECTATION]:
         yield (
             f"path_convergence rests on no expectation in {unexpected} of {steps.attempts}: without "
             "expect.tools it only sees whether tools were called again, and is 1 where none was"

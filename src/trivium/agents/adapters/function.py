@@ -24,7 +24,6 @@ from trivium.agents.attempt import AgentAdapter, AgentFailure, AgentResponse, Ev
 from trivium.agents.failures import reason
 from trivium.agents.response import parse_response
 from trivium.errors import AgentError
-from trivium.traces.recording import recorded
 
 INJECTED = ("case", "repeat", "seed")
 """Keyword arguments that a function gets besides the input, if its signature has them."""
@@ -59,6 +58,8 @@ class FunctionAgent:
 
     async def call(self, request: Request) -> AgentResponse:
         """Call the function; the response, or the failure, has the trace that it recorded."""
+        from trivium.traces.recording import recorded  # recorded outputs are scored without
+
         with recorded() as found:
             try:
                 response = await self._call(request)

@@ -19,7 +19,7 @@ lowest and base's at their highest, and fails only if it also fails the other wa
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 import numpy as np
@@ -28,17 +28,19 @@ import numpy.typing as npt
 from trivium.errors import ComparisonError, Problem, suggest
 from trivium.metrics.registry import CASE_FIGURES
 from trivium.runs.aggregation import AnyEvaluation
-from trivium.runs.comparing.comparison import MetricDelta
-from trivium.runs.comparing.decision import Options, differences_from, listed
-from trivium.runs.comparing.pairing import Key, Methods, PairedScores, Pairing, ScoredRun
 from trivium.runs.run import Run
 from trivium.runs.until_decided.gates import STOPPED_FOR
 from trivium.runs.until_decided.order import GroupOrder, tags_of
 from trivium.store.records import RunKind
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
-from trivium.trust.paired import Answer
 from trivium.trust.sequential_mean import METHOD, SequentialMean, sequential_interval
+
+if TYPE_CHECKING:  # every run imports this module, few compare: comparing takes SciPy, which imports slowly
+    from trivium.runs.comparing.comparison import MetricDelta
+    from trivium.runs.comparing.decision import Options
+    from trivium.runs.comparing.pairing import Key, PairedScores, ScoredRun
+    from trivium.trust.paired import Answer
 
 Floats = npt.NDArray[np.float64]
 
@@ -120,7 +122,7 @@ class Difference:
         return 2 * min(low, high) - 1, 2 * max(low, high) - 1
 
 
-def ends_of(figure: PairedScores) -> tuple[Floats, Floats]:
+def ends_of(figure: "PairedScores") -> tuple[Floats, Floats]:
     """The least and the largest difference of each case, shape (n,); NaN where nothing is known."""
     if figure.at_worst is None or figure.at_best is None:
         return figure.deltas, figure.deltas
@@ -138,6 +140,8 @@ class ComparisonWith:
     """
 
     def __init__(self, base: Run, suite: Suite, settings: Settings, metric: str) -> None:
+        from trivium.runs.comparing.pairing import Methods, ScoredRun
+
         self.stopped_for = StoppedFor(against=base.id, metric=metric)
         self._base_run, self._suite, self._settings = base, suite, settings
         self._methods = Methods()
@@ -162,6 +166,8 @@ class ComparisonWith:
             ComparisonError: If base stopped early, is not finished, has no case of the suite, or lacks the
                 metric; or if the numbers of both runs do not mean the same.
         """
+        from trivium.runs.comparing.decision import differences_from
+
         base, metric = self._base_run, self.stopped_for.metric
         problems = [
             *self._unsuited(),
@@ -196,6 +202,8 @@ class ComparisonWith:
         return []
 
     def _without_metric(self, metric: str, ours: set[str]) -> list[str]:
+        from trivium.runs.comparing.decision import listed
+
         if metric in CASE_FIGURES:
             return [f"{metric} is computed when the run has ended, and cannot decide when it ends"]
         scored = {name for name in self._base.values if name in self._base.scored or self._base.bounds[name]}
@@ -213,6 +221,8 @@ class ComparisonWith:
 
     def take(self, cases: Sequence[Sequence[AnyEvaluation]], *, cluster: str, handicap: float) -> None:
         """Bet on the cases of one group."""
+        from trivium.runs.comparing.pairing import Pairing, ScoredRun
+
         evaluations = [(number, each) for number, case in enumerate(cases) for each in case]
         head = ScoredRun(self._settings, evaluations, self._methods)
         absent: list[Key] = [
@@ -241,9 +251,9 @@ class StoppedComparison:
         self,
         base: Run,
         head: Run,
-        scored: ScoredRun,
-        figure: PairedScores,
-        options: Options,
+        scored: "ScoredRun",
+        figure: "PairedScores",
+        options: "Options",
         *,
         metric: str,
     ) -> None:
@@ -271,7 +281,12 @@ class StoppedComparison:
 
     @classmethod
     def of(
-        cls, base: Run, head: Run, scored: ScoredRun, figures: Mapping[str, PairedScores], options: Options
+        cls,
+        base: Run,
+        head: Run,
+        scored: "ScoredRun",
+        figures: "Mapping[str, PairedScores]",
+        options: "Options",
     ) -> Self | None:
         """The comparison, if head stopped when its comparison with base was decided; else None."""
         stop = stopped_for(head)
@@ -294,7 +309,7 @@ class StoppedComparison:
             "of cases was set beforehand"
         )
 
-    def on(self, figure: MetricDelta) -> MetricDelta:
+    def on(self, figure: "MetricDelta") -> "MetricDelta":
         """The difference of the metric, with the answer and the interval that hold at every look."""
         return msgspec.structs.replace(
             figure,

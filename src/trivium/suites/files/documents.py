@@ -12,14 +12,16 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, time
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
-
-import yaml
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from trivium.errors import InputError, Problem, SuiteError
 from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
 from trivium.storage import open_file
+
+if TYPE_CHECKING:  # imported by what reads YAML only
+    import yaml
 
 LARGEST_DOCUMENT = 256 * 1024**2
 """Largest document in bytes; unlike a .jsonl file, a document is read into memory as a whole."""
@@ -270,30 +272,36 @@ DEEPEST = 100
 """Most levels of nesting of a document."""
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """The safe loader with the core schema's scalars."""
-
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
-
-
-def _float(_: Any, node: yaml.ScalarNode) -> float:
-    value = float(node.value)
-    if not math.isfinite(value):
-        raise yaml.constructor.ConstructorError(None, None, "the number is too large", node.start_mark)
-    return value
-
-
-_Loader.add_constructor("tag:yaml.org,2002:float", _float)
-_Loader.add_constructor("tag:yaml.org,2002:int", lambda _, node: int(node.value))
-_Loader.add_constructor("tag:yaml.org,2002:bool", lambda _, node: node.value.lower() == "true")
-for _tag, _pattern, _first in (
+_SCALARS = (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
     ("int", r"[-+]?(?:0|[1-9][0-9]*)", list("-+0123456789")),
     ("float", r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", list("-+.0123456789")),
     ("merge", r"<<", ["<"]),
-):
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
+)
+"""Tag, pattern and possible first characters of the scalars that are not texts."""
+
+
+@cache
+def _loader() -> Any:
+    """The safe loader with the core schema's scalars."""
+    import yaml
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+
+    def finite(_: Any, node: yaml.ScalarNode) -> float:
+        value = float(node.value)
+        if not math.isfinite(value):
+            raise yaml.constructor.ConstructorError(None, None, "the number is too large", node.start_mark)
+        return value
+
+    Loader.add_constructor("tag:yaml.org,2002:float", finite)
+    Loader.add_constructor("tag:yaml.org,2002:int", lambda _, node: int(node.value))
+    Loader.add_constructor("tag:yaml.org,2002:bool", lambda _, node: node.value.lower() == "true")
+    for tag, pattern, first in _SCALARS:
+        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"^(?:{pattern})$"), first)
+    return Loader
 
 
 def load(text: str) -> Any:
@@ -302,9 +310,11 @@ def load(text: str) -> Any:
     Raises:
         MalformedDocument: If it is malformed, with line and column.
     """
+    import yaml
+
     try:
         _check_depth(text)
-        loader = _Loader(text)
+        loader = _loader()(text)
         try:
             node = loader.get_single_node()
             if node is None:
@@ -333,7 +343,7 @@ def _is_tab(text: str, mark: Any) -> bool:
     return bool(mark) and mark.line < len(lines) and lines[mark.line][mark.column : mark.column + 1] == "\t"
 
 
-def _yaml_hint(text: str, wrong: yaml.MarkedYAMLError) -> str:
+def _yaml_hint(text: str, wrong: "yaml.MarkedYAMLError") -> str:
     """How to mend the usual mistakes: a line that begins in a column of its own, a colon within a value."""
     mark = wrong.problem_mark
     lines = text.splitlines()
@@ -359,8 +369,10 @@ def _place(mark: Any) -> str:
 
 def _check_depth(text: str) -> None:
     """Reject deep nesting before the nodes are built, because building them recurses."""
+    import yaml
+
     depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
+    for event in yaml.parse(text, Loader=_loader()):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > DEEPEST:
@@ -371,7 +383,7 @@ def _check_depth(text: str) -> None:
             depth -= 1
 
 
-def _check(root: yaml.Node) -> None:
+def _check(root: "yaml.Node") -> None:
     """Reject cycles, duplicate keys, and too many nodes with the aliases expanded."""
     sizes: dict[int, int] = {}
     open_nodes: set[int] = set()
@@ -394,18 +406,18 @@ def _check(root: yaml.Node) -> None:
         raise MalformedDocument("", f"its aliases expand to {sizes[id(root)]:,} values: that is too many")
 
 
-def _children(node: yaml.Node) -> list[yaml.Node]:
-    if isinstance(node, yaml.MappingNode):
+def _children(node: Any) -> list[Any]:
+    if node.id == "mapping":
         return [child for pair in node.value for child in pair]
-    return node.value if isinstance(node, yaml.SequenceNode) else []
+    return node.value if node.id == "sequence" else []
 
 
-def _check_keys(node: yaml.Node) -> None:
-    if not isinstance(node, yaml.MappingNode):
+def _check_keys(node: Any) -> None:
+    if node.id != "mapping":
         return
     seen: set[str] = set()
     for key, _ in node.value:
-        if not isinstance(key, yaml.ScalarNode):
+        if key.id != "scalar":
             raise MalformedDocument(_place(key.start_mark), "a key must be text")
         if key.tag == "tag:yaml.org,2002:merge":
             continue
