@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from trivium.agents.response import SECRETS_MASKED, mask_trace
 from trivium.masking import _SURE_ASSIGNMENTS, _SURE_PATTERNS, MASK, Masker, OutputMasker, _replaced, mask
-from trivium.traces.trace import Span, Trace
+from trivium.traces.trace import Message, Span, Trace, TraceProblem
 
 PROSE = [
     "password: see below",
@@ -186,6 +186,32 @@ def test_a_trace_loses_a_secret_whatever_stands_before_it(before, text, secret):
     trace, flags = mask_trace(Trace(spans=(span,)))
     assert flags == (SECRETS_MASKED,)
     assert secret not in str(trace)
+
+
+SECRET = "sk-proj-abc_DEF-123456-ghi"
+SPAN = {"id": "a", "kind": "llm", "name": "model"}
+MESSAGE = {"sender": "a", "receiver": "b"}
+PROBLEM = {"kind": "orphan", "what": "it has no parent"}
+WITHOUT_TEXT = {"kind", "start", "end", "ok", "usage", "time"}
+
+
+@pytest.mark.parametrize(
+    ("part", "given", "field"),
+    [
+        *(("spans", SPAN, field) for field in Span.__struct_fields__ if field not in WITHOUT_TEXT),
+        *(("messages", MESSAGE, field) for field in Message.__struct_fields__ if field not in WITHOUT_TEXT),
+        *(("problems", PROBLEM, field) for field in TraceProblem.__struct_fields__),
+    ],
+)
+def test_a_trace_loses_a_secret_in_any_field(part, given, field):
+    value = {"x": [SECRET]} if field in {"attributes", "input"} else SECRET
+    trace = msgspec.convert({part: [given | {field: value}]}, Trace)
+    assert SECRET not in str(mask_trace(trace)[0])
+
+
+def test_a_trace_loses_a_secret_in_its_id_and_its_metadata():
+    for trace in (Trace(trace_id=SECRET), Trace(metadata={"x": SECRET}), Trace(metadata={SECRET: 1})):
+        assert SECRET not in str(mask_trace(trace)[0])
 
 
 def test_an_output_loses_the_secrets_of_this_process(monkeypatch):

@@ -182,17 +182,35 @@ def too_large(limit: int, noun: str = OUTPUT) -> AgentFailure:
 
 def mask_trace(trace: Trace) -> tuple[Trace, tuple[str, ...]]:
     """Mask secrets in a trace; returns a flag if there were any."""
-    try:
-        encoded = msgspec.json.encode(trace)
-    except UnicodeEncodeError:  # lone surrogates, which are replaced when it is stored
-        encoded = msgspec.json.encode(sanitise(msgspec.to_builtins(trace))[0])
-    if not _masker.json_may_hold_a_secret(encoded.decode()):
+    if not _masker.json_may_hold_a_secret(_encoded(_texts_of(trace)).decode()):
         return trace, ()
-    value = msgspec.json.decode(encoded)
+    value = msgspec.json.decode(_encoded(trace))
     masked = _masker.value(value)
     if masked == value:
         return trace, ()
     return msgspec.convert(masked, Trace), (SECRETS_MASKED,)
+
+
+def _texts_of(trace: Trace) -> list[Any]:
+    """All that may hold a text in a trace; names and ids, which recur, once."""
+    names: set[str | None] = {trace.trace_id}
+    found: list[Any] = [names, trace.problems, trace.metadata]
+    for span in trace.spans:
+        names.update((span.id, span.name, span.parent, span.agent))
+        if span.attributes or span.input is not None or span.output is not None:
+            found += (span.input, span.output, span.attributes)
+    for message in trace.messages:
+        names.update((message.sender, message.receiver, message.type))
+        if message.content is not None:
+            found.append(message.content)
+    return found
+
+
+def _encoded(value: Any) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:  # lone surrogates, which are replaced when it is stored
+        return msgspec.json.encode(sanitise(msgspec.to_builtins(value))[0])
 
 
 class _ByteBudget:
