@@ -8,6 +8,7 @@ is not JSON, or that can be read faster without decoding all JSON values, has, i
 """
 
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -231,4 +232,8 @@ def _reader(name: str, source: str) -> ModuleType:
     if name not in FORMATS:
         what = f'no trace format is called "{name}".{suggest(name, FORMATS)} Known: {", ".join(FORMATS)}'
         raise TraceError(source, Problem("format", what))
-    return import_module(FORMATS[name])
+    return _module(FORMATS[name])
+
+
+_module = cache(import_module)
+"""As ``import_module``, which takes longer: each file is shown to every reader."""

@@ -121,9 +121,12 @@ class TraceFiles:
 
             ends = {kind: [each for each in unit.paths if _is_of(each, kind)] for kind in RECORDED}
             yield from ((name, trace) for trace in read_folder(ends["recorded"], ends["otlp"]))
-        elif len(unit.paths) > 1:
+            return
+        if len(unit.paths) > 1:
             yield from ((name or "otlp", trace) for trace in read_paths(unit.paths, name)[1])
-        elif name in {None, "native"} and (name is not None or not format_by_head(path)) and _has_lines(path):
+            return
+        name = name or format_by_head(path)
+        if name in {None, "native"} and _has_lines(path):
             yield from (("native", trace) for trace in self._native_lines(path))
         else:
             read_as, traces = read_path(path, name)
