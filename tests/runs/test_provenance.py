@@ -1,5 +1,7 @@
 """Tests the provenance of judges, and that runs of different judges are not compared unless forced."""
 
+from importlib.metadata import version
+
 import pytest
 
 import trivium as tv
@@ -24,6 +26,12 @@ def test_a_run_says_who_judged_it_where_and_how(store, monkeypatch):
     assert set(found["prompts"]) == set(judge["rubrics"]) == {"review"}
     assert "127.0.0.1" in judge["addresses"][MODEL]
     assert "pass-word" not in str(found)
+
+
+def test_a_run_names_the_versions_of_the_packages_it_computes_with(store):
+    found = run(suite(1, metrics=("similarity",)), store).provenance["packages"]
+    assert {"numpy", "scipy", "msgspec"} <= found.keys()
+    assert found == {package: version(package) for package in found}
 
 
 def test_a_run_without_judges_says_nothing_of_them(store):

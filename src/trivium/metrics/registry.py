@@ -114,6 +114,12 @@ def _from_packages() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group="trivium.metrics")}
 
 
+def _declared(name: str) -> str:
+    """Where a package that declares a metric has it; the name itself if none does."""
+    point = _from_packages().get(name)
+    return name if point is None else point.value
+
+
 @cache
 def _is_broken(name: str) -> bool:
     """Whether a metric declared by a package cannot be loaded; logs a warning once."""
@@ -184,8 +190,7 @@ def metric_class(name: str, settings: Settings | None = None) -> type[Metric]:
         found: type[Metric] | None = judged.metrics.get(judged.long.get(name, name))
         if found is not None:
             return found
-    declared = _from_packages().get(name)
-    target: str = BUILT_IN.get(name) or (declared.value if declared is not None else name)
+    target = BUILT_IN.get(name) or _declared(name)
     if ":" not in target.strip(":"):
         raise SuiteError("", Problem("metrics", no_metric(name, known_metrics(settings))))
     module, _, attribute = target.partition(":")

@@ -5,7 +5,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ _PACKAGES = (
     "torch",
     "transformers",
 )
+_VERSION = "Version: "
 
 
 def provenance(*, metrics: list[Metric], seed: int, source: str) -> dict[str, Any]:
@@ -57,10 +58,18 @@ def _versions() -> dict[str, str]:
     versions = {}
     for package in _PACKAGES:
         try:
-            versions[package] = version(package)
+            versions[package] = _version(package)
         except PackageNotFoundError:
             continue
     return versions
+
+
+def _version(package: str) -> str:
+    """As ``importlib.metadata.version``, which parses the whole file that says it."""
+    found = distribution(package)
+    lines = (found.read_text("METADATA") or "").splitlines()
+    stated = next((line for line in lines if line.startswith(_VERSION)), None)
+    return found.version if stated is None else stated.removeprefix(_VERSION).strip()
 
 
 def _git(folder: Path) -> dict[str, Any] | None:

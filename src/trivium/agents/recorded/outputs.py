@@ -62,6 +62,7 @@ class OutputsFile:
         self, path: str | Path, suite: Suite, *, keep_hashes: "list[array[int]] | None" = None
     ) -> None:
         self.path = path_of(path) if isinstance(path, str) else path
+        self._folder = self.path.parent
         self._suite = suite
         check_is_file(self.path, error=OutputsError)
         with self._opened() as file:
@@ -85,7 +86,7 @@ class OutputsFile:
 
     def read(self, part: range) -> Iterator[tuple[Case, Attempt]]:
         """Yield the attempts of a range of lines, blank ones not counted; see ``Partitioned``."""
-        folder, limit = self.path.parent, self._suite.settings.limits.output_bytes
+        folder, limit = self._folder, self._suite.settings.limits.output_bytes
         with self._opened() as file:
             if stamp_of(self.path) != self._stamp:
                 raise OutputsError(str(self.path), "has changed since it was checked")
@@ -125,7 +126,7 @@ class OutputsFile:
         return starts, hashes
 
     def _problems(self, output: Output, number: int, *, look_for_nearest: bool) -> list[Problem]:
-        problems = trace_problems(output, number, self.path.parent)
+        problems = trace_problems(output, number, self._folder)
         if self._suite.position(output.case) is None:
             near = ""
             if look_for_nearest and len(self._suite) <= MOST_SUGGESTED_FROM:
