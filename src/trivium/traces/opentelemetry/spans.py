@@ -35,6 +35,8 @@ _MODEL_MARKS = (
     semconv.INPUT_TOKENS,
     semconv.OUTPUT_TOKENS,
 )
+_MODEL_NAMES = (semconv.RESPONSE_MODEL, semconv.REQUEST_MODEL)
+_AGENT_NAMES = (semconv.AGENT, semconv.LEGACY_AGENT, semconv.AGENT_ID)
 _HANDOFF = "handoff to "
 _OUTPUT_FUNCTION = "running output function"
 """PydanticAI's span name of an output function, which it otherwise records like a tool."""
@@ -78,7 +80,7 @@ def role_of(span: RecordedSpan) -> SpanRole:
 
 def _genai(span: RecordedSpan, kind: SpanKind) -> SpanRole:
     attributes = span.attributes
-    agent = named(attributes.get(semconv.AGENT)) or _fallback_agent_name(span)
+    agent = _first_name(attributes, _AGENT_NAMES)
     if kind == "tool":
         tool = named(attributes.get(semconv.TOOL)) or _after(span.name, "execute_tool ")
         if _is_output_function(span):
@@ -125,15 +127,8 @@ def _is_output_function(span: RecordedSpan) -> bool:
     )
 
 
-def _fallback_agent_name(span: RecordedSpan) -> str | None:
-    attributes = span.attributes
-    return named(attributes.get(semconv.LEGACY_AGENT)) or named(attributes.get(semconv.AGENT_ID))
-
-
 def _model(span: RecordedSpan) -> str:
-    attributes = span.attributes
-    model = named(attributes.get(semconv.RESPONSE_MODEL)) or named(attributes.get(semconv.REQUEST_MODEL))
-    return model or span.name
+    return _first_name(span.attributes, _MODEL_NAMES) or span.name
 
 
 def _after(text: str, prefix: str) -> str:
@@ -152,6 +147,15 @@ def named(value: Any) -> str | None:
         return value or None
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
+    return None
+
+
+def _first_name(attributes: Mapping[str, Any], keys: Sequence[str]) -> str | None:
+    """The name under the first of the keys that has one."""
+    for key in keys:
+        value = attributes.get(key)
+        if value is not None and (name := named(value)) is not None:
+            return name
     return None
 
 
@@ -229,8 +233,8 @@ def has_escaped_exception(span: RecordedSpan) -> bool:
 
 
 def _tokens(value: Any) -> int | None:
-    if value is None:
-        return None
+    if value is None or (type(value) is int and 0 <= value <= _MOST_TOKENS):
+        return value
     if isinstance(value, str) and value.isdecimal() and len(value) <= 16:
         value = int(value)
     if isinstance(value, float) and isfinite(value) and value == int(value):

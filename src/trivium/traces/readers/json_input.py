@@ -57,22 +57,31 @@ def content_of(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
     """
     with opened(path) as file:
         size = path.stat().st_size
-        content = None if size > max_bytes else _bounded(file, max_bytes)
+        content = None if size > max_bytes else _bounded(file, max_bytes, likely=size)
     if content is None:
         what = f"holds {max(size, max_bytes + 1):,} bytes or more; at most {max_bytes:,} are read"
         raise TraceError(str(path), what)
     return content
 
 
-def _bounded(file: IO[bytes], max_bytes: int) -> bytes | None:
-    """Read a whole file; None when it exceeds the limit. A gzipped file may unpack to any size."""
+def _bounded(file: IO[bytes], max_bytes: int, *, likely: int) -> bytes | None:
+    """Read a whole file; None when it exceeds the limit. A gzipped file may unpack to any size.
+
+    Args:
+        file: The file.
+        max_bytes: The limit.
+        likely: Its likely size; memory for much more takes time.
+    """
     parts: list[bytes] = []
-    size = 0
-    while part := file.read(_AT_ONCE):
+    size, asked = 0, min(_AT_ONCE, likely + 1)
+    while part := file.read(asked):
         parts.append(part)
         size += len(part)
         if size > max_bytes:
             return None
+        if len(part) < asked:  # at the end
+            break
+        asked = _AT_ONCE
     return b"".join(parts) if len(parts) != 1 else parts[0]
 
 
