@@ -21,7 +21,7 @@ SCORED = frozenset({"score", "level", "verdict", "covered"})
 ROUNDING = 1e-3
 """Tolerance by which a log-probability may exceed 0, because providers round."""
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\[\s\S])*+(?:"|\\?\Z)|[{}\[\]:,]|[^\s{}\[\]:,"]+')
+_TOKEN = re.compile(r'"(?:[^"\\]++|\\[\s\S])*+(?:"|\\?\Z)|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 """A token of JSON. An unterminated string extends to the end, so that each character is read once."""
 
 NO_TOKEN_SIGNALS: dict[str, float | None] = {"token_msp": None, "token_pe": None, "token_energy": None}
@@ -58,11 +58,11 @@ def token_signals(
         return dict(NO_TOKEN_SIGNALS)
     chosen = list(logprobs) if tokens == "all" else _of_scores(logprobs, text, dimension)
     own = _all_or_nothing(chosen, _own)
-    tops = _all_or_nothing(chosen, _tops)
+    tops = [(top, _log_sum_exp(top)) for top in _all_or_nothing(chosen, _tops)]
     return {
         "token_msp": _mean([min(1.0, math.exp(value)) for value in own]),
-        "token_pe": _mean([_entropy(top) for top in tops]),
-        "token_energy": _mean([_log_sum_exp(top) for top in tops]),
+        "token_pe": _mean([_entropy(top, total) for top, total in tops]),
+        "token_energy": _mean([total for _, total in tops]),
     }
 
 
@@ -71,18 +71,21 @@ def _of_scores(logprobs: Sequence[Token], text: str, dimension: str) -> list[Tok
 
     Positions are counted in bytes, because a token may be part of a character.
     """
-    pieces = [_bytes(token) for token in logprobs]
+    spelled = "".join([token.token for token in logprobs])
     # Ignore tokens before the answer, and end marks after it.
-    start = b"".join(pieces).rfind(text.encode()) if text else -1
+    if spelled.isascii() and all([token.bytes is None for token in logprobs]):  # a byte is a character
+        lengths = [len(token.token) for token in logprobs]
+        start = spelled.rfind(text) if text else -1
+    else:
+        pieces = [_bytes(token) for token in logprobs]
+        lengths = [len(piece) for piece in pieces]
+        start = b"".join(pieces).rfind(text.encode()) if text else -1
     if start < 0:
         return []
-    spans = [
-        (start + len(text[:first].encode()), start + len(text[:stop].encode()))
-        for first, stop in score_spans(text, dimension)
-    ]
-    ends = list(accumulate(map(len, pieces)))
+    ends = list(accumulate(lengths))
     touching: set[int] = set()
-    for first, stop in spans:
+    for begin, end in score_spans(text, dimension):
+        first, stop = start + len(text[:begin].encode()), start + len(text[:end].encode())
         touching.update(range(bisect_right(ends, first), bisect_left(ends, stop) + 1))
     return [logprobs[index] for index in sorted(touching)]
 
@@ -132,6 +135,8 @@ def score_spans(text: str, dimension: str) -> list[tuple[int, int]]:
 
 
 def _key(piece: str) -> str:
+    if len(piece) > 1 and piece[0] == piece[-1] == '"' and piece.isprintable() and "\\" not in piece:
+        return piece[1:-1]  # nothing is escaped
     try:
         return str(json.loads(piece))
     except ValueError:
@@ -170,9 +175,8 @@ def _log_sum_exp(values: Sequence[float]) -> float:
     return most + math.log(sum(math.exp(value - most) for value in values))
 
 
-def _entropy(values: Sequence[float]) -> float:
-    """Entropy of the renormalised alternatives, nats."""
-    total = _log_sum_exp(values)
+def _entropy(values: Sequence[float], total: float) -> float:
+    """Entropy of the alternatives, renormalised by their log-sum-exp, nats."""
     return max(0.0, -sum(math.exp(value - total) * (value - total) for value in values))
 
 

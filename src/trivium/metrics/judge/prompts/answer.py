@@ -208,7 +208,9 @@ def parse(
         raise MalformedAnswer("a field of the answer", "there once", "there twice") from None
     except NoJson:
         raise _no_json(text) from None
-    given = _mapping(sanitise(extracted.value)[0], "the answer")
+    # Without escapes, the value holds no other characters than the text.
+    may_hold_others = "\\u" in text or sanitise(text)[1]
+    given = _mapping(sanitise(extracted.value)[0] if may_hold_others else extracted.value, "the answer")
     if not extracted.whole and not any(key_of(each, alone=alone) in given for each in dimensions):
         raise _no_json(text)
     answers: Answers = {}
