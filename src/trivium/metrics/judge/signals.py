@@ -73,7 +73,7 @@ def _of_scores(logprobs: Sequence[Token], text: str, dimension: str) -> list[Tok
     """
     spelled = "".join([token.token for token in logprobs])
     # Ignore tokens before the answer, and end marks after it.
-    if spelled.isascii() and all([token.bytes is None for token in logprobs]):  # a byte is a character
+    if spelled.isascii() and all(token.bytes is None for token in logprobs):  # a byte is a character
         lengths = [len(token.token) for token in logprobs]
         start = spelled.rfind(text) if text else -1
     else:

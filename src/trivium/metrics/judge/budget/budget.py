@@ -12,7 +12,6 @@ finds too little left, because others may need what they have drawn, takes the b
 
 import asyncio
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import Protocol
 
 import msgspec
@@ -363,7 +362,7 @@ class InputTokenBound:
     """
 
     def __init__(self) -> None:
-        self._shared: dict[bytes, int] = {}
+        self._shared: dict[tuple[str | bytes, ...], int] = {}
         self._ratio = 1.0
 
     def most(self, request: ModelRequest) -> int:
@@ -389,18 +388,10 @@ class InputTokenBound:
         self._ratio = max(self._ratio, self._ratio * input_tokens / most)
 
 
-def _shared_key(request: ModelRequest) -> bytes:
-    """Digest of the part that many requests share."""
-    shared = [
-        request.provider,
-        request.address,
-        request.model,
-        request.instructions,
-        request.schema,
-        request.output,
-        request.body,
-    ]
-    return blake2b(msgspec.json.encode(shared), digest_size=16).digest()
+def _shared_key(request: ModelRequest) -> tuple[str | bytes, ...]:
+    """The part that many requests share; they share its texts, too, whose hashes Python keeps."""
+    place = request.provider, request.address, request.model
+    return *place, request.instructions, msgspec.json.encode([request.schema, request.output, request.body])
 
 
 def _shared_bytes(request: ModelRequest) -> int:

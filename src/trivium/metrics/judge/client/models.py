@@ -29,6 +29,11 @@ from trivium.metrics.judge.client.scheduler import RequestScheduler
 from trivium.suites.settings import JudgeSettings, ServerSettings
 
 
+LOOKUPS_TOGETHER, LOOKUP_SECONDS = 32, 0.05
+"""While more requests wait than may be in flight, so many keys are looked up in the cache in one query, or
+those of so many seconds."""
+
+
 class Model(msgspec.Struct, frozen=True, kw_only=True):
     """A model that is ready for requests.
 
@@ -147,6 +152,7 @@ class LocalModels:
         self._opened: dict[str, OpenedModel | ModelUnavailable] = {}
         self._in_flight: dict[str, asyncio.Future[tuple[ModelResponse, int]]] = {}
         self._lookups: dict[str, asyncio.Future[ModelResponse | None]] = {}
+        self._next_fetch: asyncio.TimerHandle | None = None
 
     async def model(self, name: str) -> Model:
         """See :meth:`Models.model`."""
@@ -285,7 +291,7 @@ class LocalModels:
     async def _cached_or_asked(
         self, key: str, scheduler: RequestScheduler, request: ModelRequest, about: tuple[str, ...]
     ) -> tuple[ModelResponse, int]:
-        cached = await self._look_up(key)
+        cached = await self._look_up(key, patient=scheduler.asking > 2 * scheduler.limiter.window.size)
         if cached is not None:
             self._recorder().record_cached(request, about=about)
             return cached, 0
@@ -295,18 +301,31 @@ class LocalModels:
         assert self.budget is not None  # noqa: S101 - made when the first model is opened
         return self.budget
 
-    async def _look_up(self, key: str) -> ModelResponse | None:
-        """Look a key up in the cache; the keys of one event-loop iteration are looked up together."""
-        loop = asyncio.get_running_loop()
+    async def _look_up(self, key: str, *, patient: bool) -> ModelResponse | None:
+        """Look a key up in the cache, together with others: those of one event-loop iteration, or more.
+
+        Args:
+            key: The key.
+            patient: Whether it may wait for others, because enough requests are ready to be sent.
+        """
         if key not in self._lookups:
-            if not self._lookups:
-                loop.call_soon(lambda: loop.create_task(self._fetch()))
-            self._lookups[key] = loop.create_future()
+            self._lookups[key] = asyncio.get_running_loop().create_future()
             self._lookups[key].add_done_callback(_retrieve_exception)
+            wait = LOOKUP_SECONDS if patient and len(self._lookups) < LOOKUPS_TOGETHER else 0.0
+            self._fetch_within(wait)
         return await asyncio.shield(self._lookups[key])
+
+    def _fetch_within(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        if self._next_fetch is not None:
+            if self._next_fetch.when() <= loop.time() + seconds:
+                return
+            self._next_fetch.cancel()
+        self._next_fetch = loop.call_later(seconds, lambda: loop.create_task(self._fetch()))
 
     async def _fetch(self) -> None:
         lookups, self._lookups = self._lookups, {}
+        self._next_fetch = None
         try:
             found = await asyncio.to_thread(self.cache.fetch, list(lookups))
         except Exception as error:

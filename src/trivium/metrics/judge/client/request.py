@@ -1,5 +1,6 @@
 """Requests to models, their cache key, their responses and their errors."""
 
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ MAX_TOKENS = 10_000_000
 """Largest plausible token count of one request, several times any model's limit."""
 
 
-class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     """One request: everything that could change its answer, without secrets and timeouts.
 
     Attributes:
@@ -77,7 +78,11 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return (*(name for name, is_sent in sent.items() if is_sent), *self.body)
 
     def key(self) -> str:
-        """Cache key: a hash of every field except ``marks``, 64 hexadecimal digits."""
+        """Cache key: a hash of every field except ``marks``, 64 hexadecimal digits; computed once."""
+        return self._key
+
+    @cached_property
+    def _key(self) -> str:
         # Do not sort the properties of the schema: models answer in their order.
         canonical = msgspec.json.encode([KEY_VERSION, msgspec.structs.replace(self, marks="")])
         return blake2b(canonical, digest_size=32).hexdigest()

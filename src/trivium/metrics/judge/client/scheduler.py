@@ -13,7 +13,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -118,9 +118,7 @@ class RequestScheduler:
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + self._time_limit
         self._waiting: dict[Priority, deque[asyncio.Future[SentRequest]]] = {
-            "often": deque(),
-            "again": deque(),
-            "new": deque(),
+            priority: deque() for priority in get_args(Priority)
         }
         self._timer: asyncio.TimerHandle | None = None
         self._in_flight: set[InFlight] = set()
@@ -130,7 +128,8 @@ class RequestScheduler:
         self._answered = self._refused_before = 0
         self._began: float | None = None
         self._last_answer: float | None = None
-        self._asking = 0
+        self.asking = 0
+        """Number of requests without an outcome."""
         self._refusing_since: float | None = None
         self._wait_until = self._round_until = self._logged_until = -math.inf
         self._waits = 0
@@ -149,9 +148,9 @@ class RequestScheduler:
         mark = object()
         state, requests = RetryState(), 0
         priority: Priority = "new"
-        if not self._asking:
+        if not self.asking:
             self._refusing_since = None  # the last refusal may be long ago
-        self._asking += 1
+        self.asking += 1
         try:
             while True:
                 if (closed := self._closed_reason()) is not None:
@@ -182,7 +181,7 @@ class RequestScheduler:
                     self._refused_before += state.refused
                     return response, requests + in_flight.requests
         finally:
-            self._asking -= 1
+            self.asking -= 1
             self._failing.discard(mark)
 
     async def close(self) -> None:
