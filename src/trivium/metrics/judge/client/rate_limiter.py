@@ -18,6 +18,10 @@ MAX_IN_FLIGHT = 100
 FIRST_GAP, FREE_GAP = 0.002, 0.001
 """Seconds between requests before and after the first answer: a refusal is seen before many are sent."""
 
+REPLACE_SECONDS = 0.02
+"""Within this time after an answer another request may take its place at once, until a request is refused: a
+busy machine reads many answers together."""
+
 RISK = 0.35
 """Accepted probability that the rate limit refuses a request."""
 
@@ -194,7 +198,7 @@ class RateLimiter:
     def answered(self, sent: SentRequest, now: float) -> None:
         """Report an answer."""
         self._ended(sent, refused=False)
-        self.pacer.admitted(sent, now)
+        self.pacer.answered(sent, now)
         self.window.answered(sent.time, now)
 
     def rejected(self, sent: SentRequest, now: float, *, retry_after: float | None) -> None:
@@ -238,6 +242,8 @@ class Pacer:
         self._recent: deque[SentRequest] = deque(maxlen=REPLAYED)
         self._admitted: deque[float] = deque(maxlen=GAP_SAMPLES)
         self._answered = False
+        self._last_answer = -math.inf
+        self._places = 0
         self._first = math.inf
         self._last = -math.inf
         self._open_at = 0.0
@@ -254,7 +260,10 @@ class Pacer:
     def ready(self, now: float, in_flight: int) -> float:
         """Seconds until the next request may be sent; infinite if one in flight must end first."""
         self._apply_outcomes(now)
-        wait = max(self._last + (FREE_GAP if self._answered else FIRST_GAP), self._open_at) - now
+        gap = FREE_GAP if self._answered else FIRST_GAP
+        if self._places and self.rate_model is None and now - self._last_answer < REPLACE_SECONDS:
+            gap = 0.0
+        wait = max(self._last + gap, self._open_at) - now
         if wait <= 0 and self.rate_model is not None:
             wait = (
                 MAX_WRITE_WAIT - (now - self._being_written.time) if self._being_written is not None else 0.0
@@ -271,6 +280,7 @@ class Pacer:
         sent = self._being_written = SentRequest(now + self._lead, in_flight)
         sent.due = self._due if now - self._due < MAX_LATENESS else now
         self._outcomes.sent(sent)
+        self._places = max(0, self._places - 1)
         self._last = now
         self._first = min(self._first, now)
         if self.rate_model is None:
@@ -296,6 +306,12 @@ class Pacer:
             sent.time = now
         if sent is self._being_written:
             self._being_written = None
+
+    def answered(self, sent: SentRequest, now: float) -> None:
+        """Report an answer."""
+        self.admitted(sent, now)
+        self._places = self._places + 1 if now - self._last_answer < REPLACE_SECONDS else 1
+        self._last_answer = now
 
     def admitted(self, sent: SentRequest, now: float) -> None:
         """Report a request that was answered, or failed without being refused."""
