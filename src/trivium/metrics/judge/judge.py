@@ -19,7 +19,7 @@ from trivium.metrics.judge.evidence import EvidenceSimilarity, retrieval
 from trivium.metrics.judge.judgement import Judgement, judgement_of, usage_of
 from trivium.metrics.judge.panel import MissingVote, Vote, combine_votes
 from trivium.metrics.judge.prompts.context import Context, build_context
-from trivium.metrics.judge.prompts.prompt import PreparedRequest, prepare_requests
+from trivium.metrics.judge.prompts.prompt import PreparedRequest, Wording, prepare_requests
 from trivium.metrics.metric import MetricInput, Stopped
 from trivium.suites.rubrics.rubric import Dimension, Rubric
 from trivium.suites.settings import JudgeSettings
@@ -62,6 +62,7 @@ class Judge:
         self.executor = executor
         self._similar = EvidenceSimilarity(settings.evidence_similarity, encoder=encoder)
         self._warned = set() if warned is None else warned
+        self._wordings: dict[tuple[str, ...], Wording] = {}
 
     def prefetch(self, metric_inputs: Sequence[MetricInput]) -> None:
         """Start judging attempts without waiting; :meth:`judge` returns the judgements."""
@@ -100,11 +101,17 @@ class Judge:
             else:
                 due.append(dimension)
         if due:
-            requests = prepare_requests(self.rubric, due, metric_input.case, context, self.settings)
+            requests = self._prepared(due, metric_input, context)
             pending = [self._judge_due(metric_input, context, prepared) for prepared in requests]
             for judgements in await asyncio.gather(*pending):
                 found |= judgements
         return found
+
+    def _prepared(
+        self, due: Sequence[Dimension], metric_input: MetricInput, context: Context
+    ) -> list[PreparedRequest]:
+        case, settings = metric_input.case, self.settings
+        return prepare_requests(self.rubric, due, case, context, settings, wordings=self._wordings)
 
     async def _judge_due(
         self, metric_input: MetricInput, context: Context, prepared: PreparedRequest
@@ -142,7 +149,7 @@ class Judge:
         left = prepared.dimensions
         for name in models:
             if len(left) < len(prepared.dimensions):
-                (prepared,) = prepare_requests(self.rubric, left, metric_input.case, context, self.settings)
+                (prepared,) = self._prepared(left, metric_input, context)
             found = await self._vote(name, metric_input, prepared)
             for each in left:
                 if isinstance(found, BudgetExhausted | MissingVote):

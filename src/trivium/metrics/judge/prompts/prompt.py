@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
+from typing import NamedTuple
 
 import msgspec
 
@@ -229,8 +230,23 @@ class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class Wording(NamedTuple):
+    """What the requests about some dimensions share in all cases; see :class:`PreparedRequest`."""
+
+    static: str
+    ask: str
+    schema: Schema
+    prompt: str
+
+
 def prepare_requests(
-    rubric: Rubric, due: Sequence[Dimension], case: Case, texts: Context, settings: JudgeSettings
+    rubric: Rubric,
+    due: Sequence[Dimension],
+    case: Case,
+    texts: Context,
+    settings: JudgeSettings,
+    *,
+    wordings: dict[tuple[str, ...], Wording] | None = None,
 ) -> list[PreparedRequest]:
     """Build the requests for one attempt: one, or one per dimension (``judge.together: false``).
 
@@ -240,11 +256,14 @@ def prepare_requests(
         case: The case.
         texts: The context of the attempt.
         settings: The suite's settings.
+        wordings: What earlier calls with this rubric and these settings built, by the names of the
+            dimensions; this call adds to it.
     """
     scores = likert_scale(rubric.step or settings.step)
     groups = [tuple(due)] if settings.together else [(dimension,) for dimension in due]
     alone = not settings.together and rubric.instructions is None
-    return [_prepare(rubric, dimensions, case, texts, scores, alone) for dimensions in groups]
+    known = {} if wordings is None else wordings
+    return [_prepare(rubric, dimensions, case, texts, scores, known, alone=alone) for dimensions in groups]
 
 
 def _prepare(
@@ -253,24 +272,41 @@ def _prepare(
     case: Case,
     shown: Context,
     scores: tuple[float, ...],
+    wordings: dict[tuple[str, ...], Wording],
+    *,
     alone: bool,
 ) -> PreparedRequest:
+    names = tuple(dimension.name for dimension in dimensions)
+    if names not in wordings:
+        wordings[names] = _wording(rubric, dimensions, scores, alone=alone)
+    wording = wordings[names]
     seen: set[str] = {name for dimension in dimensions for name in dimension.sees}
     visible = {name: neutralize_marks(text) for name, text in shown.texts.items() if name in seen}
-    static, ask = static_and_ask(rubric, dimensions, scores, alone=alone)
-    template = rubric.material or MATERIAL
     return PreparedRequest(
         dimensions=dimensions,
-        static=static,
-        case=material(template, visible, delimiter_code(shown.texts)),
-        ask=ask,
+        static=wording.static,
+        case=material(rubric.material or MATERIAL, visible, delimiter_code(shown.texts)),
+        ask=wording.ask,
         texts=visible,
         cut={name: part for name, part in shown.cut.items() if name in seen},
-        schema=schema(dimensions, scores, alone=alone),
+        schema=wording.schema,
         scores=scores,
         aspects=len(case.expect.aspects),
-        prompt=blake2b(f"{static}\0{template}\0{ask}".encode(), digest_size=8).hexdigest(),
+        prompt=wording.prompt,
         alone=alone,
+    )
+
+
+def _wording(
+    rubric: Rubric, dimensions: tuple[Dimension, ...], scores: tuple[float, ...], *, alone: bool
+) -> Wording:
+    static, ask = static_and_ask(rubric, dimensions, scores, alone=alone)
+    written = f"{static}\0{rubric.material or MATERIAL}\0{ask}"
+    return Wording(
+        static=static,
+        ask=ask,
+        schema=schema(dimensions, scores, alone=alone),
+        prompt=blake2b(written.encode(), digest_size=8).hexdigest(),
     )
 
 
