@@ -103,7 +103,9 @@ class Judge:
         if due:
             requests = self._prepared(due, metric_input, context)
             pending = [self._judge_due(metric_input, context, prepared) for prepared in requests]
-            for judgements in await asyncio.gather(*pending):
+            # A task for each takes time, and there is often one.
+            judged = [await pending[0]] if len(pending) == 1 else await asyncio.gather(*pending)
+            for judgements in judged:
                 found |= judgements
         return found
 
@@ -264,6 +266,8 @@ class Judge:
             )
             return await ask(self.executor, model, question, prepared.parse)
 
+        if settings.samples == 1:
+            return [await one(0)]
         results = await asyncio.gather(*map(one, range(settings.samples)), return_exceptions=True)
         answered = [result for result in results if isinstance(result, StructuredAnswer)]
         failed = [result for result in results if isinstance(result, BaseException)]

@@ -72,8 +72,9 @@ def _of_scores(logprobs: Sequence[Token], text: str, dimension: str) -> list[Tok
     Positions are counted in bytes, because a token may be part of a character.
     """
     spelled = "".join([token.token for token in logprobs])
+    with_bytes = [token for token in logprobs if token.bytes is not None]
     # Ignore tokens before the answer, and end marks after it.
-    if spelled.isascii() and all(token.bytes is None for token in logprobs):  # a byte is a character
+    if spelled.isascii() and not with_bytes:  # a byte is a character
         lengths = [len(token.token) for token in logprobs]
         start = spelled.rfind(text) if text else -1
     else:
