@@ -11,7 +11,7 @@ import pytest
 from tests.judge_server import HANG, JudgeServer, at, failure
 from tests.metrics.judge.client.test_direct_client import call
 from trivium.metrics.judge.client.cache import MemoryResponseCache
-from trivium.metrics.judge.client.executor import JudgeExecutor
+from trivium.metrics.judge.client.executor import LOOKUPS_TOGETHER, JudgeExecutor
 from trivium.metrics.judge.client.request import GivenUp
 from trivium.metrics.judge.client.retry import RetryPolicy
 from trivium.suites.settings import JudgeSettings
@@ -148,6 +148,40 @@ def test_no_further_request_is_sent_while_responses_are_not_stored(server, monke
     executor.close()
     assert not [each for each in found if isinstance(each, BaseException)]
     assert len(server.requests) == 2 * most
+
+
+class _CountedCache(MemoryResponseCache):
+    """Notes the number of keys of each query."""
+
+    def __init__(self):
+        super().__init__()
+        self.queries = []
+
+    def fetch(self, keys):
+        self.queries.append(len(keys))
+        return super().fetch(keys)
+
+
+def test_while_requests_wait_further_answers_are_looked_up_many_at_once(server, monkeypatch):
+    monkeypatch.setattr("trivium.metrics.judge.client.executor.LOOKUP_SECONDS", 3600)
+    server.conditions = msgspec.structs.replace(server.conditions, plan=lambda _: HANG)
+    executor, cache = JudgeExecutor(JudgeSettings(models=(GPT,), concurrency=1)), _CountedCache()
+    executor.configure(cache=cache)
+    calls = distinct(3 + LOOKUPS_TOGETHER)
+
+    async def waiting():
+        return (await executor.model(GPT)).scheduler.asking
+
+    answers(executor, *calls[:3])
+    while executor.submit(waiting).result() < 3:
+        threading.Event().wait(0.01)
+    for each in calls[3:]:
+        answers(executor, each)
+        executor.submit(waiting).result()  # so each is asked for in an iteration of the loop of its own
+    while executor.submit(waiting).result() < len(calls):
+        threading.Event().wait(0.01)
+    executor.close()
+    assert cache.queries == [3, LOOKUPS_TOGETHER]
 
 
 @pytest.mark.parametrize(("concurrency", "seats"), [(None, 256), (10, 256), (100, 400)])

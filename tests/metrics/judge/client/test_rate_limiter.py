@@ -5,6 +5,7 @@ from statistics import median
 import pytest
 
 from tests.metrics.judge.client.provider_in_virtual_time import Weather, spend_a_day
+from trivium.metrics.judge.client.rate_limiter import FREE_GAP, RateLimiter
 
 LIMITS = {
     "bucket": Weather(rate=25),
@@ -154,6 +155,21 @@ def test_a_provider_that_takes_so_many_at_once_gets_so_many():
     for day in days(Weather(slots=8, queues=False)):
         assert day.seconds < 1.1 * 500 * 0.2 / 8
         assert day.requests < 1.15 * 500
+
+
+@pytest.mark.parametrize("answered", [1, 10])
+def test_answers_that_are_read_together_leave_as_many_places_at_once(answered):
+    limiter = RateLimiter(most=50)
+    sent = [limiter.sent(0.01 * number) for number in range(40)]
+    for each in sent[:answered]:
+        limiter.answered(each, 1.0)
+    followed = 0
+    while limiter.ready(1.0) == 0:
+        limiter.sent(1.0)
+        followed += 1
+    # There is room for ten more, which are spaced.
+    assert followed == answered
+    assert 0 < limiter.ready(1.0) <= FREE_GAP
 
 
 def test_no_more_are_in_flight_than_allowed():
