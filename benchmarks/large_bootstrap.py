@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.sizes import sized
-from trivium.trust.cluster_bootstrap import Groups, resampler
+from trivium.trust.cluster_bootstrap import Groups
 from trivium.trust.selective.inference import BootstrapOptions, bootstrap_selective_metrics
 from trivium.trust.selective.items import Items
 
@@ -60,8 +60,10 @@ def row(size: int, per_group: int) -> str:
     wall, cpu = seconds(
         lambda: bootstrap_selective_metrics(items, names, BootstrapOptions(resamples=resamples))
     )
-    draw, numbers, few = resampler(groups, seed=42, rng="pcg64"), rng.random(size), max(1, resamples // 10)
-    _, ideal = seconds(lambda: [(draw(1), np.cumsum(numbers, out=numbers)) for _ in range(few)])
+    draw, numbers, few = np.random.default_rng(42).integers, rng.random(size), max(1, resamples // 10)
+    _, ideal = seconds(
+        lambda: [(draw(groups, size=groups, dtype=np.int32), numbers.cumsum(out=numbers)) for _ in range(few)]
+    )
     ideal *= RESAMPLES / few
     times = RESAMPLES / resamples
     wall, cpu = (wall - wall_0) * times, (cpu - cpu_0) * times

@@ -1,188 +1,19 @@
-"""Resamples groups with replacement and computes bootstrap intervals (spec: metrics, B.1).
-
-A resample draws as many groups as there are. The draws of a seed depend only on the number of groups, not on
-chunks, threads or the statistic.
-"""
+"""Computes bootstrap intervals over resamples of groups (spec: metrics, B.1)."""
 
 import re
-from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from difflib import get_close_matches
 from math import sqrt
-from os import cpu_count
 from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 from scipy.special import ndtr, ndtri, stdtrit
 
 from trivium.trust.distributions import Interval
-
-Floats = npt.NDArray[np.float64]
-
-
-Counts = npt.NDArray[np.uint8]
-Draws = npt.NDArray[np.int32]
-
-Rng = Literal["pcg64", "legacy"]
-
-OnProgress = Callable[[int], None]
-"""Called with the number of further resamples that are done."""
-
-CHUNK = 1 << 22
-"""Default number of counts in a chunk; one byte each."""
-_DRAWN_AT_ONCE = 1 << 18
-_COUNTED_BY_OTHERS = 4
-"""Most pieces of drawn groups that wait to be counted; four bytes a draw."""
-_MOST_RESAMPLES = 1024
-_MOST_THREADS = 8
-
-
-def resampler(groups: int, *, seed: int, rng: Rng) -> Callable[[int], Draws]:
-    """A function that draws the given number of further resamples, shape (resamples, groups).
-
-    ``pcg64`` is NumPy's default generator; ``legacy`` is RandomState(seed).randint(0, groups, size=groups),
-    one call per resample.
-
-    Raises:
-        ValueError: If ``rng`` is neither.
-    """
-    if rng not in get_args(Rng):
-        raise ValueError(f"rng must be one of {', '.join(get_args(Rng))}; found {rng!r}")
-    if rng == "legacy":
-        old = np.random.RandomState(seed)
-        return lambda resamples: old.randint(0, groups, size=(resamples, groups), dtype=np.int32)
-    generator = np.random.default_rng(seed)
-    return lambda resamples: generator.integers(0, groups, size=(resamples, groups), dtype=np.int32)
-
-
-def draw_counts(drawn: Draws) -> Counts:
-    """How often each group was drawn, shape (resamples, groups).
-
-    One byte is enough: with up to 255 groups no count can exceed it, and with more the probability that one
-    of 10^10 counts reaches 256 is below 10^-490.
-    """
-    resamples, groups = drawn.shape
-    # Each draw is a sparse 1 in the row of its resample; toarray adds those of a group, without the GIL and
-    # without an array of 8-byte indices or counts.
-    ends = np.arange(0, drawn.size + 1, groups, dtype=np.int32)
-    sparse = csr_array((np.ones(drawn.size, np.uint8), drawn.ravel(), ends), shape=(resamples, groups))
-    counts: Counts = sparse.toarray()
-    return counts
-
-
-def resample_chunks(
-    groups: int, *, resamples: int, seed: int, rng: Rng, at_once: int, pool: Executor | None = None
-) -> Iterator[Counts]:
-    """Counts of all resamples, in chunks of shape (up to ``at_once``, groups).
-
-    Args:
-        groups: Number of groups.
-        resamples: Number of resamples.
-        seed: Seed of the generator.
-        rng: The generator.
-        at_once: Resamples in a chunk.
-        pool: Threads that help to count. This thread draws, because every number follows from the one before
-            it, and counts whatever they have not begun, so that it never waits for a busy pool.
-    """
-    draw, piece = resampler(groups, seed=seed, rng=rng), max(1, _DRAWN_AT_ONCE // groups)
-    for start in range(0, resamples, at_once):
-        chunk = np.empty((min(at_once, resamples - start), groups), np.uint8)
-        begun: deque[tuple[Future[None], Counts, Draws]] = deque()
-        for first in range(0, len(chunk), piece):
-            part = chunk[first : first + piece]
-            drawn = draw(len(part))
-            if pool is None:
-                _count(part, drawn)
-                continue
-            if len(begun) >= _COUNTED_BY_OTHERS:
-                _end_count(*begun.popleft())
-            begun.append((pool.submit(_count, part, drawn), part, drawn))
-        while begun:
-            _end_count(*begun.popleft())
-        yield chunk
-
-
-def _count(part: Counts, drawn: Draws) -> None:
-    part[:] = draw_counts(drawn)
-
-
-def _end_count(counting: "Future[None]", part: Counts, drawn: Draws) -> None:
-    if counting.cancel():
-        _count(part, drawn)
-    else:
-        counting.result()
-
-
-def over_resamples(
-    compute: Callable[[Counts], Floats],
-    groups: int,
-    *,
-    resamples: int,
-    seed: int,
-    rng: Rng,
-    at_once: int | None = None,
-    threads: int | None = None,
-    progress: OnProgress | None = None,
-) -> Floats:
-    """Apply ``compute`` to all resamples, chunk by chunk, on several threads, in bounded memory.
-
-    At most two chunks more than there are threads are held at a time.
-
-    Args:
-        compute: Maps counts of shape (groups, b) to values of shape (metrics, b); called from several
-            threads.
-        groups: Number of groups, at least 1.
-        resamples: Number of resamples.
-        seed: Seed of the generator.
-        rng: The generator.
-        at_once: Resamples in a chunk; default: :func:`chunk_size`.
-        threads: Default: one per processor, up to eight.
-        progress: Called on this thread with the number of further resamples that are done.
-
-    Returns:
-        Shape (metrics, resamples); (0, 0) without resamples.
-    """
-    size = at_once or chunk_size(groups)
-    workers = threads or min(_MOST_THREADS, cpu_count() or 1)
-    report = progress or (lambda _: None)
-    done: list[Floats] = []
-
-    def figures(chunk: Counts) -> Floats:
-        return compute(np.ascontiguousarray(chunk.T))
-
-    def add(found: Floats) -> None:
-        done.append(found)
-        report(found.shape[1])
-
-    def chunks(pool: Executor | None) -> Iterator[Counts]:
-        return resample_chunks(groups, resamples=resamples, seed=seed, rng=rng, at_once=size, pool=pool)
-
-    if workers == 1 or resamples <= size:
-        for chunk in chunks(None):
-            add(figures(chunk))
-        return np.concatenate(done, axis=1) if done else np.empty((0, 0))
-    pool = ThreadPoolExecutor(workers)
-    try:
-        pending: deque[Future[Floats]] = deque()
-        for chunk in chunks(pool):
-            if len(pending) > workers:
-                add(pending.popleft().result())
-            pending.append(pool.submit(figures, chunk))
-        while pending:
-            add(pending.popleft().result())
-    finally:
-        pool.shutdown(cancel_futures=True)  # an error or Ctrl-C waits only for the chunks in hand
-    return np.concatenate(done, axis=1)
-
-
-def chunk_size(groups: int, *, counts_at_once: int = CHUNK) -> int:
-    """Resamples in a chunk of about ``counts_at_once`` counts, from 1 to 1,024."""
-    return max(1, min(_MOST_RESAMPLES, counts_at_once // groups))
-
+from trivium.trust.resampling.chunks import Counts, Rng
+from trivium.trust.resampling.statistics import Floats, OnProgress, leave_one_out, over_resamples
 
 Method = Literal["expanded percentile", "percentile", "bca", "legacy"]
 
@@ -403,8 +234,8 @@ def bootstrap(
         rng: ``pcg64``, or ``legacy`` for NumPy's RandomState.
         level: Nominal coverage, in (0, 1).
         method: Method of the interval; see :func:`trivium.trust.cluster_bootstrap.estimate`.
-        threads: How many threads call the statistic at the same time; None: one per processor, up to eight.
-            The resamples are the same.
+        threads: How many threads call the statistic at the same time; None: one per processor. The resamples
+            are the same.
         progress: Called on this thread with the number of further resamples that are done.
 
     Raises:
@@ -465,14 +296,3 @@ def bootstrap(
         left_out=left_out,
         sizes=np.bincount(known.codes, minlength=count),
     )
-
-
-def leave_one_out(compute: Callable[[Counts], Floats], groups: int, *, at_once: int | None = None) -> Floats:
-    """The statistics with each group left out once, shape (statistics, groups)."""
-    done, size = [], at_once or chunk_size(groups)
-    for start in range(0, groups, size):
-        stop = min(start + size, groups)
-        weights = np.ones((groups, stop - start), np.uint8)
-        weights[np.arange(start, stop), np.arange(stop - start)] = 0
-        done.append(compute(weights))
-    return np.concatenate(done, axis=1)

@@ -16,9 +16,11 @@ from scipy.sparse import csr_array
 from trivium.display import HtmlRepr
 from trivium.errors import Problem, TrustError
 from trivium.trust.calibration.quality import checked_weights
-from trivium.trust.cluster_bootstrap import Counts, Groups, estimate, over_resamples
+from trivium.trust.cluster_bootstrap import Groups, estimate
 from trivium.trust.distributions import Interval
 from trivium.trust.intervals import rate_interval
+from trivium.trust.resampling.chunks import Counts
+from trivium.trust.resampling.statistics import over_resamples
 from trivium.trust.weighted_means import weighted_mean
 
 Floats = npt.NDArray[np.float64]

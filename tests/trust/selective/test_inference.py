@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.goldens import golden
 from tests.trust.selective.read import items_of, run_rows
 from trivium.errors import TrustError
-from trivium.trust.cluster_bootstrap import draw_counts, resampler
+from trivium.trust.resampling.chunks import draw_counts
 from trivium.trust.selective.curve import (
     augrc,
     aurc,
@@ -35,6 +35,10 @@ NAMES = (
 
 def near(value):
     return None if value is None else pytest.approx(value, abs=1e-12, rel=1e-9)
+
+
+def drawn(groups, resamples, seed):
+    return np.random.default_rng(seed).integers(groups, size=(resamples, groups), dtype=np.int32)
 
 
 def plan_of(line):
@@ -152,7 +156,7 @@ def invented(rng, groups, items, levels, share):
 def test_a_weighted_sweep_equals_ranking_each_resample_anew(groups, items, share, levels):
     made = invented(np.random.default_rng(groups), groups, items, levels, share)
     found = bootstrap_selective_metrics(made, NAMES, BootstrapOptions(resamples=30, seed=3))
-    weights = draw_counts(resampler(made.groups.count, seed=3, rng="pcg64")(30))
+    weights = draw_counts(drawn(made.groups.count, 30, 3))
     for resample in range(30):
         rows = np.repeat(np.arange(made.n), weights[resample, made.groups.codes])
         replicates = [found[name].replicates[resample] for name in NAMES]
@@ -260,8 +264,8 @@ def test_a_hundred_thousand_items_equal_resampled_items_ranked_anew(groups, leve
     options = BootstrapOptions(resamples=6, seed=5, threads=2)
     found = bootstrap_selective_metrics(items, ["aurc", "augrc", "aurc_at_0.5", "mae_at_0.3"], options)
     rows_of = np.argsort(codes, kind="stable").reshape(groups, -1)  # every group has as many items
-    for resample, drawn in enumerate(resampler(groups, seed=5, rng="pcg64")(6)):
-        rows = rows_of[drawn].ravel()
+    for resample, places in enumerate(drawn(groups, 6, 5)):
+        rows = rows_of[places].ravel()
         there = rows[predicted[rows]]
         curve = risk_coverage(loss[there], confidence[there], n_items=rows.size)
         at = risk_at(curve, 0.3)

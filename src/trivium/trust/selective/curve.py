@@ -7,7 +7,7 @@ from scipy.special import digamma
 
 from trivium.display import HtmlRepr
 from trivium.trust.calibration.quality import checked_weights
-from trivium.trust.cluster_bootstrap import Counts
+from trivium.trust.resampling.chunks import Counts
 from trivium.trust.selective.sweep import Ranking
 
 Floats = npt.NDArray[np.float64]

@@ -5,23 +5,21 @@ Groups are resampled, and all metrics of a resample come from one pass over the 
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import TrustError, suggest
-from trivium.trust.cluster_bootstrap import (
+from trivium.trust.cluster_bootstrap import Estimate, Method, estimate, ordered_ids
+from trivium.trust.resampling.chunks import Counts, Rng
+from trivium.trust.resampling.statistics import (
     CHUNK,
-    Counts,
-    Estimate,
-    Method,
+    ChunkMap,
     OnProgress,
-    Rng,
     chunk_size,
-    estimate,
     leave_one_out,
-    ordered_ids,
     over_resamples,
 )
 from trivium.trust.selective.curve import ROUNDING, lower_hull_areas, optimal_areas
@@ -192,7 +190,9 @@ class BootstrapOptions(msgspec.Struct, frozen=True, kw_only=True):
         method: Method of the intervals; see :func:`trivium.trust.cluster_bootstrap.estimate`.
         empty_is_zero: Whether an area is 0 in a resample without predictions, as in the artifacts of the
             original tool; otherwise it is undefined there.
-        threads: None: one per processor, up to eight. It changes no result.
+        threads: None: one per processor. It changes no result.
+        chunk_map: Where resamples are computed, instead of on threads: see
+            :data:`trivium.trust.resampling.statistics.ChunkMap`. It changes no result.
         progress: Called with the number of further resamples that are done, on the calling thread.
     """
 
@@ -203,6 +203,7 @@ class BootstrapOptions(msgspec.Struct, frozen=True, kw_only=True):
     method: Method = "expanded percentile"
     empty_is_zero: bool = False
     threads: int | None = None
+    chunk_map: ChunkMap | None = None
     progress: OnProgress | None = None
 
 
@@ -262,10 +263,7 @@ def bootstrap_selective_metrics(
     if not items.n:
         return dict.fromkeys(names, _undefined(options))
     weighted = WeightedMetrics(items, requested)
-
-    def compute(weights: Counts) -> Floats:
-        return weighted.values(weights, empty_is_zero=options.empty_is_zero)
-
+    compute = partial(weighted.values, empty_is_zero=options.empty_is_zero)
     points = _points(weighted, groups)
     values = _estimates(compute, points, items, options, at_once=weighted.at_once)
     return dict(zip(names, values, strict=True))
@@ -299,11 +297,7 @@ def bootstrap_deltas(
     requested = RequestedMetrics.of(names, common=reached)
 
     first, second = (WeightedMetrics(side, requested) for side in sides)
-
-    def compute(weights: Counts) -> Floats:
-        ours, theirs = (side.values(weights, empty_is_zero=options.empty_is_zero) for side in (first, second))
-        return theirs - ours
-
+    compute = partial(_differences, first, second, empty_is_zero=options.empty_is_zero)
     points = [_points(side, groups) for side in (first, second)]
     deltas = [None if a is None or b is None else b - a for a, b in zip(*points, strict=True)]
     at_once = min(first.at_once, second.at_once)
@@ -335,6 +329,13 @@ def common_groups(left: Items, right: Items, *, intersection_only: bool = False)
     return ordered_ids(ours & theirs)
 
 
+def _differences(
+    first: WeightedMetrics, second: WeightedMetrics, weights: Counts, *, empty_is_zero: bool
+) -> Floats:
+    ours, theirs = (side.values(weights, empty_is_zero=empty_is_zero) for side in (first, second))
+    return theirs - ours
+
+
 def _estimates(
     compute: Callable[[Counts], Floats],
     points: Sequence[float | None],
@@ -353,6 +354,7 @@ def _estimates(
         rng=options.rng,
         at_once=at_once,
         threads=options.threads,
+        chunk_map=options.chunk_map,
         progress=options.progress,
     )
     left_out = leave_one_out(compute, groups, at_once=at_once) if options.method == "bca" else None

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_array
 
-from trivium.trust.cluster_bootstrap import Counts
+from trivium.trust.resampling.chunks import Counts
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
