@@ -11,7 +11,8 @@ import pytest
 from tests.judge_server import HANG, JudgeServer, at, failure
 from tests.metrics.judge.client.test_direct_client import call
 from trivium.metrics.judge.client.cache import MemoryResponseCache
-from trivium.metrics.judge.client.executor import LOOKUPS_TOGETHER, JudgeExecutor
+from trivium.metrics.judge.client.executor import JudgeExecutor
+from trivium.metrics.judge.client.models import LOOKUPS_TOGETHER
 from trivium.metrics.judge.client.request import GivenUp
 from trivium.metrics.judge.client.retry import RetryPolicy
 from trivium.suites.settings import JudgeSettings
@@ -163,14 +164,14 @@ class _CountedCache(MemoryResponseCache):
 
 
 def test_while_requests_wait_further_answers_are_looked_up_many_at_once(server, monkeypatch):
-    monkeypatch.setattr("trivium.metrics.judge.client.executor.LOOKUP_SECONDS", 3600)
+    monkeypatch.setattr("trivium.metrics.judge.client.models.LOOKUP_SECONDS", 3600)
     server.conditions = msgspec.structs.replace(server.conditions, plan=lambda _: HANG)
     executor, cache = JudgeExecutor(JudgeSettings(models=(GPT,), concurrency=1)), _CountedCache()
     executor.configure(cache=cache)
     calls = distinct(3 + LOOKUPS_TOGETHER)
 
     async def waiting():
-        return (await executor.model(GPT)).scheduler.asking
+        return executor._local.opened(GPT).scheduler.asking
 
     answers(executor, *calls[:3])
     while executor.submit(waiting).result() < 3:
@@ -181,7 +182,7 @@ def test_while_requests_wait_further_answers_are_looked_up_many_at_once(server, 
     while executor.submit(waiting).result() < len(calls):
         threading.Event().wait(0.01)
     executor.close()
-    assert cache.queries == [3, LOOKUPS_TOGETHER]
+    assert cache.queries == [1, 3, LOOKUPS_TOGETHER], "the first: parameters that were refused before"
 
 
 @pytest.mark.parametrize(("concurrency", "seats"), [(None, 256), (10, 256), (100, 400)])

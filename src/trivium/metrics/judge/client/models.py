@@ -28,7 +28,6 @@ from trivium.metrics.judge.client.retry import RetryPolicy
 from trivium.metrics.judge.client.scheduler import RequestScheduler
 from trivium.suites.settings import JudgeSettings, ServerSettings
 
-
 LOOKUPS_TOGETHER, LOOKUP_SECONDS = 32, 0.05
 """While more requests wait than may be in flight, so many keys are looked up in the cache in one query, or
 those of so many seconds."""
