@@ -1,11 +1,13 @@
 """Intervals of up to a million items: time beside that of drawing alone, and peak memory.
 
-    python -m benchmarks.large_bootstrap
+    python -m benchmarks.large_bootstrap [--threads 1,2,…] [--ray]
 
 AURC and AUGRC with distinct confidences, once with a group for every item and once with groups of 100, each
 in a process of its own. *Ideal* is the CPU time that NumPy takes for drawing the same groups and for one
 running sum over the items; a curve has two, and divides them. A few resamples are timed, less the time of
-ranking; the time of 10,000 is extrapolated.
+ranking; the time of 10,000 is extrapolated. ``--threads`` adds a row for each number of threads; ``--ray``
+adds one for a Ray cluster of one node with two CPUs, of whose processes no CPU time is known. Its workers
+have started before the time begins.
 """
 
 import os
@@ -14,12 +16,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.sizes import sized
+from benchmarks.workers import cluster
+from trivium.runs.engines.ray_resampling import on_ray
 from trivium.trust.cluster_bootstrap import Groups
 from trivium.trust.selective.inference import BootstrapOptions, bootstrap_selective_metrics
 from trivium.trust.selective.items import Items
@@ -32,23 +38,24 @@ WORK = sized(200_000_000, 20_000)
 
 
 def main(arguments: list[str]) -> None:
-    """Print one table; with arguments, one row of it."""
-    if arguments:
-        print(row(int(arguments[0]), int(arguments[1])))
+    """Print one table; with the size, the items of a group and where it is computed, one row of it."""
+    if arguments and arguments[0].isdigit():
+        print(row(int(arguments[0]), int(arguments[1]), arguments[2]))
         return
+    places = arguments[arguments.index("--threads") + 1].split(",") if "--threads" in arguments else ["all"]
+    places += ["ray"] * ("--ray" in arguments)
     print(f"{os.cpu_count()} processors; seconds for {RESAMPLES:,} resamples, of fewer")
     heads = f"{'wall':>9}{'CPU':>9}{'ideal':>9}{'CPU/ideal':>11}{'ranking':>9}{'peak MB':>9}"
-    print(f"{'items':>9} {'groups':>9}{heads}")
-    for size in SIZES:
-        for per_group in PER_GROUP:
-            command = [sys.executable, "-m", "benchmarks.large_bootstrap", str(size), str(per_group)]
-            print(
-                subprocess.run(command, check=True, capture_output=True, text=True).stdout, end="", flush=True
-            )
+    print(f"{'items':>9} {'groups':>9} {'threads':>8}{heads}")
+    with cluster() if "ray" in places else nullcontext():
+        for size, per_group, place in product(SIZES, PER_GROUP, places):
+            command = [sys.executable, "-m", "benchmarks.large_bootstrap", str(size), str(per_group), place]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            print(done.stdout, end="", flush=True)
 
 
-def row(size: int, per_group: int) -> str:
-    """Measure items in groups of equal size."""
+def row(size: int, per_group: int, place: str) -> str:
+    """Measure items in groups of equal size, on all processors, some threads or Ray."""
     rng, groups = np.random.default_rng(0), size // per_group
     items = Items.of(
         Groups(ids=tuple(map(str, range(groups))), codes=np.arange(size) // per_group),
@@ -56,10 +63,17 @@ def row(size: int, per_group: int) -> str:
         rng.random(size),
     )
     names, resamples = ("aurc", "augrc"), max(2, min(RESAMPLES, WORK // size))
-    wall_0, cpu_0 = seconds(lambda: bootstrap_selective_metrics(items, names, BootstrapOptions(resamples=0)))
-    wall, cpu = seconds(
-        lambda: bootstrap_selective_metrics(items, names, BootstrapOptions(resamples=resamples))
-    )
+    threads = int(place) if place.isdigit() else None
+    with on_ray() if place == "ray" else nullcontext() as chunk_map:
+
+        def measured(resamples: int) -> tuple[float, float]:
+            plan = BootstrapOptions(resamples=resamples, threads=threads, chunk_map=chunk_map)
+            return seconds(lambda: bootstrap_selective_metrics(items, names, plan))
+
+        wall_0, cpu_0 = measured(0)
+        if place == "ray":
+            measured(4 * (os.cpu_count() or 1))
+        wall, cpu = measured(resamples)
     draw, numbers, few = np.random.default_rng(42).integers, rng.random(size), max(1, resamples // 10)
     _, ideal = seconds(
         lambda: [(draw(groups, size=groups, dtype=np.int32), numbers.cumsum(out=numbers)) for _ in range(few)]
@@ -67,10 +81,12 @@ def row(size: int, per_group: int) -> str:
     ideal *= RESAMPLES / few
     times = RESAMPLES / resamples
     wall, cpu = (wall - wall_0) * times, (cpu - cpu_0) * times
-    return (
-        f"{size:>9,} {groups:>9,}{wall:>9.1f}{cpu:>9.1f}{ideal:>9.1f}{cpu / ideal:>11.1f}{cpu_0:>9.2f}"
-        f"{peak_mb():>9,.0f}"
+    used = (
+        f"{'–':>9}{ideal:>9.1f}{'–':>11}"
+        if place == "ray"
+        else f"{cpu:>9.1f}{ideal:>9.1f}{cpu / ideal:>11.1f}"
     )
+    return f"{size:>9,} {groups:>9,} {place:>8}{wall:>9.1f}{used}{cpu_0:>9.2f}{peak_mb():>9,.0f}"
 
 
 def seconds(run: Callable[[], Any]) -> tuple[float, float]:

@@ -86,6 +86,7 @@ def trust() -> None:
 )
 @option("--intersection-only", is_flag=True, help="Compare only the groups that both inputs have.")
 @shared.resamples
+@shared.engine
 @shared.seed
 @option(
     "--rng",
@@ -139,8 +140,11 @@ def curve(items: str | None, **given: Any) -> int:
         drawn=given["chart"] is not None or given["html"] is not None,
         created_at=given["created_at"],
     )
-    with resampling_bar(lambda: resamples_of(tables, chosen), quiet=given["as_json"]) as progress:
-        plan = replace(chosen.plan, progress=progress)
+    with (
+        shared.chunk_map(given["engine"]) as chunk_map,
+        resampling_bar(lambda: resamples_of(tables, chosen), quiet=given["as_json"]) as progress,
+    ):
+        plan = replace(chosen.plan, chunk_map=chunk_map, progress=progress)
         artifact = curve_artifact(tables, replace(chosen, plan=plan))
     _print_answer(artifact, CurveTable, given)
     if given["chart"] is not None:

@@ -1,5 +1,6 @@
 """Options that the trust commands share; reads their items and writes their answers."""
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from trivium.cli.options import DEFAULT_STORE, Choice, F, as_json, option, store
 if TYPE_CHECKING:
     from trivium.runs.items.table import ItemTable
     from trivium.trust.calibration.calibrator import Calibrator
+    from trivium.trust.resampling.statistics import ChunkMap
 
 
 class Range(click.ParamType):  # type: ignore[type-arg]
@@ -83,6 +85,13 @@ resamples = option(
     default=10_000,
     show_default=True,
     help="Bootstrap resamples of the groups.",
+)
+engine = option(
+    "--engine",
+    type=Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="Where resamples are computed: on this machine, or on a Ray cluster (that of RAY_ADDRESS).",
 )
 seed = option(
     "--seed",
@@ -191,6 +200,15 @@ def read_item_table(
     from trivium.labels.joining import labels_for
 
     return run.items(dimension=dimension, labels=labels_for(run.store, run.record, dimension))
+
+
+def chunk_map(engine: str) -> "AbstractContextManager[ChunkMap | None]":
+    """Where resamples are computed; None for threads of this process."""
+    if engine == "local":
+        return nullcontext()
+    from trivium.runs.engines.ray_resampling import on_ray
+
+    return on_ray()
 
 
 def load_calibrator(path: Path | None) -> "Calibrator | None":

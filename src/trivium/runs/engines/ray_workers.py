@@ -8,22 +8,21 @@ import gc
 import logging
 import os
 import pickle
-import socket
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trivium._version import __version__
-from trivium.errors import MissingExtra, TriviumError
+from trivium.errors import TriviumError
 from trivium.metrics.metric import Metric
 from trivium.metrics.text.encoders.encoder import cores, share_cores
 from trivium.runs.engines.partition import Job, PartScorer, ScoredPart, Task, packed
+from trivium.runs.engines.ray_cluster import check_version, cluster, described, first_line
 from trivium.runs.event_loop import THRESHOLDS_WHILE_SCORING
 
 if TYPE_CHECKING:
@@ -186,7 +185,7 @@ class RayWorkers:
             TriviumError: If there is no cluster, no worker starts, or the outputs or the cases have changed.
         """
         content = packed(self._job)
-        with _cluster() as cpus:
+        with cluster() as cpus:
             import ray
 
             if self._executor is not None:
@@ -273,12 +272,12 @@ class RayWorkers:
         try:
             result = ray.get(worker.awaited())
         except RayTaskError as failed:
-            raise _described(failed.cause) from failed
+            raise described(failed.cause) from failed
         except RayError as lost:
-            log.warning("a worker of the Ray cluster was lost: %s", _first_line(lost))
+            log.warning("a worker of the Ray cluster was lost: %s", first_line(lost))
             self._lost_starts += worker.starting is not None
             if self._lost_starts == LOST_STARTS:
-                what = f"no worker of the Ray cluster starts: {_first_line(lost)}"
+                what = f"no worker of the Ray cluster starts: {first_line(lost)}"
                 raise TriviumError(what) from lost
             return False
         if worker.starting is not None:
@@ -318,9 +317,7 @@ class RemoteScorer:
         import ray
 
         node = ray.util.get_node_ip_address()
-        if place.version != __version__:
-            found = f"node {node} has Trivium {__version__}, the run {place.version}"
-            raise TriviumError(f"{found}: install the same on every node")
+        check_version(place.version)
         gc.set_threshold(*THRESHOLDS_WHILE_SCORING)
         share_cores(cores())  # Ray gives each worker one CPU
         try:
@@ -347,52 +344,3 @@ class RemoteScorer:
 
 def _end() -> None:
     os._exit(1)
-
-
-@contextmanager
-def _cluster() -> Iterator[int]:
-    """Connect to the cluster, or start one on this machine; gives its number of CPUs.
-
-    Ray ends the processes that it starts when the thread that started them ends, so that a cluster of this
-    machine does not outlive the run.
-    """
-    try:
-        import ray
-    except ImportError as missing:
-        raise MissingExtra("ray", "--engine ray") from missing
-    from ray.exceptions import RayError
-
-    mine = not ray.is_initialized()
-    if mine:
-        _check_answers(os.environ.get("RAY_ADDRESS", ""))
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster of the run's own reports nothing
-        try:
-            ray.init(log_to_driver=False, logging_level=logging.ERROR)
-        except (RayError, OSError, RuntimeError, ValueError) as refused:
-            raise TriviumError(f"Ray cannot be reached or started: {_first_line(refused)}") from refused
-    try:
-        yield max(1, int(ray.cluster_resources().get("CPU", 1)))
-    finally:
-        if mine:
-            ray.shutdown()
-
-
-def _check_answers(address: str) -> None:
-    """Refuse an address at which nothing answers; Ray would try for minutes, then end the process."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit():
-        return
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-    except OSError as refused:
-        raise TriviumError(f"no Ray cluster answers at {address} (RAY_ADDRESS): {refused}") from refused
-
-
-def _described(cause: BaseException) -> TriviumError:
-    if isinstance(cause, TriviumError):
-        return cause
-    return TriviumError(f"a worker of the Ray cluster failed: {type(cause).__name__}: {cause}")
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,161 @@
+"""Resamples on a Ray cluster of two nodes on this machine, one of which is killed; oracle: threads."""
+
+import os
+import signal
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+import pytest
+
+from tests.cli.trust.trust_commands import answer, items, run_trust
+from tests.runs import test_ray as nodes
+from trivium.errors import TriviumError
+from trivium.runs.engines import ray_resampling
+from trivium.runs.engines.ray_resampling import on_ray
+from trivium.trust.resampling.statistics import over_resamples
+from trivium.trust.selective.inference import (
+    BootstrapOptions,
+    bootstrap_deltas,
+    bootstrap_selective_metrics,
+)
+from trivium.trust.selective.items import Items
+
+ray = pytest.importorskip("ray")
+
+cluster = nodes.cluster
+
+
+def invented(seed: int, groups: int, levels: int | None) -> Items:
+    rng, size = np.random.default_rng(seed), groups
+    sure = rng.random(size) if levels is None else rng.integers(levels, size=size) / levels
+    return Items.of(range(size), rng.random(size), sure, predicted=rng.random(size) < 0.9)
+
+
+@pytest.mark.parametrize(("rng", "levels"), [("pcg64", None), ("pcg64", 20), ("legacy", None)])
+def test_replicates_are_those_of_one_machine_to_the_bit(cluster, rng: str, levels: int | None) -> None:
+    left, right = invented(1, 70_000, levels), invented(2, 70_000, levels)
+    names, told = ["aurc", "eaurc", "mae_at_0.5"], []
+    plan = BootstrapOptions(resamples=70, seed=7, rng=rng)
+    with on_ray() as chunk_map:
+        there = BootstrapOptions(resamples=70, seed=7, rng=rng, chunk_map=chunk_map, progress=told.append)
+        remote = bootstrap_selective_metrics(left, names, there)
+        remote_deltas = bootstrap_deltas(left, right, names, there)
+    assert sum(told) == 140
+    for name, found in bootstrap_selective_metrics(left, names, plan).items():
+        assert remote[name].replicates.tobytes() == found.replicates.tobytes()
+        assert remote[name].interval == found.interval
+    for name, delta in bootstrap_deltas(left, right, names, plan).items():
+        assert remote_deltas[name].estimate.replicates.tobytes() == delta.estimate.replicates.tobytes()
+    assert not ray.is_initialized()
+
+
+def patient(folder: str, counts: np.ndarray) -> np.ndarray:
+    """The counts of two groups, once there is a file ``go``."""
+    Path(folder, f"began-{os.getpid()}").touch()
+    while not Path(folder, "go").exists():
+        time.sleep(0.01)
+    return counts[:2].astype(np.float64)
+
+
+def test_a_node_that_is_lost_costs_nothing(cluster, tmp_path: Path) -> None:
+    """What the lost node was to compute, the other computes."""
+    ended = Event()
+
+    def lose() -> None:
+        while len(begun := list(tmp_path.glob("began-*"))) < 2:
+            if ended.wait(0.01):
+                return
+        cluster.remove_node(cluster.nodes_of_test.pop(), allow_graceful=False)
+        while all(nodes.alive(int(each.name.partition("-")[2])) for each in begun):
+            time.sleep(0.01)
+        (tmp_path / "go").touch()
+
+    options = {"resamples": 40, "seed": 3, "rng": "pcg64", "at_once": 4}
+    with ThreadPoolExecutor(1) as aside:
+        lost = aside.submit(lose)
+        try:
+            with on_ray() as chunk_map:
+                found = over_resamples(
+                    partial(patient, str(tmp_path)), 300_000, chunk_map=chunk_map, **options
+                )
+        finally:
+            ended.set()
+        lost.result()
+    here = over_resamples(lambda counts: counts[:2].astype(np.float64), 300_000, threads=1, **options)
+    assert found.tolist() == here.tolist()
+    cluster.nodes_of_test.append(cluster.add_node(num_cpus=1, **nodes.NODE))
+
+
+def test_a_command_gives_the_same_answer(cluster, tmp_path: Path, monkeypatch, capfd) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ray_resampling, "SECONDS_BETWEEN_REMINDERS", float("inf"))  # on a busy machine
+    options = (items(600), "--range", "0:1", "--bootstrap-resamples", "9000", "--created-at", "now")
+    here, there = (answer(capfd, "curve", *options, "--engine", engine) for engine in ("local", "ray"))
+    assert there == here
+
+
+def failing(counts: np.ndarray) -> np.ndarray:
+    raise ArithmeticError("in a worker")
+
+
+def test_what_goes_wrong_in_a_worker_is_said(cluster) -> None:
+    with on_ray() as chunk_map, pytest.raises(TriviumError, match="failed: ArithmeticError: in a worker"):
+        over_resamples(failing, 5, resamples=20, seed=0, rng="pcg64", chunk_map=chunk_map)
+
+
+def dying(counts: np.ndarray) -> np.ndarray:
+    os._exit(1)
+
+
+def test_resamples_that_end_every_worker_end_the_command(cluster, monkeypatch) -> None:
+    monkeypatch.setattr(ray_resampling, "MOST_LOST", 1)
+    with on_ray() as chunk_map, pytest.raises(TriviumError, match="cannot compute the resamples: "):
+        over_resamples(dying, 5, resamples=20, seed=0, rng="pcg64", chunk_map=chunk_map)
+
+
+def test_another_version_on_a_node_is_said(cluster, monkeypatch) -> None:
+    monkeypatch.setattr(ray_resampling, "__version__", "0.0.0")
+    with (
+        on_ray() as chunk_map,
+        pytest.raises(TriviumError, match=r"has Trivium .*, the run 0\.0\.0"),
+    ):
+        over_resamples(failing, 5, resamples=20, seed=0, rng="pcg64", chunk_map=chunk_map)
+
+
+def test_ctrl_c_ends_the_workers(cluster, tmp_path: Path) -> None:
+    """They would compute for ever."""
+
+    def interrupt() -> None:
+        while len(list(tmp_path.glob("began-*"))) < 2:
+            if ended.wait(0.01):
+                return
+        os.kill(os.getpid(), signal.SIGINT)
+
+    ended, waiting = Event(), partial(patient, str(tmp_path))
+    with ThreadPoolExecutor(1) as aside:
+        aside.submit(interrupt)
+        try:
+            with pytest.raises(KeyboardInterrupt), on_ray() as chunk_map:
+                over_resamples(waiting, 5, resamples=20, seed=0, rng="pcg64", at_once=1, chunk_map=chunk_map)
+        finally:
+            ended.set()
+    assert not ray.is_initialized()
+    while any(nodes.alive(int(each.name.partition("-")[2])) for each in tmp_path.glob("began-*")):
+        time.sleep(0.01)
+
+
+def test_nothing_answers_or_ray_is_not_installed(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    code, out, err = run_trust(capsys, "curve", items(), "--engine", "ray")
+    assert (code, out) == (2, "")
+    assert "no Ray cluster answers at 127.0.0.1:1 (RAY_ADDRESS)" in err
+    monkeypatch.setitem(sys.modules, "ray", None)
+    code, out, err = run_trust(capsys, "curve", items(), "--engine", "ray")
+    assert code == 2
+    assert 'pip install "trivium[ray]"' in err
