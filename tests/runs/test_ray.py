@@ -16,6 +16,7 @@ import pytest
 import trivium as tv
 from tests.judge_server import ANSWER, Reaction
 from tests.runs.test_workers import ODD, figures, files, job_of, scored, stored
+from tests.runs.trace_scores.samples import support, write
 from trivium.agents.recorded import open_recorded
 from trivium.errors import InputError, MissingExtra, OutputsError, TriviumError
 from trivium.metrics.metric import Metric
@@ -145,6 +146,19 @@ def test_stored_attempts_travel(cluster, one, tmp_path: Path) -> None:
     run = scored(tmp_path, "ray", engine="ray", **again)
     evaluations = [row for row in stored(f"{tmp_path}/ray.db", run) if len(row) == 5]
     assert evaluations == [row for row in one[0] if len(row) == 5]
+
+
+def test_traces_travel(cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the process of the run reads their files."""
+    path = write(tmp_path / "t.jsonl", *support())
+    reports = []
+    for engine_, workers in (("local", 1), ("ray", 2)):
+        store = f"{tmp_path}/{engine_}.db"
+        report = tv.score_traces(path, store=store, engine=engine_, workers=workers)
+        run = tv.Run.load(report.run, store=store)
+        reports.append((stored(store, run), figures(run), report.traces))
+    assert reports[0] == reports[1]
+    assert reports[0][2] == len(support())
 
 
 OWN = """

@@ -41,6 +41,7 @@ Examples:
 @options.store
 @options.resume
 @options.workers
+@options.engine
 @options.as_json
 @options.quiet
 @options.inconclusive
@@ -76,6 +77,7 @@ def score(paths: tuple[str, ...], **given: Any) -> int:
                 store=given["store"],
                 resume=given["resume"],
                 workers=given["workers"],
+                engine=given["engine"],
                 progress=bar,
             )
     finally:

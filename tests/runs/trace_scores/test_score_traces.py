@@ -1,8 +1,10 @@
 """Traces are scored without a suite: what is counted, selected, stored, and refused."""
 
 import json
+import pickle
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 import trivium as tv
@@ -10,7 +12,13 @@ from tests.judge_server import JudgeServer
 from tests.metrics.judge.asked import served
 from tests.runs.trace_scores.samples import BEGAN, support, trace, write
 from tests.traces.opentelemetry.spans import agent, content
+from trivium.agents.attempt import Attempt
 from trivium.errors import InputError, TraceError
+from trivium.runs.engines.partition import Job, PartScorer, Task
+from trivium.runs.trace_scores.selection import Selection
+from trivium.runs.trace_scores.spool import Spool
+from trivium.suites.settings import Settings
+from trivium.suites.suite import Suite
 from trivium.traces.native import native_trace
 
 
@@ -252,3 +260,24 @@ def test_several_processes_give_the_same_rows(tmp_path):
     runs = [tv.Run.load(report.run, store=store) for report, store in ((one, "one.db"), (two, "two.db"))]
     assert list(runs[0].attempts()) == list(runs[1].attempts())
     assert list(runs[0].evaluations()) == list(runs[1].evaluations())
+
+
+def test_a_process_that_finds_no_file_scores_what_it_is_sent(tmp_path):
+    """As on another machine: nothing is left of the files that the traces were read from."""
+    settings = Settings()
+    names = ("completed", "tool_success")
+    run = tv.Run.load(
+        tv.score_traces(write(tmp_path / "t.jsonl", *support()), store="one.db").run, store="one.db"
+    )
+    with Spool(
+        [tmp_path / "t.jsonl"], format=None, selection=Selection(), limit=settings.limits.output_bytes
+    ) as spool:
+        part = next(spool.attempts.parts())
+        task = Task(part, tuple(spool.attempts.rows(part)))
+        suite = Suite(name="t", cases=spool.cases, settings=settings)
+        job = pickle.dumps(Job(None, suite, settings, names, run.record, frozenset({(1, 0)})))
+        expected = list(spool.attempts.read(part))
+    scored = PartScorer(pickle.loads(job)).score(task)
+    assert [row["position"] for row in scored.rows.attempts] == [0, 2, 3]
+    bodies = [msgspec.json.decode(row["body"], type=Attempt) for row in scored.rows.attempts]
+    assert bodies == [attempt for index, (_, attempt) in enumerate(expected) if index != 1]

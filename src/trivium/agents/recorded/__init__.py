@@ -13,7 +13,7 @@ from trivium.suites.case import Case
 from trivium.suites.sources import split_prefix
 from trivium.suites.suite import Suite
 
-__all__ = ["LEAVE_ONE_OUT", "SOURCES", "Partitioned", "ReadyAttempts", "Recorded", "open_recorded"]
+__all__ = ["LEAVE_ONE_OUT", "SOURCES", "Carried", "Partitioned", "ReadyAttempts", "Recorded", "open_recorded"]
 
 SOURCES = {
     "tau-bench": "trivium.formats.tau_bench:read_attempts",
@@ -48,6 +48,14 @@ class Partitioned(Recorded, Protocol):
 
     def read(self, part: range) -> Iterator[tuple[Case, Attempt]]:
         """Yield the attempts of a range of indices, each with its case."""
+
+
+@runtime_checkable
+class Carried(Partitioned, Protocol):
+    """Attempts that only this process can read; their rows are sent to others that score them."""
+
+    def rows(self, part: range) -> Iterator[tuple[int, str, str]]:
+        """Yield the attempts of a range of indices: position, JSON of the case, JSON of the attempt."""
 
 
 class ReadyAttempts:

@@ -67,7 +67,7 @@ class Job(NamedTuple):
     """What a process needs to score parts of a run's attempts.
 
     Attributes:
-        recorded: Recorded outputs; None for attempts of a stored run, whose rows come with each task.
+        recorded: The recorded outputs that every process reads; None if rows come with each task.
         suite: The suite with the cases.
         settings: Settings of the run.
         metrics: Names of the metrics.
@@ -76,6 +76,7 @@ class Job(NamedTuple):
         partitions: Folder for partitions, and the number of that which begins with the first attempt; None
             if rows are to be stored by the process of the run.
         judges: Where the process of the run sends the requests of judges; None if there are none.
+        save: Whether the attempts are to be stored, too.
     """
 
     recorded: Partitioned | None
@@ -86,6 +87,7 @@ class Job(NamedTuple):
     done: frozenset[tuple[int, int]]
     partitions: tuple[str, int] | None = None
     judges: "Address | None" = None
+    save: bool = True
 
 
 class NotPortable(TriviumError):
@@ -228,7 +230,8 @@ class PartScorer:
     def _read(self, task: Task) -> list[StoredAttempt]:
         job = self._job
         if task.rows is not None:
-            return [decoded_attempt(row, store=f"run {job.run.id}") for row in task.rows]
+            found = [decoded_attempt(row, store=f"run {job.run.id}") for row in task.rows]
+            return [each for each in found if (each.position, each.attempt.repeat) not in job.done]
         stored = []
         for case, attempt in () if job.recorded is None else job.recorded.read(task.indices):
             position = job.suite.position(case.id)
@@ -246,7 +249,7 @@ class PartScorer:
         rows = Rows(job.run)
         for each, of_attempt in zip(stored, scores, strict=True):
             made = evaluation(each.attempt, of_attempt, job.settings)
-            if job.recorded is not None:
+            if job.save:
                 rows.add_attempt(each, own_case=job.run.kind == "human")
             rows.add_evaluation(StoredEvaluation(position=each.position, evaluation=made))
         clusters = [job.suite.group_of(self._case(each)) for each in stored]

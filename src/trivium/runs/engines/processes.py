@@ -185,15 +185,15 @@ class Scoring:
         if first is None:
             return
         try:
-            self._score_in_workers(source, chain([first], tasks), count)
+            self._score_in_workers(source, chain([first], tasks), count, save=save)
         except NoWorkers:
             if at_once:
                 raise
             log.warning("scoring goes on in one process")
             self._pipeline.score_now(source.left(), save=save)
 
-    def _score_in_workers(self, source: Source, tasks: "Iterator[Task]", count: int) -> None:
-        pool = self._pool(source, count)
+    def _score_in_workers(self, source: Source, tasks: "Iterator[Task]", count: int, *, save: bool) -> None:
+        pool = self._pool(source, count, save=save)
         self._pipeline.closes(pool.stop)
         if self._partitions is not None:
             most = len(source) // (PARTS_A_WORKER * (self._workers or cores()))
@@ -205,13 +205,22 @@ class Scoring:
             if self._pipeline.closed:
                 return
 
-    def _pool(self, source: Source, count: int) -> "Workers | RayWorkers":
+    def _pool(self, source: Source, count: int, *, save: bool) -> "Workers | RayWorkers":
         from trivium.runs.engines.partition import Job
 
         place = None
         if self._partitions is not None:
             place = self._partitions.folder, self._partitions.reserve(len(source))
-        job = Job(source.recorded, self._suite, self._settings, self._names, self._run, source.done, place)
+        job = Job(
+            source.recorded,
+            self._suite,
+            self._settings,
+            self._names,
+            self._run,
+            source.done,
+            partitions=place,
+            save=save,
+        )
         if self._engine == "ray":
             from trivium.runs.engines.ray_workers import RayWorkers
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Set
 
 from trivium.agents.attempt import Attempt
-from trivium.agents.recorded import Partitioned, Recorded
+from trivium.agents.recorded import Carried, Partitioned, Recorded
 from trivium.agents.recorded.record import PART_ATTEMPTS, PART_BYTES
 from trivium.errors import OutputsError
 from trivium.runs.engines.agent import Planned, ask_and_score
@@ -27,10 +27,12 @@ class RecordedAttempts:
     """
 
     def __init__(self, recorded: Recorded, *, suite: Suite, store: Store, run: RunRecord) -> None:
-        self.recorded = recorded if isinstance(recorded, Partitioned) else None
-        self.in_parts = self.recorded is not None
         self.done = frozenset(store.attempt_keys(run))
         self._all = recorded
+        self._parted = recorded if isinstance(recorded, Partitioned) else None
+        self._carried = recorded if isinstance(recorded, Carried) else None
+        self.in_parts = self._parted is not None
+        self.recorded = None if self._carried is not None else self._parted
         self._suite = suite
         self._store = store
         self._run = run
@@ -40,11 +42,13 @@ class RecordedAttempts:
 
     def tasks(self) -> Iterator[Task]:
         """Yield the parts of the outputs in order."""
-        yield from () if self.recorded is None else map(Task, self.recorded.parts())
+        for part in () if self._parted is None else self._parted.parts():
+            rows = None if self._carried is None else tuple(self._carried.rows(part))
+            yield Task(part, rows)
 
     def attempts(self, task: Task) -> Iterator[StoredAttempt]:
         """Yield the attempts of a part, without those that are stored."""
-        return self._remaining(() if self.recorded is None else self.recorded.read(task.indices))
+        return self._remaining(() if self._parted is None else self._parted.read(task.indices))
 
     def left(self) -> Iterator[StoredAttempt]:
         """Yield all attempts that are not stored yet."""
@@ -62,7 +66,7 @@ class RecordedAttempts:
         Raises:
             OutputsError: If an attempt that the asker may want was not recorded.
         """
-        recorded = self.recorded
+        recorded = self._parted
         if recorded is None:
             raise OutputsError("", "until_decided needs outputs from a file of outputs, or in memory")
         indices: dict[tuple[int | None, int], int] = {}

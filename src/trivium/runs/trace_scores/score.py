@@ -14,6 +14,7 @@ from trivium.metrics.registry import (
     metric_class,
     metrics_without_expectation,
 )
+from trivium.runs.engines.processes import Engine
 from trivium.runs.evaluate import evaluate
 from trivium.runs.pipeline import Progress
 from trivium.runs.run import Run
@@ -57,6 +58,7 @@ def score_traces(
     store: str | Store = DEFAULT_URL,
     resume: str | None = None,
     workers: int | None = 1,
+    engine: Engine = "local",
     progress: Progress | None = None,
 ) -> TraceReport:
     """Score recorded traces that belong to no suite; nothing is known but what they record.
@@ -82,6 +84,7 @@ def score_traces(
         store: The store, or its URL.
         resume: Id of an interrupted run of the same traces to finish.
         workers: Number of processes that score; see :func:`trivium.evaluate`.
+        engine: Where they run: ``local``, or ``ray`` for a Ray cluster. This process reads the files.
         progress: Receives the progress of the run.
 
     Returns:
@@ -110,6 +113,7 @@ def score_traces(
             store=store,
             resume=resume,
             workers=workers,
+            engine=engine,
             progress=progress,
         )
         return _report(spool, selection, run)

@@ -181,7 +181,7 @@ class Spool(ReadyAttempts):
 
 
 class SpooledAttempts(ReadyAttempts):
-    """The attempts of a spool; any part can be read by itself, also in another process.
+    """The attempts of a spool, which are temporary files of this machine; see ``Carried``.
 
     Args:
         name: What the attempts are called in the run.
@@ -210,7 +210,16 @@ class SpooledAttempts(ReadyAttempts):
     def read(self, part: range) -> Iterator[tuple[Case, Attempt]]:
         """Yield the attempts of a range of indices; see ``Partitioned``."""
         decode = msgspec.json.Decoder(Attempt).decode
+        for index, line in zip(part, self._lines(part), strict=False):
+            yield self._cases[index], decode(line)
+
+    def rows(self, part: range) -> Iterator[tuple[int, str, str]]:
+        """Yield the attempts of a range of indices, encoded; see ``Carried``."""
+        encode = msgspec.json.Encoder().encode
+        for index, line in zip(part, self._lines(part), strict=False):
+            yield index, encode(self._cases[index]).decode(), line.decode()
+
+    def _lines(self, part: range) -> Iterator[bytes]:
         with self._path.open("rb", buffering=_AT_ONCE) as file:
             file.seek(self._starts[part.start] if part else 0)
-            for index, line in zip(part, file, strict=False):
-                yield self._cases[index], decode(line)
+            yield from file
