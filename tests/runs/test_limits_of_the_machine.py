@@ -8,6 +8,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -17,6 +18,7 @@ from tests.agents.asked import asked
 from trivium.agents.attempt import AgentFailure
 from trivium.agents.invoke import TooManyCalls, invoke
 from trivium.agents.loading import load_agent
+from trivium.cli.main import run_command
 from trivium.errors import AgentError
 from trivium.store.connection import has_certainly_ended, this_process
 from trivium.suites.case import Case
@@ -44,30 +46,35 @@ def _trivium(folder: Path, *arguments: str, limits: str = "true") -> subprocess.
     return subprocess.run(command, cwd=folder, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("table", ["attempts", "evaluations"])
-def test_a_full_disk_is_reported_by_every_stage_and_the_run_can_be_resumed(tmp_path, table):
+@pytest.fixture
+def here(tmp_path, monkeypatch):
     _write_suite(tmp_path)
-    store = ["--store", "s.db"]
-    assert (
-        _trivium(tmp_path, "run", "suite.json", "--agent", "cmd:cat", *store, "--sample", "1").returncode == 0
-    )
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("table", ["attempts", "evaluations"])
+def test_a_full_disk_is_reported_by_every_stage_and_the_run_can_be_resumed(here, capsys, monkeypatch, table):
+    command = ["run", "suite.json", "--agent", "cmd:cat", "--store", "s.db"]
+    monkeypatch.setattr(sys, "argv", ["trivium", *command])  # of which the line to resume is made
+    assert run_command([*command, "--sample", "1"]) == 0
     # SQLite's own words for a full disk, at the thirtieth row.
-    with sqlite3.connect(tmp_path / "s.db") as database:
+    with closing(sqlite3.connect("s.db")) as database, database:
         database.execute(
             f"CREATE TRIGGER full BEFORE INSERT ON {table} WHEN (SELECT count(*) FROM {table}) >= 30 "
             "BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END"
         )
-    stopped = _trivium(tmp_path, "run", "suite.json", "--agent", "cmd:cat", *store)
-    assert stopped.returncode == 2
-    assert "Error: sqlite:///s.db: the disk is full. What was stored is safe" in stopped.stderr
-    assert "Traceback" not in stopped.stderr
-    (again,) = [line for line in stopped.stderr.splitlines() if "--resume" in line]
+    capsys.readouterr()
+    assert run_command(command) == 2
+    stopped = capsys.readouterr().err
+    assert "Error: sqlite:///s.db: the disk is full. What was stored is safe" in stopped
+    assert "Traceback" not in stopped
+    (again,) = [line for line in stopped.splitlines() if "--resume" in line]
 
-    with sqlite3.connect(tmp_path / "s.db") as database:
+    with closing(sqlite3.connect("s.db")) as database, database:
         database.execute("DROP TRIGGER full")
-    done = _trivium(tmp_path, *again.split()[1:], "--json")
-    assert done.returncode == 0
-    assert json.loads(done.stdout)["passed"] == 2 * CASES
+    assert run_command([*again.split()[1:], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["passed"] == 2 * CASES
 
 
 def test_a_permanently_full_disk_is_reported(tmp_path):
@@ -89,25 +96,20 @@ def test_a_process_without_file_handles_asks_fewer_at_once_and_fails_no_attempt(
     assert done.stderr.count("Too many open files; fewer attempts are in flight from now on") == 1
 
 
-def test_a_store_that_is_deleted_meanwhile_is_reported_as_lost(tmp_path):
-    _write_suite(tmp_path)
-    (tmp_path / "deleting.py").write_text(
+def test_a_store_that_is_deleted_meanwhile_is_reported_as_lost(here, capsys):
+    (here / "deleting.py").write_text(
         "from pathlib import Path\n"
         "def ask(question):\n"
         "    if question == 'question 20':\n"
         "        Path('s.db').unlink(missing_ok=True)\n"
         "    return question\n"
     )
-    lost = _trivium(
-        tmp_path, "run", "suite.json", "--agent", "deleting.py:ask", "--at-once", "1", "--store", "s.db"
-    )
-    assert lost.returncode == 2
-    assert (
-        "s.db: the file was deleted or replaced while it was being written: what was in it is lost"
-        in lost.stderr
-    )
-    assert "kept" not in lost.stderr
-    assert "--resume" not in lost.stderr
+    command = ["run", "suite.json", "--agent", "deleting.py:ask", "--at-once", "1", "--store", "s.db"]
+    assert run_command(command) == 2
+    lost = capsys.readouterr().err
+    assert "s.db: the file was deleted or replaced while it was being written: what was in it is lost" in lost
+    assert "kept" not in lost
+    assert "--resume" not in lost
 
 
 def test_where_there_are_no_process_groups_a_command_is_refused(monkeypatch):

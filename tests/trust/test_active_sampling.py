@@ -41,19 +41,19 @@ def asked(sampling, u, f, y, labels, *, answers=None):
     return sampling, answers
 
 
+@pytest.mark.no_cover
 def test_items_are_drawn_as_often_as_their_probability_says():
     u, f, y = world(6, b=6.0)
     sampling, answers = asked(Sampling(seed=1, population=60), u, f, y, 45)
-    expected = {}
-    drawn = Counter()
-    for seed in range(3000):
+    draws, expected, drawn = 1500, {}, Counter()
+    for seed in range(draws):
         draw = next_draw(msgspec.structs.replace(sampling, seed=seed), u, f, answers)
         drawn[draw.item] += 1
         expected[draw.item] = draw.probability
     assert len(expected) == 15
     assert sum(expected.values()) == pytest.approx(1)
     assert max(expected.values()) > 1.5 * min(expected.values())
-    assert chisquare([drawn[item] for item in expected], [3000 * p for p in expected.values()]).pvalue > 1e-3
+    assert chisquare([drawn[item] for item in expected], [draws * p for p in expected.values()]).pvalue > 1e-3
 
 
 def test_every_probability_has_at_least_a_fifth_uniform_and_every_item_is_drawn_once():
@@ -120,10 +120,11 @@ def test_the_random_order_has_nothing_to_do_with_numbers_of_the_same_seed():
     assert np.mean(order) > 0.3
 
 
+@pytest.mark.no_cover
 def test_the_walked_items_are_a_simple_random_sample():
     u, f, y = world(6, b=6.0)
-    seen, sizes, active = np.zeros(60), [], 0
-    for seed in range(200):
+    worlds, seen, sizes, active = 100, np.zeros(60), [], 0
+    for seed in range(worlds):
         sampling, _ = asked(Sampling(seed=seed, population=60), u, f, y, 40)
         walked = sampling.walked()
         assert len(set(walked)) == len(walked)
@@ -134,10 +135,10 @@ def test_the_walked_items_are_a_simple_random_sample():
         sizes.append(len(walked))
         active += len(walked) < 40
     share = np.mean(sizes) / 60
-    assert active > 150
+    assert active > 0.75 * worlds
     assert np.mean(sizes) > 20 + 20 * UNIFORM_SHARE  # what was drawn actively before counts too
     assert abs(np.corrcoef(seen, rankdata(u))[0, 1]) < 0.3
-    assert np.abs(seen / 200 - share).max() < 4.5 * np.sqrt(share * (1 - share) / 200)
+    assert np.abs(seen / worlds - share).max() < 4.5 * np.sqrt(share * (1 - share) / worlds)
     assert Sampling(seed=1, population=4).walked() == []
 
 

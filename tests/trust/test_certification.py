@@ -51,7 +51,7 @@ def test_the_error_above_a_certified_threshold_is_as_promised(levels):
 @pytest.mark.parametrize("verdicts", [70, 400])
 @pytest.mark.no_cover
 def test_starting_again_uses_up_no_more_than_was_promised(verdicts):
-    rng, worlds = np.random.default_rng(6), 1_000
+    rng, worlds = np.random.default_rng(6), 500
     broken = sum(
         certify(rng.random(verdicts) < 0.1001, rng.random(verdicts), range(verdicts)).threshold is not None
         for _ in range(worlds)
