@@ -44,6 +44,7 @@ def test_scaled_weights_change_nothing_but_alpha():
     assert one.figures["exact"].interval.method == "exact binomial, weighted"
 
 
+@pytest.mark.no_cover
 def test_weights_take_the_bias_out_of_agreement():
     worlds, covered, weighted, plain = 40, 0, [], []
     for seed in range(worlds):
