@@ -1,15 +1,20 @@
 """What a second process gains for `trivium score`, and what this machine lets it gain.
 
-    python -m benchmarks.workers [--attempts 100000] [--semantic 200] [--ray]
+    python -m benchmarks.workers [--attempts 100000] [--semantic 200] [--judged 2000] [--ray]
 
 Whole commands, starting with Python: recorded outputs with traces of 20 spans, text and trace metrics as in
 `benchmarks.score`; and, if an encoder is packaged, the semantic score alone (with one worker it already uses
 all cores, by threads). Beside the gain of `--workers 2` over `--workers 1` stands the machine's ceiling: two
 commands of one worker at the same time, on half of the attempts each, against one on all of them. `--ray`
 adds `--engine ray --workers 2` on a cluster that runs already, and its time over that of `--workers 2`.
+
+`--judged`: so many judgements by a provider that answers at once, in a process of its own. What counts is the
+CPU time of the run's process, which sends all requests: its inverse is how many judgements a second one run
+can take from any number of workers.
 """
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -123,11 +128,76 @@ def measure(name: str, folder: Path, *, ray: bool, metrics: str | None, encoder:
     print(row, flush=True)
 
 
+TIMED = """
+import sys, resource
+from trivium.cli.main import main
+if __name__ == "__main__":
+    try:
+        main()
+    finally:
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+            used = resource.getrusage(who)
+            print(used.ru_utime + used.ru_stime)
+"""
+"""A command that prints the CPU seconds of its process, and of all others."""
+
+
+def judged_command(folder: Path, url: str, workers: int) -> tuple[float, float]:
+    """CPU seconds of the run's process and of its workers."""
+    script = folder / "timed.py"
+    script.write_text(TIMED)
+    store = folder / "judged.db"
+    store.unlink(missing_ok=True)
+    line = ["score", "judged.json", "--outputs", "judged.jsonl", "--store", str(store), "--quiet"]
+    done = subprocess.run(
+        [sys.executable, str(script), *line, "--workers", str(workers)],
+        cwd=folder,
+        env=compiling(folder) | {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "sk-loopback"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    own, others = done.stdout.split()[-2:]
+    return float(own), float(others)
+
+
+def measure_judged(folder: Path, attempts: int) -> None:
+    """Print the rows of judged runs; what a run of one judgement takes is taken off."""
+    from benchmarks.judge import _provider
+
+    judge = {"models": "openai:gpt-4o-mini", "on_failure": "fail", "concurrency": 50}
+    suite = {"name": "judged", "cases": "judged-cases.jsonl", "metrics": ["clarity"], "judge": judge}
+    (folder / "judged.json").write_text(json.dumps(suite))
+
+    def write(count: int) -> None:
+        cases = [
+            {"id": f"c{n}", "input": f"Review paper {n}.", "references": ["sound"]} for n in range(count)
+        ]
+        text = "It is sound and clear, and says what it should. " * 20
+        outputs = [{"case": f"c{n}", "output": f"Review {n}. {text}"} for n in range(count)]
+        for name, lines in (("judged-cases.jsonl", cases), ("judged.jsonl", outputs)):
+            (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    print(f"\n{'judged':>9}{'workers':>9}{'ms CPU of the run':>19}{'of its workers':>16}{'a second':>10}")
+    with _provider("--latency", "0") as url:
+        for workers in (1, 2):
+            write(1)
+            judged_command(folder, url, workers)  # so that the request template is stored
+            start = judged_command(folder, url, workers)
+            write(attempts)
+            own, others = (
+                (taken - before) / attempts * 1000
+                for taken, before in zip(judged_command(folder, url, workers), start, strict=True)
+            )
+            print(f"{attempts:>9,}{workers:>9}{own:>19.2f}{others:>16.2f}{1000 / own:>10,.0f}", flush=True)
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--attempts", type=int, default=sized(100_000, 100))
     parser.add_argument("--semantic", type=int, default=sized(200, 0))
+    parser.add_argument("--judged", type=int, default=sized(2000, 2))
     parser.add_argument("--ray", action="store_true")
     given = parser.parse_args()
     header = f"{'metrics':<22}{'attempts':>9}{'1 s':>9}{'2 s':>9}{'gain':>9}{'ceiling':>11}"
@@ -143,6 +213,8 @@ def main() -> None:
         if given.semantic and encoder:
             write_inputs(folder, given.semantic)
             measure("semantic", folder, ray=given.ray, metrics="semantic", encoder=encoder)
+        if given.judged:
+            measure_judged(folder, given.judged)
 
 
 if __name__ == "__main__":
