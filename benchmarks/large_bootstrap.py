@@ -6,8 +6,8 @@ AURC and AUGRC with distinct confidences, once with a group for every item and o
 in a process of its own. *Ideal* is the CPU time that NumPy takes for drawing the same groups and for one
 running sum over the items; a curve has two, and divides them. A few resamples are timed, less the time of
 ranking; the time of 10,000 is extrapolated. ``--threads`` adds a row for each number of threads; ``--ray``
-adds one for a Ray cluster of one node with two CPUs, of whose processes no CPU time is known. Its workers
-have started before the time begins.
+adds one for a Ray cluster of one node with two CPUs: with the CPU time that its workers take for drawing and
+evaluating, once they have started.
 """
 
 import os
@@ -15,8 +15,9 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from benchmarks.sizes import sized
 from benchmarks.workers import cluster
 from trivium.runs.engines.ray_resampling import on_ray
 from trivium.trust.cluster_bootstrap import Groups
+from trivium.trust.resampling.chunks import Chunk
+from trivium.trust.resampling.statistics import ChunkMap, Compute, Floats
 from trivium.trust.selective.inference import BootstrapOptions, bootstrap_selective_metrics
 from trivium.trust.selective.items import Items
 
@@ -64,15 +67,19 @@ def row(size: int, per_group: int, place: str) -> str:
     )
     names, resamples = ("aurc", "augrc"), max(2, min(RESAMPLES, WORK // size))
     threads = int(place) if place.isdigit() else None
-    with on_ray() if place == "ray" else nullcontext() as chunk_map:
+    with on_ray() if place == "ray" else nullcontext() as ray_map:
+        used: list[float] = []
+        chunk_map = partial(noting_cpu, ray_map, used) if ray_map else None
 
         def measured(resamples: int) -> tuple[float, float]:
+            used.clear()
             plan = BootstrapOptions(resamples=resamples, threads=threads, chunk_map=chunk_map)
-            return seconds(lambda: bootstrap_selective_metrics(items, names, plan))
+            wall, cpu = seconds(lambda: bootstrap_selective_metrics(items, names, plan))
+            return wall, cpu + sum(used)
 
         wall_0, cpu_0 = measured(0)
         if place == "ray":
-            measured(4 * (os.cpu_count() or 1))
+            measured(resamples)
         wall, cpu = measured(resamples)
     draw, numbers, few = np.random.default_rng(42).integers, rng.random(size), max(1, resamples // 10)
     _, ideal = seconds(
@@ -81,12 +88,26 @@ def row(size: int, per_group: int, place: str) -> str:
     ideal *= RESAMPLES / few
     times = RESAMPLES / resamples
     wall, cpu = (wall - wall_0) * times, (cpu - cpu_0) * times
-    used = (
-        f"{'–':>9}{ideal:>9.1f}{'–':>11}"
-        if place == "ray"
-        else f"{cpu:>9.1f}{ideal:>9.1f}{cpu / ideal:>11.1f}"
+    return (
+        f"{size:>9,} {groups:>9,} {place:>8}{wall:>9.1f}{cpu:>9.1f}{ideal:>9.1f}{cpu / ideal:>11.1f}"
+        f"{cpu_0:>9.2f}{peak_mb():>9,.0f}"
     )
-    return f"{size:>9,} {groups:>9,} {place:>8}{wall:>9.1f}{used}{cpu_0:>9.2f}{peak_mb():>9,.0f}"
+
+
+def noting_cpu(
+    chunk_map: ChunkMap, used: list[float], function: Compute, chunks: Iterator[Chunk]
+) -> Generator[Floats, None, None]:
+    """Compute chunks, and note the CPU time of each."""
+    for found in chunk_map(partial(with_cpu, function), chunks):
+        used.append(found[-1, 0])
+        yield found[:-1]
+
+
+def with_cpu(function: Compute, chunk: Chunk) -> Floats:
+    """The values of a chunk, and in a last row the CPU time that they took."""
+    start = time.process_time()
+    values = function(chunk)
+    return np.vstack([values, np.full(values.shape[1], time.process_time() - start)])
 
 
 def seconds(run: Callable[[], Any]) -> tuple[float, float]:
