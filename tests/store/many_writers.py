@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import trivium as tv
 
-CASES, ASKED = 150, 60
+CASES, ASKED = 90, 40
 
 
 def cases() -> list[dict]:

@@ -122,7 +122,7 @@ def test_however_many_are_refused_at_random_judging_goes_on(refused):
 @pytest.mark.parametrize("refused", [0.1, 0.3])
 @pytest.mark.no_cover
 def test_a_limit_is_observed_among_random_refusals(refused):
-    found = days(Weather(rate=25, refused=refused), seeds=range(4))
+    found = days(Weather(rate=25, refused=refused), seeds=range(3))
     ideal = 20 / (1 - refused)
     assert median(day.seconds for day in found) < 1.25 * ideal
     assert max(day.seconds for day in found) < 1.5 * ideal
@@ -133,7 +133,7 @@ def test_a_limit_is_observed_among_random_refusals(refused):
 @pytest.mark.no_cover
 def test_a_limit_is_followed_when_it_changes(before, after):
     weather = Weather(rate=before, change_at=500, then=Weather(rate=after))
-    for day in days(weather, judgements=1000):
+    for day in days(weather, seeds=[0], judgements=1000):
         assert day.seconds < 1.25 * (500 / before + 500 / after)
         assert day.requests <= 1.1 * 1000
 
