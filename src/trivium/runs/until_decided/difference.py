@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import ComparisonError, Problem, suggest
+from trivium.json_values import resolved
 from trivium.metrics.registry import CASE_FIGURES
 from trivium.runs.aggregation import AnyEvaluation
 from trivium.runs.run import Run
@@ -45,6 +46,7 @@ if TYPE_CHECKING:  # every run imports this module, few compare: comparing takes
 Floats = npt.NDArray[np.float64]
 
 
+@resolved
 class StoppedFor(msgspec.Struct, frozen=True, kw_only=True):
     """The comparison for which a run stopped.
 
