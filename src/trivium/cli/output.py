@@ -239,8 +239,9 @@ def print_resume_hint(command: list[str], run: str | None, done: int) -> None:
     resume = [part for part in command if part]
     if "--resume" not in resume:
         resume = [*resume, "--resume", run]
-    stored = f"{done:,} attempts are stored with their scores, others that came back without scores"
-    click.echo(f"\nInterrupted: {stored}. To resume:\n  {shlex.join(resume)}", err=True)
+    stored = f"{done:,} attempts are stored with their scores"
+    kept = "further outputs of an agent and answers of judges are kept, too"
+    click.echo(f"\nInterrupted: {stored}; {kept}. To resume:\n  {shlex.join(resume)}", err=True)
 
 
 def command_line() -> list[str]:
