@@ -114,8 +114,8 @@ class ClusteredMean(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         if kind != "mean":
             low, high = (0.0, 1.0) if kind == "rate" else (-1.0, 1.0)
         floor, ceiling = -inf if low is None else low, inf if high is None else high
-        if kind == "rate" and not np.isin(y, (0.0, 1.0)).all():
-            raise ValueError(f"outcomes must be 0 or 1; found {y[~np.isin(y, (0.0, 1.0))][0]:g}")
+        if kind == "rate" and (other := y[(y != 0.0) & (y != 1.0)]).size:
+            raise ValueError(f"outcomes must be 0 or 1; found {other[0]:g}")
         if y.size and not floor <= y.min() <= y.max() <= ceiling:
             raise ValueError(f"values must lie in [{floor:g}, {ceiling:g}]; found {y.min():g} to {y.max():g}")
         if count < 2:
