@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import trivium as tv
-from tests.judge_server import failure
+from tests.judge_server import Reaction, failure
 from tests.metrics.judge.client.test_direct_client import call
 from tests.metrics.judge.client.test_executor import GPT
 from tests.metrics.judge.client.test_parameters import refuses
@@ -20,7 +20,9 @@ from trivium.errors import TriviumError
 from trivium.metrics.judge.budget.budget import BudgetExhausted
 from trivium.metrics.judge.client.executor import JudgeExecutor
 from trivium.metrics.judge.client.model_factory import ModelUnavailable
+from trivium.metrics.judge.client.models import Model
 from trivium.metrics.judge.client.remote import MAX_TOKEN_BYTES, Address
+from trivium.metrics.judge.client.request import GivenUp
 from trivium.metrics.registry import REGISTERED, build_metrics
 from trivium.runs.engines import processes
 from trivium.runs.engines.workers import Workers
@@ -239,18 +241,41 @@ def test_every_failure_travels(made, server):
         there.submit(partial(there.model, Bad(here).name)).result()
 
 
+@pytest.mark.parametrize("client", ["auto", "pydantic-ai"])
+def test_a_failure_that_utf_8_cannot_hold_is_told_nevertheless(made, server, client):
+    """A provider's text may have a lone surrogate, as JSON escapes allow."""
+    there = made(client=client)[1]
+    body = rb'{"error": {"message": "no such \ud800 key"}}'
+    refusal = Reaction(kind="failure", status=401, body=body)
+    server.conditions = msgspec.structs.replace(server.conditions, plan=lambda _: refusal)
+    (found,) = ask(there, call(GPT)).result(60)
+    assert isinstance(found, GivenUp)
+    assert str(found).endswith("no such \ufffd key")
+
+
+def test_a_reply_that_cannot_be_sent_is_told(made, server):
+    here, there = made()
+    name = Bad(here, model=Model(name="\ud800", provider="", address="", model="", thinks=False)).name
+    with pytest.raises(RuntimeError, match="UnicodeEncodeError"):
+        there.submit(partial(there.model, name)).result(60)
+
+
 class NoSuchThing(Exception):
     """An error that nobody expects."""
 
 
 class Bad:
-    """A model that fails to open in a way that nobody expects."""
+    """A model that fails to open in a way that nobody expects, or opens as one that cannot be sent."""
 
     name = "bad"
 
-    def __init__(self, executor):
+    def __init__(self, executor, model=None):
+        opened = model
+
         async def model(_):
-            raise NoSuchThing("here")
+            if opened is None:
+                raise NoSuchThing("here")
+            return opened
 
         executor._local.model = model
 

@@ -21,6 +21,7 @@ from trivium.metrics.judge.budget.budget import BudgetExhausted
 from trivium.metrics.judge.client.model_factory import ModelUnavailable
 from trivium.metrics.judge.client.models import AskResult, Model, Models
 from trivium.metrics.judge.client.request import GivenUp, ModelRequest
+from trivium.suites.sanitize import sanitise
 
 MAX_MESSAGE_BYTES = 1 << 28
 MAX_TOKEN_BYTES = 1 << 10
@@ -122,10 +123,9 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost(self)
 
-    def send(self, message: object) -> None:
-        """Send a message, unless the connection has ended."""
+    def send(self, content: bytes) -> None:
+        """Send an encoded message, unless the connection has ended."""
         if self._transport is not None and not self._transport.is_closing():
-            content = _encode(message)
             self._transport.write(len(content).to_bytes(_LENGTH, "big") + content)
 
     def close(self) -> None:
@@ -193,7 +193,7 @@ class RequestServer:
             if isinstance(message, _Hello) and compare_digest(message.token.encode(), self._token.encode()):
                 self._connections[connection] = True
                 connection.most = MAX_MESSAGE_BYTES
-                connection.send(_Reply(0))
+                connection.send(_encode(_Reply(0)))
             else:
                 connection.close()
         elif isinstance(message, _Drop):
@@ -213,18 +213,22 @@ class RequestServer:
         return _Reply(message.id, result=result)
 
 
-async def _reply(id: int, result: Awaitable[_Reply]) -> _Reply:  # noqa: A002
-    """Await a reply; an exception becomes one, too."""
+async def _reply(id: int, result: Awaitable[_Reply]) -> bytes:  # noqa: A002
+    """Await a reply and encode it; an exception becomes one, too, or a worker would wait for ever."""
     try:
-        return await result
+        return _encode(await result)
     except GivenUp as failure:
-        return _Reply(id, failure="failing" if failure.transient else "given up", why=str(failure))
+        return _failed(id, "failing" if failure.transient else "given up", str(failure))
     except BudgetExhausted as failure:
-        return _Reply(id, failure="exhausted", why=str(failure))
+        return _failed(id, "exhausted", str(failure))
     except ModelUnavailable as failure:
-        return _Reply(id, failure="unavailable", why=str(failure))
+        return _failed(id, "unavailable", str(failure))
     except Exception as failure:
-        return _Reply(id, failure="unexpected", why=f"{type(failure).__name__}: {failure}")
+        return _failed(id, "unexpected", f"{type(failure).__name__}: {failure}")
+
+
+def _failed(id: int, failure: Failure, why: str) -> bytes:  # noqa: A002
+    return _encode(_Reply(id, failure=failure, why=sanitise(why)[0]))
 
 
 class RemoteModels:
@@ -257,7 +261,7 @@ class RemoteModels:
                     address.host,
                     address.port,
                 )
-                connection.send(_Hello(address.token))
+                connection.send(_encode(_Hello(address.token)))
                 await known
         except (OSError, TimeoutError) as refused:
             what = f"the process of the run, which asks the judges, cannot be reached at {address.host}"
@@ -285,7 +289,7 @@ class RemoteModels:
     def drop(self, keys: Iterable[str]) -> None:
         """See :meth:`Models.drop`."""
         if self._connection is not None:
-            self._connection.send(_Drop(list(keys)))
+            self._connection.send(_encode(_Drop(list(keys))))
 
     async def close(self) -> None:
         """See :meth:`Models.close`."""
@@ -299,7 +303,7 @@ class RemoteModels:
         waiting: asyncio.Future[_Reply] = asyncio.get_running_loop().create_future()
         self._waiting[id_] = waiting
         try:
-            self._connection.send(message(id_))
+            self._connection.send(_encode(message(id_)))
             reply = await waiting
         finally:
             del self._waiting[id_]
