@@ -197,12 +197,17 @@ def test_without_the_token_nothing_is_answered(made, server, token):
     executor.close()
 
 
-@pytest.mark.parametrize("sent", [b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\1\xc1", b"\xff" * 8])
-def test_another_protocol_is_refused(made, server, sent):
+NO_TEXT = b"\0\0\0\x18\x82\xa4type\xa6_Hello\xa5token\xa4\xff\xff\xff\xff"
+DEEP = b"\0\0\4\0\x83\xa4type\xa6_Hello\xa1x" + b"\x91" * 1000 + b"\xc0" * 9
+
+
+@pytest.mark.parametrize("sent", [b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\1\xc1", b"\xff" * 8, NO_TEXT, DEEP])
+def test_another_protocol_is_refused(made, server, sent, caplog):
     address = made(0)[0].serve("127.0.0.1")
     with socket.create_connection((address.host, address.port)) as client:
         client.sendall(sent)
         assert client.recv(100) == b""
+    assert caplog.text == ""
 
 
 def test_an_address_where_nobody_answers_is_named():

@@ -186,7 +186,7 @@ class RequestServer:
     def _received(self, connection: _Connection, content: bytes) -> None:
         try:
             message = _decode_message(content)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             connection.close()
             return
         if not self._connections.get(connection):
