@@ -74,14 +74,19 @@ def test_scores_and_costs_are_those_of_one_process(tmp_path, monkeypatch):
     assert seen["two"][1] == CASES
 
 
-def test_a_worker_that_is_lost_costs_no_answer_twice(tmp_path, monkeypatch):
-    """Its part is scored again, and what was judged already is in the cache."""
+def deadly(folder, **judge):
+    """A run of two workers, some of whose attempts end the process that scores them."""
     cases = [{"id": str(n), "input": f"Review paper {n}.", "references": ["sound"]} for n in range(301)]
     given = [{"case": str(n), "output": f"Review {n}. It is sound."} for n in range(301)]
     metrics = ["clarity", "tests.runs.worker_metrics:Deadly"]
-    own = {"name": "lost", "cases": cases, "metrics": metrics, "judge": {"models": [MODEL]}}
+    own = {"name": "lost", "cases": cases, "metrics": metrics, "judge": {"models": [MODEL]} | judge}
+    return tv.evaluate(tv.Suite.from_dict(own), outputs=given, store=f"{folder}/lost.db", workers=2)
+
+
+def test_a_worker_that_is_lost_costs_no_answer_twice(tmp_path, monkeypatch):
+    """Its part is scored again, and what was judged already is in the cache."""
     with provider(monkeypatch) as server:
-        run = tv.evaluate(tv.Suite.from_dict(own), outputs=given, store=f"{tmp_path}/lost.db", workers=2)
+        run = deadly(tmp_path)
     prompts = Counter(question.prompt for question in server.requests)
     assert len(prompts) == 301
     assert max(prompts.values()) == 1
@@ -95,6 +100,15 @@ def test_a_model_that_cannot_be_asked_is_named_once(tmp_path, monkeypatch, caplo
     assert server.counts["requests"] <= AT_ONCE
     assert caplog.text.count(f"the judge {MODEL} is off: gpt-4o-mini: HTTP 401: no such key") == 1
     assert run.summary().metrics["clarity"].status["fallback"] == CASES
+
+
+def test_a_budget_that_is_used_up_is_named_once(tmp_path, monkeypatch, caplog):
+    """The processes that follow lost ones say it again, with another sum for another request."""
+    prices = {MODEL: {"input": 1000.0, "output": 1000.0}}
+    with provider(monkeypatch) as server:
+        deadly(tmp_path, budget_usd=1e-6, prices=prices)
+    assert server.counts["requests"] == 0
+    assert caplog.text.count("the budget of $1e-06 is used up") == 1
 
 
 def test_a_certificate_keeps_a_run_in_one_process(tmp_path, monkeypatch, caplog):

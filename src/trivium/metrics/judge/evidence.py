@@ -69,7 +69,8 @@ class EvidenceSimilarity:
                 return values
             if not self._off:
                 self._off = True
-                log.warning("evidence is not compared with the source: %s", scores[0].reason)
+                why = scores[0].reason
+                log.warning("evidence is not compared with the source: %s", why, extra={"once": "evidence"})
         return None
 
 

@@ -279,7 +279,7 @@ class Judge:
     def _warn_once(self, about: str, line: str) -> None:
         if about not in self._warned:
             self._warned.add(about)
-            log.warning(line)
+            log.warning(line, extra={"once": about})
 
 
 def _with_earlier_failures(missing: Sequence[MissingVote], judgement: Judgement) -> Judgement:

@@ -42,8 +42,8 @@ log = logging.getLogger(__name__)
 LOST = "the process that scored it ended unexpectedly (out of memory, or killed)"
 """Reason of the scores of an attempt that no process survived."""
 
-LogLine = tuple[str, int, str]
-"""Name of the logger, level and text."""
+LogLine = tuple[str, int, str, str | None]
+"""Name of the logger, level, text, and what it is about if the run says that once (``extra={"once": …}``)."""
 
 
 class Task(NamedTuple):
@@ -265,7 +265,8 @@ class _Warnings(logging.Handler):
         self._lines: list[LogLine] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._lines.append((record.name, record.levelno, record.getMessage()))
+        once = getattr(record, "once", None)
+        self._lines.append((record.name, record.levelno, record.getMessage(), once))
 
     def __enter__(self) -> list[LogLine]:
         logging.getLogger().addHandler(self)

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-JUDGES = "trivium.metrics.judge.judge"
-"""The logger of judges, each of which says once why it cannot be asked."""
-
 MOST_TOGETHER = 4096
 PARTS_A_WORKER = 8
 """A worker writes partitions of up to so many attempts, and several, so that all end at about one time."""
@@ -246,12 +243,12 @@ class Scoring:
 
 
 def _log(warnings: Iterable["LogLine"], logged: set[str]) -> None:
-    """Log what workers have logged; what every judge says once is said once of all workers."""
-    for name, level, line in warnings:
-        if name == JUDGES:
-            if line in logged:
-                continue
-            logged.add(line)
+    """Log what workers have logged; what each says once is said once of all of them."""
+    for name, level, line, once in warnings:
+        if once in logged:
+            continue
+        if once is not None:
+            logged.add(once)
         logging.getLogger(name).log(level, "%s", line)
 
 
