@@ -1,6 +1,7 @@
 """Judges of worker processes, asked by the process of the run: same scores, one limit, budget and cache."""
 
 import asyncio
+import json
 import socket
 import threading
 from collections import Counter
@@ -10,7 +11,7 @@ import msgspec
 import pytest
 
 import trivium as tv
-from tests.judge_server import Reaction, failure
+from tests.judge_server import Reaction, at, failure
 from tests.metrics.judge.client.test_direct_client import call
 from tests.metrics.judge.client.test_executor import GPT
 from tests.metrics.judge.client.test_parameters import refuses
@@ -26,6 +27,7 @@ from trivium.metrics.judge.client.request import GivenUp
 from trivium.metrics.registry import REGISTERED, build_metrics
 from trivium.runs.engines import processes
 from trivium.runs.engines.workers import Workers
+from trivium.store.judge_cache import cache_size
 from trivium.store.store import Store
 from trivium.suites.settings import JudgeSettings
 
@@ -270,6 +272,17 @@ def test_a_failure_that_utf_8_cannot_hold_is_told_nevertheless(made, server, cli
     (found,) = ask(there, call(GPT)).result(60)
     assert isinstance(found, GivenUp)
     assert str(found).endswith("no such \ufffd key")
+
+
+def test_an_answer_that_utf_8_cannot_hold_is_stored_and_asked_again(tmp_path, monkeypatch):
+    message = {"role": "assistant", "content": "no JSON \ud800"}
+    choice = {"index": 0, "finish_reason": "stop", "message": message}
+    chat = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+    garbled = Reaction(kind="garbled", body=json.dumps(chat).encode())
+    with provider(monkeypatch, plan=at({0: garbled})) as server, Store(f"{tmp_path}/one.db") as store:
+        run = tv.evaluate(suite(1), outputs=outputs(1), store=store)
+        assert [each.scores["clarity"].status for each in run.evaluations()] == ["ok"]
+        assert cache_size(store).answers == len(server.requests) == 2
 
 
 def test_a_reply_that_cannot_be_sent_is_told(made, server):

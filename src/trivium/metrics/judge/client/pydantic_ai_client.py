@@ -16,6 +16,7 @@ from trivium.metrics.judge.client.request import (
     RequestError,
     Token,
 )
+from trivium.suites.sanitize import sanitise
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
@@ -130,13 +131,16 @@ async def respond(model: "Model", request: ModelRequest, headers: Mapping[str, s
 
 
 def _converted_response(response: "SdkResponse") -> ModelResponse:
+    """Convert a response; lone surrogates, which the SDK lets pass, can be neither stored nor sent on."""
     calls = response.tool_calls
     usage = response.usage
+    text, _ = sanitise(calls[0].args_as_json_str() if calls else response.text or "")
+    logprobs, _ = sanitise((response.provider_details or {}).get("logprobs"))
     return ModelResponse(
-        text=calls[0].args_as_json_str() if calls else response.text or "",
+        text=text,
         finish=response.finish_reason,
-        model=response.model_name or "",
-        logprobs=compact_logprobs((response.provider_details or {}).get("logprobs")),
+        model=sanitise(response.model_name or "")[0],
+        logprobs=compact_logprobs(logprobs),
         input_tokens=plausible_count(usage.input_tokens),
         output_tokens=plausible_count(usage.output_tokens),
         cached_tokens=plausible_count(usage.cache_read_tokens),
