@@ -54,9 +54,9 @@ class NoWorkers(TriviumError):
 class Workers:
     """Processes that score parts of a run's attempts.
 
-    A process that ends unexpectedly takes the others with it (``ProcessPoolExecutor``). The attempts of the
-    parts in flight are then scored again, one at a time in one process; one that ends this process too gets
-    errors in place of its scores.
+    A process that ends unexpectedly takes the others with it (``ProcessPoolExecutor``). The parts in flight
+    are then scored again in one process; the attempts of one that ends this process too, one at a time; and
+    an attempt that does so alone gets errors in place of its scores.
 
     Args:
         job: What is to be scored, and how.
@@ -126,7 +126,7 @@ class Workers:
                 if future is not None and _succeeded(future):
                     yield future.result()
                 else:
-                    yield from self._one_by_one(task)
+                    yield from self._again(task)
             flying.clear()
 
     def _started(self) -> tuple[ProcessPoolExecutor, "Future[None]"]:
@@ -138,9 +138,9 @@ class Workers:
             log.warning("no process can be started: %s", refused)
             raise NoWorkers from refused
 
-    def _one_by_one(self, task: Task) -> Iterator[ScoredPart]:
-        """Score the attempts of a part one at a time, which shows the one that ends its process."""
-        left = [task.alone(index) for index in reversed(task.indices)]
+    def _again(self, task: Task) -> Iterator[ScoredPart]:
+        """Score a part by itself, or else its attempts, which shows the one that ends its process."""
+        left = [task]
         while left:
             with self._pool(1) as pool:
                 try:
@@ -150,7 +150,11 @@ class Workers:
                 except BrokenProcessPool:
                     if self._open.closed:
                         return
-                    yield PartScorer(self._job).unscored(left.pop())
+                    lost = left.pop()
+                    if len(lost.indices) > 1:
+                        left += [lost.alone(index) for index in reversed(lost.indices)]
+                    else:
+                        yield PartScorer(self._job).unscored(lost)
 
     def _pool(self, count: int) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(
