@@ -246,6 +246,13 @@ def test_an_executor_that_ends_is_noticed(made, server):
     assert lost.wait(60)
 
 
+def test_a_connection_that_falls_silent_is_checked(made, server):
+    """Else a worker whose connection a firewall has forgotten would wait for an answer for ever."""
+    there = made()[1]
+    end = there._models._connection._transport.get_extra_info("socket")
+    assert end.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+
+
 def test_every_failure_travels(made, server):
     here, there = made()
     plan = partial(failure, 401, message="no such key")

@@ -10,6 +10,7 @@ the workers of the run know; nothing else is read from a connection without it.
 
 import asyncio
 import secrets
+import socket
 from collections.abc import Awaitable, Callable, Iterable
 from hmac import compare_digest
 from typing import Literal, NamedTuple, cast
@@ -28,6 +29,10 @@ MAX_TOKEN_BYTES = 1 << 10
 """Longest message of a worker, and of a connection that has not sent the token yet."""
 
 SECONDS_TO_CONNECT = 30.0
+
+SECONDS_OF_SILENCE = 60
+"""After so long the system asks whether the other side is still there: a firewall may have forgotten the
+connection, and a worker would wait for ever."""
 
 
 class Address(NamedTuple):
@@ -106,6 +111,10 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        made: socket.socket = transport.get_extra_info("socket")
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if hasattr(socket, "TCP_KEEPIDLE"):
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, SECONDS_OF_SILENCE)
 
     def data_received(self, data: bytes) -> None:
         self._arrived += data
