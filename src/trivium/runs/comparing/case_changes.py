@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from trivium.runs.comparing.moved_cases import CaseChange, CaseReader, MovedCases
+from trivium.runs.comparing.moved_cases import CaseReader, ChangeColumns, MovedCases
 from trivium.runs.comparing.pairing import PairedScores, ScoredRun
 from trivium.runs.run import Run
 
@@ -35,33 +35,23 @@ def find_moved_cases(
     better = np.take_along_axis(deltas, decisive[None], axis=0)[0] > 0
     first, others = np.abs(deltas[0]), np.abs(deltas[1:]).max(axis=0, initial=0)
     order = np.lexsort((-others, better & (first > 0), -first))
-    moved = order[changed.any(axis=0)[order]].tolist()
+    moved = order[changed.any(axis=0)[order]]
     cases = figures[by[0]].cases
-    changes = tuple(
-        CaseChange(
-            case=cases[at],
-            by=by[decisive[at]],
-            better=bool(better[at]),
-            values={
-                name: (float(figures[name].base[at]), float(figures[name].head[at]))
-                for name in by
-                if figures[name].has_pair[at]
-            },
-        )
-        for at in moved
-    )
     paired = np.any([figures[name].has_pair for name in by], axis=0)
+    rose = int(np.count_nonzero(better[moved]))
     found = MovedCases(
         by=tuple(by),
         compared=int(np.count_nonzero(paired)),
-        better=int(np.count_nonzero(better[moved])),
-        worse=len(changes) - int(np.count_nonzero(better[moved])),
-        changes=changes,
+        better=rose,
+        worse=moved.size - rose,
     )
-    ids = {change.case for change in changes}
-    ours, theirs = (
-        {case: position for position, case in side.positions.items() if case in ids} for side in (base, head)
+    found.__dict__["columns"] = ChangeColumns(
+        [cases[at] for at in moved],
+        tuple(by),
+        decisive=decisive[moved].astype(np.int32),
+        better=better[moved],
+        base=np.array([figures[name].base[moved] for name in by]),
+        head=np.array([figures[name].head[moved] for name in by]),
     )
-    places = {case: (ours[case], theirs[case]) for case in ids}
-    found.__dict__["reader"] = CaseReader(*runs, places)
+    found.__dict__["reader"] = CaseReader(*runs, base.cases.of, head.cases.of)
     return found

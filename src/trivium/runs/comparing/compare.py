@@ -6,6 +6,7 @@ from hashlib import blake2b
 from itertools import zip_longest
 
 import msgspec
+import numpy as np
 
 from trivium.agents.attempt import Attempt
 from trivium.errors import ComparisonError, Problem
@@ -22,7 +23,8 @@ from trivium.runs.comparing.decision import (
     passing,
 )
 from trivium.runs.comparing.graph_diff import compare_graphs
-from trivium.runs.comparing.pairing import WHOLE, Key, Methods, PairedScores, Pairing, ScoredRun
+from trivium.runs.comparing.pairing import Methods, PairedScores, Pairing, ScoredRun
+from trivium.runs.comparing.rows import WHOLE, Ints, numbers_of, repeats_of
 from trivium.runs.run import Run
 from trivium.runs.until_decided.difference import StoppedComparison, stopped_for
 from trivium.runs.warnings import FEW_GROUPS, TOO_FEW_GROUPS
@@ -85,8 +87,9 @@ def compare(
     methods = Methods()
     left, right = ScoredRun.of(base, methods), ScoredRun.of(head, methods)
     absent = {"base": _absent(base, left, right), "head": _absent(head, right, left)}
-    clusters = dict(clusters_of(head, right, lacking=bool(absent["head"])))
-    pairing = Pairing(left, right, clusters=clusters, absent=[*absent["base"], *absent["head"]])
+    clusters = dict(clusters_of(head, right, lacking=bool(absent["head"].size)))
+    absent_attempts = np.concatenate([absent["base"], absent["head"]])
+    pairing = Pairing(left, right, clusters=clusters, absent=absent_attempts)
     if not pairing.attempts:
         raise ComparisonError("", _nothing_in_common(base, head))
     figures = {name: pairing.reduced(name, same_method=not force) for name in pairing.names}
@@ -105,7 +108,6 @@ def compare(
     if stopped is not None:
         decided_by = (stopped.metric,)
         deltas[stopped.metric] = stopped.on(deltas[stopped.metric])
-    absent_attempts = [*absent["base"], *absent["head"]]
     slices = {
         key: compared_slices(
             head,
@@ -129,23 +131,21 @@ def compare(
     )
     moves = figures[decided_by[0]].moved(MAX_MOVES)
     shown_by = [name for name in dict.fromkeys(("pass_rate", "composite", *settings.gates)) if name in deltas]
-    only_base = tuple(case for case in left.cases if case not in right.cases)
-    only_head = tuple(case for case in right.cases if case not in left.cases)
     warnings = [f"compared although unlike: {what}" for what in [*differences, *other_methods]]
     warnings += unjudged
     if stopped is not None:
         warnings.append(stopped.sentence)
     warnings += about_runs(base, head, left, right, said=stopped is not None)
     warnings += (
-        f"{len(keys):,} attempts are missing in {word}, and taken at their worst and at their best"
-        for word, keys in absent.items()
-        if keys
+        f"{codes.size:,} attempts are missing in {word}, and taken at their worst and at their best"
+        for word, codes in absent.items()
+        if codes.size
     )
     warnings += about_figures(figures)
     warnings += about_options(deltas, options)
     missing = {
         word: {name: reasons.total() for name, reasons in side.unavailable.items() if name in deltas}
-        | ({"attempts": len(absent[word])} if absent[word] else {})
+        | ({"attempts": int(absent[word].size)} if absent[word].size else {})
         for word, side in (("base", left), ("head", right))
     }
     return Comparison(
@@ -156,8 +156,8 @@ def compare(
         reason=reason,
         decided_by=decided_by,
         metrics=deltas,
-        only_base=only_base,
-        only_head=only_head,
+        only_base=tuple(left.cases.lacking(right.cases)),
+        only_head=tuple(right.cases.lacking(left.cases)),
         unpaired={"base": left.attempts - pairing.attempts, "head": right.attempts - pairing.attempts},
         moved=tuple(move.case for move in moves),
         moves=moves,
@@ -192,22 +192,32 @@ def _nothing_in_common(base: Run, head: Run) -> str:
 
 def clusters_of(run: Run, scored: ScoredRun, *, lacking: bool = False) -> Iterator[tuple[str, str]]:
     """Yield the id and cluster of every case with an attempt; of every case if ``lacking``."""
-    names = dict(enumerate(case.id for case in run.cases())) if lacking else scored.positions
-    for position, cluster in enumerate(run.store.groups(run.record.suite, scored.settings.group)):
-        if position in names:
-            yield names[position], cluster
+    groups = run.store.groups(run.record.suite, scored.settings.group)
+    known: dict[str, str] = {}
+    for case, cluster in (
+        zip((case.id for case in run.cases()), groups, strict=True)
+        if lacking
+        else ((scored.cases.at(position), cluster) for position, cluster in enumerate(groups))
+    ):
+        if case is not None:
+            # Equal names are one text in memory.
+            yield case, case if cluster == case else known.setdefault(cluster, cluster)
 
 
-def _absent(run: Run, own: ScoredRun, other: ScoredRun) -> list[Key]:
-    """Return the attempts that the other run has and this one should have but lacks."""
+def _absent(run: Run, own: ScoredRun, other: ScoredRun) -> Ints:
+    """Return the codes of the attempts that the other run has and this one should have but lacks."""
+    alone = other.rows.lacking(own.rows)
     if run.record.kind == "human":
-        return []
-    alone = [key for key in other.rows if key not in own.rows and 0 <= key[1] < own.settings.repeats]
-    if not alone:
-        return []
+        return alone[:0]
+    repeats = repeats_of(alone)
+    alone = alone[(repeats >= 0) & (repeats < own.settings.repeats)]
+    if not alone.size:
+        return alone
     # A run that stopped when it was decided lacks nothing of the cases that it did not ask.
-    ids = set(own.cases) if own.settings.until_decided else {case.id for case in run.cases()}
-    return [key for key in alone if key[0] in ids]
+    ids = own.cases if own.settings.until_decided else (case.id for case in run.cases())
+    due = np.zeros(len(own.case_numbers.names), np.bool_)
+    due[[number for number in map(own.case_numbers.known, ids) if number is not None]] = True
+    return alone[due[numbers_of(alone)]]
 
 
 def _different_methods(figures: dict[str, PairedScores], methods: Methods) -> Iterator[str]:
@@ -242,7 +252,7 @@ def about_runs(
                 f"{len(side.cases):,}, and its interval supposes that their number was set beforehand"
             )
     for word, ours, theirs in (("base", left, right), ("head", right, left)):
-        alone = sum(key not in theirs.rows for key in ours.rows if key[1] != WHOLE)
+        alone = int(np.count_nonzero(repeats_of(ours.rows.lacking(theirs.rows)) != WHOLE))
         if alone:
             yield f"{alone:,} of {ours.attempts:,} attempts of {word} have no counterpart and take no part"
     for word, ours, theirs in (("base", left, right), ("head", right, left)):

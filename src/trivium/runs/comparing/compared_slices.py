@@ -1,6 +1,6 @@
 """Breaks the deciding metrics of a comparison down by tag, complexity, group or a metadata key."""
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import msgspec
 
@@ -15,7 +15,7 @@ from trivium.trust.multiple_testing import holm
 def compared_slices(
     run: Run,
     by: str,
-    pair: Callable[[Container[str]], Pairing],
+    pair: Callable[[Collection[str]], Pairing],
     names: Sequence[str],
     tiers: dict[str, str],
     options: Options,

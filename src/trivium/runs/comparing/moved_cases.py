@@ -1,9 +1,13 @@
 """The cases that two runs scored differently; their texts are read from the stores on demand."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, overload
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import isnan
+from typing import Any, cast, overload
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from trivium.agents.attempt import Attempt
 from trivium.errors import StoreError
@@ -33,6 +37,63 @@ class CaseChange(msgspec.Struct, frozen=True, kw_only=True):
     by: str
     better: bool
     values: dict[str, tuple[float, float]]
+
+
+class ChangeColumns(Sequence[CaseChange]):
+    """Changes of n cases in arrays by metric; a :class:`CaseChange` is made when it is used.
+
+    Args:
+        cases: Ids of the cases.
+        by: The k deciding metrics.
+        decisive: Index of the first metric that changed, shape (n,).
+        better: Whether that metric rose, shape (n,).
+        base: Values in base, NaN without a pair, shape (k, n).
+        head: The same of head.
+    """
+
+    def __init__(
+        self,
+        cases: list[str],
+        by: tuple[str, ...],
+        *,
+        decisive: npt.NDArray[np.int32],
+        better: npt.NDArray[np.bool_],
+        base: npt.NDArray[np.float64],
+        head: npt.NDArray[np.float64],
+    ) -> None:
+        self._cases, self._by = cases, by
+        self._decisive, self._better, self._base, self._head = decisive, better, base, head
+
+    def __len__(self) -> int:
+        return len(self._cases)
+
+    @overload
+    def __getitem__(self, at: int) -> CaseChange: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> "ChangeColumns": ...
+
+    def __getitem__(self, at: int | slice) -> "CaseChange | ChangeColumns":
+        if isinstance(at, slice):
+            return ChangeColumns(
+                self._cases[at],
+                self._by,
+                decisive=self._decisive[at],
+                better=self._better[at],
+                base=self._base[:, at],
+                head=self._head[:, at],
+            )
+        values = zip(self._by, self._base[:, at].tolist(), self._head[:, at].tolist(), strict=True)
+        return CaseChange(
+            case=self._cases[at],
+            by=self._by[self._decisive[at]],
+            better=bool(self._better[at]),
+            values={name: (base, head) for name, base, head in values if not isnan(base)},
+        )
+
+    def decided(self) -> Iterator[tuple[str, bool]]:
+        """Yield by which metric each case moved, and whether it got better."""
+        return ((self._by[at], bool(better)) for at, better in zip(self._decisive, self._better, strict=True))
 
 
 class ScoredAttempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,18 +134,20 @@ class CaseReader:
     Args:
         base: The run compared with.
         head: The run in question.
-        places: By case id: its position in base's suite and in head's.
+        in_base: Returns the position in base's suite of the case with an id.
+        in_head: The same in head's suite.
     """
 
-    def __init__(self, base: Run, head: Run, places: Mapping[str, tuple[int, int]]) -> None:
-        self._base, self._head, self._places = base, head, places
+    def __init__(
+        self, base: Run, head: Run, in_base: Callable[[str], int], in_head: Callable[[str], int]
+    ) -> None:
+        self._base, self._head, self._in_base, self._in_head = base, head, in_base, in_head
 
     def read(self, changes: Iterable[CaseChange]) -> Iterator[MovedCase]:
         """Yield the cases in the order of the changes; memory holds ``READ_AT_ONCE`` of them."""
         for chunk in batched(changes, READ_AT_ONCE):
-            places = [self._places[change.case] for change in chunk]
-            base = _attempts(self._base, [place for place, _ in places])
-            head = _attempts(self._head, [place for _, place in places])
+            base = _attempts(self._base, [self._in_base(change.case) for change in chunk])
+            head = _attempts(self._head, [self._in_head(change.case) for change in chunk])
             for change in chunk:
                 yield _moved_case(change, base[change.case], head[change.case])
 
@@ -156,30 +219,49 @@ def _row(moved: MovedCase, by: Sequence[str]) -> dict[str, Any]:
     return row
 
 
-class MovedCases(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class _Changes:
+    """The field of changes: holds any sequence of them, and makes a tuple of it when it is read."""
+
+    def __get__(self, owner: "MovedCases | None", of: type | None = None) -> tuple[CaseChange, ...]:
+        return () if owner is None else tuple(owner.__dict__["columns"])
+
+    def __set__(self, owner: "MovedCases", changes: Sequence[CaseChange]) -> None:
+        owner.__dict__["columns"] = changes
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovedCases:
     """The cases that moved, most changed first; a sequence of :class:`MovedCase`.
 
     A case moved if its pass rate, its composite or a metric with a gate changed. Cases whose pass rate
     changed most come first, of equal ones those that got worse, then those whose other metrics changed most.
-    The changes are in memory; iterating reads inputs, outputs and traces from the stores, a few cases at a
-    time.
+    The changes are in memory, in arrays; iterating reads inputs, outputs and traces from the stores, a few
+    cases at a time.
 
     Attributes:
         by: The metrics that decide whether a case moved.
         compared: Number of cases that both runs have values of.
         better: Number of cases that got better.
         worse: Number of cases that got worse.
-        changes: How each case moved.
+        changes: How each case moved; all are made from the arrays each time that they are asked for.
     """
 
     by: tuple[str, ...] = ()
     compared: int = 0
     better: int = 0
     worse: int = 0
-    changes: tuple[CaseChange, ...] = ()
+    changes: tuple[CaseChange, ...] = cast("tuple[CaseChange, ...]", _Changes())
+
+    @property
+    def _columns(self) -> Sequence[CaseChange]:
+        return cast("Sequence[CaseChange]", self.__dict__["columns"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy has: all but the reader, which is of the stores that are open here."""
+        return {name: value for name, value in self.__dict__.items() if name != "reader"}
 
     def __len__(self) -> int:
-        return len(self.changes)
+        return len(self._columns)
 
     def __iter__(self) -> Iterator[MovedCase]:
         return self.first(len(self))
@@ -192,12 +274,12 @@ class MovedCases(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def __getitem__(self, at: int | slice) -> MovedCase | list[MovedCase]:
         if isinstance(at, slice):
-            return list(self._read(self.changes[at]))
-        return next(self._read([self.changes[at]]))
+            return list(self._read(self._columns[at]))
+        return next(self._read([self._columns[at]]))
 
     def first(self, count: int) -> Iterator[MovedCase]:
         """Yield the first cases, a few in memory at a time."""
-        return self._read(self.changes[:count])
+        return self._read(self._columns[:count])
 
     def _read(self, changes: Sequence[CaseChange]) -> Iterator[MovedCase]:
         if not changes:
@@ -230,6 +312,12 @@ class MovedCases(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def counts(self) -> dict[str, tuple[int, int]]:
         """By metric: the cases that got better and worse by it, each case counted once."""
         found = {name: [0, 0] for name in self.by}
-        for change in self.changes:
-            found[change.by][not change.better] += 1
+        columns = self._columns
+        decided = (
+            columns.decided()
+            if isinstance(columns, ChangeColumns)
+            else ((change.by, change.better) for change in columns)
+        )
+        for name, better in decided:
+            found[name][not better] += 1
         return {name: (better, worse) for name, (better, worse) in found.items() if better or worse}

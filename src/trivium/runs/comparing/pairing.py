@@ -2,9 +2,9 @@
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Container, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable
 from functools import cached_property
-from math import isnan, nan
+from math import nan
 from typing import Self
 
 import msgspec
@@ -16,6 +16,17 @@ from trivium.metrics.metric import Score, is_judge_fallback, is_missing, is_unav
 from trivium.metrics.registry import CASE_FIGURES
 from trivium.runs.aggregation import AnyEvaluation
 from trivium.runs.comparing.comparison import Move
+from trivium.runs.comparing.rows import (
+    ABSENT,
+    WHOLE,
+    CaseNumbers,
+    CasePositions,
+    Ints,
+    Rows,
+    code_of,
+    numbers_of,
+    repeats_of,
+)
 from trivium.runs.reducers import REDUCERS, Reducer
 from trivium.runs.run import Run
 from trivium.store.records import ScoreOutline
@@ -25,21 +36,21 @@ Key = tuple[str, int]
 """Case and repeat. The repeat ``WHOLE`` stands for the case as a whole."""
 
 Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-
-WHOLE = -1
-ABSENT = -1
-"""Row of an attempt that a run lacks."""
 
 ANY_METHOD = 0
 """Method number of values that may be compared with all others, such as the 0 of a failed attempt."""
 
 
 class Methods:
-    """Numbers the methods by which values were computed; values of different methods are not compared."""
+    """Numbers the methods by which values were computed; values of different methods are not compared.
+
+    Attributes:
+        cases: Numbers of the cases that have the values.
+    """
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
+        self.cases = CaseNumbers()
 
     def number(self, method: Hashable) -> int:
         """Return the number of a method, from 1."""
@@ -50,13 +61,38 @@ class Methods:
         return str(list(self._numbers)[number - 1])
 
 
+class Bounds:
+    """The lowest and highest possible values of a metric where its value is missing."""
+
+    def __init__(self) -> None:
+        self._rows, self._low, self._high = array("q"), array("d"), array("d")
+
+    def put(self, row: int, low: float, high: float) -> None:
+        """Add those of a row; rows must rise."""
+        self._rows.append(row)
+        self._low.append(low)
+        self._high.append(high)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def fill(self, rows: Ints, low: Floats, high: Floats) -> None:
+        """Write them to two arrays, whose places are those of the given rows; all of shape (n,)."""
+        if not self:
+            return
+        known = np.array(self._rows, np.int64)
+        at = np.minimum(np.searchsorted(known, rows), known.size - 1)
+        found = np.flatnonzero((known[at] == rows) & np.isnan(low))
+        low[found], high[found] = np.array(self._low)[at[found]], np.array(self._high)[at[found]]
+
+
 class ScoredRun:
     """All scores of a run in arrays by metric, one row per attempt.
 
     Args:
         settings: Settings of the run.
         evaluations: Its evaluations, each with the position of its case, in suite order.
-        methods: Numbers of the methods, shared by the compared runs.
+        methods: Numbers of the methods and cases, shared by the compared runs.
         case_scores: Scores of whole cases, by the position of the case.
     """
 
@@ -69,74 +105,76 @@ class ScoredRun:
         case_scores: Iterable[tuple[int, dict[str, Score]]] = (),
     ) -> None:
         self.settings = settings
-        self.rows: dict[Key, int] = {}
         self.values: dict[str, array[float]] = {}
         self.methods: dict[str, array[int]] = {}
         self.tiers: dict[str, str] = {}
-        self.positions: dict[int, str] = {}
-        self.attempts = 0
-        self.bounds: defaultdict[str, dict[int, tuple[float, float]]] = defaultdict(dict)
-        """By metric and row of a missing value: its lowest and highest possible value."""
+        self.cases = CasePositions(methods.cases)
+        """Cases with an attempt, in suite order."""
+        self.bounds: defaultdict[str, Bounds] = defaultdict(Bounds)
+        """By metric: the bounds of missing values."""
         self.unavailable: defaultdict[str, Counter[str]] = defaultdict(Counter)
         """By metric: the errors and unavailable judges that made values missing, with their counts."""
         self._methods = methods
+        self._codes = array("q")
         for position, evaluation in evaluations:
-            self.positions[position] = evaluation.case
+            self._codes.append(code_of(self.cases.add(position, evaluation.case), evaluation.repeat))
             self._add(evaluation)
-        self.attempts = len(self.rows)
+        self.attempts = len(self._codes)
         for position, scores in case_scores:
-            self.rows[self.positions[position], WHOLE] = len(self.rows)
+            case = self.cases.at(position)
+            if case is None:
+                raise KeyError(position)
+            self._codes.append(methods.cases.code(case, WHOLE))
             for name, score in scores.items():
                 self._put(name, score.tier, score.value, self._method_of(name, score))
+        self.rows = Rows(methods.cases, self._codes)
         self._pad()
 
     @classmethod
     def of(cls, run: Run, methods: Methods) -> Self:
         """Read the scores of a stored run."""
-        stored = run.store.evaluations(run.record)
         return cls(
             msgspec.convert(run.record.settings, Settings),
-            ((each.position, each.evaluation) for each in stored),
+            run.store.outlines(run.record),
             methods,
             case_scores=run.store.case_scores(run.record),
         )
 
-    @cached_property
-    def cases(self) -> dict[str, None]:
-        """Cases with an attempt, in suite order."""
-        return dict.fromkeys(self.positions.values())
-
     @property
+    def case_numbers(self) -> CaseNumbers:
+        """Numbers of the cases, shared by the compared runs."""
+        return self._methods.cases
+
+    @cached_property
     def scored(self) -> list[str]:
         """Metrics that have at least one value."""
-        return [name for name, values in self.values.items() if not all(map(isnan, values))]
+        return [name for name, values in self.values.items() if not np.isnan(values).all()]
 
     def _add(self, evaluation: AnyEvaluation) -> None:
-        self.rows[evaluation.case, evaluation.repeat] = len(self.rows)
         failed = evaluation.failed is not None
         if failed and self.settings.failed_attempts == "skip":
             return
         self._add_verdict(evaluation, failed=failed)
-        row = len(self.rows) - 1
+        row = len(self._codes) - 1
         for name, score in evaluation.scores.items():
             value = None if is_judge_fallback(score) else score.value
             self._put(name, score.tier, value, ANY_METHOD if failed else self._method_of(name, score))
             if is_missing(score):
-                self.bounds[name][row] = (0.0, 1.0)
+                self.bounds[name].put(row, 0.0, 1.0)
             if is_unavailable(score):
                 self.unavailable[name][score.reason or score.status] += 1
 
     def _add_verdict(self, evaluation: AnyEvaluation, *, failed: bool) -> None:
-        composite, row = evaluation.composite, len(self.rows) - 1
+        composite, row = evaluation.composite, len(self._codes) - 1
         parts = frozenset(name for name, value in composite.parts.items() if value is not None)
         method = ANY_METHOD if failed else self._methods.number(("parts", parts))
         self._put("composite", "composite", composite.value if composite.bounds is None else None, method)
         if composite.bounds is not None:
-            self.bounds["composite"][row] = composite.bounds
+            self.bounds["composite"].put(row, *composite.bounds)
         verdict = None if evaluation.passed is None else float(evaluation.passed)
         self._put("pass_rate", "composite", verdict, ANY_METHOD)
         if verdict_is_missing(evaluation.passed, evaluation.scores, composite, self.settings):
-            self.bounds["pass_rate"][row] = (0.0, 1.0)
+            self.bounds["pass_rate"].put(row, 0.0, 1.0)
 
     def _method_of(self, name: str, score: Score | ScoreOutline) -> int:
         return self._methods.number(
@@ -145,18 +183,19 @@ class ScoredRun:
 
     def _put(self, name: str, tier: str, value: float | None, method: int) -> None:
         if name not in self.values:
-            self.values[name], self.methods[name], self.tiers[name] = array("d"), array("q"), tier
+            self.values[name], self.methods[name], self.tiers[name] = array("d"), array("i"), tier
         values, methods = self.values[name], self.methods[name]
-        gap = len(self.rows) - 1 - len(values)
-        values.extend([nan] * gap)
-        methods.extend([ANY_METHOD] * gap)
+        gap = len(self._codes) - 1 - len(values)
+        if gap:
+            values.extend([nan] * gap)
+            methods.extend([ANY_METHOD] * gap)
         values.append(nan if value is None else value)
         methods.append(method)
 
     def _pad(self) -> None:
         """Pad every array to the number of rows."""
         for name, values in self.values.items():
-            gap = len(self.rows) - len(values)
+            gap = len(self._codes) - len(values)
             values.extend([nan] * gap)
             self.methods[name].extend([ANY_METHOD] * gap)
 
@@ -231,7 +270,7 @@ class Pairing:
         base: Scores of base.
         head: Scores of head.
         clusters: Cluster of every case of head that has an attempt, or should have one.
-        absent: Attempts that one run has and the other should have but lacks.
+        absent: Attempts that one run has and the other should have but lacks, or their codes.
         only: The cases to pair; None pairs all.
     """
 
@@ -241,24 +280,33 @@ class Pairing:
         head: ScoredRun,
         *,
         clusters: dict[str, str],
-        absent: Sequence[Key] = (),
-        only: Container[str] | None = None,
+        absent: Iterable[Key] | Ints = (),
+        only: Collection[str] | None = None,
     ) -> None:
         self._base, self._head = base, head
-        keys = [key for key in head.rows if key in base.rows and (only is None or key[0] in only)]
+        cases = head.case_numbers
+        paired = head.rows.codes[base.rows.find(head.rows.codes) != ABSENT]
+        if not isinstance(absent, np.ndarray):
+            absent = np.fromiter((cases.code(*key) for key in absent), np.int64)
         if only is not None:
-            absent = [key for key in absent if key[0] in only]
-        self.attempts = sum(repeat != WHOLE for _, repeat in keys)
-        keys += absent
-        places = {case: place for place, case in enumerate(dict.fromkeys(case for case, _ in keys))}
-        self.cases = list(places)
-        self._base_rows, self._head_rows = (
-            np.fromiter((side.rows.get(key, ABSENT) for key in keys), np.int64, len(keys))
-            for side in (base, head)
+            chosen = np.zeros(len(cases.names), np.bool_)
+            chosen[[number for number in map(cases.known, only) if number is not None]] = True
+            paired, absent = (codes[chosen[numbers_of(codes)]] for codes in (paired, absent))
+        self.attempts = int(np.count_nonzero(repeats_of(paired) != WHOLE))
+        codes = np.concatenate([paired, absent])
+        numbers, first, of_code = np.unique(numbers_of(codes), return_index=True, return_inverse=True)
+        order = np.argsort(first)  # cases are in the order in which they are met
+        places = np.empty(order.size, np.int64)
+        places[order] = np.arange(order.size)
+        self.cases = [cases.names[number] for number in numbers[order]]
+        self._case_of: Ints = places[of_code]
+        self._base_rows, self._head_rows = base.rows.find(codes), head.rows.find(codes)
+        groups: dict[str, int] = {}
+        self.groups: Ints = np.fromiter(
+            (groups.setdefault(clusters[case], len(groups)) for case in self.cases),
+            np.int64,
+            len(self.cases),
         )
-        self._case_of = np.fromiter((places[case] for case, _ in keys), np.int64, len(keys))
-        codes = {name: code for code, name in enumerate(dict.fromkeys(clusters[case] for case in places))}
-        self.groups: Ints = np.fromiter((codes[clusters[case]] for case in places), np.int64, len(places))
 
     @property
     def names(self) -> list[str]:
@@ -303,13 +351,10 @@ class Pairing:
         """Return the values of a side with the missing ones at their lowest, and at their highest."""
         low, high = values.copy(), values.copy()
         rows = self._base_rows if side is self._base else self._head_rows
-        missing = side.bounds[name]
-        absent = name not in CASE_FIGURES  # a score of a case is not missing in single attempts
-        for at in np.flatnonzero(np.isnan(values)).tolist():
-            row = int(rows[at])
-            ends = missing.get(row) if row != ABSENT else (0.0, 1.0) if absent else None
-            if ends is not None:
-                low[at], high[at] = ends
+        if name not in CASE_FIGURES:  # a score of a case is not missing in single attempts
+            lacking = np.isnan(values) & (rows == ABSENT)
+            low[lacking], high[lacking] = 0.0, 1.0
+        side.bounds[name].fill(rows, low, high)
         return low, high
 
     def _sides(self, base: Floats, head: Floats, selected: npt.NDArray[np.bool_], reduce: str) -> Floats:
@@ -320,17 +365,21 @@ class Pairing:
         rows = np.flatnonzero(paired)
         rows = rows[np.argsort(self._case_of[rows], kind="stable")]
         reduced = np.full(len(self.cases), np.nan)
-        cases, starts = np.unique(self._case_of[rows], return_index=True)
-        for case, of_case in zip(cases, np.split(values[rows], starts)[1:], strict=True):
-            reduced[case] = reducer(of_case.tolist())
+        cases, starts, counts = np.unique(self._case_of[rows], return_index=True, return_counts=True)
+        ordered = values[rows]
+        once = counts == 1  # every reducer gives a single value back
+        reduced[cases[once]] = ordered[starts[once]]
+        several = ~once
+        for case, start, count in zip(cases[several], starts[several], counts[several], strict=True):
+            reduced[case] = reducer(ordered[start : start + count].tolist())
         return reduced
 
 
-def _at_rows(side: ScoredRun, name: str, rows: Ints) -> tuple[Floats, Ints]:
+def _at_rows(side: ScoredRun, name: str, rows: Ints) -> tuple[Floats, npt.NDArray[np.int32]]:
     """Return the values of a metric and their methods at the given rows; NaN at absent rows."""
     values, methods = (
-        np.array(side.values[name], np.float64)[rows],
-        np.array(side.methods[name], np.int64)[rows],
+        np.asarray(side.values[name])[rows],
+        np.asarray(side.methods[name])[rows],
     )
     values[rows == ABSENT] = np.nan
     return values, methods

@@ -220,8 +220,8 @@ def _values(head: Run, sides: Sequence[ScoredRun], metric: str) -> _Values:
     """Differences of two runs by case and repeat, or the values of a single run."""
     newer = sides[-1]
     values: dict[tuple[str, int], float] = {}
-    for key in sorted(newer.rows):
-        value = newer.values[metric][newer.rows[key]]
+    for key, row in sorted(newer.rows.items()):
+        value = newer.values[metric][row]
         if len(sides) == 2:
             other = sides[0].rows.get(key)
             value -= nan if other is None else sides[0].values[metric][other]
