@@ -1,6 +1,6 @@
 """How often comparisons of two runs err, and which losses they find: Trivium and the usual tests.
 
-    python benchmarks/comparison.py [comparisons per row, default 4000]
+    python -m benchmarks.comparison [comparisons per row, default 4000]
 
 Two agents answer the same cases, which form groups (documents). Cases differ in difficulty much more than the
 agents differ; a change of the agent helps some groups and hurts others. "wrong" is how often a loss or a gain
@@ -10,15 +10,24 @@ true loss of 0.05 is significant. The Monte Carlo error of a share near 5 % is p
 A second table has clustered losses: whole cases are lost, with an intra-group correlation of 0.5, and none is
 won. It shows how often a comparison passes at a margin of 0.02 although the true loss is larger (nominal:
 2.5 %), how often it fails, and how often the interval contains the true loss; next to it mean ± t errors.
+
+A third table has CPU seconds and peak memory of a process that compares two stored runs, the second of which
+has its attempts in partitions, and most of whose cases moved.
 """
 
+import json
+import random
+import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from benchmarks.sizes import sized
 from trivium.trust.intervals import difference_interval, mean_interval
 
 Floats = npt.NDArray[np.float64]
@@ -37,6 +46,18 @@ DIFFICULTY, NOISE, LOSS = 0.2, 0.08, 0.05
 
 LOSS_GROUPS = ((20, 8), (25, 20), (40, 4), (200, 8))
 LOST, CORRELATION, MARGIN = (0.03, 0.05), 0.5, 0.02
+
+ATTEMPTS = sized((20_000, 100_000, 200_000), (40,))
+SCRIPT = """
+import sys, time
+import trivium as tv
+from trivium.store.store import Store
+with Store(sys.argv[1]) as store:
+    head, base = [tv.Run(store, record) for record in store.runs()]
+    moved = len(tv.compare(base, head).moved_cases)
+peak = open("/proc/self/status").read().split("VmHWM:")[1].split()[0]
+print(moved, time.process_time(), peak)
+"""
 
 
 def runs(
@@ -105,6 +126,52 @@ def print_clustered_losses(rng: np.random.Generator, rounds: int) -> None:
             print(f"{f'{groups} × {size}, {loss:g}':24}{shown}", flush=True)
 
 
+def stored_runs(folder: Path, attempts: int) -> str:
+    """Make two runs of a suite in a new store, the second with partitions; return the store's address."""
+    draw, words = random.Random(attempts), [f"word{number}" for number in range(40)]
+    references = [draw.sample(words, 8) for _ in range(attempts)]
+
+    def write(name: str, lines: list[dict[str, object]]) -> str:
+        (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+        return str(folder / name)
+
+    def answers(name: str) -> str:
+        texts = (
+            " ".join(word if draw.random() < 0.6 else draw.choice(words) for word in reference)
+            for reference in references
+        )
+        return write(name, [{"case": f"q{at:06d}", "output": text} for at, text in enumerate(texts)])
+
+    cases = [
+        {"id": f"q{at:06d}", "input": f"Question {at}?", "references": [" ".join(reference)]}
+        for at, reference in enumerate(references)
+    ]
+    weights = {"weights": {"jaccard": 1}}
+    content = {"name": "large", "metrics": ["jaccard"], "composite": weights}
+    suite = write("suite.json", [content | {"cases": write("cases.jsonl", cases)}])
+    store = f"sqlite:///{folder / 'store.db'}"
+    command = [sys.executable, "-m", "trivium", "score", suite, "--store", store, "--quiet", "--outputs"]
+    for name, options in (("base.jsonl", []), ("head.jsonl", ["--partitions", str(folder / "parts")])):
+        subprocess.run([*command, answers(name), *options], check=True, capture_output=True)
+    return store
+
+
+def print_large_runs() -> None:
+    """Print what comparing two stored runs takes: CPU seconds, peak memory, bytes for each more attempt."""
+    print(f"\n{'attempts of each run':24}{'cases moved':>13}{'CPU s':>9}{'peak MiB':>10}{'bytes more':>12}")
+    known: tuple[int, float] | None = None
+    for attempts in ATTEMPTS:
+        with tempfile.TemporaryDirectory() as folder:
+            store = stored_runs(Path(folder), attempts)
+            done = subprocess.run(
+                [sys.executable, "-c", SCRIPT, store], check=True, capture_output=True, text=True
+            )
+        moved, cpu, peak = (float(each) for each in done.stdout.split())
+        more = "" if known is None else f"{1024 * (peak - known[1]) / (attempts - known[0]):,.0f}"
+        print(f"{f'{attempts:,}':24}{moved:13,.0f}{cpu:9.1f}{peak / 1024:10.0f}{more:>12}", flush=True)
+        known = attempts, peak
+
+
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 4_000
     start, rng = time.perf_counter(), np.random.default_rng(42)
@@ -119,6 +186,7 @@ def main() -> None:
         cells = "  ".join(f"{ours:8.1%}{paired:12.1%}{apart:14.1%}" for ours, paired, apart in (wrong, finds))
         print(f"{f'{groups} × {size}, {spread:g}':24}{cells}")
     print_clustered_losses(rng, max(1, rounds // 4))
+    print_large_runs()
     print(f"\n{time.perf_counter() - start:.1f} s")
 
 
