@@ -192,7 +192,7 @@ class Scoring:
     def _score_in_workers(self, source: Source, tasks: "Iterator[Task]", count: int, *, save: bool) -> None:
         pool = self._pool(source, count, save=save)
         self._pipeline.closes(pool.stop)
-        if self._partitions is not None:
+        if self._partitions is not None and source.recorded is not None:
             most = len(source) // (PARTS_A_WORKER * (self._workers or cores()))
             tasks = _joined(tasks, min(MOST_TOGETHER, most))
         logged: set[str] = set()
