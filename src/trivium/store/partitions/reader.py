@@ -198,8 +198,8 @@ class _PartitionFile:
         for group, places in groupby(rows, lambda each: bisect_right(self.first, each[0]) - 1):
             found, first = list(places), self.first[group]
             bodies = self._table.read_row_group(group, columns=[column]).column(0)
-            texts = bodies.take([row - first for row, _ in found]).to_pylist()
-            yield from zip([index for _, index in found], texts, strict=True)
+            for row, index in found:
+                yield index, bodies[row - first].as_py()  # take() would import pandas, where it is installed
 
     def close(self) -> None:
         with suppress(OSError):
