@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from trivium.masking import mask
+from trivium.suites.sanitize import sanitise
 
 KEY_VERSION = "1"
 """Version of the cache key; change it to invalidate every cached response."""
@@ -174,7 +175,7 @@ class RequestError(Exception):
         maybe_one_text: bool = False,
         refused: str | None = None,
     ) -> None:
-        super().__init__(mask(" ".join(why.split()))[:REASON_CHARS])
+        super().__init__(mask(" ".join(sanitise(why)[0].split()))[:REASON_CHARS])
         self.kind = kind
         self.retry_after = retry_after
         self.billed = billed
