@@ -7,15 +7,17 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import msgspec
 import pytest
+import sqlalchemy as sa
 
 from tests.store.samples import attempt, cases, evaluation, new_run
 from trivium.cli.main import run_command
 from trivium.errors import StoreError, StoreLost
+from trivium.store import schema as tables
 from trivium.store.connection import has_certainly_ended, this_process
 from trivium.store.records import EvaluationOutline
 from trivium.store.store import Store
@@ -173,6 +175,18 @@ def test_a_run_of_a_dead_process_is_acquired_at_once(url):
     subprocess.run([sys.executable, "-c", script, url], check=True)
     with Store(url) as store:
         store.acquire(store.run())
+
+
+@pytest.mark.parametrize(("seconds_ago", "refused"), [(1, True), (-1, True), (3600, False), (-3600, False)])
+def test_a_run_of_another_machine_is_acquired_unless_it_was_just_written(any_url, seconds_ago, refused):
+    """Whichever way the clock of one of the machines was set in between."""
+    with Store(any_url) as store:
+        run = new_run(store)
+        elsewhere = {"owner": "elsewhere:1:2", "touched": time.time() - seconds_ago}
+        with store.engine.begin() as connection:
+            connection.execute(sa.update(tables.runs).values(elsewhere))
+        with pytest.raises(StoreError, match="is being written") if refused else nullcontext():
+            store.acquire(run)
 
 
 def test_a_process_number_used_again_by_another_process_is_no_owner():

@@ -175,6 +175,11 @@ def load_for_run(suite: str, given: Mapping[str, Any]) -> "Suite":
     help="Judge the outputs in random order, and only until all gates (or --against) are decided.",
 )
 @_against
+@options.option(
+    "--skip-invalid",
+    is_flag=True,
+    help="Leave out outputs with mistakes and unreadable files, count and name them, and score the rest.",
+)
 @options.option("--leave-one-out", is_flag=True, help="Score each human output against the other human ones.")
 @_evaluation_options
 def score(suite: str, **given: Any) -> int:
@@ -209,6 +214,7 @@ def score(suite: str, **given: Any) -> int:
         outputs=outputs,
         attempts_of=given["attempts_of"],
         leave_one_out=given["leave_one_out"],
+        skip_invalid=given["skip_invalid"],
         workers=given["workers"],
         engine=given["engine"],
         partitions=given["partitions"],

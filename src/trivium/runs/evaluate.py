@@ -12,15 +12,14 @@ import msgspec
 from trivium.agents.adapters.function import with_own_loop
 from trivium.agents.attempt import AgentAdapter, Attempt
 from trivium.agents.loading import load_agent
-from trivium.agents.recorded import ReadyAttempts, Recorded, open_recorded
-from trivium.agents.recorded.in_memory import OutputsInMemory
-from trivium.errors import InputError, OutputsError, TriviumError
+from trivium.agents.recorded import ReadyAttempts, Recorded
+from trivium.errors import InputError, TriviumError
 from trivium.masking import mask
 from trivium.metrics.metric import Metric
 from trivium.metrics.registry import CASE_FIGURES
 from trivium.runs.aggregation import IncrementalAggregation
 from trivium.runs.certificates import Certificates, drift_before
-from trivium.runs.checks import comparison_with, prepared, saved_early
+from trivium.runs.checks import comparison_with, opened_outputs, prepared, saved_early
 from trivium.runs.costs.judges import judges_attached
 from trivium.runs.engines.agent import ask_and_score, calls_of
 from trivium.runs.engines.processes import Engine, Scoring, check_engine
@@ -77,6 +76,7 @@ def evaluate(
     repeats: int | None = None,
     seed: int | None = None,
     leave_one_out: bool = False,
+    skip_invalid: bool = False,
     store: str | Store = DEFAULT_URL,
     resume: str | None = None,
     workers: int | None = 1,
@@ -113,6 +113,8 @@ def evaluate(
         repeats: Number of attempts at each case.
         seed: Seed of all randomness.
         leave_one_out: With ``outputs="peerread:…"``: score each human review against the others.
+        skip_invalid: Leave out recorded outputs with mistakes, and files of them that cannot be read. Their
+            attempts are missing, and a note of the run counts and names them.
         store: The store, or its URL.
         resume: Id of an interrupted run to finish; stored attempts and evaluations are not made again.
         workers: Number of processes that score recorded outputs; None for as many as there are cores, once
@@ -156,6 +158,7 @@ def evaluate(
             repeats=repeats,
             seed=seed,
             leave_one_out=leave_one_out,
+            skip_invalid=skip_invalid,
             store=store,
             resume=resume,
             workers=workers,
@@ -186,6 +189,7 @@ async def evaluate_async(
     repeats: int | None = None,
     seed: int | None = None,
     leave_one_out: bool = False,
+    skip_invalid: bool = False,
     store: str | Store = DEFAULT_URL,
     resume: str | None = None,
     workers: int | None = 1,
@@ -214,7 +218,9 @@ async def evaluate_async(
     adapter = load_agent(agent) if agent is not None else None
     if adapter is not None and in_trivium_thread():
         adapter = with_own_loop(adapter)
-    recorded = None if outputs is None else _recorded(outputs, loaded, leave_one_out=leave_one_out)
+    recorded = opened_outputs(
+        outputs, loaded, settings, leave_one_out=leave_one_out, skip_invalid=skip_invalid
+    )
     check_engine(engine, recorded, built, settings, stored=attempts_of is not None)
     if partitions is not None:
         if recorded is None:
@@ -411,17 +417,6 @@ class _RunStart:
             raise
         self.already = sum(1 for _ in self._store.attempt_keys(run, scored_only=True))
         return run
-
-
-def _recorded(outputs: Outputs, suite: Suite, *, leave_one_out: bool) -> Recorded:
-    """Open recorded outputs, which checks all of them."""
-    if isinstance(outputs, str | PathLike):
-        return open_recorded(str(outputs), suite, leave_one_out=leave_one_out)
-    if leave_one_out:
-        raise OutputsError(
-            "outputs", "leave_one_out needs a source of people's outputs, such as peerread:FOLDER"
-        )
-    return outputs if isinstance(outputs, ReadyAttempts) else OutputsInMemory(outputs, suite)
 
 
 def _source_name(adapter: AgentAdapter | None, outputs: Outputs | None, source: RunRecord | None) -> str:

@@ -178,14 +178,14 @@ def _about_truncated_texts(columns: Mapping[str, Column]) -> Iterator[str]:
 
 def _about_attempts(summary: Summary, settings: Settings, columns: Mapping[str, Column]) -> Iterator[str]:
     if summary.missing:
-        yield f"{summary.missing} of {summary.total_tests} attempts are missing"
+        yield f"{summary.missing:,} of {summary.total_tests:,} attempts are missing"
     if summary.errors["attempts"]:
         effect = "left out" if settings.failed_attempts == "skip" else "counted as 0"
-        yield f"{summary.errors['attempts']} of {_attempts(summary.attempts)} failed ({effect})"
+        yield f"{summary.errors['attempts']:,} of {_attempts(summary.attempts)} failed ({effect})"
     undecided = summary.attempts - summary.passed - summary.failed
     if undecided:
         why = _why_no_verdict(settings, columns)
-        yield f"no pass/fail for {undecided} of {_attempts(summary.attempts)}: {why}"
+        yield f"no pass/fail for {undecided:,} of {_attempts(summary.attempts)}: {why}"
 
 
 def _attempts(count: int) -> str:

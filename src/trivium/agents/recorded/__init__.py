@@ -74,7 +74,9 @@ class ReadyAttempts:
         raise NotImplementedError
 
 
-def open_recorded(source: str, suite: Suite, *, leave_one_out: bool = False) -> Recorded:
+def open_recorded(
+    source: str, suite: Suite, *, leave_one_out: bool = False, skip_invalid: bool = False
+) -> Recorded:
     """Open the attempts of a source, each with the case that it is scored against.
 
     The whole source is validated before this returns.
@@ -84,13 +86,19 @@ def open_recorded(source: str, suite: Suite, *, leave_one_out: bool = False) -> 
             ``logs/*.jsonl``, a file or folder of traces, or a prefixed source such as ``tau-bench:FILE``.
         suite: The suite with the cases.
         leave_one_out: Score human outputs, each with the other outputs of its case as references.
+        skip_invalid: Leave out outputs with mistakes, and files that cannot be read, as long as there are
+            others.
 
     Raises:
         InputError: With the mistakes of the source.
     """
-    if source.startswith(TRACES) or (split_prefix(source)[0] is None and holds_traces(source)):
+    traces = source.startswith(TRACES)
+    prefix, path = (None, source) if traces else split_prefix(source)
+    traces = traces or (prefix is None and holds_traces(source))
+    if skip_invalid and (traces or prefix is not None):
+        raise OutputsError(source, "is no file of outputs: only there can invalid ones be left out")
+    if traces:
         return _traces(source.removeprefix(TRACES), suite, leave_one_out=leave_one_out)
-    prefix, path = split_prefix(source)
     people = prefix in LEAVE_ONE_OUT
     if leave_one_out and not people:
         what = f"has no people's outputs to leave one out of; {' and '.join(sorted(LEAVE_ONE_OUT))} has"
@@ -103,7 +111,9 @@ def open_recorded(source: str, suite: Suite, *, leave_one_out: bool = False) -> 
         from trivium.agents.recorded.many_files import OutputsFiles, files_of, open_file
 
         files = files_of(path)
-        return open_file(path_of(path), suite) if files is None else OutputsFiles(files, suite)
+        if files is None:
+            return open_file(path_of(path), suite, skip_invalid=skip_invalid)
+        return OutputsFiles(files, suite, skip_invalid=skip_invalid)
     module, _, function = SOURCES[prefix].partition(":")
     recorded: Recorded = getattr(import_module(module), function)(Path(path), suite)
     return recorded

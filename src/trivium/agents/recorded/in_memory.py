@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from trivium.agents.attempt import Attempt
-from trivium.agents.recorded.outputs import MOST_PROBLEMS
+from trivium.agents.recorded.mistakes import Mistakes
 from trivium.agents.recorded.record import PART_ATTEMPTS, Output, attempt_from
 from trivium.agents.recorded.tables import Rows, mapped, read_row, row_problems
 from trivium.errors import OutputsError, Problem
@@ -24,10 +24,12 @@ class OutputsInMemory:
         suite: The suite with the cases; its ``limits.output_bytes`` bounds each output.
         source: The file that they come from, for messages and as the base of the paths of trace files.
         keep_hashes: Receives the hashes of case and repeat, to be compared with those of other files.
+        skip_invalid: Leave out outputs with mistakes, as long as there are others.
 
     Attributes:
         path: The file that they come from.
-        notes: What was mapped.
+        mapped: What was mapped.
+        mistakes: The outputs that are left out.
 
     Raises:
         OutputsError: With the first twenty mistakes and the number of further ones.
@@ -40,36 +42,42 @@ class OutputsInMemory:
         *,
         source: str = "",
         keep_hashes: "list[array[int]] | None" = None,
+        skip_invalid: bool = False,
     ) -> None:
         self._suite = suite
         self.path = path_of(source)
         self._folder = self.path.parent
-        self._outputs: list[tuple[Output, tuple[str, ...]]] = []
-        problems: list[Problem] = []
-        places: dict[tuple[str, int], int] = {}
+        self._outputs: list[tuple[Output | None, tuple[str, ...]]] = []
+        self.mistakes = Mistakes(source, skip=skip_invalid)
+        places: dict[tuple[str, int], str] = {}
         given = outputs if isinstance(outputs, Rows) else _mapped(outputs, suite)
-        self.notes = given.notes
+        self.mapped = given.notes
         self._places = given.places
         for index, (row, place) in enumerate(zip(given.rows, given.places, strict=True)):
             output, wrong, flags = read_row(row, place)
             if output is not None:
-                near = index < MOST_PROBLEMS
+                near = self.mistakes.few
                 wrong = row_problems(output, suite, folder=self._folder, place=place, look_for_nearest=near)
-                first = places.setdefault((output.case, output.repeat), index)
-                if first != index:
-                    twice = (
-                        f'duplicate of {given.places[first]}: case "{output.case}", repeat {output.repeat}'
-                    )
+                first = places.setdefault((output.case, output.repeat), place)
+                if first != place:
+                    twice = f'duplicate of {first}: case "{output.case}", repeat {output.repeat}'
                     wrong.append(Problem(place, twice))
-                self._outputs.append((output, flags))
-            problems += wrong
-        if problems:
-            shown = problems[:MOST_PROBLEMS]
-            raise OutputsError(source, shown, left_out=len(problems) - len(shown))
+            self.mistakes.add(index, wrong)
+            self._outputs.append((None if wrong else output, flags))
         if not self._outputs:
             raise OutputsError(source or "outputs", "holds no output")
+        self.mistakes.settle(len(self._outputs))
         if keep_hashes is not None:
-            keep_hashes.append(array("q", [hash((each.case, each.repeat)) for each, _ in self._outputs]))
+            keys = [
+                ("", index) if each is None else (each.case, each.repeat)
+                for index, (each, _) in enumerate(self._outputs)
+            ]
+            keep_hashes.append(array("q", map(hash, keys)))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a run says of these outputs."""
+        return (*self.mapped, *self.mistakes.notes())
 
     def __len__(self) -> int:
         return len(self._outputs)
@@ -86,7 +94,9 @@ class OutputsInMemory:
     def read(self, part: range) -> Iterator[tuple[Case, Attempt]]:
         """Yield the attempts of a range of indices; see ``Partitioned``."""
         limit = self._suite.settings.limits.output_bytes
-        for output, flags in self._outputs[part.start : part.stop]:
+        for index, (output, flags) in zip(part, self._outputs[part.start : part.stop], strict=True):
+            if output is None or index in self.mistakes.left_out:
+                continue
             yield self._suite.case(output.case), attempt_from(output, flags, folder=self._folder, limit=limit)
 
     def place(self, index: int) -> str:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.in_memory import OutputsInMemory
-from trivium.agents.recorded.outputs import MOST_PROBLEMS, OutputsFile, equal_hashes
+from trivium.agents.recorded.mistakes import Mistakes
+from trivium.agents.recorded.outputs import OutputsFile, equal_hashes
 from trivium.agents.recorded.table_outputs import TableOutputs
 from trivium.agents.recorded.tables import TABLES, rows_of_file
 from trivium.errors import OutputsError, Problem
 from trivium.storage import is_remote, path_of
 from trivium.suites.case import Case
-from trivium.suites.files.documents import placed
 from trivium.suites.files.many_files import files_in, matching_files
 from trivium.suites.suite import Suite
 from trivium.traces.readers.collection import first_object
@@ -41,7 +41,11 @@ def files_of(source: str) -> list[Path] | None:
 
 
 def open_file(
-    path: Path, suite: Suite, *, keep_hashes: "list[array[int]] | None" = None
+    path: Path,
+    suite: Suite,
+    *,
+    keep_hashes: "list[array[int]] | None" = None,
+    skip_invalid: bool = False,
 ) -> "OutputsFile | TableOutputs | OutputsInMemory":
     """Open the attempts of one file; all are validated before this returns.
 
@@ -51,16 +55,17 @@ def open_file(
         path: The file.
         suite: The suite with the cases.
         keep_hashes: Receives the hashes of case and repeat, to be compared with those of other files.
+        skip_invalid: Leave out outputs with mistakes, as long as there are others.
 
     Raises:
         OutputsError: With the first twenty mistakes and the number of further ones.
     """
     if path.suffix.lower() in TABLES:
-        return TableOutputs(path, suite, keep_hashes=keep_hashes)
+        return TableOutputs(path, suite, keep_hashes=keep_hashes, skip_invalid=skip_invalid)
     rows = rows_of_file(path, suite)
     if rows is None:
-        return OutputsFile(path, suite, keep_hashes=keep_hashes)
-    return OutputsInMemory(rows, suite, source=str(path), keep_hashes=keep_hashes)
+        return OutputsFile(path, suite, keep_hashes=keep_hashes, skip_invalid=skip_invalid)
+    return OutputsInMemory(rows, suite, source=str(path), keep_hashes=keep_hashes, skip_invalid=skip_invalid)
 
 
 class OutputsFiles:
@@ -69,32 +74,37 @@ class OutputsFiles:
     Args:
         files: The files.
         suite: The suite with the cases.
+        skip_invalid: Leave out outputs with mistakes, and files that cannot be read, as long as there are
+            others.
 
     Attributes:
-        notes: What was mapped.
+        mistakes: What is left out.
 
     Raises:
         OutputsError: With the first twenty mistakes of all files and the number of further ones.
     """
 
-    def __init__(self, files: Sequence[Path], suite: Suite) -> None:
+    def __init__(self, files: Sequence[Path], suite: Suite, *, skip_invalid: bool = False) -> None:
         self._files: list[OutputsFile | TableOutputs | OutputsInMemory] = []
+        self.mistakes = Mistakes(skip=skip_invalid)
         hashes: list[array[int]] = []
-        problems: list[Problem] = []
-        left_out = 0
         for path in files:
             try:
-                self._files.append(open_file(path, suite, keep_hashes=hashes))
+                self._files.append(open_file(path, suite, keep_hashes=hashes, skip_invalid=skip_invalid))
             except OutputsError as error:
-                problems += placed(error)
-                left_out += error.left_out
-        self.notes = tuple(dict.fromkeys(chain.from_iterable(each.notes for each in self._files)))
-        if not problems:
-            self._first = [0, *accumulate(map(len, self._files))]
-            problems = self._duplicates(hashes)
-        if problems:
-            left_out += max(0, len(problems) - MOST_PROBLEMS)
-            raise OutputsError("", problems[:MOST_PROBLEMS], left_out=left_out)
+                self.mistakes.lose(error)
+        self._first = [0, *accumulate(map(len, self._files))]
+        if self._files and (skip_invalid or not self.mistakes.found):
+            self._check_duplicates(hashes)
+        for each in self._files:
+            self.mistakes.include(each.mistakes)
+        self.mistakes.settle(len(self))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a run says of these outputs."""
+        mapped = dict.fromkeys(chain.from_iterable(each.mapped for each in self._files))
+        return (*mapped, *self.mistakes.notes())
 
     def __len__(self) -> int:
         return self._first[-1]
@@ -111,23 +121,29 @@ class OutputsFiles:
 
     def read(self, part: range) -> Iterator[tuple[Case, Attempt]]:
         """Yield the attempts of a part, or of some of its indices; see ``Partitioned``."""
-        number = bisect_right(self._first, part.start) - 1
-        first = self._first[number]
-        return self._files[number].read(range(part.start - first, part.stop - first))
+        number, within = self._within(part.start)
+        return self._files[number].read(range(within, within + len(part)))
 
-    def _duplicates(self, hashes: Sequence["array[int]"]) -> list[Problem]:
+    def _check_duplicates(self, hashes: Sequence["array[int]"]) -> None:
         """Find attempts that are in two files: compare hashes first, then the attempts with equal ones."""
         first: dict[tuple[str, int], int] = {}
-        problems = []
         for index in equal_hashes(hashes):
-            ((_, attempt),) = self.read(range(index, index + 1))
-            earlier = first.setdefault((attempt.case, attempt.repeat), index)
-            if earlier != index:
-                what = f'duplicate of {self._place(earlier)}: case "{attempt.case}", repeat {attempt.repeat}'
-                problems.append(Problem(self._place(index), what))
-        return problems
+            for _, attempt in self.read(range(index, index + 1)):
+                earlier = first.setdefault((attempt.case, attempt.repeat), index)
+                if earlier != index:
+                    what = (
+                        f'duplicate of {self._place(earlier)}: case "{attempt.case}", repeat {attempt.repeat}'
+                    )
+                    number, within = self._within(index)
+                    file = self._files[number]
+                    file.mistakes.add(within, [Problem(file.place(within), what)])
+
+    def _within(self, index: int) -> tuple[int, int]:
+        """Number of the file that holds an output, and the index of the output in it."""
+        number = bisect_right(self._first, index) - 1
+        return number, index - self._first[number]
 
     def _place(self, index: int) -> str:
-        number = bisect_right(self._first, index) - 1
+        number, within = self._within(index)
         file = self._files[number]
-        return f"{file.path}: {file.place(index - self._first[number])}"
+        return f"{file.path}: {file.place(within)}"

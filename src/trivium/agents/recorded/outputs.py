@@ -2,7 +2,6 @@
 
 from array import array
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -10,6 +9,7 @@ import msgspec
 
 from trivium import storage
 from trivium.agents.attempt import Attempt
+from trivium.agents.recorded.mistakes import Mistakes
 from trivium.agents.recorded.record import (
     Output,
     attempt_from,
@@ -18,14 +18,11 @@ from trivium.agents.recorded.record import (
     read_line,
     trace_problems,
 )
-from trivium.errors import OutputsError, Problem, suggest
+from trivium.errors import MOST_PROBLEMS, OutputsError, Problem, suggest
 from trivium.storage import Stamp, open_file, path_of
 from trivium.suites.case import Case
 from trivium.suites.files.documents import check_is_file
 from trivium.suites.suite import Suite
-
-MOST_PROBLEMS = 20
-"""Most mistakes that an error lists; further ones are counted."""
 
 READ_AT_ONCE = 1 << 17
 """Size of a read, in bytes: large, because the file is read from end to end."""
@@ -47,23 +44,31 @@ class OutputsFile:
         path: The file; blank lines are skipped.
         suite: The suite with the cases; its ``limits.output_bytes`` bounds each output.
         keep_hashes: Receives the hashes of case and repeat, to be compared with those of other files.
+        skip_invalid: Leave out lines with mistakes, as long as there are others.
 
     Attributes:
         path: The file.
-        notes: What was mapped: nothing, since the keys are Trivium's own.
+        mapped: What was mapped: nothing, since the keys are Trivium's own.
+        mistakes: The lines that are left out.
 
     Raises:
         OutputsError: With the first twenty mistakes of the file and the number of further ones.
     """
 
-    notes: tuple[str, ...] = ()
+    mapped: tuple[str, ...] = ()
 
     def __init__(
-        self, path: str | Path, suite: Suite, *, keep_hashes: "list[array[int]] | None" = None
+        self,
+        path: str | Path,
+        suite: Suite,
+        *,
+        keep_hashes: "list[array[int]] | None" = None,
+        skip_invalid: bool = False,
     ) -> None:
         self.path = path_of(path) if isinstance(path, str) else path
         self._folder = self.path.parent
         self._suite = suite
+        self.mistakes = Mistakes(str(self.path), skip=skip_invalid)
         check_is_file(self.path, error=OutputsError)
         with self._opened() as file:
             self._stamp = stamp_of(self.path)
@@ -72,6 +77,11 @@ class OutputsFile:
             self._starts = starts
         if keep_hashes is not None:
             keep_hashes.append(hashes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a run says of these outputs."""
+        return self.mistakes.notes()
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -91,7 +101,9 @@ class OutputsFile:
             if stamp_of(self.path) != self._stamp:
                 raise OutputsError(str(self.path), "has changed since it was checked")
             file.seek(self._starts[part.start])
-            for number, _, line in islice(lines_of(file, str(self.path)), len(part)):
+            for index, (number, _, line) in zip(part, lines_of(file, str(self.path)), strict=False):
+                if index in self.mistakes.left_out:
+                    continue
                 output, problems, flags = read_line(line, number)
                 if output is None:  # it was valid when it was checked
                     raise OutputsError(str(self.path), problems)
@@ -109,20 +121,16 @@ class OutputsFile:
     def _check(self, file: IO[bytes]) -> "tuple[array[int], array[int]]":
         """Validate every line on its own; return the offset and a hash of case and repeat of each."""
         starts, hashes = array("Q"), array("q")
-        problems: list[Problem] = []
-        found = 0
         for number, start, line in lines_of(file, str(self.path)):
             output, wrong, _ = read_line(line, number)
             if output is not None:
-                wrong = self._problems(output, number, look_for_nearest=found < MOST_PROBLEMS)
-                starts.append(start)
-                hashes.append(hash((output.case, output.repeat)))
-            found += len(wrong)
-            problems.extend(wrong[: MOST_PROBLEMS - len(problems)])
-        if problems:
-            raise OutputsError(str(self.path), problems, left_out=found - len(problems))
+                wrong = self._problems(output, number, look_for_nearest=self.mistakes.few)
+            self.mistakes.add(len(starts), wrong)
+            starts.append(start)
+            hashes.append(hash(("", start) if wrong or output is None else (output.case, output.repeat)))
         if not starts:
             raise OutputsError(str(self.path), "holds no output")
+        self.mistakes.settle(len(starts))
         return starts, hashes
 
     def _problems(self, output: Output, number: int, *, look_for_nearest: bool) -> list[Problem]:
@@ -141,7 +149,7 @@ class OutputsFile:
         for index in equal_hashes([hashes]):
             file.seek(starts[index])
             output, _, _ = read_line(file.readline(), 0)
-            if output is not None:
+            if output is not None and index not in self.mistakes.left_out:
                 key = (output.case, output.repeat)
                 earlier = first.setdefault(key, index)
                 if earlier != index:
@@ -149,14 +157,10 @@ class OutputsFile:
         if twice:
             shown = twice[:MOST_PROBLEMS]
             lines = self._line_numbers(file, {index: starts[index] for pair in shown for index in pair[:2]})
-            problems = [
-                Problem(
-                    f"line {lines[index]}",
-                    f'duplicate of line {lines[earlier]}: case "{case}", repeat {repeat}',
-                )
-                for index, earlier, (case, repeat) in shown
-            ]
-            raise OutputsError(str(self.path), problems, left_out=len(twice) - len(shown))
+            for index, earlier, (case, repeat) in twice:
+                what = f'duplicate of line {lines.get(earlier)}: case "{case}", repeat {repeat}'
+                self.mistakes.add(index, [Problem(f"line {lines.get(index)}", what)])
+            self.mistakes.settle(len(starts))
 
     def place(self, index: int) -> str:
         """The place of an attempt in the file, for messages; reads the file."""

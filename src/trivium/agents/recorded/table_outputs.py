@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trivium.agents.attempt import Attempt
-from trivium.agents.recorded.outputs import MOST_PROBLEMS, equal_hashes, stamp_of
+from trivium.agents.recorded.mistakes import Mistakes
+from trivium.agents.recorded.outputs import equal_hashes, stamp_of
 from trivium.agents.recorded.record import Output, attempt_from
 from trivium.agents.recorded.tables import output_columns_of, raw_output, read_row, row_problems
 from trivium.errors import OutputsError, Problem
@@ -16,8 +17,8 @@ from trivium.suites.files.parquet import ParquetFile
 from trivium.suites.files.tables import present_cells
 from trivium.suites.suite import Suite
 
-Read = tuple[str, Output | None, list[Problem], tuple[str, ...]]
-"""Place of a row, its output, its mistakes, and flags for what was replaced."""
+Read = tuple[int, str, Output | None, list[Problem], tuple[str, ...]]
+"""Index and place of a row, its output, its mistakes, and flags for what was replaced."""
 
 
 class TableOutputs:
@@ -30,19 +31,29 @@ class TableOutputs:
         path: The file.
         suite: The suite with the cases; its ``limits.output_bytes`` bounds each output.
         keep_hashes: Receives the hashes of case and repeat, to be compared with those of other files.
+        skip_invalid: Leave out rows with mistakes, as long as there are others.
 
     Attributes:
         path: The file.
-        notes: What was mapped.
+        mapped: What was mapped.
+        mistakes: The rows that are left out.
 
     Raises:
         OutputsError: With the first twenty mistakes of the file and the number of further ones.
         MissingExtra: If PyArrow is not installed.
     """
 
-    def __init__(self, path: Path, suite: Suite, *, keep_hashes: "list[array[int]] | None" = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        suite: Suite,
+        *,
+        keep_hashes: "list[array[int]] | None" = None,
+        skip_invalid: bool = False,
+    ) -> None:
         check_is_file(path, error=OutputsError)
         self.path = path
+        self.mistakes = Mistakes(str(path), skip=skip_invalid)
         self._suite = suite
         self._stamp = stamp_of(path)
         kind = CsvFile if path.suffix.lower() == ".csv" else ParquetFile
@@ -53,7 +64,7 @@ class TableOutputs:
         if not len(self._file):
             raise OutputsError(str(path), "holds no output")
         self._columns = output_columns_of(names, suite, source=str(path))
-        self.notes = self._columns.notes
+        self.mapped = self._columns.notes
         try:
             hashes = self._check()
             self._check_duplicates(hashes)
@@ -61,6 +72,11 @@ class TableOutputs:
             self._file.close()
         if keep_hashes is not None:
             keep_hashes.append(hashes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a run says of these outputs."""
+        return (*self.mapped, *self.mistakes.notes())
 
     def __len__(self) -> int:
         return len(self._file)
@@ -79,7 +95,9 @@ class TableOutputs:
         if stamp_of(self.path) != self._stamp:
             raise OutputsError(str(self.path), "has changed since it was checked")
         limit = self._suite.settings.limits.output_bytes
-        for _, output, problems, flags in self._rows(part):
+        for index, _, output, problems, flags in self._rows(part):
+            if index in self.mistakes.left_out:
+                continue
             if output is None:  # it was valid when it was checked
                 raise OutputsError(str(self.path), problems)
             yield (
@@ -92,29 +110,28 @@ class TableOutputs:
         return self._file.place(index)
 
     def _rows(self, part: range) -> Iterator[Read]:
-        rows, places = [], []
+        rows, places, indices = [], [], []
         for (_, row), index in zip(self._file.rows(part), part, strict=False):
             place = self.place(index)
             try:
                 rows.append(raw_output(present_cells(row)))
             except MalformedDocument as malformed:
-                yield place, None, [Problem(place, malformed.problem.what)], ()
+                yield index, place, None, [Problem(place, malformed.problem.what)], ()
                 continue
             places.append(place)
+            indices.append(index)
         made, wrong = self._columns.rows(rows, places)
-        for place, row, what in zip(places, made, wrong, strict=True):
+        for index, place, row, what in zip(indices, places, made, wrong, strict=True):
             if what is not None:
-                yield place, None, [Problem(place, what)], ()
+                yield index, place, None, [Problem(place, what)], ()
             else:
-                yield place, *read_row(row, place)
+                yield index, place, *read_row(row, place)
 
     def _check(self) -> "array[int]":
         """Validate every row on its own; return a hash of case and repeat of each."""
-        hashes = array("q")
-        problems: list[Problem] = []
-        found = 0
+        hashes = array("q", bytes(8 * len(self)))
         for part in self.parts():
-            for place, output, unread, _ in self._rows(part):
+            for index, place, output, unread, _ in self._rows(part):
                 wrong = unread
                 if output is not None:
                     wrong = row_problems(
@@ -122,26 +139,22 @@ class TableOutputs:
                         self._suite,
                         folder=self.path.parent,
                         place=place,
-                        look_for_nearest=found < MOST_PROBLEMS,
+                        look_for_nearest=self.mistakes.few,
                     )
-                    hashes.append(hash((output.case, output.repeat)))
-                found += len(wrong)
-                problems.extend(wrong[: MOST_PROBLEMS - len(problems)])
-        if problems:
-            raise OutputsError(str(self.path), problems, left_out=found - len(problems))
+                self.mistakes.add(index, wrong)
+                key = ("", index) if wrong or output is None else (output.case, output.repeat)
+                hashes[index] = hash(key)
+        self.mistakes.settle(len(self))
         return hashes
 
     def _check_duplicates(self, hashes: "array[int]") -> None:
-        """Reject duplicate attempts: compare the hashes first, then the rows with equal hashes."""
+        """Find duplicate attempts: compare the hashes first, then the rows with equal hashes."""
         first: dict[tuple[str, int], str] = {}
-        problems = []
         for index in equal_hashes([hashes]):
-            for place, output, _, _ in self._rows(range(index, index + 1)):
-                if output is not None:
+            for _, place, output, _, _ in self._rows(range(index, index + 1)):
+                if output is not None and index not in self.mistakes.left_out:
                     earlier = first.setdefault((output.case, output.repeat), place)
                     if earlier != place:
                         what = f'duplicate of {earlier}: case "{output.case}", repeat {output.repeat}'
-                        problems.append(Problem(place, what))
-        if problems:
-            left_out = max(0, len(problems) - MOST_PROBLEMS)
-            raise OutputsError(str(self.path), problems[:MOST_PROBLEMS], left_out=left_out)
+                        self.mistakes.add(index, [Problem(place, what)])
+        self.mistakes.settle(len(self))

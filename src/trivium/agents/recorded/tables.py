@@ -41,7 +41,7 @@ class Rows(NamedTuple):
     """Raw outputs.
 
     Attributes:
-        rows: Mappings with the keys of a line in a file of outputs.
+        rows: Mappings with the keys of a line in a file of outputs; a Problem in place of what is none.
         places: Place of each in its file, such as ``line 3``.
         notes: What was mapped.
     """
@@ -126,9 +126,7 @@ def _rows_of_lines(path: Path, suite: Suite) -> Rows | None:
             try:
                 rows.append(parse_json(line))
             except MalformedDocument as malformed:
-                raise OutputsError(
-                    str(path), Problem(f"line {number}", malformed.problem.what)
-                ) from malformed
+                rows.append(Problem(f"line {number}", malformed.problem.what))
             places.append(f"line {number}")
     return mapped(rows, places, suite, source=str(path))
 
@@ -137,7 +135,7 @@ def mapped(rows: Sequence[Any], places: list[str], suite: Suite, *, source: str)
     """Rename the keys of raw outputs; Trivium's own keys, and rows that are no mappings, stay as they are.
 
     Args:
-        rows: Raw outputs.
+        rows: Raw outputs; a Problem in place of what cannot be read.
         places: Place of each, for messages.
         suite: The suite with the cases.
         source: The file, for messages.
@@ -146,14 +144,14 @@ def mapped(rows: Sequence[Any], places: list[str], suite: Suite, *, source: str)
         OutputsError: If a name could mean two things, or nothing names the case or the output.
     """
     made = list(rows)
-    if not made or not all(isinstance(row, Mapping) for row in made):
+    readable = [index for index, row in enumerate(made) if not isinstance(row, Problem)]
+    if not readable or not all(isinstance(made[index], Mapping) for index in readable):
         return Rows(made, places)
-    names = list(dict.fromkeys(str(name) for row in made for name in row))
+    names = list(dict.fromkeys(str(name) for index in readable for name in made[index]))
     found = output_columns_of(names, suite, source=source)
-    made, wrong = found.rows(made, places)
-    problems = [Problem(place, what) for place, what in zip(places, wrong, strict=True) if what is not None]
-    if problems:
-        raise OutputsError(source, problems[:20], left_out=max(0, len(problems) - 20))
+    renamed, wrong = found.rows([made[index] for index in readable], [places[index] for index in readable])
+    for index, row, what in zip(readable, renamed, wrong, strict=True):
+        made[index] = row if what is None else Problem(places[index], what)
     return Rows(made, places, found.notes)
 
 
@@ -258,6 +256,8 @@ def _renamed(row: Mapping[Any, Any], columns: Columns) -> dict[str, Any]:
 
 def read_row(row: Any, place: str) -> tuple[Output | None, list[Problem], tuple[str, ...]]:
     """Convert a mapping to a record, or list its mistakes; also returns flags for what was replaced."""
+    if isinstance(row, Problem):
+        return None, [row], ()
     try:
         plain = msgspec.to_builtins(dict(row) if isinstance(row, Mapping) else row)
     except (TypeError, ValueError, RecursionError) as wrong:
