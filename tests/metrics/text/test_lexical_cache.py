@@ -1,6 +1,8 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trivium.metrics.text import lexical
 from trivium.metrics.text.lexical import SizedCache
 
 
@@ -42,3 +44,17 @@ def test_keeping_twice_counts_once():
     memory.put("a", "first", 2)
     memory.put("a", "second", 2)
     assert (memory.get("a"), memory.total_size) == ("first", 2)
+
+
+@pytest.mark.parametrize(
+    ("compare", "cache"),
+    [
+        (lexical.Cosine().compare, lexical._REFERENCES),
+        (lexical.Jaccard().compare, lexical._JACCARD_REFERENCES),
+    ],
+)
+def test_of_many_short_references_only_some_thousands_are_cached(compare, cache):
+    for number in range(6000):
+        compare("sum", f"sum {number}")
+    assert cache.get("sum 5999") is not None
+    assert len(cache) < 5000

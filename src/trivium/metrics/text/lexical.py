@@ -129,6 +129,10 @@ class Terms(NamedTuple):
     squares: int
 
 
+_ENTRY = 200
+"""What a cached reference counts besides its characters, so that at most 5,000 are cached: of short ones, a
+million characters would take hundreds of megabytes."""
+
 # Capacity in characters; about 30 MB of counts.
 _REFERENCES: SizedCache[Terms] = SizedCache(capacity=1_000_000)
 
@@ -203,7 +207,7 @@ class Cosine(TextMetric):
         theirs = _REFERENCES.get(reference)
         if theirs is None:
             theirs = terms(reference)
-            _REFERENCES.put(reference, theirs, len(reference))
+            _REFERENCES.put(reference, theirs, _ENTRY + len(reference))
         ours = terms(output)
         if not ours.counts and not theirs.counts:
             return float(output.strip() == reference.strip())
@@ -227,7 +231,7 @@ class Jaccard(TextMetric):
         theirs = _JACCARD_REFERENCES.get(reference)
         if theirs is None:
             theirs = frozenset(reference.lower().split())
-            _JACCARD_REFERENCES.put(reference, theirs, len(reference))
+            _JACCARD_REFERENCES.put(reference, theirs, _ENTRY + len(reference))
         shared = len(ours & theirs)
         union = len(ours) + len(theirs) - shared
         return shared / union if union else 1.0
