@@ -121,10 +121,11 @@ def _earlier_runs(run: "Run") -> "Iterator[Run]":
 
 def _present(comparison: "Comparison", *, as_json: bool, quiet: bool, cases: int | None) -> None:
     if as_json:
-        from trivium.cli.output import print_json
-        from trivium.reports.moved_cases.document import CASES_WITH_TEXTS, comparison_document
+        from trivium.reports.moved_cases.document import CASES_WITH_TEXTS, comparison_json
 
-        print_json(comparison_document(comparison, cases=CASES_WITH_TEXTS if cases is None else cases))
+        for part in comparison_json(comparison, cases=CASES_WITH_TEXTS if cases is None else cases):
+            click.echo(part, nl=False)
+        click.echo()
     elif not quiet:
         from trivium.cli.output import show
         from trivium.reports.comparison_text import ComparisonTable

@@ -1,5 +1,7 @@
 """The JSON document of a comparison: the record, with the texts of the first moved cases."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -7,11 +9,15 @@ import msgspec
 from trivium.reports.escape import as_json
 from trivium.reports.moved_cases.shown import judged_differently, tool_calls
 from trivium.runs.comparing.comparison import Comparison
-from trivium.runs.comparing.moved_cases import MovedCase, ScoredAttempt
+from trivium.runs.comparing.moved_cases import CaseChange, MovedCase, MovedCases, ScoredAttempt
+from trivium.store.connection import batched
 
 CASES_WITH_TEXTS = 100
 TEXT_CHARS = 2_000
 CALLS_LISTED = 100
+
+ENCODED_AT_ONCE = 1_000
+"""Changes of cases that are in memory as JSON."""
 
 
 def comparison_document(comparison: Comparison, *, cases: int = CASES_WITH_TEXTS) -> dict[str, Any]:
@@ -24,11 +30,51 @@ def comparison_document(comparison: Comparison, *, cases: int = CASES_WITH_TEXTS
     Raises:
         StoreError: If the cases cannot be read.
     """
-    document: dict[str, Any] = msgspec.to_builtins(comparison)
-    changes = document["moved_cases"]["changes"]
-    for change, moved in zip(changes, comparison.moved_cases.first(cases), strict=False):
-        change.update(_texts(moved))
+    document = _without_changes(comparison)
+    document["moved_cases"]["changes"] = [
+        msgspec.to_builtins(change) for change in _changes(comparison.moved_cases, cases)
+    ]
     return document
+
+
+def comparison_json(comparison: Comparison, *, cases: int = CASES_WITH_TEXTS) -> Iterator[bytes]:
+    """Yield the same as indented JSON, piece by piece; memory does not grow with the cases that moved.
+
+    Args:
+        comparison: The comparison.
+        cases: Largest number of moved cases whose texts are included; the values of all are.
+
+    Raises:
+        StoreError: If the cases cannot be read.
+    """
+    # A text in JSON has no line breaks, and no field before has an empty list at this depth.
+    before, mark, after = _indented(_without_changes(comparison)).partition(b'\n    "changes": []')
+    start = mark.removesuffix(b"]")
+    for some in batched(_changes(comparison.moved_cases, cases), ENCODED_AT_ONCE):
+        lines = _indented(some).removeprefix(b"[").removesuffix(b"\n]")
+        yield before + start + lines.replace(b"\n", b"\n    ")
+        before, start, mark = b"", b",", b"\n    ]"
+    yield before + mark + after
+
+
+def _indented(value: Any) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2)
+
+
+def _without_changes(comparison: Comparison) -> dict[str, Any]:
+    """The comparison as plain values, with an empty list of changes."""
+    moved = replace(comparison.moved_cases, changes=())
+    document: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(comparison, moved_cases=moved))
+    document["moved_cases"]["changes"] = []
+    return document
+
+
+def _changes(moved: MovedCases, cases: int) -> Iterator[CaseChange | dict[str, Any]]:
+    """Yield the changes, the first with their texts."""
+    texts = map(_texts, moved.first(cases))
+    for change in moved.each_change():
+        added = next(texts, None)
+        yield change if added is None else msgspec.to_builtins(change) | added
 
 
 def _texts(moved: MovedCase) -> dict[str, Any]:

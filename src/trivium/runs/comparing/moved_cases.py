@@ -277,6 +277,10 @@ class MovedCases:
             return list(self._read(self._columns[at]))
         return next(self._read([self._columns[at]]))
 
+    def each_change(self) -> Iterator[CaseChange]:
+        """Yield how each case moved; one change is in memory at a time."""
+        return iter(self._columns)
+
     def first(self, count: int) -> Iterator[MovedCase]:
         """Yield the first cases, a few in memory at a time."""
         return self._read(self._columns[:count])
