@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trivium.runs.columns import Clusters, NumberBuffer
+from trivium.number_buffer import NumberBuffer
+from trivium.runs.columns import Clusters
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [("d", np.float64), ("q", np.int64), ("I", np.uint32)])

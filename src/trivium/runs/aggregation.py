@@ -10,7 +10,8 @@ from typing import Generic, NamedTuple, TypeVar
 from trivium.agents.attempt import Attempt
 from trivium.metrics.evaluation import Evaluation, pass_rule, verdict_is_missing
 from trivium.metrics.metric import Score, is_missing
-from trivium.runs.columns import Clusters, Column, NumberBuffer
+from trivium.number_buffer import NumberBuffer
+from trivium.runs.columns import Clusters, Column
 from trivium.runs.costs.agent import AgentTally
 from trivium.runs.reducers import REDUCERS, Reducer
 from trivium.runs.summary import Failure
@@ -45,7 +46,7 @@ class Aggregation:
         self.verdicts = Column("pass_rate", "composite", self.clusters, self.absent)
         self.recommendations: Counter[str] = Counter()
         self._coverage_sum = 0.0
-        self.verdict_counts: NumberBuffer[int] = NumberBuffer("I")
+        self.verdict_counts: NumberBuffer[int] = NumberBuffer("I", self.clusters.file)
         """Number of verdicts and number of passes of every case, alternating."""
         self.case_clusters = Clusters()
         self.cases = 0

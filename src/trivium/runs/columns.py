@@ -1,12 +1,11 @@
 """Stores the values of each metric in compact arrays, and computes means and intervals from them."""
 
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress, groupby
 from math import isfinite, nan
 from operator import itemgetter
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +20,7 @@ from trivium.metrics.metric import (
     is_unavailable,
 )
 from trivium.metrics.registry import JUDGE_FALLBACK
+from trivium.number_buffer import NumberBuffer, SpillFile
 from trivium.runs.reducers import REDUCERS, Reducer
 from trivium.runs.summary import Aside, Figure
 from trivium.store.records import ScoreOutline
@@ -32,50 +32,11 @@ NO_JUDGE = "no judge"
 """Prefix of the reason of a judgement that no judge could make."""
 
 T = TypeVar("T")
-Number = TypeVar("Number", int, float)
 Floats = npt.NDArray[np.float64]
-
-_BLOCK = 4096
-_KINDS = {"d": np.float64, "q": np.int64, "I": np.uint32}
-
-
-class NumberBuffer(Generic[Number]):
-    """A growing sequence of numbers, stored in blocks that are never moved.
-
-    A single growing array would be copied repeatedly, and many growing arrays would fragment the memory.
-
-    Args:
-        kind: Type code of :mod:`array`: ``d`` (8 bytes), ``q`` (8) or ``I`` (4).
-    """
-
-    def __init__(self, kind: Literal["d", "q", "I"]) -> None:
-        self._kind = kind
-        self._blocks: list[array[Number]] = []
-        self._latest: array[Number] = array(kind)
-        self._in_blocks = 0
-
-    def __len__(self) -> int:
-        return self._in_blocks + len(self._latest)
-
-    def extend(self, numbers: Iterable[Number]) -> None:
-        """Add numbers at the end."""
-        self._latest.extend(array(self._kind, numbers))
-        if len(self._latest) >= _BLOCK:
-            self._blocks.append(self._latest[:])  # a slice has no spare capacity
-            self._in_blocks += len(self._latest)
-            del self._latest[:]
-
-    def all(self) -> npt.NDArray[Any]:
-        """Return a copy of all numbers, shape (n,)."""
-        kind = _KINDS[self._kind]
-        blocks: list[array[Any]] = [*self._blocks, self._latest]
-        return np.concatenate(
-            [np.frombuffer(block, kind) if block else np.empty(0, kind) for block in blocks]
-        )
 
 
 class Clusters(NumberBuffer[int]):
-    """The cluster of each case, as an integer code."""
+    """The cluster of each case, as an integer code; its file is also that of the columns."""
 
     def __init__(self) -> None:
         super().__init__("q")
@@ -102,8 +63,8 @@ _UNITS = ("characters", "steps")
 class _CaseValues:
     """One reduced value per case, NaN if a case has none."""
 
-    def __init__(self) -> None:
-        self._flat: NumberBuffer[float] = NumberBuffer("d")
+    def __init__(self, file: SpillFile) -> None:
+        self._flat: NumberBuffer[float] = NumberBuffer("d", file)
         self.count = 0
         """Number of values before reducing."""
         self.sum = 0.0
@@ -180,8 +141,8 @@ class Column:
         and at their highest."""
         self.truncated: dict[tuple[str, str], tuple[int, int, int]] = {}
         """For each text truncated for a judge, by name and unit: attempts, size shown, full size."""
-        self._defined = _CaseValues()
-        self._fallback = _CaseValues()
+        self._defined = _CaseValues(clusters.file)
+        self._fallback = _CaseValues(clusters.file)
         self._computed = 0
         """Number of values computed as defined; the 0 of a failed attempt is not computed."""
         self._raw_sum = 0.0

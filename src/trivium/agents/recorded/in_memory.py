@@ -1,6 +1,5 @@
 """Reads recorded outputs into memory: a list of mappings, a data frame, or the rows of a table."""
 
-from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -9,6 +8,7 @@ from trivium.agents.recorded.mistakes import Mistakes
 from trivium.agents.recorded.record import PART_ATTEMPTS, Output, attempt_from
 from trivium.agents.recorded.tables import Rows, mapped, read_row, row_problems
 from trivium.errors import OutputsError, Problem
+from trivium.number_buffer import NumberBuffer
 from trivium.storage import path_of
 from trivium.suites.case import Case
 from trivium.suites.sources.in_memory import rows_of_table
@@ -41,7 +41,7 @@ class OutputsInMemory:
         suite: Suite,
         *,
         source: str = "",
-        keep_hashes: "list[array[int]] | None" = None,
+        keep_hashes: list[NumberBuffer[int]] | None = None,
         skip_invalid: bool = False,
     ) -> None:
         self._suite = suite
@@ -72,7 +72,9 @@ class OutputsInMemory:
                 ("", index) if each is None else (each.case, each.repeat)
                 for index, (each, _) in enumerate(self._outputs)
             ]
-            keep_hashes.append(array("q", map(hash, keys)))
+            hashes: NumberBuffer[int] = NumberBuffer("q")
+            hashes.extend(map(hash, keys))
+            keep_hashes.append(hashes)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 """Recorded outputs in many files: a folder, or a pattern such as ``logs/*.jsonl``."""
 
 import glob
-from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain
@@ -14,6 +13,7 @@ from trivium.agents.recorded.outputs import OutputsFile, equal_hashes
 from trivium.agents.recorded.table_outputs import TableOutputs
 from trivium.agents.recorded.tables import TABLES, rows_of_file
 from trivium.errors import OutputsError, Problem
+from trivium.number_buffer import NumberBuffer
 from trivium.storage import is_remote, path_of
 from trivium.suites.case import Case
 from trivium.suites.files.many_files import files_in, matching_files
@@ -44,7 +44,7 @@ def open_file(
     path: Path,
     suite: Suite,
     *,
-    keep_hashes: "list[array[int]] | None" = None,
+    keep_hashes: list[NumberBuffer[int]] | None = None,
     skip_invalid: bool = False,
 ) -> "OutputsFile | TableOutputs | OutputsInMemory":
     """Open the attempts of one file; all are validated before this returns.
@@ -87,7 +87,7 @@ class OutputsFiles:
     def __init__(self, files: Sequence[Path], suite: Suite, *, skip_invalid: bool = False) -> None:
         self._files: list[OutputsFile | TableOutputs | OutputsInMemory] = []
         self.mistakes = Mistakes(skip=skip_invalid)
-        hashes: list[array[int]] = []
+        hashes: list[NumberBuffer[int]] = []
         for path in files:
             try:
                 self._files.append(open_file(path, suite, keep_hashes=hashes, skip_invalid=skip_invalid))
@@ -124,7 +124,7 @@ class OutputsFiles:
         number, within = self._within(part.start)
         return self._files[number].read(range(within, within + len(part)))
 
-    def _check_duplicates(self, hashes: Sequence["array[int]"]) -> None:
+    def _check_duplicates(self, hashes: Sequence[NumberBuffer[int]]) -> None:
         """Find attempts that are in two files: compare hashes first, then the attempts with equal ones."""
         first: dict[tuple[str, int], int] = {}
         for index in equal_hashes(hashes):

@@ -1,6 +1,5 @@
 """Reads a ``.jsonl`` file of recorded outputs as attempts (spec: files, outputs)."""
 
-from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -19,6 +18,7 @@ from trivium.agents.recorded.record import (
     trace_problems,
 )
 from trivium.errors import MOST_PROBLEMS, OutputsError, Problem, suggest
+from trivium.number_buffer import NumberBuffer, joined, repeated
 from trivium.storage import Stamp, open_file, path_of
 from trivium.suites.case import Case
 from trivium.suites.files.documents import check_is_file
@@ -36,8 +36,8 @@ class OutputsFile:
 
     The file is read twice. Opening it validates every line, so that all mistakes are reported together and
     before anything is scored or stored; iterating yields the attempts. The validation does not normalise
-    traces, and stores 16 bytes per line (offset, and a hash of case and repeat; the offset stays), so that
-    large files need little memory. It takes about as long as reading the attempts, a small part of scoring
+    traces, and stores 16 bytes per line (offset, and a hash of case and repeat; the offset stays), of many
+    lines in a temporary file. It takes about as long as reading the attempts, a small part of scoring
     them.
 
     Args:
@@ -62,7 +62,7 @@ class OutputsFile:
         path: str | Path,
         suite: Suite,
         *,
-        keep_hashes: "list[array[int]] | None" = None,
+        keep_hashes: list[NumberBuffer[int]] | None = None,
         skip_invalid: bool = False,
     ) -> None:
         self.path = path_of(path) if isinstance(path, str) else path
@@ -92,7 +92,7 @@ class OutputsFile:
 
     def parts(self) -> Iterator[range]:
         """Yield ranges of lines of bounded number and size; see ``Partitioned``."""
-        return parts_of(self._starts)
+        return parts_of(self._starts)  # type: ignore[arg-type]  # is indexed like an array
 
     def read(self, part: range) -> Iterator[tuple[Case, Attempt]]:
         """Yield the attempts of a range of lines, blank ones not counted; see ``Partitioned``."""
@@ -118,9 +118,10 @@ class OutputsFile:
         except OSError as failure:
             raise OutputsError(str(self.path), f"cannot be read: {failure.strerror or failure}") from failure
 
-    def _check(self, file: IO[bytes]) -> "tuple[array[int], array[int]]":
+    def _check(self, file: IO[bytes]) -> tuple[NumberBuffer[int], NumberBuffer[int]]:
         """Validate every line on its own; return the offset and a hash of case and repeat of each."""
-        starts, hashes = array("Q"), array("q")
+        starts: NumberBuffer[int] = NumberBuffer("Q")
+        hashes: NumberBuffer[int] = NumberBuffer("q")
         for number, start, line in lines_of(file, str(self.path)):
             output, wrong, _ = read_line(line, number)
             if output is not None:
@@ -128,7 +129,7 @@ class OutputsFile:
             self.mistakes.add(len(starts), wrong)
             starts.append(start)
             hashes.append(hash(("", start) if wrong or output is None else (output.case, output.repeat)))
-        if not starts:
+        if not len(starts):
             raise OutputsError(str(self.path), "holds no output")
         self.mistakes.settle(len(starts))
         return starts, hashes
@@ -142,7 +143,9 @@ class OutputsFile:
             problems.append(Problem(f"line {number}", f'the suite has no case "{output.case}".{near}'))
         return problems
 
-    def _check_duplicates(self, file: IO[bytes], starts: "array[int]", hashes: "array[int]") -> None:
+    def _check_duplicates(
+        self, file: IO[bytes], starts: NumberBuffer[int], hashes: NumberBuffer[int]
+    ) -> None:
         """Reject duplicate attempts: compare the hashes first, then the lines with equal hashes."""
         first: dict[tuple[str, int], int] = {}
         twice: list[tuple[int, int, tuple[str, int]]] = []
@@ -202,11 +205,6 @@ def stamp_of(path: Path) -> Stamp:
         raise OutputsError(str(path), f"cannot be read: {failure.strerror or failure}") from failure
 
 
-def equal_hashes(hashes: "Sequence[array[int]]") -> list[int]:
+def equal_hashes(hashes: Sequence[NumberBuffer[int]]) -> list[int]:
     """Indices of the values that are there more than once, in order."""
-    import numpy as np
-
-    every = np.concatenate([np.frombuffer(each, dtype=np.int64) for each in hashes])
-    order = np.argsort(every, kind="stable")
-    same = np.flatnonzero(every[order][1:] == every[order][:-1])
-    return sorted({int(order[place + step]) for place in same for step in (0, 1)})
+    return repeated(hashes[0] if len(hashes) == 1 else joined(hashes))

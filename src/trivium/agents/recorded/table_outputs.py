@@ -1,8 +1,8 @@
 """Reads recorded outputs from a CSV or Parquet file, a part at a time."""
 
-from array import array
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.mistakes import Mistakes
@@ -10,6 +10,7 @@ from trivium.agents.recorded.outputs import equal_hashes, stamp_of
 from trivium.agents.recorded.record import Output, attempt_from
 from trivium.agents.recorded.tables import output_columns_of, raw_output, read_row, row_problems
 from trivium.errors import OutputsError, Problem
+from trivium.number_buffer import NumberBuffer
 from trivium.suites.case import Case
 from trivium.suites.files.csv_file import CsvFile
 from trivium.suites.files.documents import MalformedDocument, check_is_file
@@ -48,7 +49,7 @@ class TableOutputs:
         path: Path,
         suite: Suite,
         *,
-        keep_hashes: "list[array[int]] | None" = None,
+        keep_hashes: list[NumberBuffer[int]] | None = None,
         skip_invalid: bool = False,
     ) -> None:
         check_is_file(path, error=OutputsError)
@@ -110,26 +111,20 @@ class TableOutputs:
         return self._file.place(index)
 
     def _rows(self, part: range) -> Iterator[Read]:
-        rows, places, indices = [], [], []
+        rows: list[Any] = []
+        places = []
         for (_, row), index in zip(self._file.rows(part), part, strict=False):
-            place = self.place(index)
+            places.append(self.place(index))
             try:
                 rows.append(raw_output(present_cells(row)))
             except MalformedDocument as malformed:
-                yield index, place, None, [Problem(place, malformed.problem.what)], ()
-                continue
-            places.append(place)
-            indices.append(index)
-        made, wrong = self._columns.rows(rows, places)
-        for index, place, row, what in zip(indices, places, made, wrong, strict=True):
-            if what is not None:
-                yield index, place, None, [Problem(place, what)], ()
-            else:
-                yield index, place, *read_row(row, place)
+                rows.append(Problem(places[-1], malformed.problem.what))
+        for index, place, row in zip(part, places, self._columns.rows(rows, places), strict=False):
+            yield index, place, *read_row(row, place)
 
-    def _check(self) -> "array[int]":
+    def _check(self) -> NumberBuffer[int]:
         """Validate every row on its own; return a hash of case and repeat of each."""
-        hashes = array("q", bytes(8 * len(self)))
+        hashes: NumberBuffer[int] = NumberBuffer("q")
         for part in self.parts():
             for index, place, output, unread, _ in self._rows(part):
                 wrong = unread
@@ -143,11 +138,11 @@ class TableOutputs:
                     )
                 self.mistakes.add(index, wrong)
                 key = ("", index) if wrong or output is None else (output.case, output.repeat)
-                hashes[index] = hash(key)
+                hashes.append(hash(key))
         self.mistakes.settle(len(self))
         return hashes
 
-    def _check_duplicates(self, hashes: "array[int]") -> None:
+    def _check_duplicates(self, hashes: NumberBuffer[int]) -> None:
         """Find duplicate attempts: compare the hashes first, then the rows with equal hashes."""
         first: dict[tuple[str, int], str] = {}
         for index in equal_hashes([hashes]):

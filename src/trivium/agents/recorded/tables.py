@@ -144,15 +144,12 @@ def mapped(rows: Sequence[Any], places: list[str], suite: Suite, *, source: str)
         OutputsError: If a name could mean two things, or nothing names the case or the output.
     """
     made = list(rows)
-    readable = [index for index, row in enumerate(made) if not isinstance(row, Problem)]
-    if not readable or not all(isinstance(made[index], Mapping) for index in readable):
+    readable = [row for row in made if not isinstance(row, Problem)]
+    if not readable or not all(isinstance(row, Mapping) for row in readable):
         return Rows(made, places)
-    names = list(dict.fromkeys(str(name) for index in readable for name in made[index]))
+    names = list(dict.fromkeys(str(name) for row in readable for name in row))
     found = output_columns_of(names, suite, source=source)
-    renamed, wrong = found.rows([made[index] for index in readable], [places[index] for index in readable])
-    for index, row, what in zip(readable, renamed, wrong, strict=True):
-        made[index] = row if what is None else Problem(places[index], what)
-    return Rows(made, places, found.notes)
+    return Rows(found.rows(made, places), places, found.notes)
 
 
 class OutputColumns:
@@ -179,22 +176,28 @@ class OutputColumns:
                     self._ids.setdefault(case.input.strip(), []).append(case.id)
         self.notes = (f"outputs: {note}",) if note else ()
 
-    def rows(
-        self, rows: Sequence[Mapping[str, Any]], places: Sequence[str]
-    ) -> tuple[list[Any], list[str | None]]:
+    def rows(self, rows: Sequence[Any], places: Sequence[str]) -> list[Any]:
         """Rename the keys of raw outputs, and name their cases.
 
+        Args:
+            rows: Mappings; a Problem in place of what is none.
+            places: Place of each, for messages.
+
         Returns:
-            The raw outputs, and for each why it has no case, or None.
+            The raw outputs; a Problem in place of what is none, or has no case.
         """
         columns = self._columns
         if columns is None:
-            return list(rows), [None] * len(rows)
-        made = [_renamed(row, columns) for row in rows]
-        if self._question is None:
-            return made, [None] * len(made)
-        wrong = [self._join(row, given.get(self._question)) for row, given in zip(made, rows, strict=True)]
-        return made, wrong
+            return list(rows)
+        made: list[Any] = []
+        for row, place in zip(rows, places, strict=True):
+            if not isinstance(row, Problem):
+                renamed = _renamed(row, columns)
+                why = None if self._question is None else self._join(renamed, row.get(self._question))
+                made.append(renamed if why is None else Problem(place, why))
+            else:
+                made.append(row)
+        return made
 
     def _join(self, row: dict[str, Any], given: Any) -> str | None:
         """Give an output the id of the case that has its input; return why it has none."""

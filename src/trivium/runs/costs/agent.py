@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from trivium.agents.attempt import Attempt, Usage
 from trivium.metrics.judge.budget.prices import Prices
-from trivium.runs.columns import NumberBuffer
+from trivium.number_buffer import NumberBuffer
 from trivium.runs.summary import AgentTotals
 from trivium.store.records import AttemptUsage, RequestsOfTrace, RequestUsage
 from trivium.traces.trace import Span

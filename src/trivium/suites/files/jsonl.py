@@ -2,9 +2,11 @@
 
 import os
 import re
+import sys
 import threading
 import weakref
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
@@ -15,6 +17,7 @@ import msgspec
 
 from trivium.errors import Problem, SuiteError
 from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
+from trivium.number_buffer import NumberBuffer, ascending, repeated
 from trivium.storage import Stamp, local_copy, open_file, path_of
 from trivium.suites.case import Case, CaseTuple
 from trivium.suites.columns import Columns, case_columns, rows_as_cases
@@ -41,6 +44,9 @@ CASES_CACHED = 64
 
 _NEAR = 1_000_000
 _HASH_BYTES = 16
+_STEP = 512
+"""Keys or hashes that are read together."""
+
 _BOM = b"\xef\xbb\xbf"
 _DECODER = msgspec.json.Decoder(Case)
 _SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
@@ -48,29 +54,37 @@ _SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 
 
 class IdIndex:
-    """Finds the positions of ids by their hashes, in 20 bytes an id. Collisions are ignored (128 bits).
+    """Finds the positions of ids by their hashes. Collisions are ignored (128 bits).
 
     Args:
-        hashes: Hash of each id (``hash_of``), one after the other.
+        hashes: Hash of each id (``hash_of``), one after the other: two numbers of kind ``Q`` each.
     """
 
-    def __init__(self, hashes: bytes) -> None:
-        import numpy as np
-
+    def __init__(self, hashes: NumberBuffer[int]) -> None:
         self.hashes = hashes
+        self._keys: NumberBuffer[int] = NumberBuffer("Q", hashes.file)
+        """The first half of each hash, ascending."""
+        self._positions: NumberBuffer[int] = NumberBuffer("Q", hashes.file)
+        for keys, positions in ascending(hashes, every=2):
+            self._keys.frombytes(keys.tobytes())
+            self._positions.frombytes(positions.tobytes())
+        self._firsts = array("Q", (self._keys[place] for place in range(0, len(self._keys), _STEP)))
+        """Every ``_STEP``-th key."""
+        self._nothing_read()
+
+    def _nothing_read(self) -> None:
         self._latest = 0
-        self._table = np.frombuffer(hashes, dtype=f"S{_HASH_BYTES}")
-        self._order = np.argsort(self._table, kind="stable").astype(np.uint32)
+        self._read = (0, b"")
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.hashes, self._order
+        return self.hashes, self._keys, self._positions, self._firsts
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        import numpy as np
+        self.hashes, self._keys, self._positions, self._firsts = state
+        self._nothing_read()
 
-        self.hashes, self._order = state
-        self._latest = 0
-        self._table = np.frombuffer(self.hashes, dtype=f"S{_HASH_BYTES}")
+    def __len__(self) -> int:
+        return len(self._keys)
 
     def position(self, id: str) -> int | None:  # noqa: A002 - the word of the spec
         """Position of an id, or None."""
@@ -80,31 +94,39 @@ class IdIndex:
             if self._hash_at(index) == wanted:
                 self._latest = index
                 return index
-        place = int(self._table.searchsorted(self._table.dtype.type(wanted), sorter=self._order))
-        index = int(self._order[place]) if place < len(self._order) else len(self._order)
-        if self._hash_at(index) != wanted:
-            return None
-        self._latest = index
-        return index
+        key = int.from_bytes(wanted[: _HASH_BYTES // 2], sys.byteorder)
+        after = bisect_left(self._firsts, key) * _STEP
+        first = max(0, after - _STEP)
+        near = self._keys.read(first, min(after + 1, len(self)))
+        place = first + bisect_left(near, key)
+        while place < len(self) and self._keys[place] == key:
+            index = self._positions[place]
+            if self._hash_at(index) == wanted:
+                self._latest = index
+                return index
+            place += 1
+        return None
 
     def equal(self) -> list[int]:
         """Return the positions, ascending, of all ids that occur more than once."""
-        import numpy as np
-
-        rising = self._table[self._order]
-        same = np.flatnonzero(rising[1:] == rising[:-1])
-        return sorted({int(self._order[place + step]) for place in same for step in (0, 1)})
+        return repeated(self.hashes, every=2)
 
     def _hash_at(self, index: int) -> bytes:
-        return self.hashes[index * _HASH_BYTES : (index + 1) * _HASH_BYTES]
+        """The hash of an id, read with those of the next ones; empty if there is no such id."""
+        first, near = self._read
+        at = (index - first) * _HASH_BYTES
+        if not 0 <= at < len(near):
+            near = self.hashes.read(2 * index, 2 * min(index + _STEP, len(self))).tobytes()
+            self._read, at = (index, near), 0
+        return near[at : at + _HASH_BYTES]
 
 
 class CaseFile(Sequence[Case]):
     """The cases of a .jsonl file.
 
-    Opening it validates every line, and stores its offset (8 bytes per case) and an index of the ids. Cases
-    are decoded on access. Of a file in object storage every machine makes a temporary copy, because cases are
-    read in any order.
+    Opening it validates every line, and stores its offset and an index of the ids, 40 bytes per case: of many
+    cases in a temporary file. Cases are decoded on access. Of a file in object storage every machine makes a
+    temporary copy, because cases are read in any order.
 
     Args:
         path: The file; blank lines are skipped.
@@ -124,7 +146,7 @@ class CaseFile(Sequence[Case]):
         self._closed()
         self._version, self._local = self._copied()
         self._stamp = self._stamp_now()
-        self._starts = array("Q")
+        self._starts: NumberBuffer[int] = NumberBuffer("Q")
         self.ids = IdIndex(self._hashes_of_ids())
         self._check_duplicates()
         self._nothing_read()
@@ -206,11 +228,8 @@ class CaseFile(Sequence[Case]):
 
     def _near(self, first: int) -> range:
         """Return the indices of a case and some after it, to be read together unless they are long."""
-        last = first + 1
-        most = min(first + CASES_CACHED, len(self))
-        while last < most and self._starts[last] - self._starts[first] < _NEAR:
-            last += 1
-        return range(first, last)
+        starts = self._starts.read(first, min(first + CASES_CACHED, len(self)))
+        return range(first, first + bisect_left(starts, starts[0] + _NEAR, 1))
 
     def position(self, id: str) -> int | None:  # noqa: A002 - the word of the spec
         """Index of a case, or None."""
@@ -229,9 +248,9 @@ class CaseFile(Sequence[Case]):
                 left -= len(block)
         return line
 
-    def _hashes_of_ids(self) -> bytes:
+    def _hashes_of_ids(self) -> NumberBuffer[int]:
         """Validate every line, store the offset of each case, and return the hashes of the ids."""
-        hashes = bytearray()
+        hashes: NumberBuffer[int] = NumberBuffer("Q", self._starts.file)
         problems: list[Problem] = []
         found = 0
         for number, start, line in self._lines():
@@ -240,10 +259,10 @@ class CaseFile(Sequence[Case]):
             problems.extend(wrong[: MOST_PROBLEMS - len(problems)])
             if case is not None:
                 self._starts.append(start)
-                hashes += hash_of(case.id)
+                hashes.frombytes(hash_of(case.id))
         if problems:
             raise SuiteError(str(self.path), problems, left_out=found - len(problems))
-        return bytes(hashes)
+        return hashes
 
     def _lines(self) -> Iterator[tuple[int, int, bytes]]:
         """Yield number, offset and bytes of every line that is not blank."""
@@ -292,10 +311,11 @@ class CaseFile(Sequence[Case]):
             file = self._opened()
             at = -1
             for index in indices:
-                if self._starts[index] != at:
-                    file.seek(self._starts[index])
+                start = self._starts[index]
+                if start != at:
+                    file.seek(start)
                 lines.append(file.readline())
-                at = self._starts[index] + len(lines[-1])
+                at = start + len(lines[-1])
             unchanged = self._stamp_now() == self._stamp
         cases = [case for line in lines if (case := _case_of(line, 0, 0)[0]) is not None] if unchanged else []
         if len(cases) < len(lines):
@@ -304,7 +324,7 @@ class CaseFile(Sequence[Case]):
 
 
 def hash_of(id: str) -> bytes:  # noqa: A002
-    """Hash of an id, for an :class:`IdIndex`."""
+    """Hash of an id, for an :class:`IdIndex`: as two numbers of kind ``Q``, as they are in memory."""
     return blake2b(id.encode(), digest_size=_HASH_BYTES).digest()
 
 

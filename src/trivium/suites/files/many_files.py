@@ -3,13 +3,14 @@
 import glob
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, overload
 
 from trivium.errors import Problem, SuiteError
+from trivium.number_buffer import NumberBuffer
 from trivium.storage import is_remote, matching
 from trivium.suites.case import Case, CaseTuple
 from trivium.suites.files.documents import InputErrorType, placed
@@ -115,7 +116,7 @@ class CaseFiles(Sequence[Case]):
         self.notes = tuple(notes)
         if not problems:
             self._first = [0, *accumulate(map(len, self._parts))]
-            self._ids = IdIndex(b"".join(map(_hashes, self._parts)))
+            self._ids = IdIndex(_hashes(self._parts))
             problems, left_out = self._duplicates(places)
         if problems:
             left_out += max(0, len(problems) - MOST_PROBLEMS)
@@ -194,5 +195,14 @@ class CaseFiles(Sequence[Case]):
         return f"{self._files[number]}: {where}"
 
 
-def _hashes(cases: CaseFile | CaseTuple) -> bytes:
-    return cases.ids.hashes if isinstance(cases, CaseFile) else b"".join(hash_of(each.id) for each in cases)
+def _hashes(parts: Iterable[CaseFile | CaseTuple]) -> NumberBuffer[int]:
+    """The hashes of all ids, for an index of them."""
+    hashes: NumberBuffer[int] = NumberBuffer("Q")
+    for cases in parts:
+        if isinstance(cases, CaseFile):
+            for block in cases.ids.hashes.blocks():
+                hashes.frombytes(block.tobytes())
+        else:
+            for case in cases:
+                hashes.frombytes(hash_of(case.id))
+    return hashes

@@ -1,0 +1,284 @@
+"""Growing sequences of numbers of which little is in memory: the rest is in a temporary file."""
+
+import errno
+import io
+import os
+import tempfile
+import threading
+import weakref
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from trivium.errors import TriviumError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Number = TypeVar("Number", int, float)
+Kind = Literal["d", "q", "Q", "I"]
+
+BLOCK = 16_384
+"""Most numbers of a sequence that are in memory; shorter ones need no file."""
+
+_NEAR = 512
+"""Numbers that are read together, because the next ones are mostly asked for next."""
+
+_RESTORED_AT_ONCE = 8 * BLOCK
+_SORTED_AT_ONCE = 1 << 16
+_MOST_PASSES = 256
+
+
+class NoRoom(TriviumError):
+    """A temporary file cannot be made, written or read."""
+
+    def __init__(self, failure: OSError) -> None:
+        full = failure.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+        hint = ": make room there, or name another folder in TMPDIR" if full else ""
+        folder = tempfile.gettempdir()
+        super().__init__(f"{folder}: no temporary file can be kept here ({failure.strerror}){hint}")
+
+
+class SpillFile:
+    """A temporary file for the blocks of any number of buffers, made when the first one is written.
+
+    It has no name where the platform allows that, so that it goes with its process, however that ends.
+    """
+
+    def __init__(self) -> None:
+        self._file: io.RawIOBase | None = None
+        self._end = 0
+        self._lock = threading.Lock()
+
+    def append(self, block: bytes) -> int:
+        """Write a block, and return its offset in bytes.
+
+        Raises:
+            NoRoom: If it cannot be written; then the file is as before.
+        """
+        with self._lock:
+            try:
+                if self._file is None:
+                    self._keep(tempfile.TemporaryFile(prefix="trivium-", buffering=0))  # noqa: SIM115
+                file = self._opened()
+                file.seek(self._end)
+                left = memoryview(block)
+                while left:
+                    left = left[file.write(left) or 0 :]
+            except OSError as failure:
+                raise NoRoom(failure) from failure
+            offset, self._end = self._end, self._end + len(block)
+            return offset
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Read bytes that were written.
+
+        Raises:
+            NoRoom: If they cannot be read.
+        """
+        with self._lock:
+            try:
+                file = self._opened()
+                file.seek(offset)
+                found = file.read(size) or b""
+                while len(found) < size and (more := file.read(size - len(found))):
+                    found += more
+            except OSError as failure:
+                raise NoRoom(failure) from failure
+        if len(found) < size:
+            raise NoRoom(OSError(errno.EIO, os.strerror(errno.EIO)))
+        return found
+
+    @classmethod
+    def opened(cls, path: Path) -> "SpillFile":
+        """Open a file that :meth:`NumberBuffer.save` has written, to read it."""
+        made = cls()
+        try:
+            made._keep(path.open("rb", buffering=0))
+        except OSError as failure:
+            raise NoRoom(failure) from failure
+        return made
+
+    def _keep(self, file: Any) -> None:
+        self._file = file
+        weakref.finalize(self, file.close)
+
+    def _opened(self) -> io.RawIOBase:
+        assert self._file is not None  # noqa: S101 - whoever reads has written
+        return self._file
+
+
+class NumberBuffer(Generic[Number]):
+    """A growing sequence of numbers; all but the last ones, at most ``BLOCK``, are in a file.
+
+    A pickled one contains its numbers; see also :meth:`save`.
+
+    Args:
+        kind: Type code of :mod:`array`: ``d`` (8 bytes), ``q`` (8), ``Q`` (8, without
+            sign) or ``I`` (4, without sign).
+        file: The file; by default one of its own.
+    """
+
+    def __init__(self, kind: Kind, file: SpillFile | None = None) -> None:
+        self.kind = kind
+        self.file = file or SpillFile()
+        self._latest: array[Number] = array(kind)
+        self._size = self._latest.itemsize
+        self._offsets = array("Q")
+        """Offset of each block in the file."""
+        self._in_file = 0
+        """Number of numbers in the file."""
+        self._near: tuple[int, array[Number]] = (0, array(kind))
+
+    def __len__(self) -> int:
+        return self._in_file + len(self._latest)
+
+    def __getitem__(self, index: int) -> Number:
+        """A number, by an index from 0."""
+        if index >= self._in_file:
+            return self._latest[index - self._in_file]
+        first, near = self._near
+        if not first <= index < first + len(near):
+            first, near = self._near = (index, self.read(index, min(index + _NEAR, self._in_file)))
+        return near[index - first]
+
+    def append(self, number: Number) -> None:
+        """Add a number at the end."""
+        self._latest.append(number)
+        if len(self._latest) >= BLOCK:
+            self._spill()
+
+    def extend(self, numbers: Iterable[Number]) -> None:
+        """Add numbers at the end."""
+        self._latest.extend(array(self.kind, numbers))
+        self._spill()
+
+    def frombytes(self, content: bytes) -> None:
+        """Add numbers at the end, as they are in memory."""
+        self._latest.frombytes(content)
+        if len(self._latest) >= BLOCK:
+            self._spill()
+
+    def read(self, first: int, last: int) -> "array[Number]":
+        """Return a copy of the numbers from ``first`` up to ``last``, which is left out."""
+        found: array[Number] = array(self.kind)
+        while first < min(last, self._in_file):
+            block, inside = divmod(first, BLOCK)
+            count = min(BLOCK - inside, last - first)
+            found.frombytes(self.file.read(self._offsets[block] + inside * self._size, count * self._size))
+            first += count
+        if first < last:
+            found.extend(self._latest[first - self._in_file : last - self._in_file])
+        return found
+
+    def blocks(self) -> "Iterator[npt.NDArray[Any]]":
+        """Yield all numbers in order, in arrays of shape (``BLOCK``,) of which the last may be shorter."""
+        import numpy as np
+
+        for first in range(0, len(self), BLOCK):
+            yield np.frombuffer(self.read(first, min(first + BLOCK, len(self))), np.dtype(self.kind))
+
+    def all(self) -> "npt.NDArray[Any]":
+        """Return a copy of all numbers, shape (n,)."""
+        import numpy as np
+
+        numbers = np.empty(len(self), np.dtype(self.kind))
+        for number, block in enumerate(self.blocks()):
+            numbers[number * BLOCK : number * BLOCK + len(block)] = block
+        return numbers
+
+    def save(self, path: Path) -> None:
+        """Write all numbers into a file, with which processes of this machine can share them.
+
+        Raises:
+            NoRoom: If it cannot be written.
+        """
+        try:
+            with path.open("xb") as file:
+                for first in range(0, len(self), BLOCK):
+                    file.write(self.read(first, min(first + BLOCK, len(self))))
+        except OSError as failure:
+            raise NoRoom(failure) from failure
+
+    @classmethod
+    def opened(cls, path: Path, kind: Kind, length: int) -> "NumberBuffer[Any]":
+        """Open the numbers that :meth:`save` has written, without reading most of them."""
+        made: NumberBuffer[Any] = NumberBuffer(kind, SpillFile.opened(path))
+        size = made._size
+        made._in_file = length // BLOCK * BLOCK
+        made._offsets.extend(range(0, made._in_file * size, BLOCK * size))
+        made._latest.frombytes(made.file.read(made._in_file * size, (length - made._in_file) * size))
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.kind, self.read(0, len(self)).tobytes())
+
+    def _spill(self) -> None:
+        while len(self._latest) >= BLOCK:
+            self._offsets.append(self.file.append(self._latest[:BLOCK].tobytes()))
+            self._in_file += BLOCK
+            del self._latest[:BLOCK]
+
+
+def _restored(kind: Kind, content: bytes) -> NumberBuffer[Any]:
+    made: NumberBuffer[Any] = NumberBuffer(kind)
+    for first in range(0, len(content), _RESTORED_AT_ONCE):
+        made.frombytes(content[first : first + _RESTORED_AT_ONCE])
+    return made
+
+
+def ascending(
+    numbers: NumberBuffer[int], *, every: int = 1
+) -> "Iterator[tuple[npt.NDArray[Any], npt.NDArray[np.int64]]]":
+    """Yield whole numbers in ascending order, some ten thousand at a time, with their indices.
+
+    Equal ones come together, in the order of their indices. The numbers are read once for each part, so that
+    no more than a part is in memory; they should be spread evenly, as hashes are.
+
+    Args:
+        numbers: The numbers.
+        every: Step from each to the next one; those between are left out, and not counted by the indices.
+    """
+    import numpy as np
+
+    ends = [(int(block[::every].min()), int(block[::every].max())) for block in numbers.blocks()]
+    if not ends:
+        return
+    low, high = min(low for low, _ in ends), max(high for _, high in ends)
+    passes = min(-(-len(numbers) // every // _SORTED_AT_ONCE), _MOST_PASSES)
+    dtype = np.dtype(numbers.kind).type
+    edges = [low + (high - low + 1) * number // passes for number in range(passes + 1)]
+    for first, after in pairwise(edges):
+        if first == after:
+            continue
+        values, indices, counted = [], [], 0
+        for block in numbers.blocks():
+            some = block[::every]
+            found = np.flatnonzero((some >= dtype(first)) & (some <= dtype(after - 1)))
+            values.append(some[found])
+            indices.append(found + counted)
+            counted += len(some)
+        value, index = np.concatenate(values), np.concatenate(indices)
+        order = np.argsort(value, kind="stable")
+        yield value[order], index[order]
+
+
+def repeated(numbers: NumberBuffer[int], *, every: int = 1) -> list[int]:
+    """Indices of the numbers that are there more than once, in order; arguments as of :func:`ascending`."""
+    found: set[int] = set()
+    for values, indices in ascending(numbers, every=every):
+        same = (values[1:] == values[:-1]).nonzero()[0]
+        found.update(indices[same].tolist(), indices[same + 1].tolist())
+    return sorted(found)
+
+
+def joined(buffers: Sequence[NumberBuffer[Number]]) -> NumberBuffer[Number]:
+    """Join buffers of one kind, of which there is at least one."""
+    whole: NumberBuffer[Number] = NumberBuffer(buffers[0].kind)
+    for buffer in buffers:
+        for block in buffer.blocks():
+            whole.frombytes(block.tobytes())
+    return whole
