@@ -136,6 +136,11 @@ class NumberBuffer(Generic[Number]):
     def __len__(self) -> int:
         return self._in_file + len(self._latest)
 
+    @property
+    def spilled(self) -> bool:
+        """Whether any of the numbers are in the file."""
+        return bool(self._in_file)
+
     def __getitem__(self, index: int) -> Number:
         """A number, by an index from 0."""
         if index >= self._in_file:

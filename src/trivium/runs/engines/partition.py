@@ -1,11 +1,15 @@
 """Scores a part of recorded outputs, or of a stored run, by itself, so that any process can do it."""
 
+import copyreg
+import io
+import itertools
 import logging
 import pickle
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -15,6 +19,7 @@ from trivium.errors import StoreError, TriviumError
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import Scores, score_attempts
+from trivium.number_buffer import NumberBuffer
 from trivium.runs.costs.agent import without_content
 from trivium.runs.pipeline import batch_size
 from trivium.store.connection import batched
@@ -94,14 +99,33 @@ class NotPortable(TriviumError):
     """The cases or outputs cannot be sent to another process."""
 
 
-def packed(job: Job) -> bytes:
+def packed(job: Job, *, folder: Path | None = None) -> bytes:
     """A job as it is sent to other processes.
+
+    Args:
+        job: The job.
+        folder: An empty folder for the indices of many cases and outputs, which all processes of this machine
+            then read there; None if the processes are elsewhere, and each needs a copy.
 
     Raises:
         NotPortable: If the cases or outputs are of a class that cannot be pickled.
+        NoRoom: If the folder cannot be written to.
     """
+    content = io.BytesIO()
+    pickler = pickle.Pickler(content)
+    files = (folder / f"numbers-{count}" for count in itertools.count()) if folder else None
+
+    def shared(buffer: NumberBuffer[Any]) -> tuple[Any, ...]:
+        if files is None or not buffer.spilled:
+            return buffer.__reduce__()
+        path = next(files)
+        buffer.save(path)
+        return NumberBuffer.opened, (path, buffer.kind, len(buffer))
+
+    pickler.dispatch_table = copyreg.dispatch_table | {NumberBuffer: shared}
     try:
-        return pickle.dumps(job)
+        pickler.dump(job)
+        return content.getvalue()
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise NotPortable(f"the cases or outputs cannot be sent to another process: {error}") from error
 

@@ -5,6 +5,7 @@ import logging
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
 import threading
 from collections import deque
@@ -93,7 +94,7 @@ class Workers:
         with TemporaryDirectory(prefix="trivium-workers-") as folder:
             self._job_file = Path(folder) / "job"
             try:
-                self._job_file.write_bytes(packed(job))
+                self._job_file.write_bytes(packed(job, folder=Path(folder)))
             except NotPortable as error:
                 log.warning("%s", error)
                 raise NoWorkers from error
@@ -188,7 +189,7 @@ def _begin(job: Path, modules: Sequence[str], workers: int, while_open: Connecti
     """Prepare a worker: load the metrics and their models once."""
     global _scorer  # noqa: PLW0603 - how a process of a pool keeps what it has loaded
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # where signals cannot be blocked, see _submit
-    _end_with_run(while_open)
+    _end_with_run(while_open, job.parent)
     gc.set_threshold(*THRESHOLDS_WHILE_SCORING)
     share_cores(workers)
     for module in modules:
@@ -209,11 +210,15 @@ def _end() -> None:
     os._exit(1)
 
 
-def _end_with_run(while_open: Connection) -> None:
-    """End this process when the run stops its workers, or is killed: then the pipe is closed."""
+def _end_with_run(while_open: Connection, folder: Path) -> None:
+    """End this process when the run stops its workers, or is killed: then the pipe is closed.
+
+    A run that is killed cannot delete its temporary folder, so this process does.
+    """
 
     def watch() -> None:
         wait([while_open])
+        shutil.rmtree(folder, ignore_errors=True)
         _end()
 
     threading.Thread(target=watch, name="trivium-run-watch", daemon=True).start()
