@@ -19,6 +19,8 @@ from tests.runs.judging.suites import MODEL, PRICES, billed, provider, suite
 from tests.runs.worker_metrics import FATAL
 from trivium.errors import TriviumError
 from trivium.metrics.judge.budget.budget import BudgetExhausted
+from trivium.metrics.judge.client import executor as executor_module
+from trivium.metrics.judge.client import remote
 from trivium.metrics.judge.client.executor import JudgeExecutor
 from trivium.metrics.judge.client.model_factory import ModelUnavailable
 from trivium.metrics.judge.client.models import Model
@@ -168,6 +170,20 @@ def answers(executors, count=40):
 def test_all_executors_share_one_limit_of_requests_in_flight(made, server):
     assert len(answers(made(3, concurrency=AT_ONCE)[1:])) == 120
     assert server.peak_in_flight == AT_ONCE
+
+
+def test_the_limit_is_used_while_more_waits_than_the_run_holds(made, server, monkeypatch):
+    monkeypatch.setattr(executor_module, "MAX_CONCURRENT_JUDGEMENTS", 4 * AT_ONCE)
+    monkeypatch.setattr(remote, "MAX_BYTES_IN_HAND", 100_000)
+    there = made(2, concurrency=AT_ONCE)[1:]
+    text = "A long text. " * 1_000
+    waiting = [
+        ask(each, *[call(GPT, turns=(f"{place}.{n}. {text}",)) for n in range(60)])
+        for place, each in enumerate(there)
+    ]
+    found = [answer for each in waiting for answer in each.result()]
+    assert {each.requests for each in found} == {1}
+    assert (len(found), server.peak_in_flight) == (120, AT_ONCE)
 
 
 def test_all_executors_share_one_budget(made, server):

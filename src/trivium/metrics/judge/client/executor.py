@@ -38,9 +38,8 @@ class JudgeExecutor:
         self.settings = settings
         self._local = LocalModels(settings, retry_policy)
         self._models: Models = self._local
-        self._thread = _EventLoopThread(
-            max(MAX_CONCURRENT_JUDGEMENTS, JUDGEMENTS_PER_REQUEST * (settings.concurrency or 0))
-        )
+        self._most = max(MAX_CONCURRENT_JUDGEMENTS, JUDGEMENTS_PER_REQUEST * (settings.concurrency or 0))
+        self._thread = _EventLoopThread(self._most)
         self._thread.on_end(self._local.close)
         self._finalizer = weakref.finalize(self, self._thread.stop)
 
@@ -58,7 +57,7 @@ class JudgeExecutor:
         Raises:
             TriviumError: If nothing can listen there.
         """
-        server = RequestServer(self._local)
+        server = RequestServer(self._local, self._most)
         self._thread.on_end(server.close)
         return self._thread.run(lambda: server.start(host)).result()
 

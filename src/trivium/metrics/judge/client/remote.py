@@ -6,12 +6,18 @@ its requests on to the :class:`RequestServer` of the run, over one TCP connectio
 
 A message is its length in bytes (4, big-endian) and a MessagePack record. The first one has a token that only
 the workers of the run know; nothing else is read from a connection without it.
+
+Requests in hand are bounded: while there are enough of them, the server does not read from workers that have
+more than their share of the bytes. TCP passes that on, and those workers hold their further requests back. A
+worker that nothing is read from has a request in hand, and every request is answered or fails, so it is read
+from again; only then, or when an answer cannot be delivered, is it noticed that such a worker has ended.
 """
 
 import asyncio
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from hmac import compare_digest
 from typing import Literal, NamedTuple, cast
 
@@ -27,6 +33,9 @@ from trivium.suites.sanitize import sanitise
 MAX_MESSAGE_BYTES = 1 << 28
 MAX_TOKEN_BYTES = 1 << 10
 """Longest message of a worker, and of a connection that has not sent the token yet."""
+
+MAX_BYTES_IN_HAND = 1 << 26
+"""Bytes of the requests of all workers from which on no more are read, if there are enough to send."""
 
 SECONDS_TO_CONNECT = 30.0
 
@@ -89,12 +98,15 @@ _decode_reply = msgspec.msgpack.Decoder(_Reply).decode
 
 
 class _Connection(asyncio.Protocol):
-    """Splits what arrives into messages.
+    """Splits what arrives into messages, and stops and goes on reading.
 
     Args:
         received: Called with each message.
         lost: Called when the connection has ended, by either side.
         most: Longest message, bytes; a longer one ends the connection.
+
+    Attributes:
+        in_hand: Bytes of the messages that arrived and are not answered yet.
     """
 
     def __init__(
@@ -106,7 +118,11 @@ class _Connection(asyncio.Protocol):
         self._received = received
         self._lost = lost
         self.most = most
+        self.in_hand = 0
         self._arrived = bytearray()
+        self._reading = True
+        self._writable = asyncio.Event()
+        self._writable.set()
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -118,7 +134,10 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._arrived += data
-        while len(self._arrived) >= _LENGTH:
+        self._split()
+
+    def _split(self) -> None:
+        while self._reading and len(self._arrived) >= _LENGTH:
             end = _LENGTH + int.from_bytes(self._arrived[:_LENGTH], "big")
             if end - _LENGTH > self.most:
                 self.close()
@@ -130,7 +149,31 @@ class _Connection(asyncio.Protocol):
             self._received(self, message)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._writable.set()
         self._lost(self)
+
+    def pause(self) -> None:
+        """Read nothing more, and pass on no more messages."""
+        self._reading = False
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Pass on what has arrived, and read on, unless a message leads to a further pause."""
+        self._reading = True
+        self._split()
+        if self._reading and self._transport is not None:
+            self._transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    async def writable(self) -> None:
+        """Wait until the other side has read nearly all that was sent, or the connection has ended."""
+        await self._writable.wait()
 
     def send(self, content: bytes) -> None:
         """Send an encoded message, unless the connection has ended."""
@@ -138,9 +181,13 @@ class _Connection(asyncio.Protocol):
             self._transport.write(len(content).to_bytes(_LENGTH, "big") + content)
 
     def close(self) -> None:
-        """End the connection; what was sent before is still delivered."""
-        if self._transport is not None:
+        """End the connection; what was sent before is still delivered, unless it waits to be read."""
+        if self._transport is None:
+            return
+        if self._writable.is_set():
             self._transport.close()
+        else:
+            self._transport.abort()
 
 
 class RequestServer:
@@ -151,14 +198,18 @@ class RequestServer:
 
     Args:
         models: The models. All methods run on the event loop on which they are asked.
+        most: Requests that are read however long they are: as many as one process would have under way.
     """
 
-    def __init__(self, models: Models) -> None:
+    def __init__(self, models: Models, most: int) -> None:
         self._models = models
+        self._most = most
         self._token = secrets.token_hex(32)
         self._server: asyncio.Server | None = None
         self._connections: dict[_Connection, bool] = {}
         self._under_way: set[asyncio.Task[None]] = set()
+        self._in_hand = 0
+        self._paused: dict[_Connection, None] = {}
 
     async def start(self, host: str) -> Address:
         """Listen on a free port.
@@ -191,6 +242,8 @@ class RequestServer:
 
     def _lost(self, connection: _Connection) -> None:
         self._connections.pop(connection, None)
+        self._paused.pop(connection, None)
+        self._resume()
 
     def _received(self, connection: _Connection, content: bytes) -> None:
         try:
@@ -210,7 +263,34 @@ class RequestServer:
         elif isinstance(message, _Open | _Ask):
             task = asyncio.get_running_loop().create_task(self._answer(message, connection))
             self._under_way.add(task)
-            task.add_done_callback(self._under_way.discard)
+            self._count(connection, len(content))
+            task.add_done_callback(partial(self._answered, connection, len(content)))
+            if self._has_enough(connection):
+                self._paused[connection] = None
+                connection.pause()
+
+    def _count(self, connection: _Connection, size: int) -> None:
+        connection.in_hand += size
+        self._in_hand += size
+
+    def _answered(self, connection: _Connection, size: int, task: "asyncio.Task[None]") -> None:
+        self._under_way.discard(task)
+        self._count(connection, -size)
+        self._resume()
+
+    def _has_enough(self, connection: _Connection) -> bool:
+        """Whether enough requests are in hand, and more than its share of their bytes is of this worker."""
+        return (
+            self._in_hand >= MAX_BYTES_IN_HAND
+            and len(self._under_way) >= self._most
+            and connection.in_hand * len(self._connections) >= MAX_BYTES_IN_HAND
+        )
+
+    def _resume(self) -> None:
+        for connection in list(self._paused):
+            if not self._has_enough(connection):
+                del self._paused[connection]
+                connection.resume()
 
     async def _answer(self, message: _Open | _Ask, connection: _Connection) -> None:
         connection.send(await _reply(message.id, self._result(message)))
@@ -251,6 +331,7 @@ class RemoteModels:
         self._on_lost = on_lost
         self._connection: _Connection | None = None
         self._closed = False
+        self._turn = asyncio.Lock()
         self._waiting: dict[int, asyncio.Future[_Reply]] = {}
         self._known: dict[str, Model] = {}
         self._last_id = 0
@@ -312,7 +393,9 @@ class RemoteModels:
         waiting: asyncio.Future[_Reply] = asyncio.get_running_loop().create_future()
         self._waiting[id_] = waiting
         try:
-            self._connection.send(_encode(message(id_)))
+            async with self._turn:
+                await self._connection.writable()
+                self._connection.send(_encode(message(id_)))
             reply = await waiting
         finally:
             del self._waiting[id_]
