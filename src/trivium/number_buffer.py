@@ -29,7 +29,7 @@ _NEAR = 512
 
 _RESTORED_AT_ONCE = 8 * BLOCK
 _SORTED_AT_ONCE = 1 << 16
-_MOST_PASSES = 256
+_MOST_PARTS = 256
 
 
 class NoRoom(TriviumError):
@@ -235,17 +235,12 @@ def _restored(kind: Kind, content: bytes) -> NumberBuffer[Any]:
     return made
 
 
-def ascending(
-    numbers: NumberBuffer[int], *, every: int = 1
-) -> "Iterator[tuple[npt.NDArray[Any], npt.NDArray[np.int64]]]":
-    """Yield whole numbers in ascending order, some ten thousand at a time, with their indices.
-
-    Equal ones come together, in the order of their indices. The numbers are read once for each part, so that
-    no more than a part is in memory; they should be spread evenly, as hashes are.
+def ranges(numbers: NumberBuffer[int], *, every: int = 1) -> "Iterator[tuple[Any, Any]]":
+    """Yield the first and the last number of ranges that cover whole numbers, each with a part of them.
 
     Args:
-        numbers: The numbers.
-        every: Step from each to the next one; those between are left out, and not counted by the indices.
+        numbers: The numbers, spread evenly, as hashes are; else the parts are not of equal size.
+        every: Step from each to the next one; those between are left out.
     """
     import numpy as np
 
@@ -253,16 +248,32 @@ def ascending(
     if not ends:
         return
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
-    passes = min(-(-len(numbers) // every // _SORTED_AT_ONCE), _MOST_PASSES)
-    dtype = np.dtype(numbers.kind).type
-    edges = [low + (high - low + 1) * number // passes for number in range(passes + 1)]
-    for first, after in pairwise(edges):
-        if first == after:
-            continue
+    parts = min(-(-len(numbers) // every // _SORTED_AT_ONCE), _MOST_PARTS)
+    number = np.dtype(numbers.kind).type
+    for first, after in pairwise(low + (high - low + 1) * part // parts for part in range(parts + 1)):
+        if first < after:
+            yield number(first), number(after - 1)
+
+
+def ascending(
+    numbers: NumberBuffer[int], *, every: int = 1
+) -> "Iterator[tuple[npt.NDArray[Any], npt.NDArray[np.int64]]]":
+    """Yield whole numbers in ascending order, some ten thousand at a time, with their indices.
+
+    Equal ones come together, in the order of their indices. The numbers are read once for each part, so that
+    no more than a part is in memory.
+
+    Args:
+        numbers: See :func:`ranges`.
+        every: See :func:`ranges`; those between are not counted by the indices.
+    """
+    import numpy as np
+
+    for first, last in ranges(numbers, every=every):
         values, indices, counted = [], [], 0
         for block in numbers.blocks():
             some = block[::every]
-            found = np.flatnonzero((some >= dtype(first)) & (some <= dtype(after - 1)))
+            found = np.flatnonzero((some >= first) & (some <= last))
             values.append(some[found])
             indices.append(found + counted)
             counted += len(some)

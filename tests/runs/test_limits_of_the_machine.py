@@ -86,6 +86,21 @@ def test_a_permanently_full_disk_is_reported(tmp_path):
     assert "Traceback" not in stopped.stderr
 
 
+def test_a_run_whose_temporary_folder_fails_says_so_and_can_be_resumed(here, capsys, monkeypatch):
+    monkeypatch.setattr("trivium.number_buffer.BLOCK", 16)
+    command = ["run", "suite.json", "--agent", "cmd:cat", "--store", "s.db", "--at-once", "1"]
+    monkeypatch.setattr(sys, "argv", ["trivium", *command])  # of which the line to resume is made
+    with monkeypatch.context() as full:
+        full.setattr("tempfile.tempdir", str(here / "missing"))
+        assert run_command(command) == 2
+    stopped = capsys.readouterr().err
+    assert "missing: no temporary file can be kept here (No such file or directory)" in stopped
+    assert "Traceback" not in stopped
+    (again,) = [line for line in stopped.splitlines() if "--resume" in line]
+    assert run_command([*again.split()[1:], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["passed"] == 2 * CASES
+
+
 def test_a_process_without_file_handles_asks_fewer_at_once_and_fails_no_attempt(tmp_path):
     _write_suite(tmp_path)
     command = ["run", "suite.json", "--agent", "cmd:cat", "--at-once", "40", "--store", "s.db", "--json"]

@@ -21,7 +21,7 @@ from trivium.errors import MissingExtra, OutputsError, Problem, TriviumError, Tr
 from trivium.metrics.registry import BUILT_IN, CASE_FIGURES, REGISTERED, build_metrics
 from trivium.metrics.text.encoders.encoder import cores
 from trivium.runs.engines import processes as engine
-from trivium.runs.engines.partition import LOST, Job, PartScorer, Task
+from trivium.runs.engines.partition import LOST, Job, PartScorer, Task, packed
 from trivium.runs.engines.workers import NoWorkers, Workers
 from trivium.runs.pipeline import NoProgress
 from trivium.store import schema
@@ -317,20 +317,43 @@ def test_every_error_can_travel() -> None:
 
 
 def test_a_job_travels_without_the_texts(tmp_path: Path) -> None:
-    """Only indices: 36 bytes a case and 8 an attempt."""
+    """Only indices: 40 bytes a case and 8 an attempt."""
     suite, outputs = files(tmp_path)
     loaded = Suite.load(suite, repeats=2)
     job, part = job_of(tmp_path, loaded, open_recorded(str(outputs), loaded))
-    packed = pickle.dumps(job)
-    assert b"the answer" not in packed
-    assert len(packed) < 60 * CASES
-    scorer = PartScorer(pickle.loads(packed))
+    content = packed(job)
+    assert b"the answer" not in content
+    assert len(content) < 60 * CASES
+    scorer = PartScorer(pickle.loads(content))
     here = PartScorer(job).score(Task(part))
     assert scorer.score(Task(part)).rows.evaluations == here.rows.evaluations
     assert here.clusters[:5] == ["g0", "g0", "g0", "g0", "g1"]
     unscored = scorer.unscored(Task(part).alone(1))
     assert len(unscored.rows.evaluations) == 1
     assert unscored.rows.outlines()[0].scores["jaccard"].reason == LOST
+
+
+def test_processes_of_one_machine_share_long_indices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trivium.number_buffer.BLOCK", 64)
+    suite, outputs = files(tmp_path)
+    loaded = Suite.load(suite, repeats=2)
+    job, part = job_of(tmp_path, loaded, open_recorded(str(outputs), loaded))
+    (tmp_path / "shared").mkdir()
+    content = packed(job, folder=tmp_path / "shared")
+    assert len(content) < len(packed(job)) - 30 * CASES
+    assert sum(file.stat().st_size for file in (tmp_path / "shared").iterdir()) > 40 * CASES
+    here = PartScorer(job).score(Task(part))
+    assert PartScorer(pickle.loads(content)).score(Task(part)).rows.evaluations == here.rows.evaluations
+
+
+def test_indices_that_are_in_files_change_no_row_and_no_figure(
+    tmp_path: Path, one: tv.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trivium.number_buffer.BLOCK", 64)
+    for workers in (1, 2):
+        again = scored(tmp_path, f"blocks-{workers}", workers=workers)
+        assert stored(f"{tmp_path}/blocks-{workers}.db", again) == stored(f"{tmp_path}/one.db", one)
+        assert figures(again) == figures(one)
 
 
 def job_of(folder: Path, suite: Suite, recorded: object) -> tuple[Job, range]:
@@ -359,11 +382,13 @@ def test_parts_cover_all_and_are_bounded_in_size(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="the children of a process are found in /proc")
-def test_no_worker_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
+def test_no_worker_and_no_temporary_file_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
     files(tmp_path)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
     command = [sys.executable, "-m", "trivium", "score", "cases.jsonl", "--outputs", "outputs.jsonl"]
     command += ["--store", "a.db", "--workers", "2", "--metrics", "tests.runs.worker_metrics:Slow,jaccard"]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "TMPDIR": str(temporary)}
     run = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
     try:
         deadline = time.monotonic() + 120
@@ -375,6 +400,7 @@ def test_no_worker_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
         while any(map(alive, workers)) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert [pid for pid in workers if alive(pid)] == []
+        assert list(temporary.iterdir()) == []
     finally:
         run.kill()
         run.communicate()

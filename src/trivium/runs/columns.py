@@ -1,7 +1,8 @@
 """Stores the values of each metric in compact arrays, and computes means and intervals from them."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import compress, groupby
 from math import isfinite, nan
 from operator import itemgetter
@@ -20,7 +21,8 @@ from trivium.metrics.metric import (
     is_unavailable,
 )
 from trivium.metrics.registry import JUDGE_FALLBACK
-from trivium.number_buffer import NumberBuffer, SpillFile
+from trivium.number_buffer import NumberBuffer, SpillFile, ascending
+from trivium.runs.large_columns import clustered_mean_of_parts, groups_in_parts, mean_of_parts
 from trivium.runs.reducers import REDUCERS, Reducer
 from trivium.runs.summary import Aside, Figure
 from trivium.store.records import ScoreOutline
@@ -41,6 +43,15 @@ class Clusters(NumberBuffer[int]):
     def __init__(self) -> None:
         super().__init__("q")
         self._ranks = np.empty(0, np.int64)
+        self._distinct = (0, True)
+
+    @property
+    def distinct(self) -> bool:
+        """Whether no two codes are equal."""
+        if self._distinct[0] != len(self):
+            parts = (codes for codes, _ in ascending(self))
+            self._distinct = len(self), not any((codes[1:] == codes[:-1]).any() for codes in parts)
+        return self._distinct[1]
 
     def ranks(self) -> npt.NDArray[np.int64]:
         """Return the rank of each code from 0, shape (n,); equal codes have equal ranks."""
@@ -54,6 +65,9 @@ class Clusters(NumberBuffer[int]):
             self._ranks = ranks
         return self._ranks
 
+
+LARGE = 1 << 16
+"""Cases from which on the mean and its interval are computed in parts (see ``clustered_mean_of_parts``)."""
 
 _MAX_REASONS = 20
 _NUMBERS = frozenset({float, int})
@@ -105,6 +119,21 @@ class _CaseValues:
         all_values: Floats = self._flat.all()
         return all_values
 
+    @property
+    def large(self) -> bool:
+        """Whether they are too many to be all in memory."""
+        return len(self._flat) > LARGE
+
+    def parts(self) -> Iterator[Floats]:
+        """Yield the values of all cases that have one, in parts."""
+        for block in self._flat.blocks():
+            yield block[~np.isnan(block)]
+
+    def clustered_mean(self, clusters: Clusters) -> ClusteredMean | None:
+        """The clustered mean, computed in parts."""
+        groups = partial(groups_in_parts, self._flat, clusters, distinct=clusters.distinct)
+        return clustered_mean_of_parts(self.parts, groups)
+
 
 class Column:
     """Values of one metric over the cases of a run.
@@ -148,6 +177,8 @@ class Column:
         self._raw_sum = 0.0
         self._raw_count = 0
         self._reduce: Reducer | None = None
+        self._in_parts: tuple[int, ClusteredMean | None] = (0, None)
+        """Number of attempts, and their clustered mean if they are many."""
 
     def add(
         self,
@@ -331,6 +362,8 @@ class Column:
     @property
     def mean(self) -> float | None:
         """Mean over the cases that have a value."""
+        if self._values.large:
+            return mean_of_parts(self._values.parts())
         return float(self.values.mean()) if self._values.count else None
 
     def interval(self, level: float) -> Interval | None:
@@ -341,7 +374,12 @@ class Column:
     @property
     def clustered_mean(self) -> ClusteredMean | None:
         """The clustered mean, from which intervals are computed."""
-        return clustered(self.values, self.groups)
+        values = self._values
+        if not values.large:
+            return clustered(self.values, self.groups)
+        if self._in_parts[0] != self.attempts:
+            self._in_parts = self.attempts, values.clustered_mean(self._clusters)
+        return self._in_parts[1]
 
     def extreme_intervals(self, level: float) -> tuple[Interval | None, Interval | None]:
         """Return the intervals with every missing score at its lowest, and at its highest."""

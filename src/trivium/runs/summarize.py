@@ -157,19 +157,22 @@ def _unjudged(column: Column) -> int:
 
 def _pass_at_k_figures(aggregation: Aggregation, level: float) -> dict[str, Figure]:
     """Compute pass@k and pass^k over the cases with at least k attempts (spec: metrics, Repeats)."""
-    verdict_counts = aggregation.verdict_counts.all().reshape(-1, 2)
-    max_attempts = int(verdict_counts[:, 0].max(initial=0))
+    verdict_counts = aggregation.verdict_counts
+    max_attempts = max((int(block[::2].max()) for block in verdict_counts.blocks()), default=0)
     if max_attempts < 2:
         return {}
     figures = {}
     for symbol, chance in (("@", pass_at_k), ("^", pass_hat_k)):
         for k in _ks(max_attempts):
             column = Column(f"pass{symbol}{k}", "composite", aggregation.clusters)
-            chances = [
-                chance(attempts, successes, k) if attempts >= k else None
-                for attempts, successes in verdict_counts.tolist()
-            ]
-            column.add_values(range(len(chances)), chances, REDUCERS["mean"])
+            first = 0
+            for block in verdict_counts.blocks():
+                chances = [
+                    chance(attempts, successes, k) if attempts >= k else None
+                    for attempts, successes in block.reshape(-1, 2).tolist()
+                ]
+                column.add_values(range(first, first + len(chances)), chances, REDUCERS["mean"])
+                first += len(chances)
             figures[column.name] = column.figure(level=level)
     return figures
 

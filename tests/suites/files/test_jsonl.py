@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import cases
+from trivium import number_buffer
 from trivium.errors import SuiteError
 from trivium.suites.case import Case
 from trivium.suites.files import jsonl as case_file
@@ -24,8 +25,12 @@ def row(id, **fields):
     return {"id": id, "input": f"question {id}", **fields}
 
 
-@pytest.fixture
-def many(tmp_path):
+@pytest.fixture(params=["in memory", "in a temporary file"])
+def many(tmp_path, monkeypatch, request):
+    if request.param != "in memory":
+        monkeypatch.setattr(number_buffer, "BLOCK", 64)
+        monkeypatch.setattr(number_buffer, "_SORTED_AT_ONCE", 100)
+        monkeypatch.setattr(case_file, "_STEP", 16)
     return CaseFile(write(tmp_path / "c.jsonl", [row(f"n{i}", tags=["odd"] * (i % 2)) for i in range(1000)]))
 
 
@@ -88,6 +93,15 @@ def test_a_hash_may_be_any_bytes(tmp_path, monkeypatch, hash_):
     file = CaseFile(write(tmp_path / "c.jsonl", [row("a"), row("b"), row("c")]))
     for name, place in {"c": 2, "b": 1, "a": 0, "d": None}.items():
         assert file.position(name) == place
+
+
+def test_ids_whose_hashes_begin_alike_are_told_apart(tmp_path, monkeypatch):
+    monkeypatch.setattr(case_file, "_STEP", 4)
+    monkeypatch.setattr(case_file, "hash_of", lambda name: f"{int(name) % 3:08}{name:>8}".encode())
+    file = CaseFile(write(tmp_path / "c.jsonl", [row(f"{i}") for i in range(30)]))
+    places = [(i * 7) % 30 for i in range(30)]
+    assert [file.position(f"{i}") for i in places] == places
+    assert file.position("30") is None
 
 
 def test_a_file_that_has_changed_is_not_read_on(many):
