@@ -12,6 +12,7 @@ from tests.strategies import graphs
 from trivium.metrics.graph.measures import (
     EXACT_BETWEENNESS,
     EXACT_DISTANCES,
+    SHARED_UP_TO,
     SOURCES,
     IndexGraph,
     average_shortest_path,
@@ -26,6 +27,18 @@ from trivium.metrics.graph.measures import (
     simple_cycles,
 )
 from trivium.metrics.graph.trajectories import walk_convergence
+
+MEASURES = (
+    average_shortest_path,
+    betweenness,
+    branching_factor,
+    closeness,
+    clustering,
+    degree,
+    diameter,
+    global_efficiency,
+    simple_cycles,
+)
 
 
 def near(value, tolerance=1e-12):
@@ -61,6 +74,19 @@ def test_every_golden_walk_converges_as_far_as_computed():
             assert indexed.hops(source, target) == path["shortest"]
             value = walk_convergence(indexed, source, target, path["actual_steps"])
             assert value == near(path["path_convergence"])
+
+
+@given(graphs(), graphs())
+def test_graphs_that_traces_share_measure_as_graphs_of_their_own(first, second):
+    for n, edges in (first, second, first):
+        shared, own = IndexGraph.shared(n, tuple(edges)), IndexGraph(n, edges)
+        assert [measure(shared) for measure in MEASURES] == [measure(own) for measure in MEASURES]
+
+
+@pytest.mark.parametrize(("n", "kept"), [(SHARED_UP_TO, True), (SHARED_UP_TO + 1, False)])
+def test_only_small_graphs_are_kept_for_other_traces(n, kept):
+    edges = tuple(ring(n))
+    assert (IndexGraph.shared(n, edges) is IndexGraph.shared(n, edges)) is kept
 
 
 @given(graphs())

@@ -1,13 +1,13 @@
 """Computes graph measures with rustworkx; they equal those of NetworkX.
 
-A graph is an :class:`IndexGraph`: its nodes are 0 … n−1, its edges are pairs of them. Distances are computed
-once, on first use.
+A graph is an :class:`IndexGraph`: its nodes are 0 … n−1, its edges are pairs of them. Distances and measures
+are computed once, on first use.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cached_property, lru_cache, wraps
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -23,11 +23,21 @@ SOURCES = 100
 
 SEED = 42
 
+SHARED_UP_TO = 16
+"""Largest graph, in nodes, that traces share: an agent's traces often have the same few graphs."""
+
+_SHARED = 256
+"""Number of graphs that are kept to be shared; with their distances, each takes up to about 10 kB."""
+
 Distances = NDArray[np.float64]
+T = TypeVar("T")
 
 
 class IndexGraph:
-    """A directed graph with nodes 0 … n−1.
+    """A directed graph with nodes 0 … n−1, which never changes.
+
+    Attributes:
+        measured: The measures computed so far.
 
     Args:
         n: Number of nodes.
@@ -37,13 +47,19 @@ class IndexGraph:
     def __init__(self, n: int, edges: Sequence[tuple[int, int]]) -> None:
         self.n = n
         self.edges = edges
+        self.measured: dict[Callable[[IndexGraph], Any], Any] = {}
 
     @classmethod
     def of(cls, nodes: Iterable[Hashable], edges: Iterable[tuple[Hashable, Hashable]]) -> "IndexGraph":
         """Make the graph from named nodes; repeated edges collapse."""
         place = {node: index for index, node in enumerate(nodes)}
-        distinct = dict.fromkeys((place[source], place[target]) for source, target in edges)
-        return cls(len(place), list(distinct))
+        distinct = dict.fromkeys([(place[source], place[target]) for source, target in edges])
+        return cls.shared(len(place), tuple(distinct))
+
+    @classmethod
+    def shared(cls, n: int, edges: tuple[tuple[int, int], ...]) -> "IndexGraph":
+        """Make the graph, or return an equal one of another trace if it is small."""
+        return _shared_graph(n, edges) if n <= SHARED_UP_TO else cls(n, edges)
 
     @cached_property
     def directed(self) -> Any:
@@ -90,6 +106,23 @@ class IndexGraph:
         return None
 
 
+_shared_graph = lru_cache(maxsize=_SHARED)(IndexGraph)
+
+
+def _once(measure: Callable[[IndexGraph], T]) -> Callable[[IndexGraph], T]:
+    """Compute a measure once for each graph; what it returns is shared and must not be changed."""
+
+    @wraps(measure)
+    def computed_once(graph: IndexGraph) -> T:
+        try:
+            found: T = graph.measured[measure]
+        except KeyError:
+            found = graph.measured[measure] = measure(graph)
+        return found
+
+    return computed_once
+
+
 def _matrix(found: Any) -> Distances:
     matrix: Distances = found
     return matrix
@@ -103,7 +136,8 @@ def _rows(graph: Any, n: int, sources: Sequence[int]) -> Distances:
     return rows
 
 
-def degree(graph: IndexGraph) -> list[float]:
+@_once
+def degree(graph: IndexGraph) -> Sequence[float]:
     """Return (in-degree + out-degree) / (n − 1) of each node, up to 2; a self loop counts twice.
 
     A single node has 1, as in ``networkx.degree_centrality``.
@@ -117,12 +151,14 @@ def degree(graph: IndexGraph) -> list[float]:
     return [count * (1.0 / (graph.n - 1)) for count in counts]
 
 
+@_once
 def branching_factor(graph: IndexGraph) -> float | None:
     """Return the mean out-degree of nodes with a successor, self loops included; None without edges."""
     sources = {source for source, _ in graph.edges}
     return len(graph.edges) / len(sources) if sources else None
 
 
+@_once
 def clustering(graph: IndexGraph) -> float | None:
     """Return the average clustering coefficient: the share of pairs of neighbours that are connected.
 
@@ -153,6 +189,7 @@ _BLOCK = 512
 """Rows of the distance matrix processed together, which avoids a second copy of the matrix."""
 
 
+@_once
 def average_shortest_path(graph: IndexGraph) -> float | None:
     """Return the mean length of shortest paths, over ordered pairs of nodes with a path.
 
@@ -164,7 +201,8 @@ def average_shortest_path(graph: IndexGraph) -> float | None:
     return float(distances.sum()) / pairs if pairs else None
 
 
-def closeness(graph: IndexGraph) -> list[float]:
+@_once
+def closeness(graph: IndexGraph) -> Sequence[float]:
     """Return the closeness of each node by incoming distance, with the Wasserman–Faust factor.
 
     If r other nodes reach a node over a total distance t, it is (r / t) · (r / (n − 1)); 0 if none does, as
@@ -183,6 +221,7 @@ def closeness(graph: IndexGraph) -> list[float]:
     return [(r / t) * (r / asked) if t else 0.0 for r, t, asked in zip(reach, total, others, strict=True)]
 
 
+@_once
 def diameter(graph: IndexGraph) -> tuple[int | None, bool]:
     """Return the diameter of the undirected graph, in edges, and whether the graph is connected.
 
@@ -198,6 +237,7 @@ def diameter(graph: IndexGraph) -> tuple[int | None, bool]:
     return int(distances[reach == reach.max()].max()), False
 
 
+@_once
 def global_efficiency(graph: IndexGraph) -> float:
     """Return the mean of 1 / distance over ordered pairs of nodes, 0 for a pair without a path.
 
@@ -235,6 +275,7 @@ class Betweenness(msgspec.Struct, frozen=True):
     standard_errors: list[float] | None = None
 
 
+@_once
 def betweenness(graph: IndexGraph) -> Betweenness:
     """Return the betweenness of each node, as in ``networkx.betweenness_centrality`` on a DiGraph.
 
@@ -317,6 +358,7 @@ class Cycles(msgspec.Struct, frozen=True):
 NO_CYCLES = Cycles(0, None, ())
 
 
+@_once
 def simple_cycles(graph: IndexGraph) -> Cycles:
     """Count simple cycles and find the shortest (spec: metrics, T3.6)."""
     if rx.is_directed_acyclic_graph(graph.directed):

@@ -312,7 +312,7 @@ class ToolGraph:
                 at = to
             edges[at, 1] = None
         self.tools = tuple(place)
-        self.graph = IndexGraph(len(place) + 2 if place else 0, list(edges))
+        self.graph = IndexGraph.shared(len(place) + 2 if place else 0, tuple(edges))
 
 
 def indexed_tool_graph(trace: Trace, tools: ToolSettings) -> ToolGraph:
