@@ -23,7 +23,7 @@ from trivium.traces.opentelemetry.trivium_attributes import (
     exported_trace,
     restored_spans,
 )
-from trivium.traces.trace import RECORDERS, Message, Span, Trace, TraceProblem, message_time
+from trivium.traces.trace import RECORDERS, Message, Span, SpanUsage, Trace, TraceProblem, message_time
 
 _NODE_MARKS = (semconv.METADATA, semconv.CHECKPOINT_NAMESPACE)
 _LAST = 2**64
@@ -46,9 +46,7 @@ def traces_of(spans: Iterable[RecordedSpan]) -> list[Trace]:
 
 
 def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
-    names: set[str] = set()
-    for span in spans:
-        names.update(span.attributes)
+    names = set().union(*[span.attributes for span in spans])
     problems: list[TraceProblem] = []
     if (
         semconv.TRIVIUM_PARENT in names
@@ -65,15 +63,16 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
         name_workflow_agents(ordered, roles)
     graphs = [] if names.isdisjoint(_NODE_MARKS) else graph_runs(ordered, roles)
     name_agents(ordered, roles, by_run=semconv.RUN in names)
-    repeated = merge_double_instrumentation(ordered, roles)
+    usages = _usages(ordered, roles)
     problems += [
         TraceProblem(kind="bad_tokens", span=span.id, what=why)
-        for span, role in zip(ordered, roles, strict=True)
-        if role.kind == "llm" and (why := wrong_counts(span.attributes)) is not None
+        for span, role, usage in zip(ordered, roles, usages, strict=True)
+        if role.kind == "llm" and (why := wrong_counts(span.attributes, usage)) is not None
     ]
+    merge_double_instrumentation(ordered, roles, usages)
     origin = min((span.start for span in ordered if span.start is not None), default=None)
     trace = normalise(
-        spans_of(ordered, roles, repeated, origin or 0),
+        spans_of(ordered, roles, usages, origin or 0),
         trace_id=trace_id,
         problems=problems,
         metadata=_metadata(ordered, roles, origin),
@@ -85,6 +84,14 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
         everything = sorted((*trace.messages, *messages), key=message_time)
         trace = msgspec.structs.replace(trace, messages=tuple(everything))
     return trace
+
+
+def _usages(spans: Sequence[RecordedSpan], roles: Sequence[SpanRole]) -> list[SpanUsage | None]:
+    """Tokens and cost of each model request; None for other spans."""
+    return [
+        usage_of(span.attributes) if role.kind == "llm" else None
+        for span, role in zip(spans, roles, strict=True)
+    ]
 
 
 def _metadata(ordered: list[RecordedSpan], roles: list[SpanRole], origin: int | None) -> dict[str, Any]:
@@ -100,7 +107,7 @@ def _from_export(
 ) -> Trace:
     """Restore a trace that Trivium exported."""
     return normalise(
-        restored_spans(spans_of(ordered, roles, set(), own.zero or 0), ordered),
+        restored_spans(spans_of(ordered, roles, _usages(ordered, roles), own.zero or 0), ordered),
         exported_messages(ordered),
         trace_id=own.trace_id,
         problems=problems,
@@ -169,38 +176,44 @@ def _announced(pending: RecordedSpan, span_id: str) -> RecordedSpan:
     return msgspec.structs.replace(pending, id=span_id, parent=above if known else None, end=None)
 
 
-def merge_double_instrumentation(spans: Sequence[RecordedSpan], roles: list[SpanRole]) -> set[str]:
+def merge_double_instrumentation(
+    spans: Sequence[RecordedSpan], roles: list[SpanRole], usages: list[SpanUsage | None]
+) -> None:
     """Merge spans that two instrumentations recorded for the same work, one within the other.
 
     An agent span directly below one of the same name is the same run, and an MCP call directly below a call
-    of the same tool is the same call: the inner span becomes ``other``.
+    of the same tool is the same call: the inner span becomes ``other``. Of two nested model requests, only
+    the inner one keeps its tokens.
 
     Args:
         spans: Of one trace, by start.
         roles: The classification of each span; changed in place.
-
-    Returns:
-        Ids of model requests whose tokens are counted by requests within them.
+        usages: The usage of each span; changed in place.
     """
     repeated: set[str] = set()
     nearest: dict[str, int | None] = {}
-    for index, span in enumerate(spans):
-        role = roles[index]
-        kind = role.kind
-        above = None if span.parent is None else nearest.get(span.parent)
-        nearest[span.id] = above if kind == "other" else index
-        if above is None or kind == "other":
+    for index, (span, role, usage) in enumerate(zip(spans, roles, usages, strict=True)):
+        kind, parent = role.kind, span.parent
+        above = None if parent is None else nearest.get(parent)
+        if kind == "other":
+            nearest[span.id] = above
+            continue
+        nearest[span.id] = index
+        if above is None:
             continue
         outer = roles[above]
         if kind != outer.kind:
             continue
         if kind == "llm":
-            if usage_of(span.attributes) is not None:
+            if usage is not None:
                 repeated.add(spans[above].id)
         elif role.name == outer.name and (kind == "agent" or semconv.MCP_METHOD in span.attributes):
             roles[index] = SpanRole("other", span.name, outer.name if kind == "agent" else outer.agent)
             nearest[span.id] = above
-    return repeated
+    if repeated:
+        usages[:] = [
+            None if span.id in repeated else usage for span, usage in zip(spans, usages, strict=True)
+        ]
 
 
 _UNNAMED = "agent"

@@ -153,8 +153,7 @@ def named(value: Any) -> str | None:
 def _first_name(attributes: Mapping[str, Any], keys: Sequence[str]) -> str | None:
     """The name under the first of the keys that has one."""
     for key in keys:
-        value = attributes.get(key)
-        if value is not None and (name := named(value)) is not None:
+        if key in attributes and (name := named(attributes[key])) is not None:
             return name
     return None
 
@@ -174,43 +173,60 @@ def usage_of(attributes: Mapping[str, Any]) -> SpanUsage | None:
     input_tokens = _tokens(attributes.get(semconv.INPUT_TOKENS))
     output_tokens = _tokens(attributes.get(semconv.OUTPUT_TOKENS))
     cost = attributes.get(semconv.COST)
-    if isinstance(cost, bool) or not isinstance(cost, int | float) or not isfinite(cost):
+    if cost is not None and (
+        isinstance(cost, bool) or not isinstance(cost, int | float) or not isfinite(cost)
+    ):
         cost = None
     if input_tokens is None and output_tokens is None and cost is None:
         return None
     return SpanUsage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost)
 
 
-def wrong_counts(attributes: Mapping[str, Any]) -> str | None:
-    """Describe what is wrong with the token counts of a model request; None if they are right."""
-    named = (("input", semconv.INPUT_TOKENS), ("output", semconv.OUTPUT_TOKENS))
-    wrong = [
-        f"{what} tokens are {attributes[key]!r:.40}"
-        for what, key in named
-        if attributes.get(key) is not None and _tokens(attributes[key]) is None
-    ]
+_NO_USAGE = SpanUsage()
+
+
+def wrong_counts(attributes: Mapping[str, Any], usage: SpanUsage | None) -> str | None:
+    """Describe what is wrong with the token counts of a model request; None if they are right.
+
+    Args:
+        attributes: Of the request.
+        usage: What :func:`usage_of` makes of them.
+    """
+    used = usage or _NO_USAGE
+    wrong = []
+    if used.input_tokens is None and (stated := attributes.get(semconv.INPUT_TOKENS)) is not None:
+        wrong.append(f"input tokens are {stated!r:.40}")
+    if used.output_tokens is None and (stated := attributes.get(semconv.OUTPUT_TOKENS)) is not None:
+        wrong.append(f"output tokens are {stated!r:.40}")
     if wrong:
         return f"its {' and its '.join(wrong)}, which is not a valid count; they are left out of all sums"
     if semconv.CONTRADICTS in attributes:
-        usage = usage_of(attributes)
-        used = (None, None) if usage is None else (usage.input_tokens, usage.output_tokens)
-        return f"its attributes give different token counts; used are {used[0]} input, {used[1]} output"
+        counts = f"{used.input_tokens} input, {used.output_tokens} output"
+        return f"its attributes give different token counts; used are {counts}"
     return None
 
 
 def model_output(span: RecordedSpan) -> Any:
     """The output of a model: an attribute, or in old conventions an event."""
-    messages = span.attributes.get(semconv.OUTPUT_MESSAGES)
+    attributes = span.attributes
+    messages = attributes.get(semconv.OUTPUT_MESSAGES)
     if messages is not None:
         return parsed(messages)
+    if span.events or semconv.MESSAGE_EVENTS in attributes:
+        choices = _choices(span)
+        if choices:
+            return parsed(next((choices[-1][key] for key in _MESSAGES if key in choices[-1]), None))
+    return parsed(attributes.get(semconv.OUTPUT))
+
+
+def _choices(span: RecordedSpan) -> list[dict[str, Any]]:
+    """The answers of a model that are events of its span, or that an attribute lists as events."""
     choices = [attributes for name, attributes in span.events or () if name == _CHOICE]
-    if not choices and semconv.MESSAGE_EVENTS in span.attributes:
-        parts = parsed(span.attributes[semconv.MESSAGE_EVENTS])
-        events = [event for event in parts if isinstance(event, dict)] if isinstance(parts, list) else []
-        choices = [event for event in events if event.get("event.name") == _CHOICE]
-    if choices:
-        return parsed(next((choices[-1][key] for key in _MESSAGES if key in choices[-1]), None))
-    return parsed(span.attributes.get(semconv.OUTPUT))
+    if choices or semconv.MESSAGE_EVENTS not in span.attributes:
+        return choices
+    parts = parsed(span.attributes[semconv.MESSAGE_EVENTS])
+    events = [event for event in parts if isinstance(event, dict)] if isinstance(parts, list) else []
+    return [event for event in events if event.get("event.name") == _CHOICE]
 
 
 def error_of(span: RecordedSpan) -> str:
@@ -245,39 +261,42 @@ def _tokens(value: Any) -> int | None:
 
 
 def spans_of(
-    ordered: Sequence[RecordedSpan], roles: Sequence[SpanRole], repeated: set[str], origin: int
+    ordered: Sequence[RecordedSpan],
+    roles: Sequence[SpanRole],
+    usages: Sequence[SpanUsage | None],
+    origin: int,
 ) -> list[Span]:
     """Make the spans of a trace; a span inherits the agent of a parent listed before it.
 
     Args:
         ordered: The recorded spans of one trace, by start.
         roles: The classification of each.
-        repeated: Ids of spans whose tokens are counted elsewhere.
+        usages: Tokens and cost of each, as far as they are counted there.
         origin: Unix time of the trace's start, in nanoseconds.
     """
     made: list[Span] = []
     callers: dict[str, str | None] = {}
-    for span, role in zip(ordered, roles, strict=True):
+    for span, role, usage in zip(ordered, roles, usages, strict=True):
+        id_, parent, start, end = span.id, span.parent, span.start, span.end
         kind, name, handoff = role.kind, role.name, role.handoff
-        caller = None if span.parent is None else callers.get(span.parent)
+        caller = None if parent is None else callers.get(parent)
         agent = name if kind == "agent" else role.agent or caller
-        callers[span.id] = name if kind == "agent" else caller
+        callers[id_] = name if kind == "agent" else caller
         failed = _failed(span)
-        end = span.end
-        input_, output = (None, None) if kind == "other" else _contents(span, kind)
+        input_, output = _contents(span, kind)
         made.append(
             Span(
-                id=span.id,
+                id=id_,
                 kind=kind,
                 name=name,
-                parent=span.parent,
+                parent=parent,
                 agent=agent,
-                start=None if span.start is None else (span.start - origin) / NANOSECONDS,
+                start=None if start is None else (start - origin) / NANOSECONDS,
                 end=None if end is None else (end - origin) / NANOSECONDS,
                 ok=None if end is None else not failed,
                 input=input_,
                 output=output,
-                usage=usage_of(span.attributes) if kind == "llm" and span.id not in repeated else None,
+                usage=usage,
                 attributes=_extra(span, failed=failed, handoff=handoff) if failed or handoff else {},
             )
         )
@@ -285,25 +304,23 @@ def spans_of(
 
 
 def _failed(span: RecordedSpan) -> bool:
-    return (
-        span.failed
-        or bool(span.attributes.get(semconv.ERROR_TYPE))
-        or (bool(span.events) and has_escaped_exception(span))
-    )
+    if span.failed or span.attributes.get(semconv.ERROR_TYPE):
+        return True
+    return bool(span.events) and has_escaped_exception(span)
 
 
 def _contents(span: RecordedSpan, kind: SpanKind) -> tuple[Any, Any]:
     """Input and output. The input of a model request repeats the conversation and is left out."""
-    attributes = span.attributes
     if kind == "llm":
         return None, model_output(span)
+    if kind == "other":
+        return None, None
+    attributes = span.attributes
     if kind == "tool":
         input_, output = attributes.get(semconv.ARGUMENTS), attributes.get(semconv.RESULT)
     else:
-        input_, output = (
-            None,
-            attributes.get(semconv.FINAL_RESULT, attributes.get(semconv.OUTPUT_MESSAGES)),
-        )
+        input_ = None
+        output = attributes.get(semconv.FINAL_RESULT, attributes.get(semconv.OUTPUT_MESSAGES))
     return (
         parsed(attributes.get(semconv.INPUT) if input_ is None else input_),
         parsed(attributes.get(semconv.OUTPUT) if output is None else output),

@@ -33,6 +33,9 @@ HEAD_BYTES = 2**16
 _AT_ONCE = 64 * 2**20
 """Bytes read at once."""
 
+_BUFFER_BYTES = 2**16
+"""Size of a file's buffer: the memory of larger ones is asked from the system for each file."""
+
 _GZIP = b"\x1f\x8b"
 
 
@@ -105,7 +108,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe may block for ever
             raise TraceError(str(path), "is a device or a pipe, not a file: it may never end")
-        with open_file(path) as file:
+        with open_file(path, read_at_once=_BUFFER_BYTES) as file:
             start = file.read(len(_GZIP))
             file.seek(0)
             if start != _GZIP:

@@ -7,9 +7,10 @@ import base64
 import binascii
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from trivium.errors import TraceError
 from trivium.traces.opentelemetry.semconv import INTERNAL_NAMES, RecordedSpan, add_attribute, recognised
@@ -18,7 +19,10 @@ from trivium.traces.readers.json_input import check_values, dict_, dicts, parse_
 _FAILED = 2
 _TRACE_DIGITS, _SPAN_DIGITS = 32, 16
 _NO_TRACE, _NO_SPAN = "0" * _TRACE_DIGITS, "0" * _SPAN_DIGITS
-
+_TraceId = Annotated[str, Meta(min_length=_TRACE_DIGITS, max_length=_TRACE_DIGITS)]
+_SpanId = Annotated[str, Meta(min_length=_SPAN_DIGITS, max_length=_SPAN_DIGITS)]
+_Start = Annotated[int, Meta(gt=0, le=2**63 - 1)]
+_End = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 _NOTHING = msgspec.Raw()
 
@@ -49,10 +53,10 @@ class _Status(msgspec.Struct, gc=False):
 
 
 class _Span(msgspec.Struct, rename="camel", gc=False):
-    trace_id: str
-    span_id: str
-    start_time_unix_nano: int
-    end_time_unix_nano: int | None = None
+    trace_id: _TraceId
+    span_id: _SpanId
+    start_time_unix_nano: _Start
+    end_time_unix_nano: _End | None = None
     name: str = ""
     parent_span_id: str | None = None
     attributes: list[_Attribute] = []
@@ -117,22 +121,16 @@ def _parse_strict(content: bytes) -> list[RecordedSpan]:
     return spans
 
 
+_internal_name = INTERNAL_NAMES.get
+
+
 def _recorded(span: _Span, scope: str) -> RecordedSpan:
-    parent = span.parent_span_id
-    if (
-        len(span.trace_id) != _TRACE_DIGITS
-        or len(span.span_id) != _SPAN_DIGITS
-        or (parent and len(parent) != _SPAN_DIGITS)
-        or span.span_id == _NO_SPAN
-        or span.trace_id == _NO_TRACE
-        or not 0 < span.start_time_unix_nano < LATEST
-        or not 0 <= (span.end_time_unix_nano or 0) < LATEST
-    ):
+    trace_id, span_id, parent, status = span.trace_id, span.span_id, span.parent_span_id, span.status
+    if span_id == _NO_SPAN or trace_id == _NO_TRACE or (parent and len(parent) != _SPAN_DIGITS):
         raise _NotStandard
     attributes: dict[str, Any] = {}
-    name_of = INTERNAL_NAMES.get
     for attribute in span.attributes:
-        name = name_of(attribute.key)
+        name = _internal_name(attribute.key)
         if name is not None:
             text = attribute.value.string_value
             value = _value(attribute.value) if text is None else text
@@ -140,18 +138,17 @@ def _recorded(span: _Span, scope: str) -> RecordedSpan:
                 add_attribute(attributes, name, value)
             else:
                 attributes[name] = value
-    status = span.status
-    end = span.end_time_unix_nano
+    failed = status is not None and status.code == _FAILED
     return RecordedSpan(
-        trace_id=span.trace_id.lower(),
-        id=span.span_id.lower(),
+        trace_id=trace_id.lower(),
+        id=span_id.lower(),
         parent=parent.lower() if parent and parent != _NO_SPAN else None,
         name=span.name,
         start=span.start_time_unix_nano,
-        end=end or None,
+        end=span.end_time_unix_nano or None,
         attributes=attributes,
-        failed=status is not None and status.code == _FAILED,
-        error=status.message if status is not None and status.code == _FAILED else "",
+        failed=failed,
+        error=status.message if status is not None and failed else "",
         events=[(event.name, _values_by_key(event.attributes)) for event in span.events]
         if span.events
         else None,
@@ -164,9 +161,14 @@ def _values_by_key(attributes: list[_Attribute]) -> dict[str, Any]:
 
 
 def _value(value: _Value) -> Any:
-    for plain in (value.string_value, value.int_value, value.bool_value, value.double_value):
-        if plain is not None:
-            return plain
+    if value.string_value is not None:
+        return value.string_value
+    if value.int_value is not None:
+        return value.int_value
+    if value.bool_value is not None:
+        return value.bool_value
+    if value.double_value is not None:
+        return value.double_value
     if value.array_value is not _NOTHING:
         return any_value({"arrayValue": msgspec.json.decode(value.array_value)})
     if value.kvlist_value is not _NOTHING:
