@@ -11,12 +11,14 @@ from threading import Event
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from tests.cli.trust.trust_commands import answer, items, run_trust
 from tests.runs import test_ray as nodes
 from trivium.errors import TriviumError
 from trivium.runs.engines import ray_resampling
 from trivium.runs.engines.ray_resampling import on_ray
+from trivium.trust.rater_agreement import agreement
 from trivium.trust.resampling.statistics import over_resamples
 from trivium.trust.selective.inference import (
     BootstrapOptions,
@@ -52,6 +54,19 @@ def test_replicates_are_those_of_one_machine_to_the_bit(cluster, rng: str, level
     for name, delta in bootstrap_deltas(left, right, names, plan).items():
         assert remote_deltas[name].estimate.replicates.tobytes() == delta.estimate.replicates.tobytes()
     assert not ray.is_initialized()
+
+
+def test_bca_and_agreement_are_those_of_one_machine_to_the_bit(cluster) -> None:
+    made, draw = invented(3, 3_000, None), np.random.default_rng(4)
+    plan = BootstrapOptions(resamples=50, seed=7, method="bca")
+    people = draw.integers(1, 6, 70_000)
+    graded = np.clip(people + draw.integers(-1, 2, people.size), 1, 5), people, range(people.size)
+    with on_ray() as chunk_map:
+        there = bootstrap_selective_metrics(made, ["aurc"], replace(plan, chunk_map=chunk_map))["aurc"]
+        agreed = agreement(*graded, resamples=150, chunk_map=chunk_map)
+    here = bootstrap_selective_metrics(made, ["aurc"], plan)["aurc"]
+    assert there.interval == here.interval
+    assert agreed == agreement(*graded, resamples=150, threads=1)
 
 
 def patient(folder: str, counts: np.ndarray) -> np.ndarray:
@@ -96,6 +111,9 @@ def test_a_command_gives_the_same_answer(cluster, tmp_path: Path, monkeypatch, c
     monkeypatch.setattr(ray_resampling, "SECONDS_BETWEEN_REMINDERS", float("inf"))  # on a busy machine
     options = (items(600), "--range", "0:1", "--bootstrap-resamples", "9000", "--created-at", "now")
     here, there = (answer(capfd, "curve", *options, "--engine", engine) for engine in ("local", "ray"))
+    assert there == here
+    options = (items(600), "--bootstrap-resamples", "9000")
+    here, there = (answer(capfd, "agree", *options, "--engine", engine) for engine in ("local", "ray"))
     assert there == here
 
 

@@ -117,8 +117,9 @@ def test_each_group_is_left_out_once_however_many_are_at_a_time(at_once):
     def sums_and_sizes(counts):
         return np.stack([SUMS @ counts, SIZES @ counts])
 
-    found = leave_one_out(sums_and_sizes, 25, at_once=at_once)
-    assert found == pytest.approx(np.stack([SUMS.sum() - SUMS, SIZES.sum() - SIZES]))
+    for threads in (1, 3):
+        found = leave_one_out(sums_and_sizes, 25, at_once=at_once, threads=threads)
+        assert found == pytest.approx(np.stack([SUMS.sum() - SUMS, SIZES.sum() - SIZES]))
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9])

@@ -1,5 +1,6 @@
 """Agreement against scikit-learn, SciPy and worked examples of the literature."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -128,6 +129,35 @@ def test_equal_seeds_give_equal_intervals():
     judge, people = [1, 2, 3, 4, 5, 1], [1, 2, 3, 5, 4, 2]
     one, two = (agreement(judge, people, range(6), resamples=300, seed=9) for _ in range(2))
     assert one == two
+
+
+def graded(groups, labels):
+    """Grades by a judge and by people of one item in each group."""
+    rng = np.random.default_rng(groups)
+    people = rng.integers(1, labels + 1, groups)
+    return np.clip(people + rng.integers(-1, 2, groups), 1, labels), people, range(groups)
+
+
+@pytest.mark.parametrize(("groups", "labels"), [(300, 5), (7_000, 5), (400, 60)])
+def test_threads_change_no_bit_of_any_figure(groups, labels):
+    told = []
+    one, many = (
+        agreement(*graded(groups, labels), resamples=2_500, threads=threads, progress=told.append)
+        for threads in (1, 3)
+    )
+    assert one == many
+    assert sum(told) == 5_000
+
+
+def test_memory_does_not_grow_with_resamples_times_groups():
+    tracemalloc.start()
+    try:
+        agreement(*graded(100_000, 5), resamples=300, threads=1)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # 41 resamples at a time: their counts as bytes, twice, and as numbers of 8 bytes; and the items.
+    assert peak < 41 * 100_000 * (2 + 8) + 60_000_000
 
 
 def test_what_is_not_defined_says_why():

@@ -353,6 +353,7 @@ def certify(items: str | None, **given: Any) -> int:
 )
 @shared.scale
 @shared.resamples
+@shared.engine
 @shared.seed
 @shared.answer
 @shared.html
@@ -362,17 +363,24 @@ def agree(items: str | None, **given: Any) -> int:
     For a run, the unlabelled scores also enter an estimate of the mean that people would give to all. The
     --html page also says from which confidence on a judge may decide (the default of trivium trust certify).
     """
+    from trivium.cli.output import resampling_bar
     from trivium.reports.trust.tables import AgreementTable
     from trivium.runs.artifacts.judge import agreement_answer
 
-    table = _item_table(items, given["mode"], given)
-    answer = agreement_answer(
-        table,
-        step=given["step"],
-        scale=given["scale"],
-        resamples=given["bootstrap_resamples"],
-        seed=given["seed"],
-    )
+    table, resamples = _item_table(items, given["mode"], given), given["bootstrap_resamples"]
+    with (
+        shared.chunk_map(given["engine"]) as chunk_map,
+        resampling_bar(lambda: resamples, quiet=given["as_json"]) as progress,
+    ):
+        answer = agreement_answer(
+            table,
+            step=given["step"],
+            scale=given["scale"],
+            resamples=resamples,
+            seed=given["seed"],
+            chunk_map=chunk_map,
+            progress=progress,
+        )
     _print_answer(answer, AgreementTable, given)
     if given["html"] is not None:
         from trivium.reports.trust.page import agreement_page

@@ -285,7 +285,9 @@ def bootstrap(
         progress=progress,
     )
     point = float(figures(np.ones((count, 1), np.uint8))[0, 0])
-    left_out = leave_one_out(figures, count, at_once=at_once)[0] if method == "bca" else None
+    left_out = None
+    if method == "bca":
+        left_out = leave_one_out(figures, count, at_once=at_once, threads=threads)[0]
     return estimate(
         None if np.isnan(point) else point,
         replicates[0] if resamples else np.empty(0),

@@ -6,6 +6,7 @@ have many labels and hardly any pair twice: the work goes with the pairs that oc
 """
 
 from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -20,7 +21,7 @@ from trivium.trust.cluster_bootstrap import Groups, estimate
 from trivium.trust.distributions import Interval
 from trivium.trust.intervals import rate_interval
 from trivium.trust.resampling.chunks import Counts
-from trivium.trust.resampling.statistics import over_resamples
+from trivium.trust.resampling.statistics import ChunkMap, OnProgress, chunk_size, over_resamples
 from trivium.trust.weighted_means import weighted_mean
 
 Floats = npt.NDArray[np.float64]
@@ -101,6 +102,9 @@ def agreement(
     resamples: int = 10_000,
     seed: int = 42,
     weights: npt.ArrayLike | None = None,
+    threads: int | None = None,
+    chunk_map: ChunkMap | None = None,
+    progress: OnProgress | None = None,
 ) -> Agreement:
     """Compute all measures of agreement, each with a cluster-robust interval.
 
@@ -120,6 +124,10 @@ def agreement(
             :func:`~trivium.trust.active_inference.labelled_items` for labels asked for actively. The two
             rates then have the wide interval of :func:`~trivium.trust.weighted_means.weighted_mean`; that of
             ``active_mean`` is shorter for exact agreement.
+        threads: Default: one per processor. It changes no result.
+        chunk_map: Where resamples are computed, instead of on threads: see
+            :data:`trivium.trust.resampling.statistics.ChunkMap`. It changes no result.
+        progress: Called with the number of further resamples that are done, on the calling thread.
 
     Raises:
         TrustError: If labels are not finite, differ in length, or have more than 500 distinct values.
@@ -143,10 +151,8 @@ def agreement(
     each = np.ones(first.size) if counts_each is None else counts_each
     by_group = csr_array((each, (clusters.codes, at)), shape=(clusters.count, pairs.size))
     rows, columns = np.divmod(pairs, labels.size)
-
-    def compute(counts: Counts) -> Floats:
-        occurring = np.ascontiguousarray((by_group.T @ counts.astype(np.float64)).T)
-        return measures(Pairs(occurring, rows, columns, labels))
+    compute = partial(_resampled, by_group, rows, columns, labels)
+    cells = np.unique(rows).size * np.unique(columns).size
 
     points = compute(np.ones((clusters.count, 1), np.uint8))[:, 0]
     replicates = over_resamples(
@@ -155,8 +161,10 @@ def agreement(
         resamples=resamples,
         seed=seed,
         rng="pcg64",
-        at_once=min(1024, max(1, _CELLS_AT_ONCE // (np.unique(rows).size * np.unique(columns).size))),
-        threads=1,
+        at_once=min(chunk_size(clusters.count), max(1, _CELLS_AT_ONCE // cells)),
+        threads=threads,
+        chunk_map=chunk_map,
+        progress=progress,
     )
     if not resamples:
         replicates = np.empty((len(RANKED), 0))
@@ -166,6 +174,18 @@ def agreement(
         reason = "a rater gave one label throughout" if known is None else found.why_none
         figures[name] = AgreementFigure(value=known, interval=found.interval, reason=reason)
     return Agreement(n=first.size, groups=clusters.count, labels=tuple(labels.tolist()), figures=figures)
+
+
+def _resampled(
+    by_group: csr_array,
+    rows: npt.NDArray[np.intp],
+    columns: npt.NDArray[np.intp],
+    labels: Floats,
+    counts: Counts,
+) -> Floats:
+    """The measures where each group counts so often; ``by_group`` has how often each pair occurs in each."""
+    occurring = np.ascontiguousarray((by_group.T @ counts.astype(np.float64)).T)
+    return measures(Pairs(occurring, rows, columns, labels))
 
 
 def measures(pairs: Pairs) -> Floats:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.goldens import golden
 from tests.trust.selective.read import items_of, run_rows
 from trivium.errors import TrustError
+from trivium.trust.cluster_bootstrap import estimate
 from trivium.trust.resampling.chunks import draw_counts
 from trivium.trust.selective.curve import (
     augrc,
@@ -171,8 +172,8 @@ def test_threads_and_chunks_change_no_figure():
     three = bootstrap_selective_metrics(
         made, ["aurc", "augrc", "mae_at_0.5"], BootstrapOptions(resamples=2500, threads=3)
     )
-    for name, estimate in one.items():
-        assert estimate.replicates.tolist() == three[name].replicates.tolist()
+    for name, alone in one.items():
+        assert alone.replicates.tolist() == three[name].replicates.tolist()
 
 
 @settings(max_examples=25)
@@ -235,6 +236,30 @@ def test_bca_needs_no_more_than_a_leave_one_out_pass():
     found = bootstrap_selective_metrics(made, ["aurc"], BootstrapOptions(resamples=500, method="bca"))["aurc"]
     assert found.interval.low < found.point < found.interval.high
     assert found.interval.method == "bca"
+
+
+def test_bca_leaves_out_each_group_once_on_any_number_of_threads():
+    made = invented(np.random.default_rng(6), 1_200, 2, None, 0.9)
+    names = ["aurc", "eaurc"]
+    one, many = (
+        bootstrap_selective_metrics(
+            made, names, BootstrapOptions(resamples=200, method="bca", threads=threads)
+        )
+        for threads in (1, 3)
+    )
+    ids = made.groups.ids
+    left_out = [selective_metrics(made.within([*ids[:at], *ids[at + 1 :]]), names) for at in range(len(ids))]
+    for name in names:
+        assert many[name].interval == one[name].interval
+        want = estimate(
+            one[name].point,
+            one[name].replicates,
+            groups=len(ids),
+            n=made.n,
+            method="bca",
+            left_out=np.array([each[name] for each in left_out]),
+        ).interval
+        assert (many[name].interval.low, many[name].interval.high) == pytest.approx((want.low, want.high))
 
 
 @pytest.mark.parametrize(

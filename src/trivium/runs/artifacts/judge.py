@@ -19,6 +19,7 @@ from trivium.trust.cluster_bootstrap import Groups
 from trivium.trust.confidence.functions import Confidence
 from trivium.trust.distributions import Interval
 from trivium.trust.rater_agreement import RANKED, RATES, agreement
+from trivium.trust.resampling.statistics import ChunkMap, OnProgress
 
 Ints = npt.NDArray[np.int64]
 
@@ -32,6 +33,8 @@ def agreement_answer(
     scale: tuple[float, float] | None = None,
     resamples: int = 10_000,
     seed: int = 42,
+    chunk_map: ChunkMap | None = None,
+    progress: OnProgress | None = None,
 ) -> dict[str, Any]:
     """Compute the agreement of predictions and truths, and people's mean estimated from the judge's.
 
@@ -42,6 +45,8 @@ def agreement_answer(
         scale: Lowest and highest value of predictions and truths, if the user states them.
         resamples: Number of bootstrap resamples of the groups.
         seed: Seed of the resamples.
+        chunk_map: Where resamples are computed, instead of on threads; it changes no result.
+        progress: Called with the number of further resamples that are done, on the calling thread.
 
     Returns:
         A JSON value.
@@ -55,7 +60,17 @@ def agreement_answer(
     ends = checked_scale(table, scale)
     apart = step or _step(judge, people, ends.width)
     weights = None if table.weights is None else table.weights[predicted_rows]
-    found = agreement(judge, people, groups, step=apart, resamples=resamples, seed=seed, weights=weights)
+    found = agreement(
+        judge,
+        people,
+        groups,
+        step=apart,
+        resamples=resamples,
+        seed=seed,
+        weights=weights,
+        chunk_map=chunk_map,
+        progress=progress,
+    )
     answer: dict[str, Any] = {
         "n": found.n,
         "groups": found.groups,

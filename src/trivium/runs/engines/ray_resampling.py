@@ -13,7 +13,7 @@ import numpy.typing as npt
 from trivium._version import __version__
 from trivium.errors import TriviumError
 from trivium.runs.engines.ray_cluster import check_version, cluster, described, first_line
-from trivium.trust.resampling.chunks import Chunk
+from trivium.trust.resampling.chunks import Weightings
 from trivium.trust.resampling.statistics import ChunkMap, Compute
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def on_ray() -> Iterator[ChunkMap]:
         yield lambda function, chunks: _computed(function, chunks, AHEAD * cpus)
 
 
-def _computed(function: Compute, chunks: Iterator[Chunk], most: int) -> Generator[Floats, None, None]:
+def _computed(function: Compute, chunks: Iterator[Weightings], most: int) -> Generator[Floats, None, None]:
     """Yield the results in order; at most so many chunks are on their way."""
     import ray
 
@@ -97,7 +97,7 @@ def _received(reference: "ObjectRef[Any]") -> Floats:
     return found
 
 
-def _compute(version: str, shared: "list[ObjectRef[Any]]", chunk: Chunk) -> Floats:
+def _compute(version: str, shared: "list[ObjectRef[Any]]", chunk: Weightings) -> Floats:
     """What runs in a worker."""
     import ray
 

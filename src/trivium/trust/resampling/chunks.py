@@ -53,6 +53,29 @@ class Chunk(NamedTuple):
         return found
 
 
+class LeftOut(NamedTuple):
+    """All groups but one, for each of some successive groups.
+
+    Attributes:
+        groups: Number of groups.
+        start: The first group that is left out.
+        stop: One more than the last.
+    """
+
+    groups: int
+    start: int
+    stop: int
+
+    def counts(self) -> Counts:
+        """How often each group is there, 0 or 1, shape (stop - start, groups)."""
+        found = np.ones((self.groups, self.stop - self.start), np.uint8)
+        found[np.arange(self.start, self.stop), np.arange(self.stop - self.start)] = 0
+        return found.T
+
+
+Weightings = Chunk | LeftOut
+
+
 def _drawn(generator: Random, size: tuple[int, int]) -> Draws:
     if isinstance(generator, np.random.RandomState):
         return generator.randint(0, size[1], size=size, dtype=np.int32)

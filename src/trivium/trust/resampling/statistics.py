@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from trivium.trust.resampling.chunks import Chunk, Counts, Rng, resample_chunks
+from trivium.trust.resampling.chunks import Counts, LeftOut, Rng, Weightings, resample_chunks
 
 Floats = npt.NDArray[np.float64]
 
@@ -21,15 +21,15 @@ CHUNK = 1 << 22
 """Default number of counts in a chunk; one byte each."""
 _MOST_RESAMPLES = 1024
 
-Compute = Callable[[Chunk], Floats]
-ChunkMap = Callable[[Compute, Iterator[Chunk]], Generator[Floats, None, None]]
+Compute = Callable[[Weightings], Floats]
+ChunkMap = Callable[[Compute, Iterator[Weightings]], Generator[Floats, None, None]]
 """Applies a function to chunks, wherever it likes, and yields the results in the order of the chunks."""
 
 
 def on_threads(threads: int) -> ChunkMap:
     """Apply the function on several threads. At most two chunks more than there are threads are held."""
 
-    def apply(function: Compute, chunks: Iterator[Chunk]) -> Generator[Floats, None, None]:
+    def apply(function: Compute, chunks: Iterator[Weightings]) -> Generator[Floats, None, None]:
         pool = ThreadPoolExecutor(threads)
         pending: deque[Future[Floats]] = deque()
         try:
@@ -91,11 +91,11 @@ def over_resamples(
     return np.concatenate(done, axis=1) if done else np.empty((0, 0))
 
 
-def _figures(compute: Callable[[Counts], Floats], chunk: Chunk) -> Floats:
+def _figures(compute: Callable[[Counts], Floats], chunk: Weightings) -> Floats:
     return compute(np.ascontiguousarray(chunk.counts().T))
 
 
-def _one_by_one(function: Compute, chunks: Iterator[Chunk]) -> Generator[Floats, None, None]:
+def _one_by_one(function: Compute, chunks: Iterator[Weightings]) -> Generator[Floats, None, None]:
     yield from map(function, chunks)
 
 
@@ -111,12 +111,27 @@ def chunk_size(groups: int, *, counts_at_once: int = CHUNK) -> int:
     return max(1, min(_MOST_RESAMPLES, counts_at_once // groups))
 
 
-def leave_one_out(compute: Callable[[Counts], Floats], groups: int, *, at_once: int | None = None) -> Floats:
-    """The statistics with each group left out once, shape (statistics, groups)."""
-    done, size = [], at_once or chunk_size(groups)
-    for start in range(0, groups, size):
-        stop = min(start + size, groups)
-        weights = np.ones((groups, stop - start), np.uint8)
-        weights[np.arange(start, stop), np.arange(stop - start)] = 0
-        done.append(compute(weights))
-    return np.concatenate(done, axis=1)
+def leave_one_out(
+    compute: Callable[[Counts], Floats],
+    groups: int,
+    *,
+    at_once: int | None = None,
+    threads: int | None = None,
+    chunk_map: ChunkMap | None = None,
+) -> Floats:
+    """The statistics with each group left out once, shape (statistics, groups).
+
+    Args:
+        compute: Maps counts of shape (groups, b) to values of shape (statistics, b); called from several
+            threads.
+        groups: Number of groups, at least 1.
+        at_once: Most groups left out in a chunk; default: :func:`chunk_size`.
+        threads: Default: one per processor.
+        chunk_map: Where chunks are computed, instead of on threads.
+    """
+    size, workers = at_once or chunk_size(groups), threads or processors()
+    if chunk_map is None:
+        chunk_map = _one_by_one if workers == 1 or groups <= size else on_threads(workers)
+    chunks = (LeftOut(groups, start, min(start + size, groups)) for start in range(0, groups, size))
+    with closing(chunk_map(partial(_figures, compute), chunks)) as computed:
+        return np.concatenate(list(computed), axis=1)

@@ -357,7 +357,11 @@ def _estimates(
         chunk_map=options.chunk_map,
         progress=options.progress,
     )
-    left_out = leave_one_out(compute, groups, at_once=at_once) if options.method == "bca" else None
+    left_out = None
+    if options.method == "bca":
+        left_out = leave_one_out(
+            compute, groups, at_once=at_once, threads=options.threads, chunk_map=options.chunk_map
+        )
     return [
         estimate(
             point,
