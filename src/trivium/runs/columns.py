@@ -22,7 +22,7 @@ from trivium.metrics.metric import (
 )
 from trivium.metrics.registry import JUDGE_FALLBACK
 from trivium.number_buffer import NumberBuffer, SpillFile, ascending
-from trivium.runs.large_columns import clustered_mean_of_parts, groups_in_parts, mean_of_parts
+from trivium.runs.large_columns import groups_in_parts, mean_of_parts
 from trivium.runs.reducers import REDUCERS, Reducer
 from trivium.runs.summary import Aside, Figure
 from trivium.store.records import ScoreOutline
@@ -67,7 +67,7 @@ class Clusters(NumberBuffer[int]):
 
 
 LARGE = 1 << 16
-"""Cases from which on the mean and its interval are computed in parts (see ``clustered_mean_of_parts``)."""
+"""Cases from which on the mean and its interval are computed in parts (``ClusteredMean.of_parts``)."""
 
 _MAX_REASONS = 20
 _NUMBERS = frozenset({float, int})
@@ -132,7 +132,8 @@ class _CaseValues:
     def clustered_mean(self, clusters: Clusters) -> ClusteredMean | None:
         """The clustered mean, computed in parts."""
         groups = partial(groups_in_parts, self._flat, clusters, distinct=clusters.distinct)
-        return clustered_mean_of_parts(self.parts, groups)
+        rate = all(((part == 0) | (part == 1)).all() for part in self.parts())
+        return ClusteredMean.of_parts(self.parts, groups, kind="rate" if rate else "mean")
 
 
 class Column:

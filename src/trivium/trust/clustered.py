@@ -5,7 +5,8 @@ sums over the groups, from which it computes the interval at any level. P-values
 interval touches a value) and the number of cases needed use the same interval.
 """
 
-from math import inf, isfinite, log10, sqrt
+from collections.abc import Callable, Iterator
+from math import fsum, inf, isfinite, log10, sqrt
 from typing import Literal
 
 import msgspec
@@ -16,6 +17,9 @@ from trivium.trust.distributions import Interval, normal_critical_value, t_criti
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Groups = tuple[Floats, Floats]
+"""Of each of some groups, the sum over its values of their difference to a number, and its size."""
+
 Kind = Literal["mean", "rate", "difference"]
 
 UNSEEN_GROUPS = 0.15
@@ -116,42 +120,71 @@ class ClusteredMean(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         floor, ceiling = -inf if low is None else low, inf if high is None else high
         if kind == "rate" and (other := y[(y != 0.0) & (y != 1.0)]).size:
             raise ValueError(f"outcomes must be 0 or 1; found {other[0]:g}")
-        if y.size and not floor <= y.min() <= y.max() <= ceiling:
-            raise ValueError(f"values must lie in [{floor:g}, {ceiling:g}]; found {y.min():g} to {y.max():g}")
-        if count < 2:
+
+        def grouped(center: float) -> Iterator[Groups]:
+            sizes = np.bincount(codes, minlength=count).astype(np.float64)
+            yield np.bincount(codes, weights=y - center, minlength=count).astype(np.float64), sizes
+
+        return cls.of_parts(lambda: iter((y,)), grouped, kind=kind, low=floor, high=ceiling)
+
+    @classmethod
+    def of_parts(
+        cls,
+        values: Callable[[], Iterator[Floats]],
+        groups: Callable[[float], Iterator[Groups]],
+        *,
+        kind: Kind,
+        low: float = 0.0,
+        high: float = 1.0,
+    ) -> "ClusteredMean | None":
+        """Summarise values of which only a part is in memory.
+
+        Args:
+            values: Yields all values in parts, whenever it is called: finite; those of a rate 0 or 1.
+            groups: Yields all groups in parts: of each group the sum over its values of their difference to
+                the given number, and its size. No group may be in two parts.
+            kind: Type of value.
+            low: Lower end of the range of values, or -inf.
+            high: Upper end, or inf.
+
+        Returns:
+            None without values or with a single group.
+
+        Raises:
+            ValueError: If a value is out of range.
+        """
+        found = _Values(values(), low, high)
+        if not found.n:
             return None
-        mean, spread = float(np.clip(y.mean(), y.min(), y.max())), float(np.var(y))
-        sizes = np.bincount(codes, minlength=count).astype(np.float64)
-        deviations = np.bincount(codes, weights=y - y.mean(), minlength=count).astype(np.float64)
-        squares = float(deviations @ deviations)
-        width = ceiling - floor
-        scale = max(abs(y.min()), abs(y.max()), width if isfinite(width) else 0.0)
-        variance = count / (count - 1) * squares / y.size**2
-        # Outcomes that vary only within groups still have a variance; see `variance`.
-        equal = spread == 0 if kind == "rate" else sqrt(variance) <= SAME * scale
-        sums = deviations + sizes * mean
-        closed = isfinite(width)
+        center = found.total / found.n
+        sums = _GroupSums(groups(center), mean := min(max(center, found.least), found.most))
+        if sums.count < 2:
+            return None
+        spread = fsum([float(((part - center) ** 2).sum()) for part in values()]) / found.n
+        scale = max(abs(found.least), abs(found.most), high - low if isfinite(high - low) else 0.0)
+        variance = sums.count / (sums.count - 1) * sums.squares / found.n**2
         return cls(
             kind=kind,
             mean=mean,
-            n=y.size,
-            groups=count,
-            several=count < y.size,
-            equal=equal,
+            n=found.n,
+            groups=sums.count,
+            several=sums.count < found.n,
+            # Outcomes that vary only within groups still have a variance; see `variance`.
+            equal=spread == 0 if kind == "rate" else sqrt(variance) <= SAME * scale,
             spread=spread,
-            squares=squares,
-            cross=float(deviations @ sizes),
-            sizes=float(sizes @ sizes),
-            freedom=_freedom(sizes, variance, spread),
-            tail_freedom=_kurtosis_freedom(deviations),
-            low=floor,
-            high=ceiling,
-            at_low=float((y <= floor + SAME * width).mean()) if closed else 0.0,
-            at_high=float((y >= ceiling - SAME * width).mean()) if closed else 0.0,
-            unchanged=float((np.abs(y) <= SAME).mean()),
-            change=float(np.abs(y).mean()),
-            wins=int(np.count_nonzero(sums > SAME)),
-            losses=int(np.count_nonzero(sums < -SAME)),
+            squares=sums.squares,
+            cross=sums.cross,
+            sizes=sums.sizes[2],
+            freedom=sums.freedom(variance, spread),
+            tail_freedom=sums.kurtosis_freedom(),
+            low=low,
+            high=high,
+            at_low=found.at_low / found.n,
+            at_high=found.at_high / found.n,
+            unchanged=found.unchanged / found.n,
+            change=found.change / found.n,
+            wins=sums.wins,
+            losses=sums.losses,
         )
 
     @property
@@ -365,24 +398,78 @@ def clusters(values: npt.ArrayLike, groups: npt.ArrayLike) -> tuple[Floats, Ints
     return y, dense, distinct.size
 
 
-def _freedom(sizes: Floats, variance: float, spread: float) -> int:
-    """Satterthwaite's degrees of freedom of the variance of the mean; G - 1 for groups of equal size.
+class _Values:
+    """Number, sum and range of values, how many lie at the ends of a range, and their mean absolute value."""
 
-    With the intra-group correlation that the variance implies, a group of m values contributes in proportion
-    to m (1 + correlation · (m - 1)).
+    def __init__(self, parts: Iterator[Floats], low: float, high: float) -> None:
+        self.n = self.at_low = self.at_high = self.unchanged = 0
+        self.least, self.most = inf, -inf
+        sums, changes = [], []
+        width = high - low
+        for y in parts:
+            if not y.size:
+                continue
+            self.n += y.size
+            self.least, self.most = min(self.least, float(y.min())), max(self.most, float(y.max()))
+            if isfinite(width):
+                self.at_low += int(np.count_nonzero(y <= low + SAME * width))
+                self.at_high += int(np.count_nonzero(y >= high - SAME * width))
+            size = np.abs(y)
+            self.unchanged += int(np.count_nonzero(size <= SAME))
+            sums.append(float(y.sum()))
+            changes.append(float(size.sum()))
+        self.total, self.change = fsum(sums), fsum(changes)
+        if self.n and not low <= self.least <= self.most <= high:
+            found = f"{self.least:g} to {self.most:g}"
+            raise ValueError(f"values must lie in [{low:g}, {high:g}]; found {found}")
+
+
+class _GroupSums:
+    """Sums over groups; those of parts are added without a rounding error.
+
+    Attributes:
+        count: Number of groups.
+        squares: Of the squared sum of deviations of each.
+        cross: Of that sum times the size.
+        sizes: Of the size to the power of 0, 1, 2, 3 and 4.
+        wins: Groups with a sum above 0.
+        losses: Groups with a sum below 0.
     """
-    n, count = float(sizes.sum()), sizes.size
-    excess = float(sizes @ sizes) / n - 1
-    if excess <= 0 or not spread:
-        return count - 1
-    design_effect = variance * (n - 1) / spread
-    parts = sizes * (1 + min(1.0, max(0.0, (design_effect - 1) / excess)) * (sizes - 1))
-    return max(1, int(float(parts.sum() ** 2 / (parts @ parts)) * (count - 1) / count + 1e-9))
 
+    def __init__(self, parts: Iterator[Groups], mean: float) -> None:
+        self.wins = self.losses = 0
+        squares, crosses, fourths, sizes_of = [], [], [], []
+        for deviations, sizes in parts:
+            squared = deviations**2
+            squares.append(float(deviations @ deviations))
+            fourths.append(float(squared @ squared))
+            crosses.append(float(deviations @ sizes))
+            sizes_of.append([float((sizes**power).sum()) for power in range(5)])
+            sums = deviations + sizes * mean
+            self.wins += int(np.count_nonzero(sums > SAME))
+            self.losses += int(np.count_nonzero(sums < -SAME))
+        self.sizes = [fsum(of_parts) for of_parts in zip(*sizes_of, strict=True)] or [0.0] * 5
+        self.count = int(self.sizes[0])
+        self.squares, self.cross, self._fourths = fsum(squares), fsum(crosses), fsum(fourths)
 
-def _kurtosis_freedom(deviations: Floats) -> int:
-    """Degrees of freedom of the variance of the mean from the kurtosis of the groups: G for normal ones."""
-    squares = deviations**2
-    total = float(squares.sum())
-    spread = float(squares @ squares) - total**2 / squares.size
-    return int(min(2 * total**2 / spread, squares.size)) if spread > 0 else squares.size
+    def freedom(self, variance: float, spread: float) -> int:
+        """Satterthwaite's degrees of freedom of the variance of the mean; G - 1 for groups of equal size.
+
+        With the intra-group correlation c that the variance implies, a group of m values contributes in
+        proportion to m (1 + c (m - 1)) = (1 - c) m + c m².
+        """
+        _, n, second, third, fourth = self.sizes
+        excess = second / n - 1
+        if excess <= 0 or not spread:
+            return self.count - 1
+        design_effect = variance * (n - 1) / spread
+        correlation = min(1.0, max(0.0, (design_effect - 1) / excess))
+        apart = 1 - correlation
+        total = apart * n + correlation * second
+        squares = apart**2 * second + 2 * apart * correlation * third + correlation**2 * fourth
+        return max(1, int(total**2 / squares * (self.count - 1) / self.count + 1e-9))
+
+    def kurtosis_freedom(self) -> int:
+        """Degrees of freedom of the variance of the mean from the groups' kurtosis: G for normal ones."""
+        spread = self._fourths - self.squares**2 / self.count
+        return int(min(2 * self.squares**2 / spread, self.count)) if spread > 0 else self.count

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trivium.runs.large_columns import clustered_mean_of_parts, mean_of_parts
 from trivium.trust.clustered import ClusteredMean
 
 
@@ -18,9 +17,12 @@ def in_parts(values, codes, parts):
         distinct = np.unique(codes)
         for some in np.array_split(distinct, parts):
             chosen = [values[codes == code] - center for code in some]
-            yield np.array([each.sum() for each in chosen]), np.array([each.size for each in chosen], int)
+            yield np.array([each.sum() for each in chosen]), np.array([each.size for each in chosen], float)
 
-    return clustered_mean_of_parts(lambda: iter(np.array_split(values, parts)), groups)
+    rate = bool(np.isin(values, [0.0, 1.0]).all())
+    return ClusteredMean.of_parts(
+        lambda: iter(np.array_split(values, parts)), groups, kind="rate" if rate else "mean"
+    )
 
 
 clustered_values = st.lists(
@@ -59,9 +61,11 @@ def test_intervals_of_rates_do_not_depend_on_the_parts(pairs, parts):
 
 
 def test_groups_of_a_million_values_are_summed_without_an_overflow():
-    sizes = np.array([1_000_000, 2_000_000])
+    sizes = np.array([1e6, 2e6])
     values = [np.zeros(1_500_000), np.ones(1_500_000)]
-    found = clustered_mean_of_parts(lambda: iter(values), lambda _: iter([(np.array([-5e5, 5e5]), sizes)]))
+    found = ClusteredMean.of_parts(
+        lambda: iter(values), lambda _: iter([(np.array([-5e5, 5e5]), sizes)]), kind="rate"
+    )
     assert (found.n, found.groups, found.sizes) == (3_000_000, 2, 5e12)
     assert found.freedom == 1
 
@@ -72,5 +76,4 @@ def test_a_value_outside_of_the_range_is_refused():
 
 
 def test_no_value_has_no_mean():
-    assert mean_of_parts(iter([])) is None
     assert in_parts([], [], 2) is None
