@@ -4,8 +4,8 @@
 
 The outputs are a few words each, without traces, and are scored by three metrics. *Run* is the peak memory of
 the process of the run, and *worker* that of its largest worker. CPU time is that of all processes for each
-attempt, less what the command takes for one attempt (start). The median of the rounds is shown; the large size
-is measured once.
+attempt, less what the command takes for one attempt (start). The median of the rounds is shown; the large
+size is measured once.
 """
 
 import argparse
