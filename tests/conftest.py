@@ -1,5 +1,6 @@
 """What holds for every test: no network beyond loopback, and no test fails for being slow."""
 
+import gc
 import ipaddress
 import os
 import signal
@@ -31,6 +32,10 @@ os.environ.setdefault("PYTEST_ADDOPTS", "-p no:deepeval -p no:opik")
 # No test finds what another, or the user's own commands, have left there.
 os.environ["TRIVIUM_CACHE"] = ""
 
+# Threads of torch and NumPy that wait for work sleep: by default they spin, on a core that others need.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # A shell has what it starts in the background ignore Ctrl-C, and so do all that this starts in turn.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -44,6 +49,22 @@ settings.register_profile(
     derandomize=bool(os.environ.get("CI")),
 )
 settings.load_profile("trivium")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """The garbage collector has nothing to look for while tests are collected."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays, and is no garbage that would have to be looked for."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

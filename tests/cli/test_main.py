@@ -77,7 +77,6 @@ def test_a_process_ends_with_the_code_of_its_command(words, code, shown, monkeyp
         with pytest.raises(SystemExit) if code else nullcontext() as ended:
             main()
     finally:
-        gc.unfreeze()
         gc.set_threshold(*thresholds)
     assert not code or ended.value.code == code
     assert shown in "".join(capsys.readouterr())
