@@ -140,6 +140,15 @@ class TestLoops:
         ]
         assert looped_calls(loops) == {1, 2, *range(4, 12)}
 
+    @given(calls_of_few_kinds)
+    def test_are_the_repetitions_among_each_agent_s_calls(self, calls):
+        expected = set()
+        for name in (None, "x"):
+            places = [place for place, one in enumerate(calls) if one.agent == name]
+            own = [(calls[place].name, calls[place].input) for place in places]
+            expected |= {tuple(places[start:end]) for start, end, _ in plainly.repetitions(own)}
+        assert {loop.calls for loop in call_loops(calls)} == expected
+
 
 def says(*pairs):
     return [Message(sender=pair[0], receiver=pair[1]) for pair in pairs]

@@ -28,7 +28,7 @@ from trivium.metrics.registry import metric
 from trivium.suites.case import Case
 from trivium.suites.settings import ToolSettings
 from trivium.traces.outcome import outermost_spans, recorded_error
-from trivium.traces.process.loops import call_loops, looped_calls, repeated_calls
+from trivium.traces.process.loops import CallRepeats
 from trivium.traces.trace import Trace
 
 if TYPE_CHECKING:
@@ -170,6 +170,11 @@ class Complexity(ToolMetric):
         return self.ok(None, raw=path * branching, detail=detail)
 
 
+def call_repeats(trace: Trace, tools: ToolSettings) -> CallRepeats:
+    """Return the loops and the repeated calls of a trace, cached."""
+    return cached(trace, ("repeats", tools.ignore), lambda: CallRepeats(counted_calls(trace, tools)))
+
+
 MOST_LOOPS_LISTED = 5
 
 
@@ -189,8 +194,8 @@ class LoopFree(ToolMetric):
         calls = counted_calls(trace, self.tools)
         if not calls:
             raise Skip("no tool was called")
-        loops = call_loops(calls)
-        again = len(looped_calls(loops))
+        repeats = call_repeats(trace, self.tools)
+        loops, again = repeats.loops, len(repeats.looped)
         return self.ok(
             1.0 - again / len(calls),
             raw=again / len(calls),
@@ -226,7 +231,7 @@ class RetryRate(ToolMetric):
         calls = counted_calls(trace, self.tools)
         if not calls:
             raise Skip("no tool was called")
-        found = repeated_calls(calls)
+        found = call_repeats(trace, self.tools).repeated
         retries = [calls[one.call] for one in found if one.retry]
         rate = len(retries) / len(calls)
         return self.ok(

@@ -87,7 +87,8 @@ class Selection:
         return wanted
 
     def _meets(self, trace: Trace) -> bool:
-        ids, tags, agents = (trace.trace_id,), tags_of(trace), trace.agents
+        ids, tags = (trace.trace_id,), tags_of(trace)
+        agents = trace.agents if self._agents else ()
         meets = True
         for wanted, kind, names in (
             (self._trace_ids, "trace id", ids),

@@ -7,7 +7,6 @@ import heapq
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from typing import Any
 
 from trivium.metrics.judge.budget.prices import Price, Prices
@@ -20,7 +19,7 @@ from trivium.traces.outcome import (
     stated_usage,
     wall_seconds,
 )
-from trivium.traces.process.loops import Loop, RepeatedCall, call_loops, looped_calls, repeated_calls
+from trivium.traces.process.loops import CallRepeats
 from trivium.traces.process.timing import agent_of
 from trivium.traces.trace import Span, SpanUsage, Trace
 
@@ -121,30 +120,36 @@ class TraceTotals:
 
     def _add_spans(self, spans: Iterable[Span], content: "_TraceContent") -> None:
         for span in spans:
-            name = agent_of(span)
             if span.kind == "agent":
+                name = agent_of(span)
                 self._agents[name].add_span(span)
                 content.agents.add(name)
             elif span.kind == "llm":
+                name = agent_of(span)
                 self._models[span.name].add_span(span)
                 self._agents[name].requests += 1
                 self.whole.requests += 1
                 content.agents.add(name)
 
     def _add_calls(self, content: "_TraceContent") -> None:
-        retries = {one.call for one in content.repeated if one.retry}
+        looped = content.repeats.looped
+        retries = {one.call for one in content.repeats.repeated if one.retry}
         for position, call in enumerate(content.calls):
             tool = self._tools[call.name]
             tool.add_span(call)
             content.tools.add(call.name)
             owner = agent_of(call)
             content.agents.add(owner)
-            for tally in (tool, self._agents[owner], self.whole):
+            tallies = (tool, self._agents[owner], self.whole)
+            for tally in tallies:
                 tally.calls += 1
+            if call.ok is not False and position not in retries and position not in looped:
+                continue
+            for tally in tallies:
                 tally.failed_calls += call.ok is False
                 tally.retries += position in retries
-                tally.looped += position in content.looped
-        for loop in content.loops:
+                tally.looped += position in looped
+        for loop in content.repeats.loops:
             self._agents[loop.agent].loops += 1
             self.whole.loops += 1
 
@@ -178,9 +183,10 @@ class TraceTotals:
         self, content: "_TraceContent", *, case: str, file: str, ended: bool | None, cost: float | None
     ) -> None:
         """Keep the trace if it is among the worst in which anything went wrong."""
-        failed_calls = sum(call.ok is False for call in content.calls)
-        retries = sum(one.retry for one in content.repeated)
-        wasted = failed_calls + retries + len(content.looped)
+        repeats = content.repeats
+        failed_calls = sum([call.ok is False for call in content.calls])
+        retries = sum([one.retry for one in repeats.repeated])
+        wasted = failed_calls + retries + len(repeats.looped)
         if ended is True and not wasted:
             return
         seconds = wall_seconds(content.trace)
@@ -197,7 +203,7 @@ class TraceTotals:
             error="" if failed is None else recorded_error(content.trace, failed).removeprefix(": "),
             failed_calls=failed_calls,
             retries=retries,
-            looped_calls=len(content.looped),
+            looped_calls=len(repeats.looped),
             seconds=seconds,
             cost_usd=cost,
         )
@@ -273,17 +279,6 @@ class _TraceContent:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.calls = trace.tool_calls
+        self.repeats = CallRepeats(self.calls)
         self.agents: set[str | None] = set()
         self.tools: set[str] = set()
-
-    @cached_property
-    def repeated(self) -> tuple[RepeatedCall, ...]:
-        return repeated_calls(self.calls)
-
-    @cached_property
-    def loops(self) -> tuple[Loop, ...]:
-        return call_loops(self.calls)
-
-    @cached_property
-    def looped(self) -> frozenset[int]:
-        return looped_calls(self.loops)

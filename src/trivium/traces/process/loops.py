@@ -5,6 +5,7 @@ A loop is a tandem repeat in a sequence (:func:`repetitions`).
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -36,7 +37,7 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True):
         return self.calls[len(self.tools) :]
 
 
-def call_loops(calls: Sequence[Span]) -> tuple[Loop, ...]:
+def call_loops(calls: Sequence[Span], symbols: Sequence[Hashable] | None = None) -> tuple[Loop, ...]:
     """Find loops: the same calls with the same arguments in the same order, at least three times.
 
     The calls of each agent are searched separately, so that agents that work in parallel do not hide each
@@ -45,15 +46,17 @@ def call_loops(calls: Sequence[Span]) -> tuple[Loop, ...]:
 
     Args:
         calls: All tool calls, in order (``Trace.tool_calls``).
+        symbols: Their ``call_symbols``, if they are known.
     """
+    symbols = call_symbols(calls) if symbols is None else symbols
+    if max(Counter(symbols).values(), default=0) < FEWEST_ROUNDS:
+        return ()
     positions: dict[str | None, list[int]] = {}
-    symbols: dict[str | None, list[Hashable]] = {}
-    for position, (call, symbol) in enumerate(zip(calls, call_symbols(calls), strict=True)):
+    for position, call in enumerate(calls):
         positions.setdefault(call.agent, []).append(position)
-        symbols.setdefault(call.agent, []).append(symbol)
     loops = []
     for agent, own_positions in positions.items():
-        for repetition in repetitions(symbols[agent]):
+        for repetition in repetitions([symbols[position] for position in own_positions]):
             inside = own_positions[repetition.start : repetition.end]
             loops.append(
                 Loop(
@@ -241,7 +244,9 @@ class RepeatedCall(msgspec.Struct, frozen=True, kw_only=True):
     retry: bool
 
 
-def repeated_calls(calls: Sequence[Span]) -> tuple[RepeatedCall, ...]:
+def repeated_calls(
+    calls: Sequence[Span], symbols: Sequence[Hashable] | None = None
+) -> tuple[RepeatedCall, ...]:
     """Calls that repeat an earlier one, in order.
 
     A call after an unfinished one is neither a retry nor a repeat. Arguments that were not recorded (null),
@@ -249,10 +254,11 @@ def repeated_calls(calls: Sequence[Span]) -> tuple[RepeatedCall, ...]:
 
     Args:
         calls: All tool calls, in order (``Trace.tool_calls``).
+        symbols: Their ``call_symbols``, if they are known.
     """
     latest: dict[Hashable, int] = {}
     repeated = []
-    for position, symbol in enumerate(call_symbols(calls)):
+    for position, symbol in enumerate(call_symbols(calls) if symbols is None else symbols):
         before = latest.get(symbol)
         if before is not None and (ok := calls[before].ok) is not None:
             repeated.append(RepeatedCall(call=position, before=before, retry=not ok))
@@ -273,3 +279,33 @@ def _arguments(value: Any, position: int) -> bytes | int:
         return canonical(value)
     except (TypeError, RecursionError):
         return position
+
+
+class CallRepeats:
+    """Loops of tool calls, and calls that repeat an earlier one, each found once.
+
+    Args:
+        calls: All tool calls, in order (``Trace.tool_calls``).
+    """
+
+    def __init__(self, calls: Sequence[Span]) -> None:
+        self._calls = calls
+
+    @cached_property
+    def _symbols(self) -> list[Hashable]:
+        return call_symbols(self._calls)
+
+    @cached_property
+    def repeated(self) -> tuple[RepeatedCall, ...]:
+        """Calls that repeat an earlier one."""
+        return repeated_calls(self._calls, self._symbols)
+
+    @cached_property
+    def loops(self) -> tuple[Loop, ...]:
+        """Loops, the longest first."""
+        return call_loops(self._calls, self._symbols)
+
+    @cached_property
+    def looped(self) -> frozenset[int]:
+        """Indices of the calls in loops, after the first round."""
+        return looped_calls(self.loops)

@@ -7,15 +7,7 @@ from functools import cached_property
 import msgspec
 
 from trivium.traces.process.handoffs import HandOffs, hand_offs
-from trivium.traces.process.loops import (
-    HandOffLoop,
-    Loop,
-    RepeatedCall,
-    call_loops,
-    hand_off_loops,
-    looped_calls,
-    repeated_calls,
-)
+from trivium.traces.process.loops import CallRepeats, HandOffLoop, Loop, RepeatedCall, hand_off_loops
 from trivium.traces.process.timing import (
     BusyTimes,
     Concurrency,
@@ -136,19 +128,23 @@ class Process:
         )
 
     @cached_property
+    def _repeats(self) -> CallRepeats:
+        return CallRepeats(self.trace.tool_calls)
+
+    @property
     def repeated(self) -> tuple[RepeatedCall, ...]:
         """Tool calls that repeat an earlier one."""
-        return repeated_calls(self.trace.tool_calls)
+        return self._repeats.repeated
 
-    @cached_property
+    @property
     def loops(self) -> tuple[Loop, ...]:
         """Loops of tool calls."""
-        return call_loops(self.trace.tool_calls)
+        return self._repeats.loops
 
-    @cached_property
+    @property
     def looped(self) -> frozenset[int]:
         """Indices of the tool calls in loops, after the first round."""
-        return looped_calls(self.loops)
+        return self._repeats.looped
 
     @cached_property
     def hand_offs(self) -> HandOffs:
