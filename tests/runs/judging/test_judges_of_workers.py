@@ -17,6 +17,7 @@ from tests.metrics.judge.client.test_executor import GPT
 from tests.metrics.judge.client.test_parameters import refuses
 from tests.runs.judging.suites import MODEL, PRICES, billed, provider, suite
 from tests.runs.worker_metrics import FATAL
+from trivium.agents.failures import reason
 from trivium.errors import TriviumError
 from trivium.metrics.judge.budget.budget import BudgetExhausted
 from trivium.metrics.judge.client import executor as executor_module
@@ -24,7 +25,7 @@ from trivium.metrics.judge.client import remote
 from trivium.metrics.judge.client.executor import JudgeExecutor
 from trivium.metrics.judge.client.model_factory import ModelUnavailable
 from trivium.metrics.judge.client.models import Model
-from trivium.metrics.judge.client.remote import MAX_TOKEN_BYTES, Address
+from trivium.metrics.judge.client.remote import MAX_TOKEN_BYTES, Address, UnexpectedError
 from trivium.metrics.judge.client.request import GivenUp
 from trivium.metrics.registry import REGISTERED, build_metrics
 from trivium.runs.engines import processes
@@ -281,8 +282,9 @@ def test_every_failure_travels(made, server):
             executor.submit(partial(executor.model, "nobody:gpt-5")).result()
         found.append(str(failed.value))
     assert found[0] == found[1] != ""
-    with pytest.raises(RuntimeError, match="NoSuchThing: here"):
-        there.submit(partial(there.model, Bad(here).name)).result()
+    name = Bad(here).name
+    errors = [executor.submit(partial(executor.model, name)).exception() for executor in (here, there)]
+    assert [reason(each) for each in errors] == ["NoSuchThing: here"] * 2
 
 
 @pytest.mark.parametrize("client", ["auto", "pydantic-ai"])
@@ -311,7 +313,7 @@ def test_an_answer_that_utf_8_cannot_hold_is_stored_and_asked_again(tmp_path, mo
 def test_a_reply_that_cannot_be_sent_is_told(made, server):
     here, there = made()
     name = Bad(here, model=Model(name="\ud800", provider="", address="", model="", thinks=False)).name
-    with pytest.raises(RuntimeError, match="UnicodeEncodeError"):
+    with pytest.raises(UnexpectedError, match="^UnicodeEncodeError: "):
         there.submit(partial(there.model, name)).result(60)
 
 

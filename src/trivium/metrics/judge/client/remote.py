@@ -23,6 +23,8 @@ from typing import Literal, NamedTuple, cast
 
 import msgspec
 
+from trivium.agents.attempt import AgentFailure
+from trivium.agents.failures import reason
 from trivium.errors import TriviumError
 from trivium.metrics.judge.budget.budget import BudgetExhausted
 from trivium.metrics.judge.client.model_factory import ModelUnavailable
@@ -95,6 +97,10 @@ _LENGTH = 4
 _encode = msgspec.msgpack.Encoder().encode
 _decode_message = msgspec.msgpack.Decoder(_Hello | _Open | _Ask | _Drop).decode
 _decode_reply = msgspec.msgpack.Decoder(_Reply).decode
+
+
+class UnexpectedError(AgentFailure):
+    """An unexpected error in the process of the run; its text begins with its kind, as it would there."""
 
 
 class _Connection(asyncio.Protocol):
@@ -313,7 +319,7 @@ async def _reply(id: int, result: Awaitable[_Reply]) -> bytes:  # noqa: A002
     except ModelUnavailable as failure:
         return _failed(id, "unavailable", str(failure))
     except Exception as failure:
-        return _failed(id, "unexpected", f"{type(failure).__name__}: {failure}")
+        return _failed(id, "unexpected", reason(failure))
 
 
 def _failed(id: int, failure: Failure, why: str) -> bytes:  # noqa: A002
@@ -406,7 +412,7 @@ class RemoteModels:
         if reply.failure == "unavailable":
             raise ModelUnavailable(reply.why)
         if reply.failure == "unexpected":
-            raise RuntimeError(reply.why)
+            raise UnexpectedError(reply.why)
         return reply
 
     def _received(self, _: _Connection, content: bytes) -> None:
