@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import fsspec
 import msgspec
 import pytest
 
@@ -150,6 +151,22 @@ def test_the_sample_rate_can_be_given(file, capsys):
     found = json.loads(capsys.readouterr().out)
     assert 10 < found["samples"] < 60
     assert {message["time"] for message in found["messages"]} <= {found["begin"] + 43_200, found["end"]}
+
+
+def test_files_in_object_storage_are_replayed_as_those_of_this_machine(file, capsys):
+    memory, lines = fsspec.filesystem("memory"), file.read_bytes().splitlines(keepends=True)
+    memory.pipe({"/traffic/a.jsonl": b"".join(lines[:50]), "/traffic/b.jsonl": b"".join(lines[50:])})
+    found = []
+    for source in (str(file), "memory://traffic/*.jsonl"):
+        assert run_command(["monitor", "replay", source, "--looks", "4", "--json"]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        times = [message["time"] for message in answer["messages"]]
+        found.append((answer["traces"], answer["samples"], answer["begin"], answer["end"], times))
+    memory.rm("/traffic", recursive=True)
+    assert found[0] == found[1]
+    assert found[0][0] == 120
+    assert run_command(["monitor", "replay", "memory://traffic/*.jsonl"]) == 2
+    assert "memory://traffic/*.jsonl: no file has such a name" in capsys.readouterr().err
 
 
 def test_a_file_without_traces(tmp_path, capsys):

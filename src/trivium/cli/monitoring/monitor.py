@@ -1,7 +1,6 @@
 """``trivium monitor``: what production looks like, what has alerted, and why."""
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -288,7 +287,7 @@ def why(trace: str, *, store: str, as_json: bool) -> None:
         "trivium monitor replay traces/*.json --suite support.yaml --sample-rate 0.2",
     )
 )
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @options.option("--suite", metavar="SUITE", help="The monitor's suite: its metrics and its key monitor.")
 @options.option("--format", "format_", metavar="NAME", help="Format of the files, if it cannot be detected.")
 @options.option(
@@ -313,7 +312,7 @@ def why(trace: str, *, store: str, as_json: bool) -> None:
 @options.option("--send", is_flag=True, help="Send the messages to the suite's channels.")
 @options.as_json
 def replay(
-    files: tuple[Path, ...],
+    files: tuple[str, ...],
     *,
     suite: str | None,
     format_: str | None,
@@ -326,7 +325,8 @@ def replay(
     """Replay the traces in FILE as production traffic: what would have alerted, and when.
 
     The whole chain runs in the traffic's own time, in a store of its own: sampling, scoring, windows, alerts.
-    Judges of the suite are asked. Nothing is sent unless --send is given.
+    Judges of the suite are asked. Nothing is sent unless --send is given. FILE may be an address or a pattern
+    of addresses, such as "s3://bucket/traces/*.jsonl".
     """
     from trivium.cli.monitoring.screens import ReplayScreen
     from trivium.cli.output import print_json, show
@@ -343,7 +343,7 @@ def replay(
         missing_variables(watched.monitor.alerts.channels, suite or "replay")
     _, traces = read_paths(files, format_)
     if not traces:
-        raise InputError(str(files[0]), "holds no traces")
+        raise InputError(files[0], "holds no traces")
     found = replay_traces(watched, traces, hours=hours, looks=looks, send=send)
     if as_json:
         print_json(found)
