@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy import select
 
 import trivium as tv
@@ -21,7 +23,7 @@ from trivium.errors import MissingExtra, OutputsError, Problem, TriviumError, Tr
 from trivium.metrics.registry import BUILT_IN, CASE_FIGURES, REGISTERED, build_metrics
 from trivium.metrics.text.encoders.encoder import cores
 from trivium.runs.engines import processes as engine
-from trivium.runs.engines.partition import LOST, Job, PartScorer, Task, packed
+from trivium.runs.engines.partition import LOST, AttemptKeys, Job, PartScorer, Task, packed
 from trivium.runs.engines.workers import NoWorkers, Workers
 from trivium.runs.pipeline import NoProgress
 from trivium.store import schema
@@ -356,6 +358,13 @@ def test_indices_that_are_in_files_change_no_row_and_no_figure(
         assert figures(again) == figures(one)
 
 
+@given(st.sets(st.tuples(st.integers(0, 2000), st.integers(0, 3) | st.just(2**31 - 1)), max_size=50))
+def test_a_set_of_attempts_holds_what_it_was_given_and_no_more(keys: set[tuple[int, int]]) -> None:
+    made = AttemptKeys(keys)
+    near = {(position + step, repeat) for position, repeat in keys for step in (-1, 0, 1) if position}
+    assert {key for key in keys | near if key in made} == keys
+
+
 def job_of(folder: Path, suite: Suite, recorded: object) -> tuple[Job, range]:
     assert isinstance(recorded, Partitioned)
     settings = tv.evaluate(
@@ -365,7 +374,7 @@ def job_of(folder: Path, suite: Suite, recorded: object) -> tuple[Job, range]:
         store=f"{folder}/job.db",
     )
     suite = suite.with_settings(group="group")
-    job = Job(recorded, suite, suite.settings, METRICS, settings.record, frozenset())
+    job = Job(recorded, suite, suite.settings, METRICS, settings.record, AttemptKeys())
     return job, next(recorded.parts())
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import trivium as tv
 from trivium.agents.attempt import Attempt, Usage
+from trivium.number_buffer import NumberBuffer
 from trivium.runs.costs.agent import AgentTally, quantile
 from trivium.store.store import Store
 from trivium.traces.trace import Span, SpanUsage, Trace
@@ -36,8 +37,9 @@ def totals(*attempts):
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=300), st.integers(1, 100))
 def test_quantiles_are_those_of_numpy_by_nearest_rank(values, percent):
-    rising = np.sort(values)
-    assert quantile(rising, percent) == np.quantile(rising, percent / 100, method="inverted_cdf")
+    numbers = NumberBuffer("d")
+    numbers.extend(values)
+    assert quantile(numbers, percent) == np.quantile(values, percent / 100, method="inverted_cdf")
 
 
 def test_no_latency_has_no_quantile():

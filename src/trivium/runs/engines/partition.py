@@ -7,7 +7,7 @@ import logging
 import pickle
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -47,6 +47,9 @@ log = logging.getLogger(__name__)
 LOST = "the process that scored it ended unexpectedly (out of memory, or killed)"
 """Reason of the scores of an attempt that no process survived."""
 
+_STRETCH = 512
+"""Positions of which one number says whether they are in a set."""
+
 LogLine = tuple[str, int, str, str | None]
 """Name of the logger, level, text, and what it is about if the run says that once (``extra={"once": …}``)."""
 
@@ -66,6 +69,25 @@ class Task(NamedTuple):
         """One attempt of the part, by itself."""
         row = None if self.rows is None else self.rows[index - self.indices.start]
         return Task(range(index, index + 1), None if row is None else (row,))
+
+
+class AttemptKeys:
+    """A set of positions and repeats of attempts; neighbours take a bit each.
+
+    Args:
+        keys: Position and repeat of each attempt.
+    """
+
+    def __init__(self, keys: Iterable[tuple[int, int]] = ()) -> None:
+        self._bits: dict[tuple[int, int], int] = {}
+        """By the number of a stretch of positions and the repeat: which of these positions are in the set."""
+        for position, repeat in keys:
+            stretch, place = divmod(position, _STRETCH)
+            self._bits[stretch, repeat] = self._bits.get((stretch, repeat), 0) | 1 << place
+
+    def __contains__(self, key: tuple[int, int]) -> bool:
+        stretch, place = divmod(key[0], _STRETCH)
+        return bool(self._bits.get((stretch, key[1]), 0) >> place & 1)
 
 
 class Job(NamedTuple):
@@ -89,7 +111,7 @@ class Job(NamedTuple):
     settings: Settings
     metrics: tuple[str, ...]
     run: RunRecord
-    done: frozenset[tuple[int, int]]
+    done: "AttemptKeys"
     partitions: tuple[str, int] | None = None
     judges: "Address | None" = None
     save: bool = True

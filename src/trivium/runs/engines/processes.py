@@ -22,7 +22,7 @@ from trivium.suites.suite import Suite
 
 if TYPE_CHECKING:
     from trivium.metrics.judge.client.executor import JudgeExecutor
-    from trivium.runs.engines.partition import LogLine, ScoredPart, Task
+    from trivium.runs.engines.partition import AttemptKeys, LogLine, ScoredPart, Task
     from trivium.runs.engines.ray_workers import RayWorkers
     from trivium.runs.engines.workers import Workers
 
@@ -100,7 +100,7 @@ class Source(Protocol):
 
     recorded: Partitioned | None
     in_parts: bool
-    done: frozenset[tuple[int, int]]
+    done: "AttemptKeys"
 
     def __len__(self) -> int:
         """Number of attempts in all tasks."""

@@ -7,7 +7,7 @@ from trivium.agents.recorded import Carried, Partitioned, Recorded
 from trivium.agents.recorded.record import PART_ATTEMPTS, PART_BYTES
 from trivium.errors import OutputsError
 from trivium.runs.engines.agent import Planned, ask_and_score
-from trivium.runs.engines.partition import Task
+from trivium.runs.engines.partition import AttemptKeys, Task
 from trivium.runs.pipeline import Pipeline
 from trivium.runs.until_decided.asker import Asker
 from trivium.store.records import AttemptRow, RunRecord, StoredAttempt, decoded_attempt
@@ -27,7 +27,7 @@ class RecordedAttempts:
     """
 
     def __init__(self, recorded: Recorded, *, suite: Suite, store: Store, run: RunRecord) -> None:
-        self.done = frozenset(store.attempt_keys(run))
+        self.done = AttemptKeys(store.attempt_keys(run))
         self._all = recorded
         self._parted = recorded if isinstance(recorded, Partitioned) else None
         self._carried = recorded if isinstance(recorded, Carried) else None
@@ -52,7 +52,7 @@ class RecordedAttempts:
 
     def left(self) -> Iterator[StoredAttempt]:
         """Yield all attempts that are not stored yet."""
-        self.done = frozenset(self._store.attempt_keys(self._run))
+        self.done = AttemptKeys(self._store.attempt_keys(self._run))
         return self._remaining(self._all)
 
     async def score_until_decided(self, asker: Asker, pipeline: Pipeline, *, repeats: int) -> None:
@@ -80,7 +80,13 @@ class RecordedAttempts:
             ((_, attempt),) = recorded.read(range(index, index + 1))
             return attempt
 
-        await ask_and_score(asker.remaining(self.done), read, pipeline, concurrency=1, room=asker.room)
+        await ask_and_score(
+            asker.remaining(set(self._store.attempt_keys(self._run))),
+            read,
+            pipeline,
+            concurrency=1,
+            room=asker.room,
+        )
 
     def _check_complete(self, recorded: Set[tuple[int | None, int]], repeats: int) -> None:
         """Refuse outputs of only some cases: which they are might depend on how good they are."""
@@ -116,7 +122,7 @@ class StoredAttempts:
     def __init__(self, store: Store, run: RunRecord) -> None:
         self.recorded: Partitioned | None = None
         self.in_parts = True
-        self.done: frozenset[tuple[int, int]] = frozenset()
+        self.done = AttemptKeys()
         self._store = store
         self._run = run
 
