@@ -22,10 +22,11 @@ LIMITS = {
 NEAR = {"out": 0.0006, "trip": 0.0003, "refusal": 0.001}
 """As with a server on the same machine: the first requests take milliseconds to go out, the others one."""
 
-SEEDS = range(2)
+SEVERAL = range(2)
+"""Seeds where the median over days counts. A seed gives the same day each time: one shows what others say."""
 
 
-def days(weather, *, seeds=SEEDS, **options):
+def days(weather, *, seeds=(0,), **options):
     return [spend_a_day(weather, seed=seed, **options) for seed in seeds]
 
 
@@ -38,7 +39,7 @@ def test_without_a_limit_all_that_is_allowed_is_soon_in_flight():
 @pytest.mark.parametrize("weather", LIMITS.values(), ids=LIMITS)
 @pytest.mark.no_cover
 def test_a_limit_is_found_and_observed(weather):
-    found = days(weather)
+    found = days(weather, seeds=SEVERAL)
     assert max(day.seconds for day in found) < 1.1 * 20 + weather.latency
     assert max(day.requests for day in found) <= 565
     assert median(day.requests for day in found) <= (550 if weather.burst == 1 else 555)
@@ -62,7 +63,7 @@ def test_a_limit_and_random_refusals_are_distinguished_if_requests_leave_late():
 @pytest.mark.parametrize("rate", [2, 10, 100])
 @pytest.mark.no_cover
 def test_any_rate_is_found(rate):
-    found = days(Weather(rate=rate, burst=5), judgements=300)
+    found = days(Weather(rate=rate, burst=5), seeds=SEVERAL, judgements=300)
     assert max(day.seconds for day in found) < 1.1 * 300 / rate
     assert median(day.requests for day in found) <= 1.25 * 300
     assert max(day.requests for day in found) <= 1.35 * 300
@@ -133,7 +134,7 @@ def test_a_limit_is_observed_among_random_refusals(refused):
 @pytest.mark.no_cover
 def test_a_limit_is_followed_when_it_changes(before, after):
     weather = Weather(rate=before, change_at=500, then=Weather(rate=after))
-    for day in days(weather, seeds=[0], judgements=1000):
+    for day in days(weather, judgements=1000):
         assert day.seconds < 1.25 * (500 / before + 500 / after)
         assert day.requests <= 1.1 * 1000
 
