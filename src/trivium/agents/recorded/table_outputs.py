@@ -25,8 +25,8 @@ Read = tuple[int, str, Output | None, list[Problem], tuple[str, ...]]
 class TableOutputs:
     """The attempts of a .csv or .parquet file.
 
-    The file is read twice, like lines of JSON (``OutputsFile``); 8 bytes a row are in memory meanwhile, and
-    the rows that are decoded at once. Of CSV, 16 bytes a row stay.
+    The file is read twice, like lines of JSON (``OutputsFile``); 8 bytes a row are stored meanwhile, those of
+    many rows in a temporary file. Of CSV, 16 bytes a row stay.
 
     Args:
         path: The file.

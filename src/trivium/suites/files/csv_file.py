@@ -1,13 +1,13 @@
 """Reads the rows of CSV files: from end to end, or any range of them."""
 
 import csv
-from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 from trivium.errors import Problem
+from trivium.number_buffer import NumberBuffer
 from trivium.suites.files.documents import LARGEST_DOCUMENT, InputErrorType, read_lines
 from trivium.suites.files.parquet import PART_BYTES, ROWS_AT_ONCE
 
@@ -59,7 +59,7 @@ def csv_rows(
 
 
 class CsvFile:
-    """The rows of a CSV file, any range of which can be read by itself; 16 bytes of each are in memory.
+    """The rows of a CSV file, any range of which can be read by itself; 16 bytes of each are stored.
 
     Can be pickled, to be read in another process, and be read by several threads.
 
@@ -79,7 +79,8 @@ class CsvFile:
         self.path = path
         self.names: list[str] = []
         self._error = error
-        self._starts, self._lines = array("Q"), array("Q")
+        self._starts: NumberBuffer[int] = NumberBuffer("Q")
+        self._lines: NumberBuffer[int] = NumberBuffer("Q", self._starts.file)
         for start, line, _ in csv_rows(path, self.names, error=error):
             self._starts.append(start)
             self._lines.append(line)
