@@ -4,9 +4,10 @@ import json
 
 import pytest
 
+from tests.traces.opentelemetry.spans import agent, content
 from trivium.errors import TraceError
 from trivium.traces.readers import FORMATS, read_path, read_trace, read_trace_file
-from trivium.traces.readers.json_input import documents_of
+from trivium.traces.readers.json_input import HEAD_BYTES, documents_of
 
 NATIVE = {"trace_id": "n", "spans": [{"id": "1", "kind": "tool", "name": "t"}]}
 CHAT = {"task_id": 1, "trial": 0, "traj": [{"role": "user", "content": "hi"}]}
@@ -101,3 +102,12 @@ def test_a_byte_order_mark_and_not_a_number_are_read(tmp_path):
     (trace,) = read_trace_file(path)
     assert trace.spans[0].start is None
     assert [problem.kind for problem in trace.problems] == ["bad_time", "bad_time"]
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_a_file_about_as_long_as_what_detection_looks_at_is_read_whole(more, tmp_path):
+    name = "b" * (HEAD_BYTES + more - len(content(agent("a", name="b"))) + 1)
+    path = tmp_path / "trace.json"
+    path.write_bytes(content(agent("a", name=name)))
+    assert path.stat().st_size == HEAD_BYTES + more
+    assert [span.name for span in read_trace_file(path)[0].spans] == [name]

@@ -3,11 +3,12 @@
 A reader is a module with ``sniff(document) -> bool``, which recognises a JSON value of its format, and
 ``read_traces(documents, source)``, which reads the documents of a file (one, or one per line). A format that
 is not JSON, or that can be read faster without decoding all JSON values, has, instead or in addition,
-``opens(path, head) -> bool``, which recognises a file by its first ``HEAD_BYTES`` (un-gzipped), and
-``read_file(path) -> list[Trace]``. These are tried first.
+``opens(path, head) -> bool``, which recognises a file by its first ``HEAD_BYTES`` (un-gzipped), and either
+``read_content(content, source) -> list[Trace]`` (un-gzipped) or ``read_file(path) -> list[Trace]``. These are
+tried first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -18,7 +19,7 @@ import msgspec
 
 from trivium.errors import Problem, TraceError, suggest
 from trivium.storage import path_of, paths_named
-from trivium.traces.readers.json_input import documents_of, head_of
+from trivium.traces.readers.json_input import HEAD_BYTES, content_of, documents_of, head_of, parse_documents
 from trivium.traces.trace import RECORDERS, Trace
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "UnknownFormat",
     "format_by_head",
     "format_of",
+    "format_of_head",
     "read_documents",
     "read_path",
     "read_paths",
@@ -80,22 +82,39 @@ def read_trace_file(path: str | Path, format: str | None = None) -> list[Trace]:
     return read_path(path, format)[1]
 
 
-def read_path(path: str | Path, format: str | None = None) -> tuple[str, list[Trace]]:  # noqa: A002
-    """As :func:`read_trace_file`, with the name of the format."""
+def read_path(
+    path: str | Path,
+    format: str | None = None,  # noqa: A002
+    *,
+    head: bytes | None = None,
+) -> tuple[str, list[Trace]]:
+    """As :func:`read_trace_file`, with the name of the format.
+
+    Args:
+        path: As there.
+        format: As there.
+        head: The first ``HEAD_BYTES`` of the file (``head_of``), if they are known: a small file is not read
+            again.
+    """
     try:
-        return _read_path(path_of(path), format)
+        return _read_path(path_of(path), format, head)
     except MemoryError as error:
         raise TraceError(str(path), "holds more than this machine has memory for") from error
 
 
-def _read_path(path: Path, format: str | None) -> tuple[str, list[Trace]]:  # noqa: A002
+def _read_path(path: Path, name: str | None, head: bytes | None) -> tuple[str, list[Trace]]:
     source = str(path)
-    if path.is_dir():
+    if head is None and path.is_dir():
         return _read_folder(path)
-    name = format or format_by_head(path)
-    if name is not None and hasattr(_reader(name, source), "read_file"):
+    if not name:
+        head = head_of(path) if head is None else head
+        name = format_of_head(path, head)
+    if name and hasattr(_reader(name, source), "read_file"):
         return name, _with_recorder(name, _reader(name, source).read_file(path))
-    return read_documents(documents_of(path), source=source, format=name)
+    content = content_of(path) if head is None or len(head) == HEAD_BYTES else head
+    if name and hasattr(_reader(name, source), "read_content"):
+        return name, _with_recorder(name, _reader(name, source).read_content(content, source))
+    return read_documents(parse_documents(content, source=source), source=source, format=name)
 
 
 def _read_folder(path: Path) -> tuple[str, list[Trace]]:
@@ -178,12 +197,22 @@ def format_of(path: str | Path) -> str:
 
 def format_by_head(path: Path) -> str | None:
     """The format that recognises the first bytes of a file; None if no format does."""
-    head = head_of(path)
-    for name in FORMATS:
-        reader = _reader(name, str(path))
-        if hasattr(reader, "opens") and reader.opens(path, head):
+    return format_of_head(path, head_of(path))
+
+
+def format_of_head(path: Path, head: bytes) -> str | None:
+    """As :func:`format_by_head`, for a file whose first ``HEAD_BYTES`` are known."""
+    for name, opens in _opens():
+        if opens(path, head):
             return name
     return None
+
+
+@cache
+def _opens() -> tuple[tuple[str, Callable[[Path, bytes], bool]], ...]:
+    """The formats that recognise the first bytes of a file, each with the function that does."""
+    readers = {name: _reader(name, "") for name in FORMATS}
+    return tuple((name, reader.opens) for name, reader in readers.items() if hasattr(reader, "opens"))
 
 
 def read_trace(value: Any, format: str | None = None, *, source: str = "") -> Trace:  # noqa: A002

@@ -14,11 +14,12 @@ from trivium.traces.readers import (
     RECORDED,
     UnknownFormat,
     format_by_head,
+    format_of_head,
     read_path,
     read_paths,
     sniff_format,
 )
-from trivium.traces.readers.json_input import MAX_BYTES, is_value, opened, parse_documents
+from trivium.traces.readers.json_input import MAX_BYTES, head_of, is_value, opened, parse_documents
 from trivium.traces.trace import Trace
 
 EXTENSIONS = frozenset(
@@ -125,11 +126,12 @@ class TraceFiles:
         if len(unit.paths) > 1:
             yield from ((name or "otlp", trace) for trace in read_paths(unit.paths, name)[1])
             return
-        name = name or format_by_head(path)
+        head = head_of(path)
+        name = name or format_of_head(path, head)
         if name in {None, "native"} and _has_lines(path):
             yield from (("native", trace) for trace in self._native_lines(path))
         else:
-            read_as, traces = read_path(path, name)
+            read_as, traces = read_path(path, name, head=head)
             if read_as == "agents-eval" and (path.parent / "agent_graph.json").exists():
                 traces = read_path(path.parent)[1]  # the graph of a run may hold delegations of its own
             yield from ((read_as, trace) for trace in traces)

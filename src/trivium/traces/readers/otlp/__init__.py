@@ -15,7 +15,7 @@ from trivium.traces.readers.otlp.json import is_request, parse_lenient, spans_of
 from trivium.traces.readers.otlp.protobuf import is_protobuf, spans_of_protobuf
 from trivium.traces.trace import Trace, TraceProblem
 
-__all__ = ["opens", "read_file", "read_files", "read_traces", "sniff"]
+__all__ = ["opens", "read_content", "read_files", "read_traces", "sniff"]
 
 _KEYS = (b'"resourceSpans"', b'"resource_spans"')
 
@@ -28,9 +28,10 @@ def opens(_path: Path, head: bytes) -> bool:
     return is_protobuf(head)
 
 
-def read_file(path: Path) -> list[Trace]:
-    """The traces of a file, in the order in which they first appear."""
-    return read_files([path])
+def read_content(content: bytes, source: str) -> list[Trace]:
+    """The traces of a file's content, in the order in which they first appear."""
+    problems: list[TraceProblem] = []
+    return with_problems(traces_of(_spans(content, source, problems)), problems)
 
 
 def read_files(paths: Sequence[Path]) -> list[Trace]:
@@ -38,17 +39,15 @@ def read_files(paths: Sequence[Path]) -> list[Trace]:
 
     In a file with one request per line, a truncated last line is left out.
     """
-    spans: list[RecordedSpan] = []
     problems: list[TraceProblem] = []
-    for path in paths:
-        content, source = content_of(path), str(path)
-        if is_protobuf(content):
-            spans += spans_of_protobuf(content, source=source)
-        else:
-            spans += read_complete_lines(
-                content, partial(spans_of_json, source=source), problems, source=source
-            )
+    spans = [span for path in paths for span in _spans(content_of(path), str(path), problems)]
     return with_problems(traces_of(spans), problems)
+
+
+def _spans(content: bytes, source: str, problems: list[TraceProblem]) -> list[RecordedSpan]:
+    if is_protobuf(content):
+        return spans_of_protobuf(content, source=source)
+    return read_complete_lines(content, partial(spans_of_json, source=source), problems, source=source)
 
 
 def sniff(document: Any) -> bool:
