@@ -5,6 +5,7 @@ import resource
 import tempfile
 import tracemalloc
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -137,15 +138,45 @@ def test_a_pickled_buffer_has_its_numbers_with_it(numbers):
     assert again.all().tolist() == [*numbers, 7]
 
 
-@pytest.mark.parametrize("count", [0, 5, 8, 100])
-def test_a_saved_buffer_is_read_from_its_file(tmp_path, count):
-    buffer_of(range(count)).save(tmp_path / "numbers")
-    again = NumberBuffer.opened(tmp_path / "numbers", "Q", count)
-    assert again.all().tolist() == [again[index] for index in range(count)] == list(range(count))
+def open_files():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/fd").is_dir(), reason="the open files of a process are found in /proc"
+)
+def test_buffers_that_share_a_file_share_one_when_they_are_pickled(temporary):
+    file = SpillFile()
+    buffers = [NumberBuffer("Q", file) for _ in range(50)]
+    for buffer in buffers:
+        buffer.extend(range(100))
+    before = open_files()
+    again = pickle.loads(pickle.dumps(buffers))
+    assert [each.all().tolist() for each in again] == [list(range(100))] * 50
+    assert open_files() == before + 1
+
+
+@pytest.mark.parametrize("count", [0, 255, 256, 1000])
+def test_a_sealed_buffer_has_its_numbers_in_the_file(usual_blocks, count):
+    made = buffer_of(range(count))
+    assert not made.spilled
+    made.seal()
+    assert made.spilled == (count >= 256)
+    assert made.all().tolist() == [made[index] for index in range(count)] == list(range(count))
+    assert made.read(3, 200).tolist() == list(range(count))[3:200]
+
+
+def test_saved_buffers_are_read_from_their_file(tmp_path):
+    counts = (0, 5, 8, 100)
+    with (tmp_path / "numbers").open("xb") as file:
+        offsets = [buffer_of(range(count)).save(file) for count in counts]
+    saved = SpillFile.opened(tmp_path / "numbers")
+    for offset, count in zip(offsets, counts, strict=True):
+        again = NumberBuffer.opened(saved, offset, "Q", count)
+        assert again.all().tolist() == [again[index] for index in range(count)] == list(range(count))
     (tmp_path / "numbers").write_bytes(b"")
-    if again.spilled:
-        with pytest.raises(NoRoom):
-            again.all()
+    with pytest.raises(NoRoom):
+        again.all()
 
 
 @given(whole_numbers, st.integers(1, 2))

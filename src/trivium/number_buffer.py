@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from trivium.errors import TriviumError
 
@@ -23,6 +23,9 @@ Kind = Literal["d", "q", "Q", "I"]
 
 BLOCK = 16_384
 """Most numbers of a sequence that are in memory; shorter ones need no file."""
+
+_FEW = 256
+"""Fewer numbers than this are left in memory when a sequence is complete."""
 
 _NEAR = 512
 """Numbers that are read together, because the next ones are mostly asked for next."""
@@ -94,13 +97,21 @@ class SpillFile:
 
     @classmethod
     def opened(cls, path: Path) -> "SpillFile":
-        """Open a file that :meth:`NumberBuffer.save` has written, to read it."""
+        """Open a file that :meth:`NumberBuffer.save` has written to, for reading.
+
+        Raises:
+            NoRoom: If it cannot be opened.
+        """
         made = cls()
         try:
             made._keep(path.open("rb", buffering=0))
         except OSError as failure:
             raise NoRoom(failure) from failure
         return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Buffers that are pickled together share a new file, as they shared this one."""
+        return SpillFile, ()
 
     def _keep(self, file: Any) -> None:
         self._file = file
@@ -114,7 +125,8 @@ class SpillFile:
 class NumberBuffer(Generic[Number]):
     """A growing sequence of numbers; all but the last ones, at most ``BLOCK``, are in a file.
 
-    A pickled one contains its numbers; see also :meth:`save`.
+    A pickled one contains its numbers; see also :meth:`save`. Of many sequences, share a file, of which a
+    process may open only so many, and :meth:`seal` each.
 
     Args:
         kind: Type code of :mod:`array`: ``d`` (8 bytes), ``q`` (8), ``Q`` (8, without
@@ -135,6 +147,11 @@ class NumberBuffer(Generic[Number]):
 
     def __len__(self) -> int:
         return self._in_file + len(self._latest)
+
+    def seal(self) -> None:
+        """Move the last numbers to the file, too, unless they are few; none can be added any more."""
+        if len(self._latest) >= _FEW:
+            self._write(self._latest)
 
     @property
     def spilled(self) -> bool:
@@ -195,41 +212,46 @@ class NumberBuffer(Generic[Number]):
             numbers[number * BLOCK : number * BLOCK + len(block)] = block
         return numbers
 
-    def save(self, path: Path) -> None:
-        """Write all numbers into a file, with which processes of this machine can share them.
+    def save(self, file: IO[bytes]) -> int:
+        """Write all numbers at the end of a file, with which processes of this machine can share them.
+
+        Returns:
+            Their offset in bytes.
 
         Raises:
-            NoRoom: If it cannot be written.
+            NoRoom: If they cannot be written.
         """
         try:
-            with path.open("xb") as file:
-                for first in range(0, len(self), BLOCK):
-                    file.write(self.read(first, min(first + BLOCK, len(self))))
+            offset = file.seek(0, os.SEEK_END)
+            for first in range(0, len(self), BLOCK):
+                file.write(self.read(first, min(first + BLOCK, len(self))))
         except OSError as failure:
             raise NoRoom(failure) from failure
+        return offset
 
     @classmethod
-    def opened(cls, path: Path, kind: Kind, length: int) -> "NumberBuffer[Any]":
-        """Open the numbers that :meth:`save` has written, without reading most of them."""
-        made: NumberBuffer[Any] = NumberBuffer(kind, SpillFile.opened(path))
-        size = made._size
-        made._in_file = length // BLOCK * BLOCK
-        made._offsets.extend(range(0, made._in_file * size, BLOCK * size))
-        made._latest.frombytes(made.file.read(made._in_file * size, (length - made._in_file) * size))
+    def opened(cls, file: SpillFile, offset: int, kind: Kind, length: int) -> "NumberBuffer[Any]":
+        """The numbers that :meth:`save` has written, which are read when they are needed."""
+        made: NumberBuffer[Any] = NumberBuffer(kind, file)
+        made._in_file = length
+        made._offsets.extend(range(offset, offset + length * made._size, BLOCK * made._size))
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.kind, self.read(0, len(self)).tobytes())
+        return _restored, (self.kind, self.read(0, len(self)).tobytes(), self.file)
 
     def _spill(self) -> None:
         while len(self._latest) >= BLOCK:
-            self._offsets.append(self.file.append(self._latest[:BLOCK].tobytes()))
-            self._in_file += BLOCK
-            del self._latest[:BLOCK]
+            self._write(self._latest[:BLOCK])
+
+    def _write(self, block: "array[Number]") -> None:
+        self._offsets.append(self.file.append(block.tobytes()))
+        self._in_file += len(block)
+        del self._latest[: len(block)]
 
 
-def _restored(kind: Kind, content: bytes) -> NumberBuffer[Any]:
-    made: NumberBuffer[Any] = NumberBuffer(kind)
+def _restored(kind: Kind, content: bytes, file: SpillFile) -> NumberBuffer[Any]:
+    made: NumberBuffer[Any] = NumberBuffer(kind, file)
     for first in range(0, len(content), _RESTORED_AT_ONCE):
         made.frombytes(content[first : first + _RESTORED_AT_ONCE])
     return made

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -52,6 +53,33 @@ def test_a_folder_or_a_pattern_is_read_file_after_file(suite, logs, name):
 def test_a_pattern_may_leave_files_out(suite, logs):
     assert cases(open_recorded(f"{logs}/[b-z]*.jsonl", suite)) == ["3", "4", "5"]
     assert problems(f"{logs}/*.csv", suite) == f"{logs}/*.csv: no file has such a name"
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/fd").is_dir(), reason="the open files of a process are found in /proc"
+)
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+def test_what_many_files_keep_of_many_outputs_is_in_one_file(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr("trivium.number_buffer.BLOCK", 16)
+    for number in range(40):
+        cases, outputs = range(300 * number, 300 * number + 300), tmp_path / "logs" / f"{number:02}.{kind}"
+        for path in (outputs, tmp_path / "cases" / f"{number:02}.jsonl"):
+            path.parent.mkdir(exist_ok=True)
+        lines = [json.dumps({"id": str(case), "input": "q", "references": ["x"]}) for case in cases]
+        (tmp_path / "cases" / f"{number:02}.jsonl").write_text("\n".join(lines))
+        lines = [json.dumps({"case": str(case), "output": "x"}) for case in cases]
+        table = "case,output\n" + "".join(f"{case},x\n" for case in cases)
+        outputs.write_text("\n".join(lines) if kind == "jsonl" else table)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    suite = Suite.load(str(tmp_path / "cases"))
+    recorded = open_recorded(str(tmp_path / "logs"), suite)
+    again = pickle.loads(pickle.dumps(recorded))
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 8
+    assert (
+        [attempt.case for _, attempt in again]
+        == [attempt.case for _, attempt in recorded]
+        == [str(case) for case in range(12_000)]
+    )
 
 
 def test_each_part_is_read_by_itself(suite, logs):

@@ -5,6 +5,7 @@ from typing import Any
 
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.mistakes import Mistakes
+from trivium.agents.recorded.outputs import Together
 from trivium.agents.recorded.record import PART_ATTEMPTS, Output, attempt_from
 from trivium.agents.recorded.tables import Rows, mapped, read_row, row_problems
 from trivium.errors import OutputsError, Problem
@@ -23,7 +24,7 @@ class OutputsInMemory:
         outputs: Mappings or Attempts, a data frame of pandas or polars, or an Arrow table.
         suite: The suite with the cases; its ``limits.output_bytes`` bounds each output.
         source: The file that they come from, for messages and as the base of the paths of trace files.
-        keep_hashes: Receives the hashes of case and repeat, to be compared with those of other files.
+        together: What it shares with other files, if it is one of several.
         skip_invalid: Leave out outputs with mistakes, as long as there are others.
 
     Attributes:
@@ -41,7 +42,7 @@ class OutputsInMemory:
         suite: Suite,
         *,
         source: str = "",
-        keep_hashes: list[NumberBuffer[int]] | None = None,
+        together: Together | None = None,
         skip_invalid: bool = False,
     ) -> None:
         self._suite = suite
@@ -67,14 +68,14 @@ class OutputsInMemory:
         if not self._outputs:
             raise OutputsError(source or "outputs", "holds no output")
         self.mistakes.settle(len(self._outputs))
-        if keep_hashes is not None:
+        if together is not None:
             keys = [
                 ("", index) if each is None else (each.case, each.repeat)
                 for index, (each, _) in enumerate(self._outputs)
             ]
-            hashes: NumberBuffer[int] = NumberBuffer("q")
+            hashes: NumberBuffer[int] = NumberBuffer("q", together.spill)
             hashes.extend(map(hash, keys))
-            keep_hashes.append(hashes)
+            together.keep(hashes)
 
     @property
     def notes(self) -> tuple[str, ...]:

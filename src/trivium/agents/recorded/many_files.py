@@ -9,7 +9,7 @@ from pathlib import Path
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.in_memory import OutputsInMemory
 from trivium.agents.recorded.mistakes import Mistakes
-from trivium.agents.recorded.outputs import OutputsFile, equal_hashes
+from trivium.agents.recorded.outputs import OutputsFile, Together, equal_hashes
 from trivium.agents.recorded.table_outputs import TableOutputs
 from trivium.agents.recorded.tables import TABLES, rows_of_file
 from trivium.errors import OutputsError, Problem
@@ -44,7 +44,7 @@ def open_file(
     path: Path,
     suite: Suite,
     *,
-    keep_hashes: list[NumberBuffer[int]] | None = None,
+    together: Together | None = None,
     skip_invalid: bool = False,
 ) -> "OutputsFile | TableOutputs | OutputsInMemory":
     """Open the attempts of one file; all are validated before this returns.
@@ -54,18 +54,18 @@ def open_file(
     Args:
         path: The file.
         suite: The suite with the cases.
-        keep_hashes: Receives the hashes of case and repeat, to be compared with those of other files.
+        together: What it shares with other files, if it is one of several.
         skip_invalid: Leave out outputs with mistakes, as long as there are others.
 
     Raises:
         OutputsError: With the first twenty mistakes and the number of further ones.
     """
     if path.suffix.lower() in TABLES:
-        return TableOutputs(path, suite, keep_hashes=keep_hashes, skip_invalid=skip_invalid)
+        return TableOutputs(path, suite, together=together, skip_invalid=skip_invalid)
     rows = rows_of_file(path, suite)
     if rows is None:
-        return OutputsFile(path, suite, keep_hashes=keep_hashes, skip_invalid=skip_invalid)
-    return OutputsInMemory(rows, suite, source=str(path), keep_hashes=keep_hashes, skip_invalid=skip_invalid)
+        return OutputsFile(path, suite, together=together, skip_invalid=skip_invalid)
+    return OutputsInMemory(rows, suite, source=str(path), together=together, skip_invalid=skip_invalid)
 
 
 class OutputsFiles:
@@ -87,15 +87,15 @@ class OutputsFiles:
     def __init__(self, files: Sequence[Path], suite: Suite, *, skip_invalid: bool = False) -> None:
         self._files: list[OutputsFile | TableOutputs | OutputsInMemory] = []
         self.mistakes = Mistakes(skip=skip_invalid)
-        hashes: list[NumberBuffer[int]] = []
+        together = Together()
         for path in files:
             try:
-                self._files.append(open_file(path, suite, keep_hashes=hashes, skip_invalid=skip_invalid))
+                self._files.append(open_file(path, suite, together=together, skip_invalid=skip_invalid))
             except OutputsError as error:
                 self.mistakes.lose(error)
         self._first = [0, *accumulate(map(len, self._files))]
         if self._files and (skip_invalid or not self.mistakes.found):
-            self._check_duplicates(hashes)
+            self._check_duplicates(together.hashes)
         for each in self._files:
             self.mistakes.include(each.mistakes)
         self.mistakes.settle(len(self))

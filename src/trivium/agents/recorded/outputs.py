@@ -18,7 +18,7 @@ from trivium.agents.recorded.record import (
     trace_problems,
 )
 from trivium.errors import MOST_PROBLEMS, OutputsError, Problem, suggest
-from trivium.number_buffer import NumberBuffer, joined, repeated
+from trivium.number_buffer import NumberBuffer, SpillFile, joined, repeated
 from trivium.storage import Stamp, open_file, path_of
 from trivium.suites.case import Case
 from trivium.suites.files.documents import check_is_file
@@ -29,6 +29,24 @@ READ_AT_ONCE = 1 << 17
 
 MOST_SUGGESTED_FROM = 10_000
 """Largest suite, in cases, for which a similar id is suggested."""
+
+
+class Together:
+    """What files of outputs share that are read as one.
+
+    Attributes:
+        spill: The temporary file for the numbers that each of them keeps of many outputs.
+        hashes: For each file, the hash of case and repeat of each output, to find duplicates.
+    """
+
+    def __init__(self) -> None:
+        self.spill = SpillFile()
+        self.hashes: list[NumberBuffer[int]] = []
+
+    def keep(self, hashes: NumberBuffer[int]) -> None:
+        """Keep the hashes of a file."""
+        hashes.seal()
+        self.hashes.append(hashes)
 
 
 class OutputsFile:
@@ -43,7 +61,7 @@ class OutputsFile:
     Args:
         path: The file; blank lines are skipped.
         suite: The suite with the cases; its ``limits.output_bytes`` bounds each output.
-        keep_hashes: Receives the hashes of case and repeat, to be compared with those of other files.
+        together: What it shares with other files, if it is one of several.
         skip_invalid: Leave out lines with mistakes, as long as there are others.
 
     Attributes:
@@ -62,7 +80,7 @@ class OutputsFile:
         path: str | Path,
         suite: Suite,
         *,
-        keep_hashes: list[NumberBuffer[int]] | None = None,
+        together: Together | None = None,
         skip_invalid: bool = False,
     ) -> None:
         self.path = path_of(path) if isinstance(path, str) else path
@@ -72,11 +90,12 @@ class OutputsFile:
         check_is_file(self.path, error=OutputsError)
         with self._opened() as file:
             self._stamp = stamp_of(self.path)
-            starts, hashes = self._check(file)
+            starts, hashes = self._check(file, None if together is None else together.spill)
             self._check_duplicates(file, starts, hashes)
             self._starts = starts
-        if keep_hashes is not None:
-            keep_hashes.append(hashes)
+        if together is not None:
+            starts.seal()
+            together.keep(hashes)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -118,10 +137,10 @@ class OutputsFile:
         except OSError as failure:
             raise OutputsError(str(self.path), f"cannot be read: {failure.strerror or failure}") from failure
 
-    def _check(self, file: IO[bytes]) -> tuple[NumberBuffer[int], NumberBuffer[int]]:
+    def _check(self, file: IO[bytes], spill: SpillFile | None) -> tuple[NumberBuffer[int], NumberBuffer[int]]:
         """Validate every line on its own; return the offset and a hash of case and repeat of each."""
-        starts: NumberBuffer[int] = NumberBuffer("Q")
-        hashes: NumberBuffer[int] = NumberBuffer("q")
+        starts: NumberBuffer[int] = NumberBuffer("Q", spill)
+        hashes: NumberBuffer[int] = NumberBuffer("q", spill)
         for number, start, line in lines_of(file, str(self.path)):
             output, wrong, _ = read_line(line, number)
             if output is not None:

@@ -6,11 +6,11 @@ from typing import Any
 
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.mistakes import Mistakes
-from trivium.agents.recorded.outputs import equal_hashes, stamp_of
+from trivium.agents.recorded.outputs import Together, equal_hashes, stamp_of
 from trivium.agents.recorded.record import Output, attempt_from
 from trivium.agents.recorded.tables import output_columns_of, raw_output, read_row, row_problems
 from trivium.errors import OutputsError, Problem
-from trivium.number_buffer import NumberBuffer
+from trivium.number_buffer import NumberBuffer, SpillFile
 from trivium.suites.case import Case
 from trivium.suites.files.csv_file import CsvFile
 from trivium.suites.files.documents import MalformedDocument, check_is_file
@@ -31,7 +31,7 @@ class TableOutputs:
     Args:
         path: The file.
         suite: The suite with the cases; its ``limits.output_bytes`` bounds each output.
-        keep_hashes: Receives the hashes of case and repeat, to be compared with those of other files.
+        together: What it shares with other files, if it is one of several.
         skip_invalid: Leave out rows with mistakes, as long as there are others.
 
     Attributes:
@@ -49,7 +49,7 @@ class TableOutputs:
         path: Path,
         suite: Suite,
         *,
-        keep_hashes: list[NumberBuffer[int]] | None = None,
+        together: Together | None = None,
         skip_invalid: bool = False,
     ) -> None:
         check_is_file(path, error=OutputsError)
@@ -57,8 +57,12 @@ class TableOutputs:
         self.mistakes = Mistakes(str(path), skip=skip_invalid)
         self._suite = suite
         self._stamp = stamp_of(path)
-        kind = CsvFile if path.suffix.lower() == ".csv" else ParquetFile
-        self._file: CsvFile | ParquetFile = kind(path, error=OutputsError)
+        spill = None if together is None else together.spill
+        self._file: CsvFile | ParquetFile
+        if path.suffix.lower() == ".csv":
+            self._file = CsvFile(path, error=OutputsError, spill=spill)
+        else:
+            self._file = ParquetFile(path, error=OutputsError)
         names = self._file.names
         if twice := [name for index, name in enumerate(names) if name in names[:index]]:
             raise OutputsError(str(path), [Problem("", f'duplicate column "{name}"') for name in twice])
@@ -67,12 +71,12 @@ class TableOutputs:
         self._columns = output_columns_of(names, suite, source=str(path))
         self.mapped = self._columns.notes
         try:
-            hashes = self._check()
+            hashes = self._check(spill)
             self._check_duplicates(hashes)
         finally:
             self._file.close()
-        if keep_hashes is not None:
-            keep_hashes.append(hashes)
+        if together is not None:
+            together.keep(hashes)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -122,9 +126,9 @@ class TableOutputs:
         for index, place, row in zip(part, places, self._columns.rows(rows, places), strict=False):
             yield index, place, *read_row(row, place)
 
-    def _check(self) -> NumberBuffer[int]:
+    def _check(self, spill: SpillFile | None) -> NumberBuffer[int]:
         """Validate every row on its own; return a hash of case and repeat of each."""
-        hashes: NumberBuffer[int] = NumberBuffer("q")
+        hashes: NumberBuffer[int] = NumberBuffer("q", spill)
         for part in self.parts():
             for index, place, output, unread, _ in self._rows(part):
                 wrong = unread

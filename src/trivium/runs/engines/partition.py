@@ -2,12 +2,12 @@
 
 import copyreg
 import io
-import itertools
 import logging
 import pickle
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +19,7 @@ from trivium.errors import StoreError, TriviumError
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import Scores, score_attempts
-from trivium.number_buffer import NumberBuffer
+from trivium.number_buffer import Kind, NoRoom, NumberBuffer, SpillFile
 from trivium.runs.costs.agent import without_content
 from trivium.runs.pipeline import batch_size
 from trivium.store.connection import batched
@@ -126,8 +126,8 @@ def packed(job: Job, *, folder: Path | None = None) -> bytes:
 
     Args:
         job: The job.
-        folder: An empty folder for the indices of many cases and outputs, which all processes of this machine
-            then read there; None if the processes are elsewhere, and each needs a copy.
+        folder: A folder for the indices of many cases and outputs, which all processes of this machine then
+            read there; None if the processes are elsewhere, and each needs a copy.
 
     Raises:
         NotPortable: If the cases or outputs are of a class that cannot be pickled.
@@ -135,14 +135,17 @@ def packed(job: Job, *, folder: Path | None = None) -> bytes:
     """
     content = io.BytesIO()
     pickler = pickle.Pickler(content)
-    files = (folder / f"numbers-{count}" for count in itertools.count()) if folder else None
 
     def shared(buffer: NumberBuffer[Any]) -> tuple[Any, ...]:
-        if files is None or not buffer.spilled:
+        if folder is None or not buffer.spilled:
             return buffer.__reduce__()
-        path = next(files)
-        buffer.save(path)
-        return NumberBuffer.opened, (path, buffer.kind, len(buffer))
+        path = folder / "numbers"
+        try:
+            with path.open("ab") as file:
+                offset = buffer.save(file)
+        except OSError as failure:
+            raise NoRoom(failure) from failure
+        return _shared_numbers, (path, offset, buffer.kind, len(buffer))
 
     pickler.dispatch_table = copyreg.dispatch_table | {NumberBuffer: shared}
     try:
@@ -150,6 +153,14 @@ def packed(job: Job, *, folder: Path | None = None) -> bytes:
         return content.getvalue()
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise NotPortable(f"the cases or outputs cannot be sent to another process: {error}") from error
+
+
+_opened_once = lru_cache(maxsize=1)(SpillFile.opened)
+
+
+def _shared_numbers(path: Path, offset: int, kind: Kind, length: int) -> NumberBuffer[Any]:
+    """Numbers in the file of a job, which a process opens once for all of them."""
+    return NumberBuffer.opened(_opened_once(path), offset, kind, length)
 
 
 class ScoredPart(NamedTuple):

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from trivium.errors import Problem
-from trivium.number_buffer import NumberBuffer
+from trivium.number_buffer import NumberBuffer, SpillFile
 from trivium.suites.files.documents import LARGEST_DOCUMENT, InputErrorType, read_lines
 from trivium.suites.files.parquet import PART_BYTES, ROWS_AT_ONCE
 
@@ -66,6 +66,7 @@ class CsvFile:
     Args:
         path: The file.
         error: Class of the errors raised.
+        spill: The temporary file for what many rows take, if it is that of many files.
 
     Attributes:
         path: The file.
@@ -75,15 +76,18 @@ class CsvFile:
         InputError: As ``error``, if the file cannot be read or is no CSV.
     """
 
-    def __init__(self, path: Path, *, error: InputErrorType) -> None:
+    def __init__(self, path: Path, *, error: InputErrorType, spill: SpillFile | None = None) -> None:
         self.path = path
         self.names: list[str] = []
         self._error = error
-        self._starts: NumberBuffer[int] = NumberBuffer("Q")
+        self._starts: NumberBuffer[int] = NumberBuffer("Q", spill)
         self._lines: NumberBuffer[int] = NumberBuffer("Q", self._starts.file)
         for start, line, _ in csv_rows(path, self.names, error=error):
             self._starts.append(start)
             self._lines.append(line)
+        if spill is not None:
+            self._starts.seal()
+            self._lines.seal()
 
     def __len__(self) -> int:
         return len(self._starts)

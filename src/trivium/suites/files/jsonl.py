@@ -17,7 +17,7 @@ import msgspec
 
 from trivium.errors import Problem, SuiteError
 from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
-from trivium.number_buffer import NumberBuffer, ascending, repeated
+from trivium.number_buffer import NumberBuffer, SpillFile, ascending, repeated
 from trivium.storage import Stamp, local_copy, open_file, path_of
 from trivium.suites.case import Case, CaseTuple
 from trivium.suites.columns import Columns, case_columns, rows_as_cases
@@ -71,6 +71,11 @@ class IdIndex:
         self._firsts = array("Q", (self._keys[place] for place in range(0, len(self._keys), _STEP)))
         """Every ``_STEP``-th key."""
         self._nothing_read()
+
+    def seal(self) -> None:
+        """Move what the index takes to the temporary file; see :meth:`NumberBuffer.seal`."""
+        for numbers in (self.hashes, self._keys, self._positions):
+            numbers.seal()
 
     def _nothing_read(self) -> None:
         self._latest = 0
@@ -130,6 +135,7 @@ class CaseFile(Sequence[Case]):
 
     Args:
         path: The file; blank lines are skipped.
+        spill: The temporary file for what many cases take, if it is that of many files.
 
     Attributes:
         ids: The index of the ids.
@@ -140,15 +146,18 @@ class CaseFile(Sequence[Case]):
 
     decoded = True
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, spill: SpillFile | None = None) -> None:
         self.path = path_of(path) if isinstance(path, str) else path
         check_is_file(self.path)
         self._closed()
         self._version, self._local = self._copied()
         self._stamp = self._stamp_now()
-        self._starts: NumberBuffer[int] = NumberBuffer("Q")
+        self._starts: NumberBuffer[int] = NumberBuffer("Q", spill)
         self.ids = IdIndex(self._hashes_of_ids())
         self._check_duplicates()
+        if spill is not None:
+            self._starts.seal()
+            self.ids.seal()
         self._nothing_read()
 
     def _copied(self) -> tuple[Stamp, Path]:

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any, NamedTuple, overload
 
 from trivium.errors import Problem, SuiteError
-from trivium.number_buffer import NumberBuffer
+from trivium.number_buffer import NumberBuffer, SpillFile
 from trivium.storage import is_remote, matching
 from trivium.suites.case import Case, CaseTuple
 from trivium.suites.files.documents import InputErrorType, placed
@@ -68,8 +68,9 @@ class CasesRead(NamedTuple):
     places: Sequence[str] = ()
 
 
-Read = Callable[[Path, int], CasesRead]
-"""Reads the cases of a file, which are numbered from the second argument if they have no ids."""
+Read = Callable[[Path, int, SpillFile], CasesRead]
+"""Reads the cases of a file, which are numbered from the second argument if they have no ids; what many cases
+take is kept in the third."""
 
 FILES_OPEN = 16
 """Files that are kept open; there may be more of them than a process may open."""
@@ -100,9 +101,10 @@ class CaseFiles(Sequence[Case]):
         notes: dict[str, None] = {}
         places: list[Sequence[str]] = []
         count = 0
+        spill = SpillFile()
         for file in files:
             try:
-                cases, found, where = read(file, count)
+                cases, found, where = read(file, count, spill)
             except SuiteError as error:
                 problems += placed(error)
                 left_out += error.left_out
@@ -116,7 +118,7 @@ class CaseFiles(Sequence[Case]):
         self.notes = tuple(notes)
         if not problems:
             self._first = [0, *accumulate(map(len, self._parts))]
-            self._ids = IdIndex(_hashes(self._parts))
+            self._ids = IdIndex(_hashes(self._parts, spill))
             problems, left_out = self._duplicates(places)
         if problems:
             left_out += max(0, len(problems) - MOST_PROBLEMS)
@@ -195,9 +197,9 @@ class CaseFiles(Sequence[Case]):
         return f"{self._files[number]}: {where}"
 
 
-def _hashes(parts: Iterable[CaseFile | CaseTuple]) -> NumberBuffer[int]:
+def _hashes(parts: Iterable[CaseFile | CaseTuple], spill: SpillFile) -> NumberBuffer[int]:
     """The hashes of all ids, for an index of them."""
-    hashes: NumberBuffer[int] = NumberBuffer("Q")
+    hashes: NumberBuffer[int] = NumberBuffer("Q", spill)
     for cases in parts:
         if isinstance(cases, CaseFile):
             for block in cases.ids.hashes.blocks():

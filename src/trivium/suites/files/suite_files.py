@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trivium.errors import MissingExtra, Problem, SuiteError, raise_problems
+from trivium.number_buffer import SpillFile
 from trivium.storage import is_remote, joined, path_of
 from trivium.suites.case import NOTHING_EXPECTED, Case, CaseTuple
 from trivium.suites.columns import EXCEL, EXCEL_REFUSED, rows_as_cases
@@ -229,18 +230,27 @@ def _files_of_cases(source: str, folder: Path = Path()) -> list[Path] | None:
         return None  # a name that no file can have, which reading it describes
 
 
-def read_cases(path: Path, first: int = 0) -> CasesRead:
-    """Read a file that holds only cases, which are numbered from ``first`` if they have no ids."""
+def read_cases(path: Path, first: int = 0, spill: SpillFile | None = None) -> CasesRead:
+    """Read a file that holds only cases, which are numbered from ``first`` if they have no ids.
+
+    Args:
+        path: The file.
+        first: Number of the first case.
+        spill: The temporary file for what many cases take, if it is that of many files.
+
+    Raises:
+        SuiteError: With the mistakes in the file.
+    """
     suffix = path.suffix.lower()
     if suffix == ".jsonl":
         rows, columns = foreign_rows(path, first)
         if columns is None:
-            return CasesRead(CaseFile(path))
+            return CasesRead(CaseFile(path, spill))
         raise_problems(columns.problems, str(path))
         return _cases_of_rows(rows, path, (columns.note(),))
     if suffix in TABLES:
         if is_large(path):
-            large = TableCases(path, first)
+            large = TableCases(path, first, spill)
             return CasesRead(large, large.notes)
         placed_rows, notes = read_rows(path, first)
         return _cases_of_rows(placed_rows, path, notes)

@@ -14,6 +14,7 @@ from typing import IO, Any
 import msgspec
 
 from trivium.errors import Problem, SuiteError
+from trivium.number_buffer import SpillFile
 from trivium.storage import Stamp, temporary_copy
 from trivium.suites.case import Case
 from trivium.suites.columns import Columns, case_columns
@@ -91,6 +92,7 @@ class TableCases(CaseFile):
     Args:
         path: The file.
         first: Number of the first row, if the file has no column ``id``.
+        spill: See :class:`CaseFile`.
 
     Attributes:
         notes: Notes on what was mapped.
@@ -99,10 +101,10 @@ class TableCases(CaseFile):
         SuiteError: With the first mistakes in the file, and the number of the others.
     """
 
-    def __init__(self, path: Path, first: int = 0) -> None:
+    def __init__(self, path: Path, first: int = 0, spill: SpillFile | None = None) -> None:
         self._first = first
         _, self.notes = read_rows(path, first, largest=_largest(path))
-        super().__init__(path)
+        super().__init__(path, spill)
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self._first, self.notes, super().__getstate__()
