@@ -14,13 +14,17 @@ EPSILON, DELTA = 0.1, 0.1
 
 
 def at_most(broken, worlds, promise):
-    """Whether so many broken promises fit the promised rate, allowing for three standard errors."""
+    """Whether so many broken promises fit the promised rate, allowing for three standard errors.
+
+    Where a promise of 0.1 is just kept, 1 draw of worlds in 500 says otherwise (seeds are fixed). Where it
+    is broken in 0.16 of 800 worlds, or in 0.21 of 250, 97 draws of 100 say so.
+    """
     return broken / worlds <= promise + 3 * (promise * (1 - promise) / worlds) ** 0.5
 
 
 @pytest.mark.no_cover
 def test_a_judge_that_is_too_often_wrong_is_certified_no_more_often_than_promised():
-    rng, worlds = np.random.default_rng(1), 2_000
+    rng, worlds = np.random.default_rng(1), 800
     broken = sum(
         certify(rng.random(60) < 0.1001, rng.random(60), range(60)).threshold is not None
         for _ in range(worlds)
@@ -51,7 +55,7 @@ def test_the_error_above_a_certified_threshold_is_as_promised(levels):
 @pytest.mark.parametrize("verdicts", [70, 400])
 @pytest.mark.no_cover
 def test_starting_again_uses_up_no_more_than_was_promised(verdicts):
-    rng, worlds = np.random.default_rng(6), 500
+    rng, worlds = np.random.default_rng(6), 250
     broken = sum(
         certify(rng.random(verdicts) < 0.1001, rng.random(verdicts), range(verdicts)).threshold is not None
         for _ in range(worlds)
