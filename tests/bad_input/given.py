@@ -51,9 +51,6 @@ class Folder:
         self.path = path
         self.run = ""
         self._capsys = capsys
-        (path / "cases.jsonl").write_text(CASE)
-        (path / "good.jsonl").write_text(OUTPUT)
-        assert self.call("score cases.jsonl --outputs good.jsonl --metrics jaccard --quiet")[0] == 0
         self.first_run = self.stored()
         self.run = json.loads(self.first_run[0].splitlines()[0])["run"]
 
