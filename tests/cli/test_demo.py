@@ -63,6 +63,7 @@ def test_the_papers_keep_both_runs_in_the_store() -> None:
 
 
 @pytest.mark.parametrize("named", [[], ["--judge", "openai:gpt-4o"]], ids=["found", "named"])
+@pytest.mark.no_cover
 def test_with_a_provider_the_reviews_are_judged(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, named: list[str]
 ) -> None:

@@ -11,6 +11,8 @@ from examples.paper_review.reviewers import DEFAULT_MODELS, build_reviewer, chos
 
 import trivium as tv
 
+pytestmark = pytest.mark.no_cover
+
 FOLDER = Path(__file__).parents[2] / "examples" / "paper_review"
 SUITE = tv.Suite.load(FOLDER / "suite.yaml")
 CASES = list(SUITE)
@@ -59,7 +61,6 @@ def test_changing_one_sentence_of_a_paper_changes_its_review(case_id: str, befor
     assert review(with_source(case, case.source.replace(before, after))) != review(case)
 
 
-@pytest.mark.no_cover
 def test_most_sentences_of_a_paper_matter_to_its_review() -> None:
     case = CASES[0]
     usual = review(case)
@@ -91,7 +92,6 @@ def test_every_quote_is_in_the_paper(case: tv.Case) -> None:
     assert [quote for quote in quotes if quote not in folded] == []
 
 
-@pytest.mark.no_cover
 def test_the_same_paper_gets_the_same_review(run: tv.Run) -> None:
     assert [attempt.output for attempt in run.attempts()] == [review(case) for case in CASES]
 

@@ -64,6 +64,7 @@ def test_what_cannot_be_is_passed_over(headers):
 
 
 @pytest.mark.parametrize("fixed", [True, False])
+@pytest.mark.no_cover
 def test_headers_that_are_right_spare_refusals(fixed):
     weather = Weather(rate=10, window=10, fixed=fixed)
     for seed in range(2):
