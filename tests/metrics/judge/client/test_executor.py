@@ -13,7 +13,7 @@ from tests.metrics.judge.client.test_direct_client import call
 from trivium.metrics.judge.client.cache import MemoryResponseCache
 from trivium.metrics.judge.client.executor import JudgeExecutor
 from trivium.metrics.judge.client.models import LOOKUPS_TOGETHER
-from trivium.metrics.judge.client.request import GivenUp
+from trivium.metrics.judge.client.request import GivenUp, ModelRequest
 from trivium.metrics.judge.client.retry import RetryPolicy
 from trivium.suites.settings import JudgeSettings
 
@@ -234,3 +234,22 @@ def test_a_provider_that_refuses_for_a_while_answers_everything_after_it(server)
     found = answers(executor, *distinct(30)).result()
     executor.close()
     assert not [each for each in found if isinstance(each, BaseException)]
+
+
+def test_a_request_that_is_given_up_is_freed_without_the_garbage_collector(server):
+    """A prompt may be long, and while a provider is down every request of a run is given up at once."""
+    server.conditions = msgspec.structs.replace(server.conditions, plan=lambda _: failure(401))
+    executor = JudgeExecutor(JudgeSettings(models=(GPT,)))
+    answers(executor, call(GPT)).result()  # turns the model off
+    gc.collect()
+    gc.disable()
+    try:
+        (error,) = answers(executor, call(GPT, case="A case that is given up.")).result()
+        assert isinstance(error, GivenUp)
+        del error
+        answers(executor).result()  # by then the thread has let go of what came before
+        alive = [each.case for each in gc.get_objects() if isinstance(each, ModelRequest)]
+    finally:
+        gc.enable()
+        executor.close()
+    assert "A case that is given up." not in alive

@@ -286,6 +286,7 @@ class LocalModels:
         finally:
             if self._in_flight.get(key) is mine:
                 del self._in_flight[key]
+            del mine  # which holds the error, whose traceback holds this frame, and so the request
 
     async def _cached_or_asked(
         self, key: str, scheduler: RequestScheduler, request: ModelRequest, about: tuple[str, ...]
