@@ -32,7 +32,9 @@ _NEAR = 512
 
 _RESTORED_AT_ONCE = 8 * BLOCK
 _SORTED_AT_ONCE = 1 << 16
-_MOST_PARTS = 256
+_MOST_PARTS = 64
+"""Numbers are sorted in parts of so many, and in so many parts at most, each of which takes a pass over all
+numbers: from four million on the parts grow."""
 
 
 class NoRoom(TriviumError):
