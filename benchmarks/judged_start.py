@@ -27,6 +27,8 @@ from benchmarks.sizes import sized
 
 OUTPUTS = sized(20, 2)
 MANY, LATENCY, AT_ONCE = sized(2000, 2), 0.2, 50
+WARM_UP = sized(1, 0)
+"""Rounds before those that count: the first compiles the modules."""
 MODEL = "gpt-4o-mini"
 
 OPENAI = """
@@ -149,10 +151,10 @@ def main() -> None:
                 "trivium score, text": (trivium("text.json"), environment),
             }
             taken: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
-            for number in range(rounds + 1):
+            for number in range(WARM_UP + rounds):
                 for row, (command, variables) in commands.items():
                     figures = measure(command, folder, variables)
-                    if number:  # the first compiles the modules
+                    if number >= WARM_UP:
                         taken[row].append(figures)
         print(f"{OUTPUTS} outputs{'':<16}{'wall s':>9}{'CPU s':>9}{'× script':>10}")
         medians = {

@@ -110,9 +110,9 @@ def test_a_file_of_two_gigabytes_is_refused_without_being_held(folder, name):
 
 
 @pytest.mark.no_cover
-def test_outputs_of_two_gigabytes_without_a_line_are_refused(folder):
+def test_outputs_of_half_a_gigabyte_without_a_line_are_refused(folder):
     with (folder.path / "bad.jsonl").open("wb") as file:
-        file.truncate(2 * 1024**3)
+        file.truncate(1024**3 // 2)
     code, _, err = folder.call(SCORE)
     assert code == 2
     assert "bad.jsonl: line 1: is longer than 268,435,456 bytes" in err

@@ -27,8 +27,10 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(key, raising=False)
 
 
-def test_the_papers_print_the_table_and_names_the_report(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(["demo", "papers"]) == 0
+def test_the_papers_print_the_table_name_the_report_and_keep_both_runs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run_command(["demo", "papers", "--store", "sqlite:///kept.db"]) == 0
 
     printed = capsys.readouterr().out
     assert "6 attempts of 6 cases" in printed
@@ -39,6 +41,9 @@ def test_the_papers_print_the_table_and_names_the_report(capsys: pytest.CaptureF
     page = Path("trivium-demo.html").read_text(encoding="utf-8")
     assert "Late Pooling" in page
     assert "synthesizer" in page
+    run = Run.load(store="sqlite:///kept.db")
+    assert sorted(record.kind for record in run.store.runs()) == ["agent", "human"]
+    assert all(attempt.trace is not None and not attempt.failed for attempt in run.attempts())
 
 
 def test_the_papers_as_json_are_one_document_with_the_human_ceiling(
@@ -51,15 +56,6 @@ def test_the_papers_as_json_are_one_document_with_the_human_ceiling(
     assert answer["attempts"] == 6
     assert set(answer["human_ceiling"]) >= {"cosine", "jaccard", "similarity"}
     assert Path("there/report.html").exists()
-
-
-def test_the_papers_keep_both_runs_in_the_store() -> None:
-    run_command(["demo", "papers", "--quiet", "--store", "sqlite:///kept.db"])
-
-    run = Run.load(store="sqlite:///kept.db")
-    kinds = [record.kind for record in run.store.runs()]
-    assert sorted(kinds) == ["agent", "human"]
-    assert all(attempt.trace is not None and not attempt.failed for attempt in run.attempts())
 
 
 @pytest.mark.parametrize("named", [[], ["--judge", "openai:gpt-4o"]], ids=["found", "named"])

@@ -84,7 +84,7 @@ def test_a_mean_at_the_limit_needs_more_groups_than_are_reported(limit):
 @pytest.mark.no_cover
 def test_the_largest_reported_number_is_found():
     found = rate(20, 40)
-    limits = np.linspace(0.47, 0.4999, 200)
+    limits = np.linspace(0.47, 0.4999, 60)
     announced = [groups_to_settle(found, limit) for limit in limits]
     known = [number for number in announced if number is not None]
     assert known == sorted(known)
