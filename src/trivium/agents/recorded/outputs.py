@@ -111,7 +111,7 @@ class OutputsFile:
 
     def parts(self) -> Iterator[range]:
         """Yield ranges of lines of bounded number and size; see ``Partitioned``."""
-        return parts_of(self._starts)  # type: ignore[arg-type]  # is indexed like an array
+        return parts_of(self._starts)
 
     def read(self, part: range) -> Iterator[tuple[Case, Attempt]]:
         """Yield the attempts of a range of lines, blank ones not counted; see ``Partitioned``."""

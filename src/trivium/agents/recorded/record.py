@@ -16,6 +16,7 @@ from trivium.agents.failures import reason, shown
 from trivium.agents.response import NOTHING, mask_trace, sanitise_output
 from trivium.errors import InputError, OutputsError, Problem, TraceError, suggest
 from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values, resolved
+from trivium.number_buffer import NumberBuffer
 from trivium.storage import Stamp, named_path, stamp_of
 from trivium.suites.case import Id
 from trivium.suites.files.documents import MalformedDocument, decode, parse_json
@@ -118,7 +119,7 @@ ParsedLine = tuple[Output | None, list[Problem], tuple[str, ...]]
 """The parsed line, or None; every problem of it; and flags for what sanitising changed."""
 
 
-def parts_of(starts: "array[int]") -> Iterator[range]:
+def parts_of(starts: "NumberBuffer[int] | array[int]") -> Iterator[range]:
     """Yield ranges of indices that cover lines of a file in order, each bounded in number and size.
 
     Args:
