@@ -84,6 +84,7 @@ def test_a_process_ends_with_the_code_of_its_command(words, code, shown, monkeyp
 
 def test_a_command_that_is_called_in_process_changes_nothing_of_the_host(capsys, monkeypatch):
     monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT", raising=False)
-    before = gc.get_threshold(), gc.get_freeze_count(), dict(os.environ)
+    frozen, before = gc.get_freeze_count(), (gc.get_threshold(), dict(os.environ))
     assert outcome(capsys, *recorded())[0] == 0
-    assert (gc.get_threshold(), gc.get_freeze_count(), dict(os.environ)) == before
+    assert (gc.get_threshold(), dict(os.environ)) == before
+    assert gc.get_freeze_count() <= frozen  # of what the host froze, some may be gone

@@ -1,6 +1,7 @@
 """Options that the trust commands share; reads their items and writes their answers."""
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -202,13 +203,20 @@ def read_item_table(
     return run.items(dimension=dimension, labels=labels_for(run.store, run.record, dimension))
 
 
-def chunk_map(engine: str) -> "AbstractContextManager[ChunkMap | None]":
-    """Where resamples are computed; None for threads of this process."""
+@contextmanager
+def chunk_map(engine: str) -> "Iterator[ChunkMap | None]":
+    """Where resamples are computed; None for threads of this process.
+
+    What Ray prints meanwhile, such as which node it lost, goes to standard error.
+    """
     if engine == "local":
-        return nullcontext()
+        yield None
+        return
+    from trivium.cli.output import reserved_stdout
     from trivium.runs.engines.ray_resampling import on_ray
 
-    return on_ray()
+    with reserved_stdout(), on_ray() as found:
+        yield found
 
 
 def load_calibrator(path: Path | None) -> "Calibrator | None":
