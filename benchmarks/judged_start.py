@@ -166,7 +166,8 @@ def main() -> None:
             print(f"{row:<26}{wall:>9.2f}{cpu:>9.2f}{wall / script:>10.2f}")
         write_inputs(folder, MANY, concurrency=AT_ONCE)
         with provider(folder, "--latency", str(LATENCY)) as environment:
-            measure(trivium("judged.json"), folder, environment)
+            for _ in range(WARM_UP):
+                measure(trivium("judged.json"), folder, environment)
             wall, cpu = measure(trivium("judged.json"), folder, environment)
         ideal = MANY * LATENCY / AT_ONCE
         print(f"\n{MANY:,} judgements of {LATENCY * 1000:.0f} ms, {AT_ONCE} at once: ", end="")

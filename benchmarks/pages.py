@@ -41,7 +41,7 @@ from trivium.suites.case import Case
 from trivium.traces.trace import Span, Trace
 from trivium.web.pages.labels import LABELLER
 
-ASKED = sized(30, 3)
+ASKED = sized(30, 1)
 SUITES = 10
 ROWS_AT_ONCE = 5_000
 COMMON = [

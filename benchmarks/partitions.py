@@ -60,8 +60,9 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_inputs(folder, 10)
-        measure(folder, "--workers", given.workers)  # so that the modules are compiled
+        if sized(True, False):
+            write_inputs(folder, 10)
+            measure(folder, "--workers", given.workers)  # so that the modules are compiled
         write_inputs(folder, given.attempts)
         print(
             f"{given.attempts:,} attempts{'':<6}{'wall s':>9}{'CPU s':>9}{'its own':>9}{'peak MiB':>10}",

@@ -186,6 +186,11 @@ class NumberBuffer(Generic[Number]):
         if len(self._latest) >= BLOCK:
             self._spill()
 
+    def join(self, other: "NumberBuffer[Number]") -> None:
+        """Add the numbers of another buffer, of the same kind, at the end."""
+        for first in range(0, len(other), BLOCK):
+            self.frombytes(other.read(first, min(first + BLOCK, len(other))).tobytes())
+
     def read(self, first: int, last: int) -> "array[Number]":
         """Return a copy of the numbers from ``first`` up to ``last``, which is left out."""
         found: array[Number] = array(self.kind)
@@ -203,13 +208,14 @@ class NumberBuffer(Generic[Number]):
         import numpy as np
 
         for first in range(0, len(self), BLOCK):
-            yield np.frombuffer(self.read(first, min(first + BLOCK, len(self))), np.dtype(self.kind))
+            # str: of a dtype of a Literal, mypy tries every overload for every kind, which takes seconds.
+            yield np.frombuffer(self.read(first, min(first + BLOCK, len(self))), np.dtype(str(self.kind)))
 
     def all(self) -> "npt.NDArray[Any]":
         """Return a copy of all numbers, shape (n,)."""
         import numpy as np
 
-        numbers = np.empty(len(self), np.dtype(self.kind))
+        numbers = np.empty(len(self), np.dtype(str(self.kind)))
         for number, block in enumerate(self.blocks()):
             numbers[number * BLOCK : number * BLOCK + len(block)] = block
         return numbers
@@ -273,7 +279,7 @@ def ranges(numbers: NumberBuffer[int], *, every: int = 1) -> "Iterator[tuple[Any
         return
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
     parts = min(-(-len(numbers) // every // _SORTED_AT_ONCE), _MOST_PARTS)
-    number = np.dtype(numbers.kind).type
+    number = np.dtype(str(numbers.kind)).type
     for first, after in pairwise(low + (high - low + 1) * part // parts for part in range(parts + 1)):
         if first < after:
             yield number(first), number(after - 1)
@@ -319,6 +325,5 @@ def joined(buffers: Sequence[NumberBuffer[Number]]) -> NumberBuffer[Number]:
     """Join buffers of one kind, of which there is at least one."""
     whole: NumberBuffer[Number] = NumberBuffer(buffers[0].kind)
     for buffer in buffers:
-        for block in buffer.blocks():
-            whole.frombytes(block.tobytes())
+        whole.join(buffer)
     return whole

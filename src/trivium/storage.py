@@ -213,11 +213,19 @@ def paths_named(sources: Sequence[str | Path]) -> list[Path]:
     return paths
 
 
+def is_named_file(path: Path) -> bool:
+    """Whether a path of this machine is a file, or a link to one that is lost, which reading it says.
+
+    Hidden links that lead nowhere are locks of editors.
+    """
+    return path.is_file() or (path.is_symlink() and not path.exists() and not path.name.startswith("."))
+
+
 def matching(source: str, folder: Path) -> list[Path]:
     """The files that a pattern names, sorted; relative patterns are below the folder."""
     if not is_remote(source) and is_local(folder):
         found = glob.iglob(source, root_dir=folder, recursive=True)  # noqa: PTH207 - may be absolute
-        return sorted(path for path in (folder / each for each in found) if path.is_file())
+        return sorted(path for path in (folder / each for each in found) if is_named_file(path))
     address = source if is_remote(source) else f"{folder}/{source}"
     parts = address.split("/")
     first = next(index for index, part in enumerate(parts) if glob.has_magic(part))

@@ -1,7 +1,10 @@
 """``trivium export`` of traces and graphs: every score is an event, traces are read back as they were."""
 
 import csv
+import gc
+import io
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -11,11 +14,12 @@ import pytest
 from tests.store.test_sending import endpoint
 from trivium.agents.attempt import Attempt
 from trivium.cli.main import run_command
+from trivium.errors import StoreError
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.metric import Score
 from trivium.runs.items.files import Labels
 from trivium.store.export.otlp import traces_of_run
-from trivium.store.export.tables import escape_formula, unescape_formula
+from trivium.store.export.tables import WRITERS, escape_formula, unescape_formula
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
@@ -299,3 +303,40 @@ def test_labels_name_cases_as_the_run_does():
     labels = Labels("labels.jsonl")
     assert [label.case for label in labels.records()] == ["a\u2400b"]
     labels.check_attempts({("a\u2400b", 0)})
+
+
+@pytest.mark.parametrize("format_", sorted(WRITERS))
+def test_a_table_that_cannot_be_completed_leaves_standard_output_open(format_):
+    def rows():
+        yield {"case": "a"}
+        raise StoreError("a partition is lost")
+
+    file = io.BytesIO()
+    with suppress(StoreError):
+        WRITERS[format_](rows(), ["case"], file)
+    gc.collect()
+    assert not file.closed
+
+
+def test_an_export_that_fails_leaves_the_earlier_file(tmp_path, monkeypatch, capsys):
+    def failing(rows, columns, file):
+        file.write(b"half")
+        raise StoreError("a partition is lost")
+
+    Path("scores.jsonl").write_text("earlier")
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setitem(WRITERS, "jsonl", failing)
+    code, _, said = outcome(capsys, "export", "--output", "scores.jsonl")
+    assert (code, said) == (2, "Error: a partition is lost\n")
+    assert Path("scores.jsonl").read_text() == "earlier"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_an_export_is_written_through_a_link_and_to_a_device(tmp_path, capsys):
+    (tmp_path / "there").mkdir()
+    Path("link.jsonl").symlink_to("there/scores.jsonl")
+    assert outcome(capsys, "export", "--output", "link.jsonl")[0] == 0
+    assert Path("link.jsonl").is_symlink()
+    assert (tmp_path / "there" / "scores.jsonl").stat().st_size
+    assert outcome(capsys, "export", "--output", "/dev/null")[0] == 0
+    assert not Path("/dev/null").is_file()

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trivium import number_buffer
-from trivium.runs import columns
-from trivium.runs.columns import Clusters, Column
-from trivium.runs.reducers import REDUCERS
+from trivium.runs import case_values
+from trivium.runs.case_values import REDUCERS, Clusters
+from trivium.runs.columns import Column
 
 
 @given(st.lists(st.integers(0, 2**63 - 1) | st.sampled_from([0, 7, 2**62]), max_size=40))
@@ -40,7 +40,7 @@ def test_a_column_too_large_for_memory_has_the_figures_of_one_in_memory(monkeypa
     whole, mean = figure_of(codes, values)
     monkeypatch.setattr(number_buffer, "BLOCK", 64)
     monkeypatch.setattr(number_buffer, "_SORTED_AT_ONCE", 100)
-    monkeypatch.setattr(columns, "LARGE", 100)
+    monkeypatch.setattr(case_values, "LARGE", 100)
     large, mean_in_parts = figure_of(codes, values)
     assert (large.method, large.groups, large.n) == (whole.method, whole.groups, whole.n)
     assert large.mean == pytest.approx(whole.mean, rel=1e-14)
@@ -49,7 +49,7 @@ def test_a_column_too_large_for_memory_has_the_figures_of_one_in_memory(monkeypa
 
 
 def test_a_large_column_that_grows_has_new_figures(monkeypatch):
-    monkeypatch.setattr(columns, "LARGE", 2)
+    monkeypatch.setattr(case_values, "LARGE", 2)
     clusters = Clusters()
     column = Column("m", "text", clusters)
     for count, value in ((4, 0.0), (8, 1.0)):

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import json
 import os
+import resource
 import socket
 import sqlite3
 import subprocess
@@ -109,6 +110,19 @@ def test_a_process_without_file_handles_asks_fewer_at_once_and_fails_no_attempt(
     summary = json.loads(done.stdout)
     assert (summary["attempts"], summary["passed"], summary["failures"]) == (2 * CASES, 2 * CASES, [])
     assert done.stderr.count("Too many open files; fewer attempts are in flight from now on") == 1
+
+
+def test_a_command_is_not_started_with_the_last_file_handles(monkeypatch):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = min(soft, 256)
+    monkeypatch.setattr("trivium.agents.adapters.command._RESERVED_HANDLES", few - 3)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (few, hard))
+    try:
+        attempt = asked("cmd:cat", retries=0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert attempt.error is not None
+    assert "the command cannot be started: Too many open files" in attempt.error
 
 
 def test_a_store_that_is_deleted_meanwhile_is_reported_as_lost(here, capsys):

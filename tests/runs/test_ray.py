@@ -356,7 +356,12 @@ def test_what_only_the_process_of_the_run_can_do_is_refused(tmp_path: Path, monk
 
 
 def result(indices: range) -> ScoredPart:
-    return ScoredPart(rows=None, clusters=list(map(str, indices)), usages=b"", warnings=[])  # type: ignore[arg-type]
+    lines = [("", 0, str(index), None) for index in indices]
+    return ScoredPart(rows=None, aggregation=None, warnings=lines)  # type: ignore[arg-type]
+
+
+def indices_of(scored: ScoredPart) -> list[str]:
+    return [text for _, _, text, _ in scored.warnings]
 
 
 def test_parts_come_in_order_whatever_is_lost() -> None:
@@ -384,7 +389,7 @@ def test_parts_come_in_order_whatever_is_lost() -> None:
                 else:
                     part.scored = result(part.task.indices)
             for finished in queue.finished():
-                out += finished.clusters
+                out += indices_of(finished)
         assert out == [str(index) for index in range(60)]
 
 
@@ -398,7 +403,7 @@ def test_a_queue_holds_no_more_than_its_size() -> None:
     assert list(queue.finished()) == []
     assert queue.next(idle=True) is None
     first.scored = result(first.task.indices)
-    assert [each.clusters for each in queue.finished()] == [["0", "1"], ["2", "3"]]
+    assert list(map(indices_of, queue.finished())) == [["0", "1"], ["2", "3"]]
     third = queue.next(idle=True)
     assert third is not None
     assert third.task.indices == range(4, 6)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trivium.runs.reducers import REDUCERS, pass_at_k, pass_hat_k
+from trivium.runs.case_values import REDUCERS, pass_at_k, pass_hat_k
 
 
 @st.composite

@@ -329,7 +329,6 @@ def test_a_job_travels_without_the_texts(tmp_path: Path) -> None:
     scorer = PartScorer(pickle.loads(content))
     here = PartScorer(job).score(Task(part))
     assert scorer.score(Task(part)).rows.evaluations == here.rows.evaluations
-    assert here.clusters[:5] == ["g0", "g0", "g0", "g0", "g1"]
     unscored = scorer.unscored(Task(part).alone(1))
     assert len(unscored.rows.evaluations) == 1
     assert unscored.rows.outlines()[0].scores["jaccard"].reason == LOST

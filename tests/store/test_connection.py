@@ -1,13 +1,17 @@
 """Compares a new store with one that went through every migration."""
 
+import os
+import resource
 import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 from sqlalchemy import Engine, create_engine, event
 
+from trivium.errors import StoreError
 from trivium.store.connection import upgrade
 from trivium.store.store import Store
 
@@ -109,3 +113,56 @@ def test_a_connection_made_while_another_one_writes_does_not_wait(tmp_path):
             with engine.connect() as reading:  # it would be refused after 30 s
                 assert reading.exec_driver_sql("PRAGMA auto_vacuum").scalar() == 2
                 assert reading.exec_driver_sql("PRAGMA page_size").scalar() == 16384
+
+
+@pytest.fixture
+def no_handles():
+    """Hold every file handle that this process may have; the list of those held is emptied to free them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))
+    held = []
+
+    def free():
+        while held:
+            os.close(held.pop())
+
+    def hold():
+        with suppress(OSError):
+            while True:
+                held.append(os.dup(0))
+        return free
+
+    yield hold
+    free()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_store_waits_for_file_handles_that_the_process_uses_elsewhere(tmp_path, monkeypatch, no_handles):
+    store = Store(str(tmp_path / "s.db"))
+    store.close()  # its connections, so that it needs a new one
+    free = no_handles()
+    waited = []
+
+    def sleep(seconds):
+        waited.append(seconds)
+        if len(waited) == 3:
+            free()
+
+    monkeypatch.setattr("trivium.store.sqlite.time.sleep", sleep)
+    assert store.runs() == []
+    assert len(waited) == 3
+    store.close()
+
+
+def test_a_store_without_file_handles_says_so_in_the_end(tmp_path, monkeypatch, no_handles):
+    store = Store(str(tmp_path / "s.db"))
+    store.close()
+    monkeypatch.setattr("trivium.store.sqlite.BUSY_MS", 30)
+    free = no_handles()
+    try:
+        with pytest.raises(StoreError, match=r"s\.db.*has no file handle left \(ulimit -n\)"):
+            store.runs()
+    finally:
+        free()
+    assert store.runs() == []
+    store.close()

@@ -21,7 +21,7 @@ from trivium.json_values import resolved
 from trivium.masking import OutputMasker
 from trivium.suites.sanitize import sanitise
 from trivium.traces.native import native_trace
-from trivium.traces.trace import Trace
+from trivium.traces.trace import TASK_REQUEST, Trace
 
 FIELDS = ("output", "trace", "usage", "reward", "error", "seconds", "metadata")
 """The fields of an Attempt that an agent may set."""
@@ -203,6 +203,7 @@ def _texts_of(trace: Trace) -> list[Any]:
         names.update((message.sender, message.receiver, message.type))
         if message.content is not None:
             found.append(message.content)
+    names.discard(TASK_REQUEST)  # it holds "sk_", as API keys do, which a slow pattern would look at
     return found
 
 

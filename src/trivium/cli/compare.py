@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from trivium.runs.comparing.comparison import Comparison
     from trivium.runs.run import Run
+    from trivium.store.store import Store
 
 WITH_ERRORS = 3
 _EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
@@ -164,10 +165,11 @@ def _chart(comparison: "Comparison", path: Path) -> None:
 @click.command(
     epilog=options.examples(
         "trivium plan --detect 0.05",
+        "trivium plan suite.yaml --detect 0.05",
         "trivium plan 20261121-09 20261121-10 --detect 0.02 --metric composite",
     )
 )
-@click.argument("base", required=False)
+@click.argument("base", required=False, metavar="[SUITE|BASE]")
 @click.argument("head", required=False)
 @options.option(
     "--detect",
@@ -184,29 +186,51 @@ def _chart(comparison: "Comparison", path: Path) -> None:
 def plan(base: str | None, head: str | None, **given: Any) -> int:
     """Say how many cases and repeats a comparison needs to detect a difference.
 
-    The variance comes from runs BASE and HEAD, by default the two newest comparable ones of the suite.
-    One run alone (BASE without HEAD, or a suite with a single run) gives an upper bound.
+    The variance comes from runs BASE and HEAD, by default the two newest comparable ones of SUITE (a file
+    or a name), or of the suite that was run last. One run alone (BASE without HEAD, or a suite with a
+    single run) gives an upper bound.
     """
     from trivium.cli.output import DONE, print_json, show
     from trivium.reports.plan import PlanTable
-    from trivium.runs.comparing.decision import incomparabilities
     from trivium.runs.comparing.planning import plan as plan_comparison
     from trivium.runs.run import Run
     from trivium.store.store import Store
 
     store = Store(given["store"], read_only=True)
-    if base is None:
-        newest = Run.load(None, store=store)
-        alike = (one for one in _earlier_runs(newest) if not any(incomparabilities(one, newest)))
-        before = next(alike, None)
-        pilot = newest if before is None else (before, newest)
-    elif head is None:
-        pilot = Run.load(base, store=store)
+    if base is not None and head is not None:
+        pilot: Run | tuple[Run, Run] = (Run.load(base, store=store), Run.load(head, store=store))
+    elif base is None:
+        pilot = _with_one_before(Run.load(None, store=store))
+    elif (newest := _newest_of_suite(base, store)) is not None:
+        pilot = _with_one_before(newest)
     else:
-        pilot = (Run.load(base, store=store), Run.load(head, store=store))
+        pilot = Run.load(base, store=store)
     found = plan_comparison(pilot, **{name: given[name] for name in ("detect", "metric", "power", "level")})
     if given["as_json"]:
         print_json(found)
     else:
         show(PlanTable(found))
     return DONE
+
+
+def _with_one_before(newest: "Run") -> "Run | tuple[Run, Run]":
+    """A run with the last one before it that it can be compared with, if there is one."""
+    from trivium.runs.comparing.decision import incomparabilities
+
+    alike = (one for one in _earlier_runs(newest) if not any(incomparabilities(one, newest)))
+    before = next(alike, None)
+    return newest if before is None else (before, newest)
+
+
+def _newest_of_suite(suite: str, store: "Store") -> "Run | None":
+    """The newest run of a suite, which is a file or a name; None if it is neither."""
+    from trivium.errors import StoreError
+    from trivium.runs.run import Run
+    from trivium.suites.suite import Suite
+
+    is_file = Path(suite).exists()
+    name = Suite.load(suite).name if is_file else suite
+    found = next((each for each in store.runs() if each.suite_name == name), None)
+    if found is None and is_file:
+        raise StoreError(f'{store.name}: no run of suite "{name}" is stored: run it once, then plan')
+    return None if found is None else Run(store, found)

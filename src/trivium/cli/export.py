@@ -1,5 +1,6 @@
 """``trivium export``: writes a run's data as tables, traces or graphs."""
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,8 @@ to = options.option(
 def open_output(output: str | None) -> Iterator[BinaryIO]:
     """Open a file to write, or standard output if the path is None, empty or ``-``.
 
+    The file gets its name when it is complete: if an error ends the writing, an earlier one stays as it was.
+
     Raises:
         InputError: If the file cannot be written.
     """
@@ -43,9 +46,19 @@ def open_output(output: str | None) -> Iterator[BinaryIO]:
     if output is None or output in STANDARD_OUTPUT:
         yield sys.stdout.buffer
         return
+    target = Path(os.path.realpath(output))  # write through a link instead of replacing it
+    half = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        with Path(output).open("wb") as file:
-            yield file
+        if target.exists() and not target.is_file():  # a pipe or a device
+            with target.open("wb") as file:
+                yield file
+            return
+        try:
+            with half.open("wb") as file:
+                yield file
+            half.replace(target)
+        finally:
+            half.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(output, f"cannot be written: {error.strerror or error}") from error
 

@@ -56,6 +56,8 @@ def answer(plan: ComparisonPlan) -> str:
     """The fewest cases that do, and what the present ones do, in a sentence."""
     first = plan.designs[0]
     repeats = counted(first.repeats, "repeat")
+    if first.cases is None and not any(plan.components.shares().values()):
+        return "The runs of the pilot do not differ, so that they say nothing of how many cases are needed."
     if first.cases is None:
         sentence = f"More than {MOST_PLANNED:,} groups would be needed with {repeats}."
     elif first.cases <= plan.cases:

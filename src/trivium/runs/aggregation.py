@@ -1,5 +1,7 @@
 """Aggregates evaluations in one pass, and explains why an attempt did not pass."""
 
+# ruff: noqa: SLF001 - what is merged is of the same class
+
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
@@ -7,18 +9,16 @@ from itertools import compress
 from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar
 
-from trivium.agents.attempt import Attempt
 from trivium.metrics.evaluation import Evaluation, pass_rule, verdict_is_missing
 from trivium.metrics.metric import Score, is_missing
 from trivium.number_buffer import NumberBuffer
-from trivium.runs.columns import Clusters, Column
+from trivium.runs.case_values import REDUCERS, Clusters, Reducer, Sum
+from trivium.runs.columns import Column
 from trivium.runs.costs.agent import AgentTally
-from trivium.runs.reducers import REDUCERS, Reducer
 from trivium.runs.summary import Failure
-from trivium.store.records import AttemptUsage, EvaluationOutline, RunRecord, ScoreOutline
+from trivium.store.records import EvaluationOutline, RunRecord, ScoreOutline
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
-from trivium.suites.suite import Suite
 
 FAILURES_SHOWN = 100
 _EVALUATIONS_AT_ONCE = 32
@@ -34,18 +34,20 @@ class Aggregation:
 
     Args:
         settings: Settings of the run.
+        part: Whether it is of a part of the run's attempts; see :meth:`merge`.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, part: bool = False) -> None:
         self.settings = settings
+        self._part = part
         self.clusters = Clusters()
         self.columns: dict[str, Column] = {}
         self.absent: dict[int, int] = {}
         """Number of missing attempts, by the index of their case among the cases added."""
-        self.composite = Column("composite", "composite", self.clusters, self.absent)
-        self.verdicts = Column("pass_rate", "composite", self.clusters, self.absent)
+        self.composite = Column("composite", "composite", self.clusters, self.absent, part=part)
+        self.verdicts = Column("pass_rate", "composite", self.clusters, self.absent, part=part)
         self.recommendations: Counter[str] = Counter()
-        self._coverage_sum = 0.0
+        self._coverage_sum = Sum()
         self.verdict_counts: NumberBuffer[int] = NumberBuffer("I", self.clusters.file)
         """Number of verdicts and number of passes of every case, alternating."""
         self.case_clusters = Clusters()
@@ -80,7 +82,7 @@ class Aggregation:
         A missing attempt counts as 0. Failed attempts are left out: their composite is known without scores.
         """
         counted = self.attempts - self.failed_attempts + self.missing
-        return self._coverage_sum / counted if counted else 1.0
+        return self._coverage_sum.value / counted if counted else 1.0
 
     def add(self, cluster: str, of_case: Sequence[AnyEvaluation], *, missing: int = 0) -> None:
         """Add the evaluations of a case.
@@ -122,7 +124,7 @@ class Aggregation:
         failed = [each.failed is not None for each in included]
         some_failed = any(failed)
         for name, rows in _by_metric([each.scores for each in included]).items():
-            self._column(name, rows.scores[0], self.clusters, self.absent).add(
+            self._column(name, rows.scores[0].tier, self.clusters, self.absent).add(
                 _at(indices, rows.indices),
                 rows.scores,
                 reduce,
@@ -151,8 +153,7 @@ class Aggregation:
         for each in included:
             if each.composite.recommendation is not None:
                 self.recommendations[each.composite.recommendation] += 1
-            if each.failed is None:
-                self._coverage_sum += each.composite.coverage
+        self._coverage_sum.add([each.composite.coverage for each in included if each.failed is None])
 
     def _add_verdicts(
         self,
@@ -178,16 +179,44 @@ class Aggregation:
         index = len(self.case_clusters)
         self.case_clusters.extend([cluster])
         for name, score in scores.items():
-            column = self._column(name, score, self.case_clusters, {})
+            column = self._column(name, score.tier, self.case_clusters, {})
             column.add([index], [score], REDUCERS["mean"])
 
-    def _column(
-        self, name: str, score: Score | ScoreOutline, clusters: Clusters, absent: dict[int, int]
-    ) -> Column:
+    def _column(self, name: str, tier: str, clusters: Clusters, absent: dict[int, int]) -> Column:
         column = self.columns.get(name)
         if column is None:
-            column = self.columns[name] = Column(name, score.tier, clusters, absent)
+            column = self.columns[name] = Column(name, tier, clusters, absent, part=self._part)
         return column
+
+    def merge(self, part: "Aggregation") -> None:
+        """Add the aggregation of further cases, which has no missing attempts and no scores of cases.
+
+        The result is that of adding their evaluations: it does not depend on how a run is divided.
+        """
+        self.flush()
+        part.flush()
+        first = len(self.clusters)
+        self.clusters.join(part.clusters)
+        self.verdict_counts.join(part.verdict_counts)
+        for name, column in part.columns.items():
+            self._column(name, column.tier, self.clusters, self.absent).merge(column, first=first)
+        self.composite.merge(part.composite, first=first)
+        self.verdicts.merge(part.verdicts, first=first)
+        self.recommendations.update(part.recommendations)
+        self._coverage_sum.merge(part._coverage_sum)
+        seen = self.failures_seen
+        self._worst += [
+            (value, seen + number, failure)
+            for value, number, failure in part._worst
+            if value < self._worst_limit
+        ]
+        self._limit_worst()
+        self.failures_seen += part.failures_seen
+        self.passed += part.passed
+        self.failed += part.failed
+        self.attempts += part.attempts
+        self.failed_attempts += part.failed_attempts
+        self.agent.merge(part.agent)
 
     def _count(self, evaluation: AnyEvaluation) -> None:
         self.attempts += 1
@@ -204,9 +233,12 @@ class Aggregation:
             why = why_not_passed(evaluation, self.settings)
             failure = Failure(case=evaluation.case, repeat=evaluation.repeat, why=why)
             self._worst.append((value, self.failures_seen, failure))
-            if len(self._worst) > 4 * FAILURES_SHOWN:
-                self._worst = sorted(self._worst, key=itemgetter(0, 1))[:FAILURES_SHOWN]
-                self._worst_limit = self._worst[-1][0]
+            self._limit_worst()
+
+    def _limit_worst(self) -> None:
+        if len(self._worst) > 4 * FAILURES_SHOWN:
+            self._worst = sorted(self._worst, key=itemgetter(0, 1))[:FAILURES_SHOWN]
+            self._worst_limit = self._worst[-1][0]
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -331,83 +363,6 @@ def _missing_part(evaluation: AnyEvaluation) -> str:
 def _cluster_number(name: str) -> int:
     """Hash the name of a cluster to 63 bits, so that names need not stay in memory."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) >> 1
-
-
-class IncrementalAggregation:
-    """Aggregates evaluations while they are scored, as long as they arrive in suite order.
-
-    This saves reading them back from the store. Recorded outputs mostly arrive in suite order. Attempts of an
-    agent that answers many cases concurrently mostly do not: then aggregation stops at the first one out of
-    order.
-
-    Args:
-        suite: The suite.
-        settings: Settings of the run.
-        unordered: Whether aggregation is impossible from the start, as in a resumed run.
-    """
-
-    def __init__(self, suite: Suite, settings: Settings, *, unordered: bool) -> None:
-        self._suite = suite
-        self._aggregation = None if unordered else Aggregation(settings)
-        self._repeats = settings.repeats
-        self._complete_cases = 0
-        """Number of cases that have all their attempts."""
-        self._latest = (-1, 0)
-        self._cluster = ""
-        self._repeats_of_case: list[AnyEvaluation] = []
-        self.repeats = unordered
-        """Whether there may be several attempts of a case."""
-
-    @property
-    def active(self) -> bool:
-        """Whether evaluations are still aggregated."""
-        return self._aggregation is not None
-
-    def add(
-        self,
-        places: Sequence[tuple[int, str]],
-        attempts: Sequence[Attempt | AttemptUsage],
-        evaluations: Sequence[AnyEvaluation],
-    ) -> None:
-        """Add evaluations.
-
-        Args:
-            places: Position in the suite and cluster of the case of each.
-            attempts: The attempt of each.
-            evaluations: The evaluations, in the order of storing.
-        """
-        if self._aggregation is None:
-            return
-        for (position, cluster), attempt, evaluation in zip(places, attempts, evaluations, strict=True):
-            self._aggregation.agent.add(attempt)
-            before, self._latest = self._latest, (position, evaluation.repeat)
-            if self._latest <= before:
-                self._aggregation, self._repeats_of_case, self.repeats = None, [], True
-                return
-            if position == before[0]:
-                self._repeats_of_case.append(evaluation)
-                self.repeats = True
-            else:
-                self._add_case(self._aggregation)
-                self._cluster = cluster
-                self._repeats_of_case = [evaluation]
-        self._aggregation.flush()
-
-    def aggregation(self) -> Aggregation | None:
-        """Return the complete aggregation, or None if the evaluations must be read from the store.
-
-        The latter if any was out of order, or if attempts are missing: their cases were not added.
-        """
-        if self._aggregation is not None:
-            self._add_case(self._aggregation)
-            self._aggregation.flush()
-            self._aggregation.cases = len(self._suite)
-        return self._aggregation if self._complete_cases == len(self._suite) else None
-
-    def _add_case(self, aggregation: Aggregation) -> None:
-        if self._repeats_of_case:
-            aggregation.add(self._cluster, self._repeats_of_case)
-            self._complete_cases += len(self._repeats_of_case) >= self._repeats
 
 
 def why_not_passed(evaluation: Evaluation | EvaluationOutline, settings: Settings) -> str:

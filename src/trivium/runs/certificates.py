@@ -10,8 +10,8 @@ import msgspec
 from trivium.errors import Problem, SuiteError, TrustError
 from trivium.metrics.metric import Score, is_missing
 from trivium.metrics.registry import ACCEPTED as GATE
-from trivium.runs.columns import Clusters, Column
-from trivium.runs.reducers import REDUCERS
+from trivium.runs.case_values import REDUCERS, Clusters
+from trivium.runs.columns import Column
 from trivium.runs.summary import Acceptance
 from trivium.store.records import RunRecord
 from trivium.store.store import Store

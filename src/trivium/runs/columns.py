@@ -1,11 +1,10 @@
 """Stores the values of each metric in compact arrays, and computes means and intervals from them."""
 
+# ruff: noqa: SLF001 - what is merged is of the same class
+
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import compress, groupby
-from math import isfinite, nan
-from operator import itemgetter
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf, nan
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,9 +20,16 @@ from trivium.metrics.metric import (
     is_unavailable,
 )
 from trivium.metrics.registry import JUDGE_FALLBACK
-from trivium.number_buffer import NumberBuffer, SpillFile, ascending
-from trivium.runs.large_columns import groups_in_parts, mean_of_parts
-from trivium.runs.reducers import REDUCERS, Reducer
+from trivium.runs.case_values import (
+    REDUCERS,
+    CaseValues,
+    Clusters,
+    Floats,
+    Reducer,
+    Sum,
+    finite,
+    mean_of_parts,
+)
 from trivium.runs.summary import Aside, Figure
 from trivium.store.records import ScoreOutline
 from trivium.suites.rubrics.rubric import INPUT_NAMES
@@ -34,106 +40,10 @@ NO_JUDGE = "no judge"
 """Prefix of the reason of a judgement that no judge could make."""
 
 T = TypeVar("T")
-Floats = npt.NDArray[np.float64]
-
-
-class Clusters(NumberBuffer[int]):
-    """The cluster of each case, as an integer code; its file is also that of the columns."""
-
-    def __init__(self) -> None:
-        super().__init__("q")
-        self._ranks = np.empty(0, np.int64)
-        self._distinct = (0, True)
-
-    @property
-    def distinct(self) -> bool:
-        """Whether no two codes are equal."""
-        if self._distinct[0] != len(self):
-            parts = (codes for codes, _ in ascending(self))
-            self._distinct = len(self), not any((codes[1:] == codes[:-1]).any() for codes in parts)
-        return self._distinct[1]
-
-    def ranks(self) -> npt.NDArray[np.int64]:
-        """Return the rank of each code from 0, shape (n,); equal codes have equal ranks."""
-        if self._ranks.size != len(self):
-            ranks = self.all()
-            order = ranks.argsort()
-            rising = ranks[order]
-            rising[1:] = rising[1:] != rising[:-1]
-            rising[0] = 0
-            ranks[order] = rising.cumsum(out=rising)
-            self._ranks = ranks
-        return self._ranks
-
-
-LARGE = 1 << 16
-"""Cases from which on the mean and its interval are computed in parts (``ClusteredMean.of_parts``)."""
 
 _MAX_REASONS = 20
 _NUMBERS = frozenset({float, int})
 _UNITS = ("characters", "steps")
-
-
-class _CaseValues:
-    """One reduced value per case, NaN if a case has none."""
-
-    def __init__(self, file: SpillFile) -> None:
-        self._flat: NumberBuffer[float] = NumberBuffer("d", file)
-        self.count = 0
-        """Number of values before reducing."""
-        self.sum = 0.0
-        """Sum of the values before reducing."""
-
-    def add(self, cases: Sequence[int], values: Sequence[float | None], reduce: Reducer) -> None:
-        """Set the value of each case, reducing several values of a case to one."""
-        present = _finite([value for value in values if value is not None])
-        if not present:
-            return
-        if len(present) < len(values):
-            cases = list(compress(cases, [value is not None and isfinite(value) for value in values]))
-        self.count += len(present)
-        first = len(self._flat)
-        if len(set(cases)) < len(cases):
-            cases, present = self._reduced(cases, present, reduce)
-        else:
-            self.sum = _add_in_order(present, self.sum)
-        if cases[-1] + 1 - first > len(cases):
-            of_case = dict(zip(cases, present, strict=True))
-            present = [of_case.get(case, nan) for case in range(first, cases[-1] + 1)]
-        self._flat.extend(present)
-
-    def _reduced(
-        self, cases: Sequence[int], values: Sequence[float], reduce: Reducer
-    ) -> tuple[list[int], list[float]]:
-        """Reduce several values of a case to one; return the cases and their values."""
-        indices, reduced = [], []
-        for case, pairs in groupby(zip(cases, values, strict=True), itemgetter(0)):
-            of_case = [value for _, value in pairs]
-            self.sum += _add_in_order(of_case, 0.0)
-            indices.append(case)
-            reduced.append(reduce(of_case) if len(of_case) > 1 else of_case[0])
-        return indices, reduced
-
-    def all(self) -> Floats:
-        """Return the values of all cases up to the last that has one, shape (n,)."""
-        all_values: Floats = self._flat.all()
-        return all_values
-
-    @property
-    def large(self) -> bool:
-        """Whether they are too many to be all in memory."""
-        return len(self._flat) > LARGE
-
-    def parts(self) -> Iterator[Floats]:
-        """Yield the values of all cases that have one, in parts."""
-        for block in self._flat.blocks():
-            yield block[~np.isnan(block)]
-
-    def clustered_mean(self, clusters: Clusters) -> ClusteredMean | None:
-        """The clustered mean, computed in parts."""
-        groups = partial(groups_in_parts, self._flat, clusters, distinct=clusters.distinct)
-        rate = all(((part == 0) | (part == 1)).all() for part in self.parts())
-        return ClusteredMean.of_parts(self.parts, groups, kind="rate" if rate else "mean")
 
 
 class Column:
@@ -148,15 +58,24 @@ class Column:
         tier: text, judge, trace or composite.
         clusters: The cluster of every case, shared by the columns; it grows while cases are added.
         absent: Number of missing attempts by index of the case, shared by the columns.
+        part: Whether it is of a part of a run, to be merged with that of the whole run; then it counts all
+            reasons, not only the first ones.
     """
 
     def __init__(
-        self, name: str, tier: Tier | str, clusters: Clusters, absent: Mapping[int, int] | None = None
+        self,
+        name: str,
+        tier: Tier | str,
+        clusters: Clusters,
+        absent: Mapping[int, int] | None = None,
+        *,
+        part: bool = False,
     ) -> None:
         self.name = name
         self.tier = tier
         self._clusters = clusters
         self._absent = {} if absent is None else absent
+        self._most_reasons = inf if part else _MAX_REASONS
         self.status: Counter[str] = Counter()
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.caveats: Counter[str] = Counter()
@@ -171,11 +90,11 @@ class Column:
         and at their highest."""
         self.truncated: dict[tuple[str, str], tuple[int, int, int]] = {}
         """For each text truncated for a judge, by name and unit: attempts, size shown, full size."""
-        self._defined = _CaseValues(clusters.file)
-        self._fallback = _CaseValues(clusters.file)
+        self._defined = CaseValues(clusters.file)
+        self._fallback = CaseValues(clusters.file)
         self._computed = 0
         """Number of values computed as defined; the 0 of a failed attempt is not computed."""
-        self._raw_sum = 0.0
+        self._raw_sum = Sum()
         self._raw_count = 0
         self._reduce: Reducer | None = None
         self._in_parts: tuple[int, ClusteredMean | None] = (0, None)
@@ -210,8 +129,8 @@ class Column:
             self._count_reasons(self.methods, methods)
         if self.tier == "judge":
             self._count_truncated([score.shown for score in scores])
-        raw = _finite([score.raw for score in scores if type(score.raw) in _NUMBERS])
-        self._raw_sum = _add_in_order(raw, self._raw_sum)
+        raw = finite([score.raw for score in scores if type(score.raw) in _NUMBERS])
+        self._raw_sum.add(raw)
         self._raw_count += len(raw)
         values = [score.value for score in scores]
         if statuses.count("ok") < len(statuses) or self._absent:
@@ -263,14 +182,36 @@ class Column:
         self._defined.add(cases, values, reduce)
         self._computed += len(values) - values.count(None)
 
+    def merge(self, other: "Column", *, first: int) -> None:
+        """Add the column of a part of the run; the indices of its cases begin with ``first`` in this one."""
+        self._reduce = other._reduce or self._reduce
+        self.status.update(other.status)
+        self._count_reasons(self.reasons, other.reasons)
+        self._count_reasons(self.caveats, other.caveats)
+        self._count_reasons(self.methods, other.methods)
+        self._count_reasons(self._reasons_missing, other._reasons_missing)
+        self._missing += other._missing
+        self.unavailable += other.unavailable
+        self._gaps.update({first + index: ends for index, ends in other._gaps.items()})
+        for text, (number, shown, full) in other.truncated.items():
+            self._add_truncated(text, number, shown, full)
+        self._defined.merge(other._defined, first=first)
+        self._fallback.merge(other._fallback, first=first)
+        self._computed += other._computed
+        self._raw_sum.merge(other._raw_sum)
+        self._raw_count += other._raw_count
+
     def _count_truncated(self, shown: Iterable[Any]) -> None:
         """Count texts that were truncated for a judge; imported files may contain any JSON here."""
         for texts in shown:
             for name, part in texts.items() if isinstance(texts, dict) else ():
                 size, full, unit = _part(part)
                 if name in INPUT_NAMES and type(size) is int and type(full) is int and unit in _UNITS:
-                    before = self.truncated.get((name, unit), (0, 0, 0))
-                    self.truncated[name, unit] = (before[0] + 1, before[1] + size, before[2] + full)
+                    self._add_truncated((name, unit), 1, size, full)
+
+    def _add_truncated(self, text: tuple[str, str], number: int, shown: int, full: int) -> None:
+        before = self.truncated.get(text, (0, 0, 0))
+        self.truncated[text] = (before[0] + number, before[1] + shown, before[2] + full)
 
     def _count_statuses(self, statuses: Sequence[str]) -> None:
         if statuses and statuses.count("ok") == len(statuses):  # the usual case, and faster than a Counter
@@ -297,11 +238,10 @@ class Column:
                 lows.append(low)  # type: ignore[arg-type]
                 highs.append(high)  # type: ignore[arg-type]
 
-    @staticmethod
-    def _count_reasons(counter: Counter[T], reasons: Iterable[T]) -> None:
-        """Count reasons, but at most ``_MAX_REASONS`` different ones: they may quote the input."""
+    def _count_reasons(self, counter: Counter[T], reasons: Iterable[T]) -> None:
+        """Count reasons, but of those of a run only the first different ones: they may quote the input."""
         for reason, count in Counter(reasons).items():
-            if reason in counter or len(counter) < _MAX_REASONS:
+            if reason in counter or len(counter) < self._most_reasons:
                 counter[reason] += count
 
     @property
@@ -326,7 +266,7 @@ class Column:
         return self._reasons_missing + Counter({"the attempt is missing": absent} if absent else {})
 
     @property
-    def _values(self) -> _CaseValues:
+    def _values(self) -> CaseValues:
         fallback = self.tier != "judge" and self._fallback.count and not self._computed
         return self._fallback if fallback else self._defined
 
@@ -335,7 +275,7 @@ class Column:
         """Number and mean of the fallback values that the mean leaves out; None if there are none."""
         if not self.status["fallback"] or self._values is self._fallback or not self._fallback.count:
             return None
-        return self.status["fallback"], self._fallback.sum / self._fallback.count
+        return self.status["fallback"], self._fallback.sum.value / self._fallback.count
 
     @property
     def values(self) -> Floats:
@@ -416,6 +356,7 @@ class Column:
         present = self._values.count
         absent = due - present
         aside = self.aside
+        total = self._values.sum.value
         return Figure(
             mean=self.mean,
             ci95=None if interval is None else (interval.low, interval.high),
@@ -425,8 +366,8 @@ class Column:
             status=dict(self.status),
             method=None if interval is None else interval.method,
             level=level,
-            bounds=(self._values.sum / due, (self._values.sum + absent) / due) if due else None,
-            raw_mean=self._raw_sum / self._raw_count if self._raw_count else None,
+            bounds=(total / due, (total + absent) / due) if due else None,
+            raw_mean=self._raw_sum.value / self._raw_count if self._raw_count else None,
             tier=self.tier,
             missing=self.missing,
             aside=None if aside is None else Aside(method=self._method_aside, n=aside[0], mean=aside[1]),
@@ -465,15 +406,3 @@ def clustered(values: npt.NDArray[np.float64], groups: npt.NDArray[np.int64]) ->
     """Clustered mean of values in [0, 1]: a rate if every value is 0 or 1 (spec: metrics, B.0)."""
     rate = bool(((values == 0) | (values == 1)).all())
     return ClusteredMean.of(values, groups, kind="rate" if rate else "mean")
-
-
-def _finite(values: list[Any]) -> list[Any]:
-    """Drop infinite values and NaN: JSON cannot store them, so they would differ when read back."""
-    return values if isfinite(sum(values)) else [value for value in values if isfinite(value)]
-
-
-def _add_in_order(values: Iterable[float], start: float) -> float:
-    """Add values one by one; from Python 3.12 on, ``sum`` rounds differently for other batch sizes."""
-    for value in values:
-        start += value
-    return start

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from os import PathLike
 from typing import Any
 
@@ -17,7 +17,6 @@ from trivium.errors import InputError, TriviumError
 from trivium.masking import mask
 from trivium.metrics.metric import Metric
 from trivium.metrics.registry import CASE_FIGURES
-from trivium.runs.aggregation import IncrementalAggregation
 from trivium.runs.certificates import Certificates, drift_before
 from trivium.runs.checks import comparison_with, opened_outputs, prepared, saved_early
 from trivium.runs.costs.judges import judges_attached
@@ -32,6 +31,7 @@ from trivium.runs.event_loop import (
     reduced_garbage_collection,
     run_in_trivium_thread,
 )
+from trivium.runs.incremental_aggregation import IncrementalAggregation
 from trivium.runs.pipeline import NoProgress, Pipeline, Progress
 from trivium.runs.provenance import changed_settings, judge_provenance, provenance
 from trivium.runs.run import Run
@@ -223,8 +223,8 @@ async def evaluate_async(
     )
     check_engine(engine, recorded, built, settings, stored=attempts_of is not None)
     if partitions is not None:
-        if recorded is None:
-            raise InputError("", "--partitions stores scores of recorded outputs only (--outputs)")
+        if adapter is not None:
+            raise InputError("", "--partitions needs recorded outputs or a stored run, and no agent")
         check_folder(partitions)
     opened = _writable(store)
     kind: RunKind = "human" if leave_one_out else "recorded" if outputs is not None else "agent"
@@ -240,7 +240,6 @@ async def evaluate_async(
     progress = progress or NoProgress()
     other_number = scored_before is not None and scored_before.due != len(loaded) * settings.repeats
     incremental = IncrementalAggregation(
-        loaded,
         settings,
         unordered=start.already > 0 or leave_one_out or other_number or settings.until_decided,
     )
@@ -257,47 +256,52 @@ async def evaluate_async(
         asker=asker,
         partitions=writer,
     )
+    with _interrupted_by_errors(opened, run):
+        try:
+            progress.begin(run=run.id, total=run.due, already=start.already)
+            with reduced_garbage_collection(
+                THRESHOLDS_WHILE_SCORING if adapter is None else THRESHOLDS_WHILE_ASKING
+            ):
+                async with judges_attached(run, opened, built), _finished(writer):
+                    if asker is not None:
+                        asker.take(opened.outlines(run))
+                    scoring = Scoring(
+                        built,
+                        named,
+                        suite=loaded,
+                        settings=settings,
+                        run=run,
+                        pipeline=pipeline,
+                        workers=workers,
+                        engine=engine,
+                        partitions=writer,
+                    )
+                    await _score_stored(opened, run, pipeline, scoring)
+                    if adapter is not None:
+                        await _ask(adapter, loaded, settings, opened, run, pipeline, asker)
+                    elif recorded is not None:
+                        attempts = RecordedAttempts(recorded, suite=loaded, store=opened, run=run)
+                        await _score_recorded(attempts, settings, pipeline, scoring, asker)
+        finally:
+            await in_worker_thread(pipeline.close)
+            progress.end()
+        return _summarised(opened, run, settings, incremental, cases=len(loaded))
+
+
+@contextmanager
+def _interrupted_by_errors(store: Store, run: RunRecord) -> Iterator[None]:
+    """Leave a run that ends with an error as interrupted, so that it can be resumed."""
     try:
-        progress.begin(run=run.id, total=run.due, already=start.already)
-        with reduced_garbage_collection(
-            THRESHOLDS_WHILE_SCORING if adapter is None else THRESHOLDS_WHILE_ASKING
-        ):
-            async with judges_attached(run, opened, built), _finished(writer):
-                if asker is not None:
-                    asker.take(opened.outlines(run))
-                scoring = Scoring(
-                    built,
-                    named,
-                    suite=loaded,
-                    settings=settings,
-                    run=run,
-                    pipeline=pipeline,
-                    workers=workers,
-                    engine=engine,
-                    partitions=writer,
-                )
-                await _score_stored(opened, run, pipeline, scoring)
-                if adapter is not None:
-                    await _ask(adapter, loaded, settings, opened, run, pipeline, asker)
-                elif recorded is not None:
-                    attempts = RecordedAttempts(recorded, suite=loaded, store=opened, run=run)
-                    await _score_recorded(attempts, settings, pipeline, scoring, asker)
+        yield
     except (asyncio.CancelledError, TriviumError, OSError, MemoryError):
         with suppress(TriviumError):
-            opened.finish(run, "interrupted", summary=None)
+            store.finish(run, "interrupted", summary=None)
         raise
-    finally:
-        await in_worker_thread(pipeline.close)
-        progress.end()
-    return _summarised(opened, run, settings, incremental)
 
 
 def _partition_writer(store: Store, run: RunRecord, folder: str | None) -> PartitionWriter | None:
-    try:
+    with _interrupted_by_errors(store, run):
         return None if folder is None else PartitionWriter(store, run, folder)
-    except TriviumError:
-        store.finish(run, "interrupted", summary=None)
-        raise
 
 
 @asynccontextmanager
@@ -410,11 +414,8 @@ class _RunStart:
                 "", f"run {run.id} is of {run.provenance['agent']}: nothing else can go on with it"
             )
         self._store.acquire(run)
-        try:
+        with _interrupted_by_errors(self._store, run):
             forget_lost(self._store, run)
-        except TriviumError:
-            self._store.finish(run, "interrupted", summary=None)
-            raise
         self.already = sum(1 for _ in self._store.attempt_keys(run, scored_only=True))
         return run
 
@@ -479,8 +480,10 @@ async def _ask(
         await adapter.close()
 
 
-def _summarised(store: Store, run: RunRecord, settings: Settings, incremental: IncrementalAggregation) -> Run:
-    aggregation = incremental.aggregation()
+def _summarised(
+    store: Store, run: RunRecord, settings: Settings, incremental: IncrementalAggregation, *, cases: int
+) -> Run:
+    aggregation = incremental.aggregation(cases)
     needs_case_scores = settings.metrics is None or set(settings.metrics) & set(CASE_FIGURES)
     if needs_case_scores and incremental.repeats:
         from trivium.runs.summarize import case_scores_of

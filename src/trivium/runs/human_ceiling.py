@@ -14,8 +14,8 @@ import msgspec
 
 from trivium.metrics.registry import metric_class
 from trivium.metrics.text.task import DEFAULT_THRESHOLD
-from trivium.runs.columns import Clusters, Column
-from trivium.runs.reducers import REDUCERS
+from trivium.runs.case_values import REDUCERS, Clusters
+from trivium.runs.columns import Column
 from trivium.runs.summary import Figure, HumanFigure
 from trivium.store.records import EvaluationOutline, RunRecord, ScoreOutline
 from trivium.store.store import Store

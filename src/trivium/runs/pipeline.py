@@ -9,20 +9,13 @@ from typing import NamedTuple, Protocol
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.metric import Metric, MetricInput, Stopped
 from trivium.metrics.scoring import Scores, prefetch, score_inputs
-from trivium.runs.aggregation import IncrementalAggregation
 from trivium.runs.certificates import Certificates
 from trivium.runs.event_loop import in_worker_thread
+from trivium.runs.incremental_aggregation import IncrementalAggregation
 from trivium.runs.until_decided.asker import Asker
 from trivium.store.connection import batched
 from trivium.store.partitions.writer import PartitionWriter
-from trivium.store.records import (
-    AttemptUsage,
-    EvaluationOutline,
-    Rows,
-    RunRecord,
-    StoredAttempt,
-    StoredEvaluation,
-)
+from trivium.store.records import Rows, RunRecord, StoredAttempt, StoredEvaluation
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
@@ -186,12 +179,15 @@ class Pipeline:
                 rows.add_evaluation(StoredEvaluation(position=entry.stored.position, evaluation=result))
         self._commit(rows, self._write)
 
+    @property
+    def aggregates(self) -> bool:
+        """Whether evaluations are still aggregated while they are scored."""
+        return self._incremental.active
+
     def save_scored(
         self,
         rows: Rows,
-        clusters: Sequence[str],
-        usages: Sequence[AttemptUsage],
-        outlines: Callable[[], Sequence[EvaluationOutline]],
+        aggregation: IncrementalAggregation,
         *,
         write: Callable[[Rows], None] | None = None,
     ) -> None:
@@ -199,17 +195,10 @@ class Pipeline:
 
         Args:
             rows: Their rows.
-            clusters: The cluster of each.
-            usages: What each took.
-            outlines: Returns the evaluation of each, without details.
+            aggregation: Their aggregation, of a part of the run.
             write: Stores the rows, if not where those of this process go.
         """
-        if self._incremental.active:
-            self._incremental.add(
-                [(row["position"], cluster) for row, cluster in zip(rows.evaluations, clusters, strict=True)],
-                usages,
-                outlines(),
-            )
+        self._incremental.merge(aggregation)
         self._commit(rows, write or self._write)
 
     def _commit(self, rows: Rows, write: Callable[[Rows], None]) -> None:

@@ -19,11 +19,11 @@ from trivium.metrics.evaluation import (
 )
 from trivium.metrics.metric import Score
 from trivium.runs.aggregation import FAILURES_SHOWN, Aggregation, aggregate_run
+from trivium.runs.case_values import REDUCERS, pass_at_k, pass_hat_k
 from trivium.runs.certificates import acceptance_of, expired
 from trivium.runs.columns import Column, most_frequent
 from trivium.runs.costs.judges import judge_costs_of_run
 from trivium.runs.human_ceiling import human_ceiling
-from trivium.runs.reducers import REDUCERS, pass_at_k, pass_hat_k
 from trivium.runs.summary import CompositeFigure, Figure, GateAnswer, Rate, Summary
 from trivium.runs.until_decided.gates import gates_of_stored, stopping, with_intervals
 from trivium.runs.warnings import warnings_of

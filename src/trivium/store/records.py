@@ -361,3 +361,8 @@ class AttemptOutline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _outline = msgspec.json.Decoder(EvaluationOutline)
+
+
+def outline_of(evaluation: Evaluation | EvaluationOutline) -> EvaluationOutline:
+    """An evaluation without details, as it would be read from the store."""
+    return evaluation if isinstance(evaluation, EvaluationOutline) else _outline.decode(encode(evaluation))

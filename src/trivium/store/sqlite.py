@@ -1,8 +1,10 @@
 """Opens SQLite files for reading or writing, and copies them."""
 
+import os
 import shutil
 import sqlite3
 import tempfile
+import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -113,14 +115,52 @@ def file_exists(engine: Engine) -> bool:
 
 
 def _engine(address: URL, file: Path, mode: str) -> Engine:
-    uri = f"{file.absolute().as_uri()}?{mode}"
-
-    def connect() -> sqlite3.Connection:
-        return sqlite3.connect(uri, uri=True, timeout=BUSY_MS / 1000, check_same_thread=False)
-
-    engine = create_engine(address, creator=connect, paramstyle="named")
+    engine = create_engine(address, creator=lambda: _connect(file, mode), paramstyle="named")
     event.listen(engine, "connect", _pragmas)
     return engine
+
+
+def _connect(file: Path, mode: str) -> sqlite3.Connection:
+    """Connect; while other parts of this process hold every file handle, wait until they close some.
+
+    Raises:
+        StoreError: If they have closed none after ``BUSY_MS``.
+    """
+    last = time.monotonic() + BUSY_MS / 1000
+    had_handles = False
+    while True:
+        try:
+            return _opened(file, mode)
+        except sqlite3.OperationalError as error:
+            if "unable to open" not in str(error):
+                raise
+            if _has_handles():
+                if had_handles:  # so that was not the cause
+                    raise
+                had_handles = True
+            elif time.monotonic() > last:
+                raise StoreError(f"{file}: this process has no file handle left (ulimit -n)") from error
+        time.sleep(0.01)
+
+
+def _opened(file: Path, mode: str) -> sqlite3.Connection:
+    uri = f"{file.absolute().as_uri()}?{mode}"
+    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_MS / 1000, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA page_count").fetchone()  # opens the write-ahead log, too
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _has_handles() -> bool:
+    """Whether this process can open another file."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        return False
+    return True
 
 
 def _pragmas(connection: Any, _record: Any) -> None:

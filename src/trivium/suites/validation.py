@@ -198,6 +198,8 @@ def _walk_literal(raw: Any, shape: inspect.LiteralType, where: str, problems: li
 def _walk_plain(raw: Any, shape: inspect.Type, where: str, problems: list[Problem]) -> Any:
     if not _fits(raw, shape) or not _in_bounds(raw, shape):
         problems.append(_mismatch(raw, shape, where))
+    elif isinstance(shape, inspect.IntType):
+        return int(raw)  # 1.0, as data frames have whole numbers in a column with missing ones
     return raw
 
 

@@ -65,6 +65,10 @@ class Span(
     attributes: dict[str, Any] = {}
 
 
+TASK_REQUEST = "task_request"
+"""Type of the message with which one agent asks another to work."""
+
+
 class Message(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False
 ):
@@ -78,7 +82,7 @@ class Message(
 
     sender: str
     receiver: str
-    type: str = "task_request"
+    type: str = TASK_REQUEST
     time: float | None = None
     content: Any = None
 
@@ -233,7 +237,7 @@ def nested_messages(delegated: Sequence[tuple[str, Span]], *, timed: bool) -> tu
         name = run.agent or run.name
         if name == asker:
             continue
-        messages.append(Message(sender=asker, receiver=name, type="task_request", time=run.start))
+        messages.append(Message(sender=asker, receiver=name, type=TASK_REQUEST, time=run.start))
         if run.end is not None if timed else run.ok is not None:
             messages.append(Message(sender=name, receiver=asker, type="result_delivery", time=run.end))
     if timed:

@@ -1,6 +1,8 @@
 """Outputs in a folder, or named by a pattern."""
 
+import errno
 import json
+import os
 import pickle
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 import trivium as tv
 from trivium.agents.recorded import Partitioned, open_recorded
 from trivium.cli.main import run_command
-from trivium.errors import OutputsError
+from trivium.errors import OutputsError, SuiteError
 from trivium.suites.suite import Suite
 
 
@@ -48,6 +50,30 @@ def test_a_folder_or_a_pattern_is_read_file_after_file(suite, logs, name):
     recorded = open_recorded(str(logs / name), suite)
     assert cases(recorded) == cases(recorded) == [str(index) for index in range(9)]
     assert len(recorded) == 9
+
+
+@pytest.mark.parametrize("name", ["", "*.jsonl"])
+def test_a_link_to_a_file_that_is_lost_is_told(suite, logs, name):
+    (logs / "a0.jsonl").symlink_to("/nowhere/a0.jsonl")
+    (logs / ".#a.jsonl").symlink_to("somebody@somewhere.1")  # an editor's lock
+    what = f"{logs}/a0.jsonl: is a link to /nowhere/a0.jsonl, which is not there"
+    assert problems(logs / name, suite) == what
+    rest = open_recorded(str(logs / name), suite, skip_invalid=True)
+    assert len(rest) == (6 if name else 9)
+    assert rest.notes == (f"1 file of outputs is left out as invalid: {what}",)
+
+
+def test_a_folder_below_that_cannot_be_read_is_told(suite, logs, monkeypatch):
+    def refused(path, scandir=os.scandir):
+        if str(path).endswith("deep"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    assert problems(logs, suite).startswith(f"{logs}/deep: cannot be read: Permission denied")
+    assert len(open_recorded(f"{logs}/*.jsonl", suite)) == 6
+    with pytest.raises(SuiteError, match="deep: cannot be read: Permission denied"):
+        Suite.load(logs)
 
 
 def test_a_pattern_may_leave_files_out(suite, logs):

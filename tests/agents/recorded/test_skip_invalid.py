@@ -103,6 +103,18 @@ def test_broken_lines_are_left_out(tmp_path: Path, own_keys: bool) -> None:
     assert recorded.notes[-1].startswith(f"2 outputs are left out as invalid: {source}: line 2")  # type: ignore[attr-defined]
 
 
+def test_rows_with_missing_or_further_cells_are_left_out(tmp_path: Path) -> None:
+    source = lines(tmp_path / "o.csv", ["case,output", "0,x", "1", '2,"x\ny"', "3,x,y", "4,x"])
+    with pytest.raises(OutputsError) as refused:
+        open_recorded(source, SUITE)
+    wrong = ["line 3: has 1 cells, expected 2", "line 6: has 3 cells, expected 2"]
+    assert all(each in str(refused.value) for each in wrong)
+    recorded = open_recorded(source, SUITE, skip_invalid=True)
+    assert cases(recorded) == in_parts(recorded) == ["0", "2", "4"]
+    (note,) = recorded.notes  # type: ignore[attr-defined]
+    assert note.startswith(f"2 outputs are left out as invalid: {source}: line 3: has 1 cells")
+
+
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
     """Six files: one damaged, one cut off, one with a wrong column, one with an output of another."""
@@ -127,6 +139,18 @@ def test_of_many_files_the_unreadable_ones_are_left_out(logs: Path) -> None:
     assert note.endswith("; and 1 more mistake")
     for number in (3, 4, 5):
         assert f"{logs}/{number}.parquet" in note
+
+
+@pytest.mark.parametrize("damaged", [b"", b"\n", b'{"case": "0", "outp', b"\x00\xff\n", b"[\n"])
+def test_a_folder_holds_outputs_though_its_first_file_is_damaged(logs: Path, damaged: bytes) -> None:
+    for path in logs.glob("*.parquet"):
+        path.unlink()
+    (logs / "0.jsonl").write_bytes(damaged)
+    recorded = open_recorded(str(logs), SUITE, skip_invalid=True)
+    assert cases(recorded) == ["1", "2", "3", "4", "5"]
+    assert f"{logs}/0.jsonl: " in recorded.notes[-1]  # type: ignore[attr-defined]
+    with pytest.raises(OutputsError, match=r"0\.jsonl: "):
+        open_recorded(str(logs), SUITE)
 
 
 def test_without_the_option_all_mistakes_of_many_files_are_told(logs: Path) -> None:

@@ -125,6 +125,32 @@ def test_mistakes_are_named_by_their_line(text: str, message: str, tmp_path: Pat
         open_recorded(write(tmp_path / "o.csv", text), SUITE)
 
 
+@pytest.mark.parametrize("word", ["inf", "-inf", "nan", "1e400"])
+@pytest.mark.parametrize("column", ["seconds", "reward", "usage.cost_usd"])
+def test_a_number_that_is_not_finite_is_a_mistake(word: str, column: str, tmp_path: Path) -> None:
+    file = write(tmp_path / "o.csv", f"case,output,{column}\na,two,{word}\n")
+    message = rf"o\.csv: line 2: {column}: found the number {float(word)}, expected"
+    with pytest.raises(OutputsError, match=message):
+        open_recorded(file, SUITE)
+    name, _, below = column.partition(".")
+    value = {below: float(word)} if below else float(word)
+    with pytest.raises(OutputsError, match=rf"outputs\[0\]\.{column}: found the number {float(word)}"):
+        OutputsInMemory([{"case": "a", "output": "two", name: value}], SUITE)
+
+
+def test_whole_numbers_may_be_floats_as_data_frames_have_them_beside_missing_ones(tmp_path: Path) -> None:
+    table = pd.DataFrame({"case": ["a", "a", "b"], "output": ["x", "y", "z"], "repeat": [0, 1, None]})
+    table.to_parquet(tmp_path / "o.parquet")
+    table.to_csv(tmp_path / "o.csv", index=False)
+    lines = '{"case": "a", "output": "x", "repeat": 0.0}\n{"case": "a", "output": "y", "repeat": 1.0}\n'
+    write(tmp_path / "o.jsonl", lines)
+    for name, attempts in (("o.parquet", 3), ("o.csv", 3), ("o.jsonl", 2)):
+        recorded = open_recorded(str(tmp_path / name), SUITE)
+        assert [attempt.repeat for _, attempt in recorded] == [0, 1, 0][:attempts]
+    with pytest.raises(OutputsError, match=r"repeat: found the number 0\.5, expected a whole number"):
+        OutputsInMemory([{"case": "a", "output": "x", "repeat": 0.5}], SUITE)
+
+
 def test_a_broken_line_of_mapped_json_lines_is_named(tmp_path: Path) -> None:
     file = write(tmp_path / "o.jsonl", '{"id": "a", "response": "x"}\n{"id": }\n')
     with pytest.raises(OutputsError, match="line 2: broken JSON"):

@@ -143,3 +143,27 @@ def test_the_command_takes_the_newest_comparable_runs(store, capsys):
     assert "one run is known" in " ".join(capsys.readouterr().out.split())
     assert run_command(["plan", "--detect", "0", *where]) == 2
     assert "expected above 0" in capsys.readouterr().err
+
+
+def test_the_command_takes_the_runs_of_a_suite_by_its_file_or_name(store, capsys, tmp_path):
+    run_of(store, answers(1), repeats=3)
+    head = run_of(store, answers(2), repeats=3)
+    tv.evaluate([{"id": "a", "input": "q"}], agent=lambda question: "x", store=str(store.url))
+    name = head.record.suite_name
+    path = tmp_path / "suite.json"
+    path.write_text(json.dumps({"name": name, "cases": [{"id": "a", "input": "q"}]}))
+    options = ["--detect", "0.02", "--metric", "told", "--json", "--store", str(store.url)]
+    for named in (name, str(path)):
+        assert run_command(["plan", named, *options]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["suite"], found["pilot"][-1], found["paired"]) == (name, head.id, True)
+    path.write_text(json.dumps({"name": "another", "cases": [{"id": "a", "input": "q"}]}))
+    assert run_command(["plan", str(path), *options]) == 2
+    assert 'no run of suite "another" is stored' in capsys.readouterr().err
+
+
+def test_runs_that_do_not_differ_say_nothing_of_the_cases_needed(store):
+    values = [0.5, 0.6, 0.7]
+    plan = tv.plan((run_of(store, values), run_of(store, values)), detect=0.1)
+    assert plan.designs[0].cases is None
+    assert "do not differ, so that they say nothing" in as_text(plan)

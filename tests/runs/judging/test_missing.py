@@ -11,8 +11,8 @@ from trivium.cli.main import run_command
 from trivium.cli.output import exit_code
 from trivium.display import as_text
 from trivium.reports.markdown import render_markdown
-from trivium.runs.columns import Clusters, Column
-from trivium.runs.reducers import REDUCERS
+from trivium.runs.case_values import REDUCERS, Clusters
+from trivium.runs.columns import Column
 from trivium.store.store import Store
 from trivium.suites.suite import Suite
 

@@ -99,6 +99,29 @@ def test_on_both_databases(any_url: str, tmp_path: Path, outputs: str) -> None:
     assert again.summary().metrics["cosine"].mean == plain.summary().metrics["cosine"].mean
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_stored_run_is_scored_again_into_partitions(
+    tmp_path: Path, outputs: str, workers: int, apart: bool
+) -> None:
+    store, parts = f"{tmp_path}/s.db", f"{tmp_path}/parts"
+    first = scored(store, outputs, partitions=parts if apart else None)
+    given: dict[str, Any] = {"attempts_of": first.id, "metrics": ["jaccard", "cosine"], "store": store}
+    plain = tv.evaluate(suite(), **given)
+    again = tv.evaluate(suite(), **given, partitions=parts, workers=workers)
+    assert everything(store, again) == everything(store, plain)
+    written_to = files(again, tmp_path / "parts")
+    assert [file.name for file in written_to] == [f"part-{number:09}.parquet" for number in range(3)]
+    assert sum(pl.read_parquet(file, columns=["case"]).height for file in written_to) == CASES
+
+    # One that is lost is scored again, from the attempts of the first run.
+    written_to[1].unlink()
+    with pytest.raises(StoreError, match="cannot be read"):
+        everything(store, again)
+    resumed = tv.evaluate(suite(), **given, resume=again.id, workers=workers)
+    assert everything(store, resumed) == everything(store, plain)
+
+
 def test_pages_and_the_search_read_them(tmp_path: Path, outputs: str) -> None:
     found = []
     for name, options in (("a", {}), ("b", {"partitions": f"{tmp_path}/parts"})):
@@ -241,36 +264,6 @@ def test_an_interrupted_run_keeps_what_it_scored(tmp_path: Path, outputs: str) -
     assert everything(store, resumed) == everything(f"{tmp_path}/a.db", scored(f"{tmp_path}/a.db", outputs))
 
 
-@pytest.mark.parametrize("lost", ["missing", "shorter"])
-def test_a_lost_partition_is_named_and_can_be_scored_again(
-    tmp_path: Path, outputs: str, lost: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    store = f"{tmp_path}/s.db"
-    run = scored(store, outputs, partitions=f"{tmp_path}/parts")
-    whole = everything(store, run)
-    second = files(run, tmp_path / "parts")[1]
-    if lost == "missing":
-        second.unlink()
-    else:
-        second.write_bytes(second.read_bytes()[:1000])
-    with pytest.raises(StoreError, match=rf"attempts in {second} cannot be read .* `--resume` scores these"):
-        everything(store, run)
-    again = scored(store, outputs, resume=run.id)
-    assert f"{second} is missing or damaged: its 256 attempts are scored again" in caplog.text
-    assert everything(store, again) == whole
-
-
-def test_a_changed_page_is_found(tmp_path: Path, outputs: str) -> None:
-    run = scored(f"{tmp_path}/s.db", outputs, partitions=f"{tmp_path}/parts")
-    first = files(run, tmp_path / "parts")[0]
-    content = bytearray(first.read_bytes())
-    for at in range(1000, 6000, 50):
-        content[at] ^= 0xFF
-    first.write_bytes(content)
-    with pytest.raises(StoreError, match="part-000000000.parquet cannot be read"):
-        everything(f"{tmp_path}/s.db", run)
-
-
 def test_a_full_disk_ends_the_run_which_can_be_resumed(
     tmp_path: Path, outputs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,7 +327,7 @@ def test_where_nothing_can_be_written_nothing_begins(tmp_path: Path, outputs: st
         with pytest.raises(InputError, match="locked: cannot be written to: Permission denied"):
             scored(f"{tmp_path}/s.db", outputs, partitions=f"{tmp_path}/locked")
     assert not (tmp_path / "s.db").exists()
-    with pytest.raises(InputError, match="recorded outputs only"):
+    with pytest.raises(InputError, match="needs recorded outputs or a stored run"):
         tv.evaluate(suite(), agent=lambda question: "x", store=f"{tmp_path}/s.db", partitions=f"{tmp_path}/p")
 
 
@@ -432,6 +425,7 @@ def test_a_partition_that_ends_its_worker_is_scored_one_by_one(
     assert sum("is not scored: the process that" in line for line in caplog.messages) == len(FATAL)
     attempts, *_ = everything(f"{tmp_path}/a.db", run)
     assert [each.position for each in attempts] == list(range(1100))
+    assert not list((tmp_path / "parts" / run.id).glob(".*"))
 
 
 def test_a_disk_that_is_full_for_a_worker_ends_the_run(tmp_path: Path, many: dict[str, Any]) -> None:

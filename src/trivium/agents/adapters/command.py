@@ -25,6 +25,9 @@ _STDIN, _STDOUT = 0, 1
 _CANNOT_START = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
 """Error numbers of a system that temporarily cannot start a process."""
 
+_RESERVED_HANDLES = 16
+"""File handles that commands leave to the rest of the process, such as the store and temporary files."""
+
 
 class CommandAgent:
     """Runs a command as an agent.
@@ -66,6 +69,7 @@ class CommandAgent:
             "TRIVIUM_SEED": str(request.seed),
         }
         try:
+            _check_handles()
             transport, protocol = await asyncio.get_running_loop().subprocess_exec(
                 lambda: _CommandProtocol(request.output_bytes),
                 *self._arguments,
@@ -89,6 +93,17 @@ class CommandAgent:
 
     async def close(self) -> None:
         """Do nothing: no resources outlive a call."""
+
+
+def _check_handles() -> None:
+    """Raise OSError (EMFILE) if fewer file handles are left than are reserved."""
+    handles: list[int] = []
+    try:
+        while len(handles) < _RESERVED_HANDLES:
+            handles.append(os.open(os.devnull, os.O_RDONLY))
+    finally:
+        for handle in handles:
+            os.close(handle)
 
 
 def _stdin_bytes(value: Any) -> bytes:

@@ -33,11 +33,16 @@ def files_of(source: str) -> list[Path] | None:
         return matching_files(source, error=OutputsError)
     path = path_of(source)
     if path.is_dir():
-        files = files_in(path, SUFFIXES)
-        lines = [each for each in files if each.suffix.lower() not in TABLES]
-        found = first_object(lines[0]) if lines else None
-        return files if files and (found is None or "case" in found) else None
+        files = files_in(path, SUFFIXES, error=OutputsError)
+        return files if files and _hold_outputs(files) else None
     return matching_files(source, error=OutputsError)
+
+
+def _hold_outputs(files: Sequence[Path]) -> bool:
+    """Whether files of a folder hold outputs rather than traces: what the first says that is not damaged."""
+    lines = [each for each in files if each.suffix.lower() not in TABLES]
+    found = next(filter(None, map(first_object, lines)), None)
+    return len(lines) < len(files) if found is None else "case" in found
 
 
 def open_file(

@@ -119,6 +119,9 @@ class TableOutputs:
         places = []
         for (_, row), index in zip(self._file.rows(part), part, strict=False):
             places.append(self.place(index))
+            if isinstance(row, Problem):
+                rows.append(row)
+                continue
             try:
                 rows.append(raw_output(present_cells(row)))
             except MalformedDocument as malformed:

@@ -4,6 +4,7 @@ CSV, Parquet and JSON files, JSON lines, lists and data frames go through the sa
 (:mod:`trivium.suites.columns`). An output without the id of its case belongs to the case with the same input.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +25,7 @@ from trivium.suites.files.documents import (
 )
 from trivium.suites.sanitize import sanitise
 from trivium.suites.suite import Suite
-from trivium.suites.validation import convert, describe
+from trivium.suites.validation import at, convert, describe, problem
 
 TABLES = frozenset({".csv", ".parquet"})
 
@@ -266,8 +267,23 @@ def read_row(row: Any, place: str) -> tuple[Output | None, list[Problem], tuple[
     except (TypeError, ValueError, RecursionError) as wrong:
         return None, [Problem(place, f"is no JSON value: {wrong}")], ()
     value, flags = sanitise(plain)
-    output, problems = convert(value, Output, place if place.startswith("outputs[") else f"{place}:")
+    where = place if place.startswith("outputs[") else f"{place}:"
+    output, problems = convert(value, Output, where)
+    if output is not None and (problems := _not_finite(output, where)):
+        output = None
     return output, problems, flags
+
+
+def _not_finite(output: Output, where: str) -> list[Problem]:
+    """The numbers of a record that are infinite or NaN, which JSON has no word for but tables have."""
+    numbers = [(at(where, "seconds"), output.seconds), (at(where, "reward"), output.reward)]
+    if output.usage is not None:
+        numbers.append((at(at(where, "usage"), "cost_usd"), output.usage.cost_usd))
+    return [
+        problem(place, f"found {describe(number)}, expected a finite number")
+        for place, number in numbers
+        if number is not None and not math.isfinite(number)
+    ]
 
 
 def row_problems(

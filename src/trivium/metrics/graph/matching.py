@@ -1,6 +1,5 @@
 """Matches the tool calls of a trace with those that a case expects."""
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
@@ -127,7 +126,10 @@ def _matching(
 
 def counted_names(items: Sequence[Span] | Sequence[ExpectedTool]) -> dict[str, int]:
     """Count the calls of each tool."""
-    return dict(Counter(item.name for item in items))
+    counts: dict[str, int] = {}
+    for item in items:
+        counts[item.name] = counts.get(item.name, 0) + 1
+    return counts
 
 
 ALL_CALLS = ToolSettings()
@@ -205,6 +207,8 @@ def lcs_length(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
 
 T = TypeVar("T")
 
+_ABSENT: Any = object()
+
 
 def cached(trace: Trace, key: Hashable, make: Callable[[], T]) -> T:
     """Return ``make()``, cached on the trace.
@@ -215,8 +219,7 @@ def cached(trace: Trace, key: Hashable, make: Callable[[], T]) -> T:
         make: Computes the value on the first call.
     """
     cache: dict[Hashable, Any] = trace.__dict__.setdefault("_once", {})
-    try:
-        value: T = cache[key]
-    except KeyError:
+    value: T = cache.get(key, _ABSENT)
+    if value is _ABSENT:  # an exception would take longer than most of what is computed
         value = cache[key] = make()
     return value

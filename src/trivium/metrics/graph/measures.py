@@ -32,6 +32,8 @@ _SHARED = 256
 Distances = NDArray[np.float64]
 T = TypeVar("T")
 
+_ABSENT: Any = object()
+
 
 class IndexGraph:
     """A directed graph with nodes 0 … n−1, which never changes.
@@ -114,9 +116,8 @@ def _once(measure: Callable[[IndexGraph], T]) -> Callable[[IndexGraph], T]:
 
     @wraps(measure)
     def computed_once(graph: IndexGraph) -> T:
-        try:
-            found: T = graph.measured[measure]
-        except KeyError:
+        found: T = graph.measured.get(measure, _ABSENT)
+        if found is _ABSENT:  # an exception would take longer than some measures
             found = graph.measured[measure] = measure(graph)
         return found
 

@@ -246,9 +246,9 @@ def about_runs(
     for word, run, side in (("base", base, left), ("head", head, right)):
         if side.settings.until_decided and not (said and run is head):
             stop = stopped_for(run)
-            what = "its gates were decided" if stop is None else f"its comparison with {stop.against} was"
+            what = "its gates were" if stop is None else f"its comparison with {stop.against} was"
             yield (
-                f"{word} asked cases only until {what}; the difference is of these "
+                f"{word} asked cases at most until {what} decided; the difference is of these "
                 f"{len(side.cases):,}, and its interval supposes that their number was set beforehand"
             )
     for word, ours, theirs in (("base", left, right), ("head", right, left)):

@@ -15,6 +15,7 @@ from trivium.metrics.evaluation import verdict_is_missing
 from trivium.metrics.metric import Score, is_judge_fallback, is_missing, is_unavailable
 from trivium.metrics.registry import CASE_FIGURES
 from trivium.runs.aggregation import AnyEvaluation
+from trivium.runs.case_values import REDUCERS, Reducer
 from trivium.runs.comparing.comparison import Move
 from trivium.runs.comparing.rows import (
     ABSENT,
@@ -27,7 +28,6 @@ from trivium.runs.comparing.rows import (
     numbers_of,
     repeats_of,
 )
-from trivium.runs.reducers import REDUCERS, Reducer
 from trivium.runs.run import Run
 from trivium.store.records import ScoreOutline
 from trivium.suites.settings import Settings

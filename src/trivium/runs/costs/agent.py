@@ -1,5 +1,7 @@
 """Sums up what the agent itself took: latency, tokens, cost and failures."""
 
+# ruff: noqa: SLF001 - what is merged is of the same class
+
 from collections.abc import Sequence
 from math import isfinite
 
@@ -8,8 +10,9 @@ import numpy as np
 from trivium.agents.attempt import Attempt, Usage
 from trivium.metrics.judge.budget.prices import Prices
 from trivium.number_buffer import NumberBuffer
+from trivium.runs.case_values import Sum
 from trivium.runs.summary import AgentTotals
-from trivium.store.records import AttemptUsage, RequestsOfTrace, RequestUsage
+from trivium.store.records import AttemptUsage, RequestUsage
 from trivium.traces.trace import Span
 
 NEAREST_RANK = "nearest rank"
@@ -28,7 +31,7 @@ class AgentTally:
         self._seconds: NumberBuffer[float] = NumberBuffer("d")
         self._tokens = [0, 0]
         self._with_tokens = [0, 0]
-        self._cost = 0.0
+        self._cost = Sum()
         self._with_cost = 0
         self._priced = 0
         self._attempts = 0
@@ -52,8 +55,21 @@ class AgentTally:
             cost = self._listed_cost(requests)
             self._priced += cost is not None
         if cost is not None and isfinite(cost):
-            self._cost += cost
+            self._cost.add([cost])
             self._with_cost += 1
+
+    def merge(self, other: "AgentTally") -> None:
+        """Add the attempts that another tally has counted."""
+        self._seconds.join(other._seconds)
+        self._tokens = [own + more for own, more in zip(self._tokens, other._tokens, strict=True)]
+        self._with_tokens = [
+            own + more for own, more in zip(self._with_tokens, other._with_tokens, strict=True)
+        ]
+        self._cost.merge(other._cost)
+        self._with_cost += other._with_cost
+        self._priced += other._priced
+        self._attempts += other._attempts
+        self._failures += other._failures
 
     def _listed_cost(self, requests: Sequence[Span | RequestUsage]) -> float | None:
         """Cost of model requests in USD; None unless that of every one is reported or its price is listed."""
@@ -83,7 +99,7 @@ class AgentTally:
             input_tokens=self._tokens[0] if self._with_tokens[0] else None,
             output_tokens=self._tokens[1] if self._with_tokens[1] else None,
             with_tokens=max(self._with_tokens),
-            cost_usd=self._cost if self._with_cost else None,
+            cost_usd=self._cost.value if self._with_cost else None,
             with_cost=self._with_cost,
             priced=self._priced,
         )
@@ -115,19 +131,6 @@ def quantile(numbers: NumberBuffer[float], percent: int) -> float | None:
         rank -= int(up_to[digit] - counts[digit])
         found = found << np.uint64(16) | np.uint64(digit)
     return float(found.view(np.float64))
-
-
-def without_content(attempt: Attempt) -> AttemptUsage:
-    """The fields of an attempt that :class:`AgentTally` adds up."""
-    requests = [
-        RequestUsage(kind=span.kind, name=span.name, usage=span.usage) for span in _requests_of(attempt)
-    ]
-    return AttemptUsage(
-        seconds=attempt.seconds,
-        trace=RequestsOfTrace(spans=tuple(requests)),
-        usage=attempt.usage,
-        error=attempt.error,
-    )
 
 
 def _requests_of(attempt: Attempt | AttemptUsage) -> Sequence[Span | RequestUsage]:

@@ -11,8 +11,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from trivium.agents.recorded import Partitioned
 from trivium.agents.recorded.record import PART_ATTEMPTS
 from trivium.errors import StoreError, TriviumError
@@ -20,15 +18,13 @@ from trivium.metrics.evaluation import evaluation
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import Scores, score_attempts
 from trivium.number_buffer import Kind, NoRoom, NumberBuffer, SpillFile
-from trivium.runs.costs.agent import without_content
+from trivium.runs.incremental_aggregation import IncrementalAggregation
 from trivium.runs.pipeline import batch_size
 from trivium.store.connection import batched
 from trivium.store.partitions.reader import Partition
 from trivium.store.partitions.writer import PartitionFile
 from trivium.store.records import (
     AttemptRow,
-    AttemptUsage,
-    EvaluationOutline,
     Rows,
     RunRecord,
     StoredAttempt,
@@ -104,6 +100,7 @@ class Job(NamedTuple):
             if rows are to be stored by the process of the run.
         judges: Where the process of the run sends the requests of judges; None if there are none.
         save: Whether the attempts are to be stored, too.
+        aggregates: Whether evaluations are aggregated while they are scored.
     """
 
     recorded: Partitioned | None
@@ -115,6 +112,7 @@ class Job(NamedTuple):
     partitions: tuple[str, int] | None = None
     judges: "Address | None" = None
     save: bool = True
+    aggregates: bool = True
 
 
 class NotPortable(TriviumError):
@@ -168,23 +166,15 @@ class ScoredPart(NamedTuple):
 
     Attributes:
         rows: Rows of the attempts and of their evaluations.
-        clusters: Cluster of each.
-        usages: What each attempt took: a list of ``AttemptUsage`` as MessagePack, small beside their rows.
+        aggregation: The evaluations, aggregated.
         warnings: What was logged meanwhile.
         partition: The partition that the rows point at, if they do.
-        outlines: Then the evaluations without details, as MessagePack.
     """
 
     rows: Rows
-    clusters: list[str]
-    usages: bytes
+    aggregation: IncrementalAggregation
     warnings: list[LogLine]
     partition: Partition | None = None
-    outlines: bytes = b""
-
-
-decode_outlines = msgspec.msgpack.Decoder(list[EvaluationOutline]).decode
-decode_usages = msgspec.msgpack.Decoder(list[AttemptUsage]).decode
 
 
 class PartScorer:
@@ -225,35 +215,31 @@ class PartScorer:
         with _Warnings() as warnings:
             if self._job.partitions is not None and len(task.indices) > PART_ATTEMPTS:
                 return self._partition(task.indices, self._job.partitions, warnings)
-            return self._score(task, warnings)
+            aggregation = self._aggregation()
+            rows = self._score(task, aggregation)
+            return ScoredPart(rows, aggregation.finished(), warnings)
 
-    def _score(self, task: Task, warnings: list[LogLine]) -> ScoredPart:
+    def _score(self, task: Task, aggregation: IncrementalAggregation) -> Rows:
         stored = self._read(task)
         scores: list[Scores] = []
         for batch in batched(stored, batch_size(self._metrics)):
             pairs = [(self._case(each), each.attempt) for each in batch]
             scores += score_attempts(self._metrics, pairs)
-        return self._rows(stored, scores, warnings)
+        return self._rows(stored, scores, aggregation)
 
     def _partition(self, part: range, place: tuple[str, int], warnings: list[LogLine]) -> ScoredPart:
         """Score the parts that a range consists of, and write the rows to a partition."""
         folder, first = place
         file: PartitionFile | None = None
-        clusters: list[str] = []
-        usages: list[AttemptUsage] = []
-        outlines: list[EvaluationOutline] = []
+        aggregation = self._aggregation()
         try:
             for each in self._parts_of(part):
-                scored = self._score(Task(each), warnings)
-                if scored.rows.evaluations:
+                scored = self._score(Task(each), aggregation)
+                if scored.evaluations:
                     file = file or PartitionFile(self._job.run, folder, first + part.start)
-                    file.write(scored.rows)
-                clusters += scored.clusters
-                usages += decode_usages(scored.usages)
-                outlines += scored.rows.outlines()
-            encode = msgspec.msgpack.encode
+                    file.write(scored)
             if file is None:
-                return ScoredPart(Rows(self._job.run), [], encode([]), warnings)
+                return ScoredPart(Rows(self._job.run), aggregation.finished(), warnings)
             partition = file.completed()
         except BaseException as error:
             if file is not None:
@@ -262,8 +248,7 @@ class PartScorer:
                 what = f"cannot be written to: {error.strerror or error}. What was stored before is safe."
                 raise StoreError(f"{folder}: {what}") from error
             raise
-        rows = file.pointers
-        return ScoredPart(rows, clusters, encode(usages), warnings, partition, encode(outlines))
+        return ScoredPart(file.pointers, aggregation.finished(), warnings, partition)
 
     def _parts_of(self, part: range) -> Iterator[range]:
         """The parts of the outputs that a range consists of."""
@@ -282,7 +267,9 @@ class PartScorer:
         for each in stored:
             log.warning("%s, repeat %d, is not scored: %s", each.attempt.case, each.attempt.repeat, LOST)
         errors = {metric.name: metric.error(LOST) for metric in self._metrics}
-        return self._rows(stored, [dict(errors) for _ in stored], [])
+        aggregation = self._aggregation()
+        rows = self._rows(stored, [dict(errors) for _ in stored], aggregation)
+        return ScoredPart(rows, aggregation.finished(), [])
 
     def _read(self, task: Task) -> list[StoredAttempt]:
         job = self._job
@@ -299,19 +286,29 @@ class PartScorer:
     def _case(self, stored: StoredAttempt) -> Case:
         return stored.case or self._job.suite.cases[stored.position]
 
+    def _aggregation(self) -> IncrementalAggregation:
+        return IncrementalAggregation(self._job.settings, part=True, unordered=not self._job.aggregates)
+
     def _rows(
-        self, stored: Sequence[StoredAttempt], scores: Sequence[Scores], warnings: list[LogLine]
-    ) -> ScoredPart:
+        self,
+        stored: Sequence[StoredAttempt],
+        scores: Sequence[Scores],
+        aggregation: IncrementalAggregation,
+    ) -> Rows:
+        """The rows of scored attempts, whose evaluations are aggregated."""
         job = self._job
         rows = Rows(job.run)
-        for each, of_attempt in zip(stored, scores, strict=True):
-            made = evaluation(each.attempt, of_attempt, job.settings)
+        evaluations = [
+            evaluation(each.attempt, of_attempt, job.settings)
+            for each, of_attempt in zip(stored, scores, strict=True)
+        ]
+        for each, made in zip(stored, evaluations, strict=True):
             if job.save:
                 rows.add_attempt(each, own_case=job.run.kind == "human")
             rows.add_evaluation(StoredEvaluation(position=each.position, evaluation=made))
-        clusters = [job.suite.group_of(self._case(each)) for each in stored]
-        usages = msgspec.msgpack.encode([without_content(each.attempt) for each in stored])
-        return ScoredPart(rows, clusters, usages, warnings)
+        places = [(each.position, job.suite.group_of(self._case(each))) for each in stored]
+        aggregation.add(places, [each.attempt for each in stored], evaluations)
+        return rows
 
 
 class _Warnings(logging.Handler):

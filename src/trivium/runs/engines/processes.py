@@ -206,7 +206,7 @@ class Scoring:
         from trivium.runs.engines.partition import Job
 
         place = None
-        if self._partitions is not None:
+        if self._partitions is not None and source.recorded is not None:
             place = self._partitions.folder, self._partitions.reserve(len(source))
         job = Job(
             source.recorded,
@@ -217,6 +217,7 @@ class Scoring:
             source.done,
             partitions=place,
             save=save,
+            aggregates=self._pipeline.aggregates,
         )
         if self._engine == "ray":
             from trivium.runs.engines.ray_workers import RayWorkers
@@ -227,19 +228,10 @@ class Scoring:
         return Workers(job, self._metrics, count, _executor(self._metrics))
 
     def _save(self, scored: "ScoredPart") -> None:
-        from trivium.runs.engines.partition import decode_outlines, decode_usages
-
-        usages = decode_usages(scored.usages)
-        if scored.partition is None or self._partitions is None:
-            self._pipeline.save_scored(scored.rows, scored.clusters, usages, scored.rows.outlines)
-            return
-        self._pipeline.save_scored(
-            scored.rows,
-            scored.clusters,
-            usages,
-            lambda: decode_outlines(scored.outlines),
-            write=partial(self._partitions.add, partition=scored.partition),
-        )
+        write = None
+        if scored.partition is not None and self._partitions is not None:
+            write = partial(self._partitions.add, partition=scored.partition)
+        self._pipeline.save_scored(scored.rows, scored.aggregation, write=write)
 
 
 def _log(warnings: Iterable["LogLine"], logged: set[str]) -> None:

@@ -70,7 +70,7 @@ def _files_of(source: str) -> list[Path] | None:
             return matching_files(source, error=ItemsError)
     except OSError:
         return None  # a name that no file can have, which reading it describes
-    files = files_in(_place_of(source), WORDS)
+    files = files_in(_place_of(source), WORDS, error=ItemsError)
     if not files:
         raise ItemsError(source, f"a folder without files of items ({', '.join(WORDS)})")
     return files

@@ -16,6 +16,7 @@ from trivium.metrics.registry import (
 )
 from trivium.runs.engines.processes import Engine
 from trivium.runs.evaluate import evaluate
+from trivium.runs.event_loop import THRESHOLDS_WHILE_SCORING, reduced_garbage_collection
 from trivium.runs.pipeline import Progress
 from trivium.runs.run import Run
 from trivium.runs.summary import Summary
@@ -104,7 +105,8 @@ def score_traces(
         raise InputError("traces", "names no file, folder or trace")
     settings = _settings(metrics, judge, rubric, config)
     selection = Selection(trace_ids=trace_ids, tags=tags, agents=agents, since=since, until=until)
-    with Spool(sources, format=format, selection=selection, limit=settings.limits.output_bytes) as spool:
+    spool = Spool(sources, format=format, selection=selection, limit=settings.limits.output_bytes)
+    with reduced_garbage_collection(THRESHOLDS_WHILE_SCORING), spool:
         notes = tuple(_notes(spool, selection))
         suite = Suite(name=name or _name(sources), cases=spool.cases, settings=settings, notes=notes)
         run = evaluate(

@@ -1,7 +1,6 @@
 """Turns stored runs into flat rows and writes them as JSONL, CSV or Parquet."""
 
 import csv
-import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -170,12 +169,20 @@ def write_csv(rows: Iterable[Row], columns: Sequence[str], file: BinaryIO) -> No
 
     Text that a spreadsheet would run as a formula is escaped (:func:`escape_formula`).
     """
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-    writer = csv.writer(text)
+    writer = csv.writer(_Encoded(file))
     writer.writerow(columns)
     for row in rows:
         writer.writerow([_cell(row.get(column)) for column in columns])
-    text.detach()
+
+
+class _Encoded:
+    """Writes texts to a file of bytes; unlike :class:`io.TextIOWrapper` it never closes it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        self._file.write(text.encode())
 
 
 def write_parquet(rows: Iterable[Row], columns: Sequence[str], file: BinaryIO) -> None:

@@ -8,6 +8,8 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
+from hashlib import blake2b
 from itertools import accumulate, groupby, islice
 from threading import Lock
 from typing import Any, Literal, TypeVar
@@ -16,7 +18,7 @@ import msgspec
 from sqlalchemy import Connection, Engine, select
 
 from trivium.errors import MissingExtra, StoreError
-from trivium.storage import path_of
+from trivium.storage import FETCHED_TO_COPY, open_file, path_of
 from trivium.store import schema
 from trivium.store.connection import explain_errors
 
@@ -29,6 +31,9 @@ MOST_OPEN = 8
 FEWEST_AT_ONCE, MOST_AT_ONCE = 256, 16_384
 CHARACTERS_AT_ONCE = 1 << 26
 """Bodies that are read at once: as many as have this many characters, by the mean of those before."""
+
+new_digest = partial(blake2b, digest_size=16)
+"""Begins the digest of a file."""
 
 BodyColumn = Literal["attempt", "evaluation"]
 
@@ -57,14 +62,21 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
         return {"run": run} | msgspec.structs.asdict(self)
 
     @property
-    def is_there(self) -> bool:
-        """Whether the file is there and has its size.
+    def is_whole(self) -> bool:
+        """Whether the file is there as it was written, which takes reading it.
 
         Raises:
             StoreError: If that cannot be found out.
         """
+        path = path_of(self.url)
         try:
-            return bool(path_of(self.url).stat().st_size == self.bytes)
+            if path.stat().st_size != self.bytes:
+                return False
+            digest = new_digest()
+            with open_file(path, read_at_once=FETCHED_TO_COPY) as file:
+                while block := file.read(FETCHED_TO_COPY):
+                    digest.update(block)
+            return digest.hexdigest() == self.digest
         except FileNotFoundError:
             return False
         except OSError as error:

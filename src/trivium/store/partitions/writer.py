@@ -12,20 +12,19 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from sqlalchemy import delete
+from sqlalchemy import delete, or_
 
 from trivium._version import __version__
 from trivium.errors import InputError, MissingExtra, StoreError
 from trivium.storage import is_local, is_remote, path_of
 from trivium.store import schema
-from trivium.store.connection import explain_errors
-from trivium.store.partitions.reader import POINTER, Partition
+from trivium.store.connection import batched, explain_errors
+from trivium.store.partitions.reader import POINTER, Partition, new_digest
 from trivium.store.records import Rows, RunRecord
 from trivium.store.store import Store
 
@@ -36,7 +35,12 @@ PARTITION_BYTES = 128 * 1024**2
 PARTITION_SECONDS = 30.0
 """A partition ends at any of these limits; its bytes are those of the bodies, before they are compressed."""
 
+_LOST_AT_ONCE = 100
+"""Lost partitions whose rows are deleted in one transaction."""
+
 MANIFEST = "manifest.json"
+PREFIX, SUFFIX = "part-", ".parquet"
+"""Of the names of partitions; while one is being written, a dot comes first."""
 
 
 def check_folder(folder: str) -> None:
@@ -77,11 +81,11 @@ class PartitionWriter:
         self._folder = path_of(folder) / run.id
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            for left in self._folder.glob(f".{_name(0)[:5]}*"):
-                left.unlink()  # of a process that was killed
         except OSError as error:
             raise InputError(folder, f"cannot be written to: {error.strerror or error}") from error
-        self._number = 1 + max((each.number for each in store.partitions(run.number)), default=-1)
+        stored = store.partitions(run.number)
+        self._delete_others(stored)
+        self._number = 1 + max((each.number for each in stored), default=-1)
         self._file: PartitionFile | None = None
 
     def reserve(self, count: int) -> int:
@@ -137,10 +141,21 @@ class PartitionWriter:
         """
         try:
             self.flush()
-            write_manifest(self._folder, self._run, self._store.partitions(self._run.number))
+            stored = self._store.partitions(self._run.number)
+            write_manifest(self._folder, self._run, stored)
         except OSError as error:
             self._abandon()
             raise StoreError(f"{self._folder}: cannot be written to: {error.strerror or error}") from error
+        self._delete_others(stored)
+
+    def _delete_others(self, stored: Sequence[Partition]) -> None:
+        """Delete partitions to which no row points: their process ended before that, or they are replaced."""
+        names = {Path(each.url).name for each in stored}
+        with suppress(OSError):
+            for pattern in (f"{PREFIX}*{SUFFIX}", f".{PREFIX}*{SUFFIX}"):
+                for file in self._folder.glob(pattern):
+                    if file.name not in names:
+                        file.unlink()
 
     def _abandon(self) -> None:
         if self._file is not None:
@@ -149,25 +164,29 @@ class PartitionWriter:
 
 
 def forget_lost(store: Store, run: RunRecord) -> None:
-    """Delete what points at partitions of a run that are missing or have another size, to score it again."""
-    for partition in store.partitions(run.number):
-        if partition.is_there:
-            continue
-        log.warning(
-            "%s is missing or damaged: its %d attempts are scored again", partition.url, partition.rows
-        )
+    """Delete what points at partitions of a run that are missing or damaged, to score it again."""
+    lost = [each for each in store.partitions(run.number) if not each.is_whole]
+    for each in lost:
+        log.warning("%s is missing or damaged: its %d attempts are scored again", each.url, each.rows)
+    for some in batched(lost, _LOST_AT_ONCE):  # each time, all rows of the run are looked at
+        numbers = [each.number for each in some]
         with explain_errors(store.engine), store.engine.begin() as connection:
             for table in (schema.attempts, schema.evaluations):
-                lost = table.c.body.startswith(f"{POINTER}{partition.number}:")
-                connection.execute(delete(table).where(table.c.run == run.number, lost))
-            of_run = (schema.partitions.c.run == run.number, schema.partitions.c.number == partition.number)
-            connection.execute(delete(schema.partitions).where(*of_run))
+                pointing = or_(*[table.c.body.startswith(f"{POINTER}{number}:") for number in numbers])
+                connection.execute(delete(table).where(table.c.run == run.number, pointing))
+            of_run = schema.partitions.c.run == run.number
+            connection.execute(
+                delete(schema.partitions).where(of_run, schema.partitions.c.number.in_(numbers))
+            )
 
 
 def write_manifest(folder: Path, run: RunRecord, partitions: list[Partition]) -> None:
-    """Write ``manifest.json``: the run, and name, rows, size and digest of each partition."""
+    """Write ``manifest.json``: the run, and name, rows, size and digest of each partition.
+
+    One that is in another folder, because the run was resumed with this one, has its path or address as name.
+    """
     listed = [
-        {"file": path_of(each.url).name, "rows": each.rows, "bytes": each.bytes, "blake2b": each.digest}
+        {"file": _listed_as(each, folder), "rows": each.rows, "bytes": each.bytes, "blake2b": each.digest}
         for each in partitions
     ]
     manifest = {
@@ -180,6 +199,11 @@ def write_manifest(folder: Path, run: RunRecord, partitions: list[Partition]) ->
         "partitions": listed,
     }
     (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=1))
+
+
+def _listed_as(partition: Partition, folder: Path) -> str:
+    name = Path(partition.url).name
+    return name if _url(folder / name) == partition.url else partition.url
 
 
 def _check_installed() -> None:
@@ -290,10 +314,9 @@ class PartitionFile:
         self._hashed.close()
         if self._written != self._path:
             self._written.rename(self._path)
-        url = str(self._path if is_remote(str(self._path)) else self._path.resolve())
         return Partition(
             number=self._number,
-            url=url,
+            url=_url(self._path),
             rows=len(self.pointers.evaluations),
             bytes=self._hashed.size,
             digest=self._hashed.digest,
@@ -312,7 +335,7 @@ class _Hashed(io.RawIOBase):
 
     def __init__(self, file: Any) -> None:
         self._file = file
-        self._hash = blake2b(digest_size=16)
+        self._hash = new_digest()
         self.size = 0
 
     def writable(self) -> bool:
@@ -337,5 +360,9 @@ class _Hashed(io.RawIOBase):
         return self._hash.hexdigest()
 
 
+def _url(path: Path) -> str:
+    return str(path if is_remote(str(path)) else path.resolve())
+
+
 def _name(number: int) -> str:
-    return f"part-{number:09}.parquet"
+    return f"{PREFIX}{number:09}{SUFFIX}"

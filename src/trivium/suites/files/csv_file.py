@@ -14,10 +14,10 @@ from trivium.suites.files.parquet import PART_BYTES, ROWS_AT_ONCE
 
 def csv_rows(
     path: Path, names: list[str], *, error: InputErrorType, start: int = 0, first: int = 1
-) -> Iterator[tuple[int, int, list[tuple[str, str]]]]:
+) -> Iterator[tuple[int, int, list[tuple[str, str]] | Problem]]:
     """Yield offset in bytes, number of the first line, and columns and cells of each row.
 
-    Blank lines and empty cells are left out.
+    Blank lines and empty cells are left out. A row with more or fewer cells than columns is a Problem.
 
     Args:
         path: The file.
@@ -51,7 +51,7 @@ def csv_rows(
                     raise error(str(path), other)
             elif len(cells) != len(names):
                 found = f"has {len(cells)} cells, expected {len(names)} as in the first line"
-                raise error(str(path), Problem(f"line {line}", found))
+                yield offset, line, Problem(f"line {line}", found)
             else:
                 yield offset, line, [(name, cell) for name, cell in zip(names, cells, strict=True) if cell]
     except csv.Error as wrong:
@@ -101,8 +101,10 @@ class CsvFile:
             yield range(first, last)
             first = last
 
-    def rows(self, part: range) -> Iterator[tuple[int, dict[str, str]]]:
+    def rows(self, part: range) -> Iterator[tuple[int, dict[str, str] | Problem]]:
         """Yield number of the line, from 1, and cells of each row of a range, without empty ones.
+
+        A row with more or fewer cells than columns is a Problem.
 
         Raises:
             InputError: If the file can no longer be read.
@@ -112,7 +114,7 @@ class CsvFile:
         start, first = self._starts[part.start], self._lines[part.start]
         found = csv_rows(self.path, self.names, error=self._error, start=start, first=first)
         for _, line, cells in islice(found, len(part)):
-            yield line, dict(cells)
+            yield line, cells if isinstance(cells, Problem) else dict(cells)
 
     def place(self, index: int) -> str:
         """Place of a row, for messages."""

@@ -27,6 +27,7 @@ LARGEST_DOCUMENT = 256 * 1024**2
 """Largest document in bytes; unlike a .jsonl file, a document is read into memory as a whole."""
 
 _ZIP = b"PK\x03\x04"
+_GZIP = b"\x1f\x8b\x08"
 
 SAVE_AS_UTF_8 = "save the file as UTF-8 (from Excel or Latin-1: `iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW`)"
 
@@ -178,6 +179,8 @@ def decode(raw: bytes, *, start: int = 0) -> str:
         raise MalformedDocument(
             "", "is a ZIP archive, such as an Excel workbook; expected text: save it as CSV (UTF-8)"
         )
+    if raw.startswith(_GZIP):
+        raise MalformedDocument("", "is compressed (gzip), expected text: unpack it (gunzip)")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as wrong:

@@ -1,6 +1,7 @@
 """Cases in many files: a folder, or a pattern such as ``cases/*.jsonl``."""
 
 import glob
+import os
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -11,15 +12,34 @@ from typing import Any, NamedTuple, overload
 
 from trivium.errors import Problem, SuiteError
 from trivium.number_buffer import NumberBuffer, SpillFile
-from trivium.storage import is_remote, matching
+from trivium.storage import is_local, is_named_file, is_remote, matching
 from trivium.suites.case import Case, CaseTuple
 from trivium.suites.files.documents import InputErrorType, placed
 from trivium.suites.files.jsonl import MOST_PROBLEMS, CaseFile, IdIndex, hash_of
 
 
-def files_in(folder: Path, suffixes: Collection[str]) -> list[Path]:
-    """Return the files below a folder with one of some suffixes, sorted."""
-    return sorted(each for each in folder.rglob("*") if each.suffix.lower() in suffixes and each.is_file())
+def files_in(folder: Path, suffixes: Collection[str], *, error: InputErrorType = SuiteError) -> list[Path]:
+    """Return the files below a folder with one of some suffixes, sorted.
+
+    Args:
+        folder: The folder.
+        suffixes: The suffixes, in lower case.
+        error: Class of the error.
+
+    Raises:
+        InputError: As ``error``, if a folder in it cannot be read.
+    """
+    if not is_local(folder):
+        return sorted(
+            each for each in folder.rglob("*") if each.suffix.lower() in suffixes and each.is_file()
+        )
+
+    def refuse(failure: OSError) -> None:
+        what = f"cannot be read: {failure.strerror}; a pattern such as {folder}/*.jsonl leaves it out"
+        raise error(str(failure.filename), what)
+
+    found = (Path(at, name) for at, _, names in os.walk(folder, onerror=refuse) for name in names)
+    return sorted(each for each in found if each.suffix.lower() in suffixes and is_named_file(each))
 
 
 def matching_files(

@@ -181,6 +181,8 @@ def table_rows(
 def _csv_rows(path: Path, names: list[str], error: InputErrorType) -> Iterator[tuple[str, Row]]:
     """Yield place and cells of each row, after filling in the column names."""
     for _, line, cells in csv_rows(path, names, error=error):
+        if isinstance(cells, Problem):
+            raise error(str(path), cells)
         yield f"line {line}", cells
 
 

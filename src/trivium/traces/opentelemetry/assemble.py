@@ -59,16 +59,11 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
     roles = [role_of(span) for span in ordered]
     if semconv.TRIVIUM_TRACE in names and (own := exported_trace(ordered)) is not None:
         return _from_export(own, ordered, roles, problems)
-    if any(span.scope in SCOPES for span in ordered):
+    if not SCOPES.isdisjoint([span.scope for span in ordered]):
         name_workflow_agents(ordered, roles)
     graphs = [] if names.isdisjoint(_NODE_MARKS) else graph_runs(ordered, roles)
     name_agents(ordered, roles, by_run=semconv.RUN in names)
-    usages = _usages(ordered, roles)
-    problems += [
-        TraceProblem(kind="bad_tokens", span=span.id, what=why)
-        for span, role, usage in zip(ordered, roles, usages, strict=True)
-        if role.kind == "llm" and (why := wrong_counts(span.attributes, usage)) is not None
-    ]
+    usages = _usages(ordered, roles, problems)
     merge_double_instrumentation(ordered, roles, usages)
     origin = min((span.start for span in ordered if span.start is not None), default=None)
     trace = normalise(
@@ -86,12 +81,18 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
     return trace
 
 
-def _usages(spans: Sequence[RecordedSpan], roles: Sequence[SpanRole]) -> list[SpanUsage | None]:
-    """Tokens and cost of each model request; None for other spans."""
-    return [
-        usage_of(span.attributes) if role.kind == "llm" else None
-        for span, role in zip(spans, roles, strict=True)
-    ]
+def _usages(
+    spans: Sequence[RecordedSpan], roles: Sequence[SpanRole], problems: list[TraceProblem]
+) -> list[SpanUsage | None]:
+    """Tokens and cost of each model request; None for other spans. Wrong counts are added to the problems."""
+    usages: list[SpanUsage | None] = [None] * len(spans)
+    for index, role in enumerate(roles):
+        if role.kind == "llm":
+            span = spans[index]
+            usages[index] = usage = usage_of(span.attributes)
+            if (why := wrong_counts(span.attributes, usage)) is not None:
+                problems.append(TraceProblem(kind="bad_tokens", span=span.id, what=why))
+    return usages
 
 
 def _metadata(ordered: list[RecordedSpan], roles: list[SpanRole], origin: int | None) -> dict[str, Any]:
@@ -107,7 +108,7 @@ def _from_export(
 ) -> Trace:
     """Restore a trace that Trivium exported."""
     return normalise(
-        restored_spans(spans_of(ordered, roles, _usages(ordered, roles), own.zero or 0), ordered),
+        restored_spans(spans_of(ordered, roles, _usages(ordered, roles, []), own.zero or 0), ordered),
         exported_messages(ordered),
         trace_id=own.trace_id,
         problems=problems,

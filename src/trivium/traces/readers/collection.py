@@ -247,18 +247,15 @@ def trace_format(path: Path, *, unless_key: str) -> str | None:
 
 
 def first_object(path: Path) -> Mapping[str, object] | None:
-    """The first object of a file of JSON lines; empty if it begins otherwise, None if it cannot be read."""
+    """The first object of a file of JSON lines; None if it begins otherwise, or cannot be read."""
     try:
         with opened(path) as file:
-            line = file.readline(MAX_BYTES)
+            lines = iter(lambda: file.readline(MAX_BYTES), b"")
+            documents = parse_documents(next(filter(bytes.strip, lines), b""), source=str(path))
     except TraceError:
         return None
-    try:
-        documents = parse_documents(line, source=str(path))
-    except TraceError:
-        return {}
     first = documents[0] if documents else None
-    return first if isinstance(first, dict) else {}
+    return first if isinstance(first, dict) else None
 
 
 def _has_key(documents: Sequence[object], key: str) -> bool:
