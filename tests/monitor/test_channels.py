@@ -100,7 +100,8 @@ def test_addresses_and_headers_come_from_the_environment(receiver, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("status", "retry"), [(500, True), (503, True), (429, True), (404, False), (401, False)]
+    ("status", "retry"),
+    [(500, True), (503, True), (522, True), (429, True), (408, True), (404, False), (401, False)],
 )
 def test_a_refusal_is_tried_again_only_if_that_may_help(receiver, status, retry):
     receiver.status = status
@@ -117,11 +118,21 @@ def test_redirects_are_not_followed(receiver):
     assert not error.value.retry
 
 
-def test_retry_after_is_heard(receiver):
-    receiver.status, receiver.headers = 503, {"retry-after": "120"}
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [("120", 120.0), ("Tue, 14 Nov 2023 22:15:20 GMT", 119.5), ("soon", None)],
+)  # the clock of send() is at 22:13:20.5
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after_is_heard(receiver, status, header, seconds):
+    receiver.status, receiver.headers = status, {"retry-after": header}
     with pytest.raises(NotSent) as error:
         send(webhook=receiver.url)
-    assert error.value.after == 120
+    assert error.value.after == seconds
+
+
+def test_the_answer_is_wanted_uncompressed_since_its_beginning_is_shown(receiver):
+    send(webhook=receiver.url)
+    assert receiver.requests[0][0]["accept-encoding"] == "identity"
 
 
 def test_a_webhook_that_hangs_is_given_up_after_the_timeout(receiver):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.monitor.samples import BEGIN
 from tests.monitor.test_channels import Receiver, receiver
-from trivium.monitor.alerting.delivery import FIRST_WAIT_SECONDS, MOST_TRIES, Deliverer
+from trivium.monitor.alerting.delivery import BACKOFF, MOST_TRIES, Deliverer
 from trivium.monitor.alerting.messages import Message
 from trivium.monitor.monitored import Monitored
 from trivium.store.live_alerts import add_deliveries, deliveries_of, open_alert
@@ -52,10 +52,10 @@ def test_a_failed_message_is_tried_again_later_with_the_same_key(url, receiver: 
         deliverer = Deliverer(store, [monitored(ChannelSettings(webhook=receiver.url))])
         receiver.status = 500
         assert deliverer.deliver(BEGIN) == 0
-        assert deliverer.deliver(BEGIN + FIRST_WAIT_SECONDS - 1) == 0
+        assert deliverer.deliver(BEGIN + BACKOFF.first - 1) == 0
         assert len(receiver.requests) == 1
         receiver.status = 200
-        assert deliverer.deliver(BEGIN + FIRST_WAIT_SECONDS) == 1
+        assert deliverer.deliver(BEGIN + BACKOFF.first) == 1
         assert rows(store, alert) == [("sent", 2)]
         first, second = (headers["idempotency-key"] for headers, _ in receiver.requests)
         assert first == second

@@ -3,6 +3,8 @@
 import resource
 import threading
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -53,8 +55,9 @@ def spans(number):
     return Trace(spans=made)
 
 
-def sent(url, *traces):
-    return send(resource_spans(traces_to_export(traces)), url, first_wait_seconds=0.0)
+def sent(url, *traces, waits=None):
+    waits = [] if waits is None else waits
+    return send(resource_spans(traces_to_export(traces)), url, sleep=waits.append)
 
 
 def names(endpoint):
@@ -86,6 +89,27 @@ def test_a_retryable_request_is_sent_again(endpoint):
     endpoint.answers = [(503, {}, b""), (429, {"retry-after": "0"}, b""), (200, {}, b"{}")]
     assert sent(endpoint.url, spans(1)) == 1
     assert len(endpoint.got) == 3
+
+
+def test_the_wait_doubles_with_jitter_and_is_bounded(endpoint):
+    endpoint.answers = [
+        (503, {}, b""),
+        (429, {"retry-after": "7"}, b""),
+        (502, {"retry-after": "86400"}, b""),
+    ]
+    waits = []
+    sent(endpoint.url, spans(1), waits=waits)
+    assert 0.5 <= waits[0] <= 1.0
+    assert waits[1:] == [7.0, 30.0]
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_date_in_retry_after_is_observed(endpoint, status):
+    tomorrow = format_datetime(datetime.now(UTC) + timedelta(days=1), usegmt=True)
+    endpoint.answers = [(status, {"retry-after": tomorrow}, b"")]
+    waits = []
+    assert sent(endpoint.url, spans(1), waits=waits) == 1
+    assert waits == [30.0]
 
 
 def test_an_endpoint_that_never_accepts_is_an_error(endpoint):

@@ -1,35 +1,21 @@
-"""Classifies failed tries: the text of the error, whether to retry, and how long to wait before that."""
+"""Classifies failed tries: the text of the error, whether to retry, and the wait that a server asked for."""
 
 import errno
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from random import Random
 from threading import current_thread, main_thread
-from typing import Any
 
 from trivium.agents.attempt import AgentFailure, ResourcesExhausted
+from trivium.http import is_retryable_status, retry_after_seconds
 from trivium.masking import mask
 from trivium.suites.sanitize import sanitise
 
 LONGEST_ERROR = 2_000
 """Longest text of an error, in characters; the rest is cut."""
 
-FIRST_WAIT_SECONDS = 0.5
-LONGEST_WAIT_SECONDS = 30.0
-
-_RETRYABLE = frozenset({408, 425, 429})
-"""HTTP statuses below 500 that a retry may clear."""
-
 _LONGEST_CHAIN = 10
 
 _NO_HANDLES = frozenset({errno.EMFILE, errno.ENFILE})
-
-
-def is_retryable_status(status: int) -> bool:
-    """Whether a request with this HTTP status is worth a retry: 408, 425, 429 and 5xx."""
-    return status in _RETRYABLE or 500 <= status <= 599
 
 
 def shown(text: str) -> str:
@@ -97,33 +83,8 @@ def retry_after(error: BaseException) -> float | None:
             return max(0.0, float(seconds))
         headers = getattr(getattr(link, "response", None), "headers", None)
         if headers is not None:
-            return parse_retry_after(headers.get("retry-after"))
+            return retry_after_seconds(headers)
     return None
-
-
-def parse_retry_after(header: Any) -> float | None:
-    """Parse a Retry-After header, a number or a date, into seconds from now. None when unreadable."""
-    if not isinstance(header, str):
-        return None
-    if header.strip().isdecimal():
-        return float(header)
-    try:
-        when = parsedate_to_datetime(header)
-    except ValueError:
-        return None
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
-    return max(0.0, (when - datetime.now(UTC)).total_seconds())
-
-
-def wait_seconds(tries: int, asked_for: float | None, rng: Random) -> float:
-    """Return the seconds to wait before the next try.
-
-    Exponential backoff from 0.5 s to 30 s, with jitter over the upper half, so that attempts that failed
-    together do not retry together. Never shorter than the server asked for.
-    """
-    full = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * float(1 << min(tries - 1, 10)))
-    return max(full * rng.uniform(0.5, 1.0), asked_for or 0.0)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

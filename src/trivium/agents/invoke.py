@@ -23,9 +23,9 @@ from trivium.agents.failures import (
     reason,
     retry_after,
     shown,
-    wait_seconds,
 )
 from trivium.agents.response import NOTHING, mask_trace, sanitise_output
+from trivium.http import Backoff
 from trivium.suites.case import Case
 from trivium.suites.settings import Limits
 
@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 5.0
 """Time limit for a cancelled agent to clean up before it is abandoned."""
+
+BACKOFF = Backoff(first=0.5, longest=30.0)
 
 
 class TooManyCalls(Exception):
@@ -113,7 +115,7 @@ def _wait(error: Exception, tries: int, limits: Limits, rng: Random) -> float | 
     asked_for = retry_after(error)
     if asked_for is not None and asked_for > limits.seconds:
         return f" (asked to wait {asked_for:,.0f} s, longer than limits.seconds)"
-    return wait_seconds(tries, asked_for, rng)
+    return BACKOFF.seconds(tries, asked_for=asked_for, rng=rng)
 
 
 async def _try_once(agent: AgentAdapter, request: Request, seconds: float, grace: float) -> AgentResponse:

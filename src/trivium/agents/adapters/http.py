@@ -7,8 +7,8 @@ import httpx
 import msgspec
 
 from trivium.agents.attempt import AgentFailure, AgentResponse, Request
-from trivium.agents.failures import is_retryable_status, parse_retry_after
 from trivium.agents.response import decode_json, parse_response, too_large
+from trivium.http import is_retryable_status, retry_after_seconds
 from trivium.masking import mask
 
 _CONNECT_SECONDS = 30.0
@@ -94,7 +94,7 @@ async def _status_failure(response: httpx.Response) -> AgentFailure:
     return AgentFailure(
         f"{status}: {text}" if text else status,
         retryable=is_retryable_status(response.status_code),
-        retry_after=parse_retry_after(response.headers.get("retry-after")),
+        retry_after=retry_after_seconds(response.headers),
     )
 
 

@@ -27,6 +27,7 @@ from hashlib import sha256
 from typing import Any, Protocol
 
 from trivium.errors import InputError, Problem
+from trivium.http import is_retryable_status, read_prefix, retry_after_seconds
 from trivium.masking import MASK, mask
 from trivium.monitor.alerting.messages import Message, one_line, text_of
 from trivium.suites.monitor_settings import ChannelSettings
@@ -39,7 +40,6 @@ MOST_RESPONSE_BYTES = 65_536
 SIGNATURE = "X-Trivium-Signature"
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
-_RETRY_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 _SECRET_LENGTH = 4
 """Values shorter than this are not looked for in error messages: they would mask ordinary words."""
 
@@ -144,7 +144,12 @@ class Webhook:
         settings = self._settings
         secrets = Secrets(settings)
         headers = {name: secrets.replaced(value) for name, value in settings.headers.items()}
-        headers |= {"content-type": "application/json", "idempotency-key": key, "user-agent": "trivium"}
+        headers |= {
+            "accept-encoding": "identity",  # the beginning of the answer is shown as it is sent
+            "content-type": "application/json",
+            "idempotency-key": key,
+            "user-agent": "trivium",
+        }
         if settings.secret is not None:
             headers[SIGNATURE] = signature(secrets.replaced(settings.secret), body, self._clock())
         deadline = time.monotonic() + settings.timeout
@@ -155,7 +160,7 @@ class Webhook:
                     "POST", secrets.replaced(settings.webhook or ""), content=body, headers=headers
                 ) as response,
             ):
-                text = _read(response, deadline)
+                text = read_prefix(response, MOST_RESPONSE_BYTES, deadline=deadline)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeEncodeError) as error:
             what = str(error) or type(error).__name__
             raise NotSent(secrets.masked(f"cannot be reached: {what}")) from error
@@ -165,8 +170,8 @@ class Webhook:
         shown = text[:200].decode(errors="replace")
         raise NotSent(
             secrets.masked(f"answered {response.status_code}{hint}{': ' if shown else ''}{shown}"),
-            retry=response.status_code in _RETRY_STATUSES,
-            after=_retry_after(response.headers.get("retry-after", "")),
+            retry=is_retryable_status(response.status_code),
+            after=retry_after_seconds(response.headers, now=self._clock()),
         )
 
 
@@ -340,20 +345,6 @@ def _texts(settings: ChannelSettings) -> list[tuple[str, str]]:
     found += [("email", value) for value in settings.email or ()]
     found += [("command", value) for value in settings.command or ()]
     return [(name, value) for name, value in found if value]
-
-
-def _read(response: Any, deadline: float) -> bytes:
-    """The beginning of a response's body, as much as comes before a time."""
-    body = bytearray()
-    for chunk in response.iter_raw():
-        body += chunk[: MOST_RESPONSE_BYTES - len(body)]
-        if len(body) >= MOST_RESPONSE_BYTES or time.monotonic() > deadline:
-            break
-    return bytes(body)
-
-
-def _retry_after(text: str) -> float | None:
-    return float(text) if text.isdecimal() and len(text) < 8 else None
 
 
 def _temporary(error: smtplib.SMTPRecipientsRefused) -> bool:

@@ -9,6 +9,7 @@ from typing import Self
 import msgspec
 
 from trivium.errors import StoreError
+from trivium.http import Backoff
 from trivium.monitor.alerting.channels import Channel, NotSent, channel_of
 from trivium.monitor.alerting.messages import Message
 from trivium.monitor.monitored import Monitored
@@ -21,9 +22,7 @@ log = logging.getLogger(__name__)
 MOST_TRIES = 12
 """Times that a message is tried: with the waits, over some nine hours."""
 
-FIRST_WAIT_SECONDS = 5.0
-LONGEST_WAIT_SECONDS = 3600.0
-"""Wait before the second try, which triples with each further one, up to the longest."""
+BACKOFF = Backoff(first=5.0, longest=3600.0, factor=3.0)
 
 LOOK_SECONDS = 2.0
 """Time between two looks for messages."""
@@ -124,8 +123,7 @@ class Deliverer:
                 raise NotSent(f"failed: {type(error).__name__}") from error
         except NotSent as error:
             over = not error.retry or delivery.tries >= MOST_TRIES
-            wait = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 3 ** (delivery.tries - 1))
-            wait = min(LONGEST_WAIT_SECONDS, max(wait, error.after or 0.0))
+            wait = min(BACKOFF.seconds(delivery.tries, asked_for=error.after), BACKOFF.longest)
             state = "failed" if over else "waiting"
             settle_delivery(self._store, delivery, state=state, due=now + wait, reason=str(error))
             then = "it is not tried again" if over else f"next try in {wait:.0f} s"

@@ -3,12 +3,14 @@
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from trivium.agents.attempt import Attempt
 from trivium.errors import InputError
+from trivium.http import Backoff, read_prefix, retry_after_seconds
 from trivium.masking import mask
 from trivium.metrics.evaluation import Evaluation
 from trivium.metrics.metric import Score
@@ -31,7 +33,7 @@ MAX_SPANS = 1_000
 MAX_TRIES = 5
 _RETRY_STATUSES = frozenset({429, 502, 503, 504})
 """HTTP statuses after which the OTLP specification lets a client retry."""
-_MAX_WAIT_SECONDS = 30.0
+_BACKOFF = Backoff(first=1.0, longest=30.0)
 _TIMEOUT_SECONDS = 30.0
 _MAX_RESPONSE_BYTES = 65_536
 """Bytes of a response that are read; the message of a partial success is short."""
@@ -42,20 +44,20 @@ class _Response(NamedTuple):
 
     status: int
     content_type: str
-    retry_after: str
+    retry_after: float | None
     body: bytes
 
 
-def send(entries: Iterable[ResourceSpans], url: str, *, first_wait_seconds: float = 1.0) -> int:
+def send(entries: Iterable[ResourceSpans], url: str, *, sleep: Callable[[float], object] = time.sleep) -> int:
     """Post spans to an endpoint such as ``http://127.0.0.1:4318/v1/traces``.
 
     Headers come from ``OTEL_EXPORTER_OTLP_HEADERS``. A request with a retryable status is sent up to
-    ``MAX_TRIES`` times, waiting as ``Retry-After`` says or twice as long each time.
+    ``MAX_TRIES`` times. The wait doubles from 1 s, and is at least what ``Retry-After`` says, up to 30 s.
 
     Args:
         entries: The spans, read one entry at a time.
         url: The full URL.
-        first_wait_seconds: Wait before the second try.
+        sleep: Waits a number of seconds between tries.
 
     Returns:
         Number of spans sent.
@@ -69,7 +71,7 @@ def send(entries: Iterable[ResourceSpans], url: str, *, first_wait_seconds: floa
     with httpx.Client(headers=_headers(), timeout=_TIMEOUT_SECONDS) as client:
         for batch, count in _batches(entries):
             try:
-                response = _post(client, url, request(batch), first_wait_seconds)
+                response = _post(client, url, request(batch), sleep)
             except (httpx.HTTPError, httpx.InvalidURL, UnicodeEncodeError) as error:
                 raise InputError(
                     shown_url, f"cannot be reached: {mask(str(error))}{_already_sent(sent)}"
@@ -84,28 +86,25 @@ def send(entries: Iterable[ResourceSpans], url: str, *, first_wait_seconds: floa
     return sent
 
 
-def _post(client: "httpx.Client", url: str, content: bytes, wait: float) -> _Response:
+def _post(client: "httpx.Client", url: str, content: bytes, sleep: Callable[[float], object]) -> _Response:
     headers = {"content-type": "application/json", "accept-encoding": "identity"}
-    for left in range(MAX_TRIES - 1, -1, -1):
+    rng = Random()  # noqa: S311 - jitter is no secret
+    for tries in range(1, MAX_TRIES + 1):
         with client.stream("POST", url, content=content, headers=headers) as stream:
             response = _read(stream)
-        if response.status not in _RETRY_STATUSES or not left:
+        if response.status not in _RETRY_STATUSES or tries == MAX_TRIES:
             break
-        stated = response.retry_after
-        time.sleep(min(float(stated) if stated.isdecimal() else wait, _MAX_WAIT_SECONDS))
-        wait *= 2
+        wait = _BACKOFF.seconds(tries, asked_for=response.retry_after, rng=rng)
+        sleep(min(wait, _BACKOFF.longest))
     return response
 
 
 def _read(stream: "httpx.Response") -> _Response:
-    body = bytearray()
-    for chunk in stream.iter_raw():
-        body += chunk[: _MAX_RESPONSE_BYTES - len(body)]
-        if len(body) == _MAX_RESPONSE_BYTES:
-            break
-    headers = stream.headers
     return _Response(
-        stream.status_code, headers.get("content-type", ""), headers.get("retry-after", ""), bytes(body)
+        status=stream.status_code,
+        content_type=stream.headers.get("content-type", ""),
+        retry_after=retry_after_seconds(stream.headers),
+        body=read_prefix(stream, _MAX_RESPONSE_BYTES),
     )
 
 
