@@ -1,6 +1,6 @@
 # make demo   two versions of an agent answer sixty questions and are compared
-# make test   everything a change must pass
-# make lint, make lock, make bench, make docs, make mutants, make clean
+# make test   everything a change must pass; make test FILES=tests/trust runs these tests only
+# make check-fast, make lint, make coverage, make lock, make bench, make docs, make mutants, make clean
 #
 # Each command sets up what it needs from a bare Python 3.11 or newer; a second run skips what is done.
 
@@ -17,10 +17,15 @@ SOURCES := $(shell find src examples -type f -not -path "*/__pycache__/*")
 INSTALL := -m pip install --quiet --disable-pip-version-check
 # Nothing is compiled beforehand: what is imported is compiled then, which is a small part of what is installed.
 LOCKED := $(INSTALL) --no-compile --no-deps --require-hashes
+# Tests to run: all of them unless some are named.
+FILES ?=
+# Two processes, each with whole files, because fixtures of a file are made once in each. PYTHONPYCACHEPREFIX keeps what
+# is compiled, also where the caller's environment says that no bytecode is written.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/$(TEST)/bytecode $(TEST)/bin/python -m pytest -n 2 --dist loadfile
 # Rooms whose coverage must stay at 90 % or above.
 ROOMS := metrics suites traces agents runs store trust monitor labels web reports formats integrations cli
 
-.PHONY: demo test lint check bench docs mutants lock clean
+.PHONY: demo test lint check check-fast coverage bench docs mutants lock clean
 
 demo: $(DEMO)/.installed
 	$(DEMO)/bin/trivium demo
@@ -33,13 +38,17 @@ lint: $(TEST)/.installed
 	$(TEST)/bin/mypy
 	$(TEST)/bin/lint-imports
 
-# Processes that tests start would otherwise compile all that they import, each anew, wherever the caller's environment says
-# that no bytecode is written.
-check: export PYTHONDONTWRITEBYTECODE :=
-check: export PYTHONPYCACHEPREFIX := $(CURDIR)/$(TEST)/bytecode
 check: $(TEST)/.installed
+	$(PYTEST) $(FILES)
+
+# While one works: lint, and the tests that need neither a server nor much time.
+check-fast: lint
+	$(PYTEST) -m "not slow" $(FILES)
+
+# Before a release, and once a week: it takes twice the time of the tests, so that they are run without it.
+coverage: $(TEST)/.installed
 	rm -f .coverage .coverage.*
-	$(TEST)/bin/python -m pytest -n 2 --dist loadfile --cov --cov-report=
+	$(PYTEST) -p pytest_cov --cov --cov-report=
 	$(TEST)/bin/coverage report
 	for room in $(ROOMS); do printf '%-10s ' "$$room" && \
 		$(TEST)/bin/coverage report --include="src/trivium/$$room/*" --format=total --fail-under=90; done

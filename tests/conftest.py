@@ -7,13 +7,13 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.browser import browser, page
+from tests.cpu_budget import CpuBudget
 from tests.encoders import minilm_folder, minilm_onnx_folder, tiny_folder, tiny_onnx_folder
 from tests.store.postgres import postgres_url
 
@@ -27,7 +27,7 @@ __all__ = [
     "tiny_onnx_folder",
 ]
 
-# A pytest that a test starts itself does without these plugins too: they call home, and take 20 s to import.
+# A pytest that a test starts itself does without plugins that call home, and take 20 s to import.
 os.environ.setdefault("PYTEST_ADDOPTS", "-p no:deepeval -p no:opik")
 
 # No test finds what another, or the user's own commands, have left there.
@@ -52,6 +52,11 @@ settings.register_profile(
 settings.load_profile("trivium")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure what each test takes."""
+    config.pluginmanager.register(CpuBudget())
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """The garbage collector has nothing to look for while tests are collected."""
@@ -60,19 +65,6 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         gc.enable()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Coverage counts a room's own tests; those of several rooms run without the cost of measuring it."""
-    tests = Path(__file__).parent
-    source = tests.parent / "src" / "trivium"
-    for item in items:
-        if item.path.is_relative_to(tests):
-            name = (
-                item.path.relative_to(tests).parts[0].removeprefix("test_")
-            )  # masking.py has test_masking.py
-            if not (source / name).exists():
-                item.add_marker("no_cover")
 
 
 def pytest_collection_finish() -> None:

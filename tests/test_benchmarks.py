@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from benchmarks import __main__ as benchmarks
 
-pytestmark = pytest.mark.no_cover
-
 ROOT = Path(__file__).parents[1]
 PARTS = {"prose", "sizes", "watched_lives"}
 """What benchmarks share."""

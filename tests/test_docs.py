@@ -74,7 +74,6 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 @pytest.mark.usefixtures("_alone")
-@pytest.mark.no_cover
 def test_files_commands_and_code_of_a_page_give_the_output_it_shows(
     page: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

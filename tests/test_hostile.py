@@ -255,7 +255,6 @@ class TestTraces:
             *("cycle", "orphan", "duplicate_id", "negative_duration", "clock_skew", "unfinished")
         }
 
-    @pytest.mark.no_cover
     def test_of_fifty_thousand_spans_33_000_deep_are_scored_and_drawn(self, capsys):
         deep = [{"id": "0", "kind": "agent", "name": "a0", "start": 0.0, "end": 1.0}]
         deep += [

@@ -63,7 +63,6 @@ def test_a_member_of_an_archive_is_bounded_by_its_values(capsys):
     assert f"samples/a_epoch_1.json: {TOO_MANY}" in _refused(capsys, "traces", "show", "log.eval")
 
 
-@pytest.mark.no_cover
 def test_suites_cases_and_outputs_are_bounded_by_their_values(capsys):
     line = b'{"id": "a", "input": [' + MANY + b"]}\n"
     Path("suite.json").write_bytes(b'{"name": "s", "cases": [' + line + b"]}")

@@ -13,8 +13,6 @@ from benchmarks.judges.with_trivium import judge
 from tests.judge_server.__main__ import from_options
 from trivium.suites.rubrics.built_in import REVIEW
 
-pytestmark = pytest.mark.no_cover
-
 ROOT = Path(__file__).parents[1]
 
 

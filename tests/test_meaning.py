@@ -126,7 +126,6 @@ def test_reviews_of_other_papers_score_lower_than_reviews_of_the_same_paper(revi
     assert all(sum(one[metric] for one in swapped) < total for metric, total in mean.items())
 
 
-@pytest.mark.no_cover
 def test_the_semantic_score_falls_with_the_sense(reviews, minilm_folder):
     (semantic,) = build_metrics(["semantic"], Settings(encoder=str(minilm_folder)))
     texts = [texts[0] for texts in reviews.values()][:3]

@@ -19,7 +19,6 @@ def test_text_metrics_see_the_text_or_the_json(output, text):
 
 
 @given(st.dictionaries(st.text(), JSON, min_size=1))
-@pytest.mark.no_cover
 def test_the_json_of_an_output_is_canonical(output):
     turned_round = dict(reversed(output.items()))
     text = Attempt(case="1", output=output).text

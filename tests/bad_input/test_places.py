@@ -109,7 +109,6 @@ def test_a_file_of_two_gigabytes_is_refused_without_being_held(folder, name):
     assert int(completed.stdout) < 1024**2, "kilobytes"
 
 
-@pytest.mark.no_cover
 def test_outputs_of_half_a_gigabyte_without_a_line_are_refused(folder):
     with (folder.path / "bad.jsonl").open("wb") as file:
         file.truncate(1024**3 // 2)

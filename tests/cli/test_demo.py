@@ -59,7 +59,6 @@ def test_the_papers_as_json_are_one_document_with_the_human_ceiling(
 
 
 @pytest.mark.parametrize("named", [[], ["--judge", "openai:gpt-4o"]], ids=["found", "named"])
-@pytest.mark.no_cover
 def test_with_a_provider_the_reviews_are_judged(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, named: list[str]
 ) -> None:

@@ -206,7 +206,6 @@ def true_error(threshold):
     return sum(share * wrong for share, wrong in accepted) / sum(share for share, _ in accepted)
 
 
-@pytest.mark.no_cover
 def test_certificates_of_reseeded_stand_ins_keep_their_promise():
     """At most one in ten promises more than is true, where accepting everything would break the promise."""
     epsilon, delta, repeats, labelled = 0.1, 0.1, 200, 300

@@ -11,8 +11,6 @@ from examples.paper_review.reviewers import DEFAULT_MODELS, build_reviewer, chos
 
 import trivium as tv
 
-pytestmark = pytest.mark.no_cover
-
 FOLDER = Path(__file__).parents[2] / "examples" / "paper_review"
 SUITE = tv.Suite.load(FOLDER / "suite.yaml")
 CASES = list(SUITE)

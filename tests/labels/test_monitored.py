@@ -103,7 +103,6 @@ def test_who_only_decided_and_nobody_are_not_counted_as_people_who_label(queues,
     assert (counts.people, counts.items) == (2, 2)
 
 
-@pytest.mark.no_cover
 def test_labels_of_random_samples_certify_the_judge_of_several_days(queues, live, store):
     """The judge is right where its confidence is above a half; the samples lie in two runs, of two days."""
     other = judged(store, 200, prefix="d")

@@ -114,7 +114,6 @@ def test_overlapping_items_are_given_to_several_people(queues, run):
     assert queues.next(queue.id, "cem") is None
 
 
-@pytest.mark.no_cover
 def test_the_share_of_overlap_is_kept(queues, store):
     queue = queues.create(judged(store, 100), "clarity", by="ann", overlap=0.3, seed=1)
     items = label_all(queues, queue, "ann")

@@ -38,7 +38,6 @@ def test_a_fine_level_is_never_surely_low():
     assert not levels_of([sample(n, n % 20 != 0) for n in range(1000)]).sure_below(WHOLE, 0.85)
 
 
-@pytest.mark.no_cover
 def test_a_sure_status_of_any_figure_or_facet_is_wrong_in_at_most_5_percent_of_lives():
     """Lives of 100 samples at the threshold, with eleven means watched each: the error is shared."""
     rng = np.random.default_rng(7)

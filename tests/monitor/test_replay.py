@@ -99,7 +99,6 @@ def shared_traces(pattern: str) -> list[Trace]:
     return [each for file in files for each in read_paths([file])[1]]
 
 
-@pytest.mark.no_cover
 def test_a_day_of_tau_bench_with_a_broken_tool():
     traces = shared_traces("tau-bench/gpt-4o-airline*.json")
     found = replayed(broken(traces, tool="search_direct_flight"))
@@ -108,7 +107,6 @@ def test_a_day_of_tau_bench_with_a_broken_tool():
     assert first.time > found.begin + 12 * 3600
 
 
-@pytest.mark.no_cover
 def test_a_day_of_agents_eval_with_a_broken_tool():
     traces = shared_traces("agents-eval/mas/*/trace.json") * 8
     found = replayed(broken(traces, tool="get_paper_content"))

@@ -122,7 +122,6 @@ def test_only_named_services_are_watched():
     assert len(choices([every, mine], interaction(service="other"))) == 1
 
 
-@pytest.mark.no_cover
 def test_the_samples_of_an_hour_stay_near_the_number_that_is_asked_for():
     """Also when the traffic grows a hundredfold, and with the forecast of the hour before."""
     now = [0.0]
@@ -204,7 +203,6 @@ def life(seed: int, rules, *, per_hour=None) -> tuple[float, list[float], list[f
         (({"errors": True, "rate": 1.0},), 50),
     ],
 )
-@pytest.mark.no_cover
 def test_weighted_estimates_are_unbiased_whatever_the_rules(rules, per_hour):
     """The total by inverse probability is unbiased, and the 95 % interval of the mean covers it."""
     lives = 40

@@ -149,7 +149,6 @@ def test_failures_that_are_not_listed_are_counted():
     assert text.partition("</details>")[0].count("\n- ") == 20
 
 
-@pytest.mark.no_cover
 def test_a_comment_stays_far_under_what_a_forge_takes():
     one = samples.summary()
     long = msgspec.structs.replace(one.failures[0], why="w" * 100_000, case="c" * 100_000)

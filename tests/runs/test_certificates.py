@@ -141,7 +141,6 @@ def lives(then, now, *, runs=1, size=300, worlds=30, groups=200):
     return found
 
 
-@pytest.mark.no_cover
 def test_a_certificate_hardly_ever_expires_in_its_life_if_nothing_moves():
     """At most 1 % of all lives end that way."""
     assert sum(each is not None for each in lives(0.6, 0.6, runs=20, size=40, worlds=30)) <= 2

@@ -63,7 +63,6 @@ MEANS = [
 
 
 @pytest.mark.parametrize("means", MEANS, ids=str)
-@pytest.mark.no_cover
 def test_wrong_decisions_are_rare_at_the_limit_whatever_the_means_of_the_strata(means):
     """The mean over all is the limit, so either answer counts as wrong."""
     assert sum(means[tag] * size for tag, size in MIXED.items()) == pytest.approx(50)
@@ -82,7 +81,6 @@ def test_wrong_decisions_are_rare_at_the_limit_whatever_the_means_of_the_strata(
 
 
 @pytest.mark.parametrize(("mean", "wrong"), [(0.0, "fail"), (-0.1, "pass")])
-@pytest.mark.no_cover
 def test_wrong_comparisons_are_rare_although_one_tag_gains_and_another_loses(mean, wrong):
     rng, worlds, count = np.random.default_rng(4), 100, 0
     of_tag = {"a": mean + 0.3, "b": mean - 0.5, "c": mean}

@@ -101,7 +101,6 @@ def judged(group, number, verdict):
 
 
 @pytest.mark.parametrize("ties", [0.0, 0.7])
-@pytest.mark.no_cover
 def test_wrong_decisions_are_rare_between_equals(ties):
     """Neither run wins more: either answer is wrong; groups of 1 to 4 whose pairs resemble each other."""
     rng, worlds, wrong = np.random.default_rng(11), 80, 0

@@ -176,7 +176,6 @@ def differences(rng, kind, mean, groups):
 
 @pytest.mark.parametrize("kind", ["independent", "clustered", "skewed", "mostly zero"])
 @pytest.mark.parametrize(("mean", "wrong"), [(0.0, "fail"), (-0.05, "pass")])
-@pytest.mark.no_cover
 def test_wrong_decisions_are_rare_at_the_limits(kind, mean, wrong):
     rng, worlds, count = np.random.default_rng([7, len(kind)]), 80, 0
     for _ in range(worlds):

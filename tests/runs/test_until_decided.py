@@ -173,7 +173,6 @@ def test_little_is_asked_in_vain(url):
     assert least <= more.attempts <= least + 8 * 8
 
 
-@pytest.mark.no_cover
 def test_wrong_decisions_are_rare():
     """At the limit itself either answer is wrong; ICC 0.3, groups of 1 to 6."""
     rng = np.random.default_rng(3)

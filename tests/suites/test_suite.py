@@ -89,7 +89,6 @@ def test_a_filter_by_no_field_suggests_the_nearest(suite):
 
 
 @given(suites(), st.integers(0, 10), st.randoms())
-@pytest.mark.no_cover
 def test_samples_and_splits_do_not_depend_on_the_order_of_the_file(suite, seed, random):
     shuffled = list(suite)
     random.shuffle(shuffled)

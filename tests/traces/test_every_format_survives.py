@@ -149,7 +149,6 @@ def test_a_file_at_an_address_has_the_traces_of_one_of_this_machine(file):
     assert read_path(f"memory://formats/{path.name}") == read_path(path)
 
 
-@pytest.mark.no_cover
 def test_a_file_cut_at_many_places_is_read_or_refused(file):
     name, path = file
     whole = path.read_bytes()
@@ -159,7 +158,6 @@ def test_a_file_cut_at_many_places_is_read_or_refused(file):
         survives(path, name)
 
 
-@pytest.mark.no_cover
 def test_a_file_with_broken_bytes_is_read_or_refused(file):
     name, path = file
     whole = path.read_bytes()
@@ -205,7 +203,6 @@ def test_a_foreign_value_nested_a_hundred_thousand_deep_is_passed_over_or_refuse
     ],
 )
 @given(data=st.data())
-@pytest.mark.no_cover
 def test_foreign_fields_and_values_of_other_types_are_read_or_refused(name, tmp_path, data):
     path = written(tmp_path / "mutated.jsonl", mutated(data.draw, JSON[name]))
     survives(path)
@@ -311,7 +308,6 @@ for path in sys.argv[1:]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of a process's memory is kept on Linux")
-@pytest.mark.no_cover
 def test_twenty_thousand_spans_of_every_format_are_read_in_bounded_memory(tmp_path):
     files = list(large(tmp_path))
     command = [sys.executable, "-c", READ.format(limit=500), *(str(path) for _, path in files)]

@@ -228,7 +228,6 @@ def verdicts(rng, n, *, error):
 
 
 @pytest.mark.parametrize(("labels", "error"), [(30, 0.08), (60, 0.04)])
-@pytest.mark.no_cover
 def test_intervals_cover_and_are_no_wider_than_those_of_uniform_labels(labels, error):
     worlds, covered, further, errors, width, uniform_width = 100, 0, 0, [], 0.0, 0.0
     for seed in range(worlds):

@@ -41,7 +41,6 @@ def asked(sampling, u, f, y, labels, *, answers=None):
     return sampling, answers
 
 
-@pytest.mark.no_cover
 def test_items_are_drawn_as_often_as_their_probability_says():
     u, f, y = world(6, b=6.0)
     sampling, answers = asked(Sampling(seed=1, population=60), u, f, y, 45)
@@ -120,7 +119,6 @@ def test_the_random_order_has_nothing_to_do_with_numbers_of_the_same_seed():
     assert np.mean(order) > 0.3
 
 
-@pytest.mark.no_cover
 def test_the_walked_items_are_a_simple_random_sample():
     u, f, y = world(6, b=6.0)
     worlds, seen, sizes, active = 100, np.zeros(60), [], 0

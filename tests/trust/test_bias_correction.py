@@ -67,7 +67,6 @@ def world(rng, n, m, truth, *, sensitivity=0.9, specificity=0.8, size=1):
         (corrected_rate, 200, 0.6, 5, (0.9, 0.8)),
     ],
 )
-@pytest.mark.no_cover
 def test_the_interval_covers_the_truth_that_the_judge_alone_misses(correct, n, truth, size, judge):
     rng, worlds, covered, seen, missed = np.random.default_rng(7), 300, 0, 0, 0
     for _ in range(worlds):

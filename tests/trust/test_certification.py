@@ -22,7 +22,6 @@ def at_most(broken, worlds, promise):
     return broken / worlds <= promise + 3 * (promise * (1 - promise) / worlds) ** 0.5
 
 
-@pytest.mark.no_cover
 def test_a_judge_that_is_too_often_wrong_is_certified_no_more_often_than_promised():
     rng, worlds = np.random.default_rng(1), 800
     broken = sum(
@@ -34,7 +33,6 @@ def test_a_judge_that_is_too_often_wrong_is_certified_no_more_often_than_promise
 
 
 @pytest.mark.parametrize("levels", [None, 5])
-@pytest.mark.no_cover
 def test_the_error_above_a_certified_threshold_is_as_promised(levels):
     rng, worlds, broken, certified = np.random.default_rng(2), 800, 0, 0
     for _ in range(worlds):
@@ -53,7 +51,6 @@ def test_the_error_above_a_certified_threshold_is_as_promised(levels):
 
 
 @pytest.mark.parametrize("verdicts", [70, 400])
-@pytest.mark.no_cover
 def test_starting_again_uses_up_no_more_than_was_promised(verdicts):
     rng, worlds = np.random.default_rng(6), 250
     broken = sum(
@@ -63,7 +60,6 @@ def test_starting_again_uses_up_no_more_than_was_promised(verdicts):
     assert at_most(broken, worlds, DELTA)
 
 
-@pytest.mark.no_cover
 def test_an_error_among_the_most_confident_rarely_leaves_a_good_judge_without_a_certificate():
     rng, worlds, accepted = np.random.default_rng(7), 200, 0.0
     for _ in range(worlds):
@@ -81,7 +77,6 @@ def clustered(rng, groups, size, rate):
 
 
 @pytest.mark.parametrize("bound", ["betting", "hoeffding"])
-@pytest.mark.no_cover
 def test_errors_that_come_in_groups_do_not_break_the_promise(bound):
     rng, worlds, broken, ignoring = np.random.default_rng(3), 250, 0, 0
     for _ in range(worlds):
@@ -92,7 +87,6 @@ def test_errors_that_come_in_groups_do_not_break_the_promise(bound):
     assert not at_most(ignoring, worlds, DELTA)  # as if each verdict stood alone, the promise breaks
 
 
-@pytest.mark.no_cover
 def test_good_judges_are_certified_in_groups_too():
     rng, certified = np.random.default_rng(4), 0
     for _ in range(50):
@@ -103,7 +97,6 @@ def test_good_judges_are_certified_in_groups_too():
     assert certified >= 35
 
 
-@pytest.mark.no_cover
 def test_a_certificate_on_half_of_the_real_papers_holds_on_the_other_half():
     lines = [json.loads(line) for line in data("paper_verdicts.jsonl").read_text().splitlines()]
     rng, halves, broken, certified = np.random.default_rng(5), 600, 0, 0

@@ -48,7 +48,6 @@ def first_alarm(detector, values, elapsed=1.0, weights=None):
 
 
 @pytest.mark.parametrize("limit", [0.5, 0.95])
-@pytest.mark.no_cover
 def test_the_mean_time_to_a_false_alarm_is_at_least_the_one_promised(limit):
     rng = np.random.default_rng(5)
     times = [
@@ -59,7 +58,6 @@ def test_the_mean_time_to_a_false_alarm_is_at_least_the_one_promised(limit):
     assert np.mean(np.array(times) < 1500) > 0.5  # at the limit itself the promise is not far off
 
 
-@pytest.mark.no_cover
 def test_the_promise_holds_where_errors_are_always_sampled():
     """4 % of the traffic are errors, which fail and are all taken, of the rest 1 %: the mean is 0.95."""
     rng = np.random.default_rng(6)
@@ -76,7 +74,6 @@ def test_the_promise_holds_where_errors_are_always_sampled():
 
 
 @pytest.mark.parametrize(("drop", "within"), [(0.05, 800), (0.1, 250), (0.2, 80)])
-@pytest.mark.no_cover
 def test_a_fall_is_noticed_and_dated(drop, within):
     rng, delays, dates = np.random.default_rng(8), [], []
     for _ in range(30):

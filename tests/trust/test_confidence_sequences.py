@@ -47,7 +47,6 @@ def missed(found, mean):
 
 
 @pytest.mark.parametrize("rate", [0.5, 0.95])
-@pytest.mark.no_cover
 def test_at_most_one_life_in_twenty_has_an_interval_that_misses(rate):
     found = [missed(confidence_sequence(life, grid=20), rate) for life in lives(rate)]
     assert np.mean(found) <= 0.05

@@ -102,7 +102,6 @@ def drawn(rng, mean, correlation, groups):
 @pytest.mark.parametrize(
     ("mean", "groups", "sets"), [(0.02, 200, 2500), (0.9, 20, 2500), (0.9, 50, 2500), (0.98, 20, 2500)]
 )
-@pytest.mark.no_cover
 def test_intervals_of_rates_hold_the_truth_with_few_groups_that_differ_much(mean, groups, sets):
     rng, held = np.random.default_rng(8), 0
     for _ in range(sets):
@@ -113,7 +112,6 @@ def test_intervals_of_rates_hold_the_truth_with_few_groups_that_differ_much(mean
 
 
 @pytest.mark.parametrize(("mean", "groups"), [(0.97, 20), (0.97, 50), (0.03, 50), (0.7, 20)])
-@pytest.mark.no_cover
 def test_intervals_of_means_hold_the_truth_where_scores_crowd_at_an_end(mean, groups):
     rng, held, sets = np.random.default_rng(9), 0, 1500
     for _ in range(sets):

@@ -44,7 +44,6 @@ def test_scaled_weights_change_nothing_but_alpha():
     assert one.figures["exact"].interval.method == "exact binomial, weighted"
 
 
-@pytest.mark.no_cover
 def test_weights_take_the_bias_out_of_agreement():
     worlds, covered, weighted, plain = 40, 0, [], []
     for seed in range(worlds):
@@ -66,7 +65,6 @@ def test_weights_take_the_bias_out_of_agreement():
     assert covered >= 0.95 * worlds - 2.6 * np.sqrt(0.05 * 0.95 * worlds)
 
 
-@pytest.mark.no_cover
 def test_a_certificate_from_the_walked_labels_keeps_its_promise():
     """With 11 % wrong at every confidence, "at most 10 %" may be certified in at most 10 of 100 worlds."""
     worlds, broken, kept = 50, 0, 0

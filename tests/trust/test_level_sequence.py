@@ -85,7 +85,6 @@ def test_passes_only_are_sure_above():
 
 
 @pytest.mark.parametrize("thresholds", [(), (0.75,)])
-@pytest.mark.no_cover
 def test_sure_is_wrong_in_at_most_one_life_in_twenty(thresholds):
     below, above = 0, 0
     for life in lives(0.75, lives=100, looks=150, seed=3):
@@ -181,7 +180,6 @@ def test_those_who_start_late_bring_at_most_the_whole_capital_in_all():
         assert state["rises"]["capital"] == pytest.approx(rises)
 
 
-@pytest.mark.no_cover
 def test_a_small_late_fall_is_sure_sooner_than_with_a_start_at_each_value():
     """Median of twelve lives that fall from 0.92 to 0.80 after 2,800 values: 1,500 with a start at each."""
     delays = []

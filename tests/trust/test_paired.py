@@ -79,7 +79,6 @@ def test_p_and_interval_agree_for_any_differences(items, level):
 
 
 @pytest.mark.parametrize("count", [5, 10, 20])
-@pytest.mark.no_cover
 def test_no_difference_is_called_one_as_rarely_as_promised_with_few_groups(count):
     deltas = np.random.default_rng(11).normal(0, 0.1, (800, count))
     found = paired_means(0.5 - deltas / 2, 0.5 + deltas / 2, np.arange(count), resamples=1)
@@ -169,7 +168,6 @@ def test_unlike_shapes_are_refused():
         paired_means(np.zeros((1, 3)), np.zeros((1, 2)), np.arange(3))
 
 
-@pytest.mark.no_cover
 def test_the_promised_error_rate_holds_where_other_tests_err_or_see_nothing():
     rng = np.random.default_rng(7)
     rounds, count, size = 400, 20, 8

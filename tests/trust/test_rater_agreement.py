@@ -114,7 +114,6 @@ def test_intervals_go_by_groups():
     assert (grouped.n, grouped.groups) == (300, 30)
 
 
-@pytest.mark.no_cover
 def test_the_interval_of_kappa_covers_the_truth():
     rng, covered, worlds = np.random.default_rng(2), 0, 200
     table = np.array([[0.4, 0.1], [0.1, 0.4]])  # κ = 0.6

@@ -81,7 +81,6 @@ def test_a_mean_at_the_limit_needs_more_groups_than_are_reported(limit):
     assert groups_to_settle(rate(20, 40), limit) is None
 
 
-@pytest.mark.no_cover
 def test_the_largest_reported_number_is_found():
     found = rate(20, 40)
     limits = np.linspace(0.47, 0.4999, 60)

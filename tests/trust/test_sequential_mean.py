@@ -31,7 +31,6 @@ def test_the_capital_is_that_of_the_definition():
 
 
 @pytest.mark.parametrize("mean", [0.02, 0.3, 0.8, 0.97])
-@pytest.mark.no_cover
 def test_a_wrong_answer_is_rare_however_long_one_looks(mean):
     """The limit is the true mean, where either answer is wrong: at most 5 % of worlds ever have one."""
     rng = np.random.default_rng(5)

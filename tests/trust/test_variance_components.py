@@ -53,7 +53,6 @@ def test_codes_and_order_do_not_matter():
     assert shuffled.between_repeats == pytest.approx(plain.between_repeats)
 
 
-@pytest.mark.no_cover
 def test_unequal_sizes_are_unbiased():
     rng, sums = np.random.default_rng(3), np.zeros(3)
     for _ in range(400):
@@ -134,7 +133,6 @@ def test_a_small_pilot_may_have_missed_the_variance():
     assert inflation_of_pilot(2001)[1] - inflation_of_pilot(2001)[0] < 0.1
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize(("per_group", "difference"), [(1, 0.2), (5, 0.15)])
 def test_so_many_groups_find_the_difference_with_the_interval_that_decides(per_group, difference):
     rng = np.random.default_rng(8)

@@ -173,7 +173,6 @@ def table(path: Path, *, end: str = "\n") -> str:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-@pytest.mark.no_cover
 def test_any_part_of_a_csv_file_can_be_read_in_any_order_by_any_process(end: str, tmp_path: Path) -> None:
     source = table(tmp_path / "o.csv", end=end)
     lines = pd.read_csv(source, keep_default_na=False, dtype={"case": str}).to_dict("records")
@@ -220,7 +219,6 @@ def test_a_csv_file_that_changes_is_refused(tmp_path: Path) -> None:
         list(recorded)
 
 
-@pytest.mark.no_cover
 def test_few_rows_of_a_csv_file_are_held(tmp_path: Path) -> None:
     with (tmp_path / "o.csv").open("w") as file:
         file.write("case,output\n")

@@ -191,7 +191,6 @@ def test_pending_events_are_unfinished():
     assert {problem.kind for problem in trace.problems} == {"unfinished"}
 
 
-@pytest.mark.no_cover
 def test_spans_nested_by_the_thousand_are_read_without_recursion():
     count = 20_000
     begin = [
@@ -296,12 +295,10 @@ event = st.dictionaries(
 @given(
     st.lists(event | values, max_size=12), st.dictionaries(st.sampled_from(sorted(OLD)), values, max_size=4)
 )
-@pytest.mark.no_cover
 def test_no_event_breaks_the_reader(events, fields):
     trace_facts([trace_of_sample(fields | {"events": events})])
 
 
-@pytest.mark.no_cover
 def test_fifty_thousand_events_are_read():
     events = [{"event": "span_begin", "id": "s", "type": "agent", "name": "a"}]
     events += [{"event": "tool", "function": f"f{n % 9}", "span_id": "s"} for n in range(50_000)]

@@ -18,7 +18,6 @@ ANSWER = {"clarity": {"score": 4, "reason": 'it says {"score": 5}'}}
 
 
 @given(OBJECTS, WORDS, WORDS, st.sampled_from([None, 2]), st.booleans())
-@pytest.mark.no_cover
 def test_one_object_is_found_within_any_words(said, before, after, indent, delimited):
     text = json.dumps(said, indent=indent)
     if delimited:
@@ -28,14 +27,12 @@ def test_one_object_is_found_within_any_words(said, before, after, indent, delim
 
 
 @given(OBJECTS, OBJECTS, WORDS, st.sampled_from(["", "\n", " or ", "```\n```json\n"]))
-@pytest.mark.no_cover
 def test_of_two_objects_none_is_the_answer(first, second, before, between):
     with pytest.raises(NoJson):
         extract_json(f"{before}{json.dumps(first)}{between}{json.dumps(second)}")
 
 
 @given(OBJECTS, st.data(), st.sampled_from(["", "```json\n", "```\n", " \n\ufeff"]))
-@pytest.mark.no_cover
 def test_of_one_that_breaks_off_nothing_is_taken_that_is_not_whole(said, data, fence):
     text = json.dumps(said)
     cut = data.draw(st.integers(1, len(text) - 1))

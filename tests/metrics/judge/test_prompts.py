@@ -65,7 +65,6 @@ HOSTILE = st.one_of(
 
 
 @given(HOSTILE, HOSTILE)
-@pytest.mark.no_cover
 def test_no_text_holds_the_mark_of_its_fence(output, source):
     body = delimited({"output": output, "source": source})
     mark = re.match(r"<<<output ([0-9a-f]{32})>>>", body).group(1)

@@ -44,7 +44,6 @@ def nothing_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedding, "_REFERENCES", SizedCache(capacity=1_000_000))
 
 
-@pytest.mark.no_cover
 def test_semantic_equals_the_oracle(minilm_folder: Path, minilm_onnx_folder: Path):
     lines = [line for line in golden("text_pairs.jsonl") if line.get("bertscore")]
     lines.sort(key=lambda line: len(line["a"]) + len(line["b"]))

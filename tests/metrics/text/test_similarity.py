@@ -169,7 +169,6 @@ def test_similarity_equals_the_oracle(minilm_folder: Path):
     assert values == pytest.approx([min(1.0, line["overall"]) for line in chosen], abs=1e-5)
 
 
-@pytest.mark.no_cover
 def test_reviews_of_one_paper_are_as_alike_as_measured_elsewhere(minilm_folder: Path):
     pairs = []
     for file in sorted(data("peerread/acl_2017").glob("*/reviews/*.json")):

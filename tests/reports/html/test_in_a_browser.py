@@ -17,8 +17,6 @@ from trivium.reports.html.case import anchor as attempt_anchor
 from trivium.reports.html.page import write_html
 from trivium.reports.trust.page import curve_page
 
-pytestmark = pytest.mark.no_cover
-
 pytest.importorskip("altair")
 
 

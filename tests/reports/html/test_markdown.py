@@ -48,7 +48,6 @@ MARKDOWN = st.lists(
 
 @settings(deadline=None, max_examples=300)
 @given(MARKDOWN)
-@pytest.mark.no_cover
 def test_whatever_is_written_only_harmless_elements_without_attributes_come_out(text):
     html = rendered(f"# Title\n\n{text}")
     page = Page(str(html))

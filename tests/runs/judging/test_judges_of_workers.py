@@ -67,7 +67,6 @@ def comparable(run):
     return found
 
 
-@pytest.mark.no_cover
 def test_scores_and_costs_are_those_of_one_process(tmp_path, monkeypatch):
     seen = {}
     for name, workers in (("one", 1), ("two", 2)):
@@ -89,7 +88,6 @@ def deadly(folder, **judge):
     return tv.evaluate(tv.Suite.from_dict(own), outputs=given, store=f"{folder}/lost.db", workers=2)
 
 
-@pytest.mark.no_cover
 def test_a_worker_that_is_lost_costs_no_answer_twice(tmp_path, monkeypatch):
     """Its part is scored again, and what was judged already is in the cache."""
     with provider(monkeypatch) as server:
@@ -109,7 +107,6 @@ def test_a_model_that_cannot_be_asked_is_named_once(tmp_path, monkeypatch, caplo
     assert run.summary().metrics["clarity"].status["fallback"] == CASES
 
 
-@pytest.mark.no_cover
 def test_a_budget_that_is_used_up_is_named_once(tmp_path, monkeypatch, caplog):
     """The processes that follow lost ones say it again, with another sum for another request."""
     prices = {MODEL: {"input": 1000.0, "output": 1000.0}}

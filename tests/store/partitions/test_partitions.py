@@ -138,7 +138,6 @@ def test_pages_and_the_search_read_them(tmp_path: Path, outputs: str) -> None:
     assert found[0] == found[1]
 
 
-@pytest.mark.no_cover
 def test_comparisons_exports_and_reports_read_them(
     tmp_path: Path, outputs: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -56,7 +56,6 @@ def test_yaml_aliases_and_merges_work():
 
 
 @given(json_objects)
-@pytest.mark.no_cover
 def test_yaml_reads_what_another_writer_wrote(value):
     assume(not re.search(r"[0-9][eE]", json.dumps(value)))  # 0E0 is a text in the writer's YAML 1.1
     assert parse_yaml(yaml.safe_dump(value)) == value

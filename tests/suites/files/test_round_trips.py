@@ -47,7 +47,6 @@ def test_a_toml_file_gives_back_the_whole_suite_or_says_what_toml_cannot(suite):
 @pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
 @quick
 @given(suite=suites())
-@pytest.mark.no_cover
 def test_lines_and_tables_give_back_the_cases(ending, suite):
     back = saved_and_loaded(suite, ending)
     assert list(back) == list(suite)

@@ -318,7 +318,6 @@ def test_spans_of_one_id_in_several_requests_are_one_trace_and_ids_may_repeat_ac
     assert [trace.problems for trace in traces] == [(), ()]
 
 
-@pytest.mark.no_cover
 def test_a_chain_of_16_667_agents_is_read_without_recursion():
     spans = []
     for level in range(16_667):

@@ -95,7 +95,6 @@ class TestTheCriticalPath:
         assert [step.span for step in Process(normalise(spans)).path] == [str(step) for step in longest]
         assert nx.dag_longest_path_length(graph) == sum(took[step] for step in longest)
 
-    @pytest.mark.no_cover
     def test_of_50_000_levels_takes_no_recursion(self):
         depth = 50_000
         spans = [

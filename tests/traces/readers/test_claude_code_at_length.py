@@ -64,7 +64,6 @@ def test_shuffled_events_still_pair_their_calls():
         assert [span.ok for span in spans(trace, "tool") if span.name == "Bash"] == [False]
 
 
-@pytest.mark.no_cover
 def test_fifty_thousand_events_are_read():
     events = [
         event

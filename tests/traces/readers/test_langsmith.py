@@ -303,7 +303,6 @@ def test_a_file_nested_deeper_than_json_is_read_is_refused(tmp_path):
         read_path(path)
 
 
-@pytest.mark.no_cover
 def test_a_chain_of_33_000_runs_is_read():
     runs = [run(str(n), "llm" if n % 2 else "chain", str(n - 1) if n else None) for n in range(33_000)]
     assert trace_facts(read_all(*reversed(runs))).max_depth == 33_000

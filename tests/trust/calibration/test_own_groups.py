@@ -24,7 +24,6 @@ def fitted(x, wrong, groups, **options):
 
 
 @pytest.mark.parametrize(("n", "error"), [(100, 0.15), (200, 0.13)])
-@pytest.mark.no_cover
 def test_ten_features_that_say_nothing_certify_no_more_than_is_promised(n, error):
     worlds, ours, naive = 60, 0, 0
     for seed in range(worlds):

@@ -278,7 +278,6 @@ def test_an_unknown_figure_is_refused_with_the_nearest(name, message):
 
 
 @pytest.mark.parametrize(("groups", "levels"), [(100_000, None), (2_000, None), (100_000, 50)])
-@pytest.mark.no_cover
 def test_a_hundred_thousand_items_equal_resampled_items_ranked_anew(groups, levels):
     """Oracle: the drawn items, repeated, as a curve of their own."""
     n, draw = 100_000, np.random.default_rng(8)

@@ -122,7 +122,6 @@ def test_bad_weights_are_refused(weights):
         Items.of("abc", [0, 1, 0], [0.1, 0.2, 0.3], weights=weights)
 
 
-@pytest.mark.no_cover
 def test_weights_take_the_bias_out_of_the_areas():
     """Labels of unsure items alone make a judge look worse than it is; the intervals cover what is true."""
     worlds, covered, weighted, plain = 40, 0, [], []

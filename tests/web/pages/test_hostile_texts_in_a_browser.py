@@ -20,8 +20,6 @@ from trivium.store.live_alerts import add_mark, open_alert
 from trivium.store.store import Store
 from trivium.web.pages.site import case_address
 
-pytestmark = pytest.mark.no_cover
-
 VECTORS = (
     "<script>window.pwned=1;alert(1)</script>",
     "<img src=x onerror=window.pwned=2>",

@@ -22,8 +22,6 @@ from trivium.store.schema import live_scores
 from trivium.store.store import Store
 from trivium.suites.certificate import read_certificate
 
-pytestmark = pytest.mark.no_cover
-
 HOSTILE = (
     "<img src=x onerror=alert(1)><script>alert(2)</script>\" onfocus=alert(3) autofocus x='&lt;b&gt;{{7*7}}"
 )

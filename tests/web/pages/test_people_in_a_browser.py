@@ -12,8 +12,6 @@ from tests.web.pages.served import Served
 from trivium.labels.queue import LabelQueues
 from trivium.store.store import Store
 
-pytestmark = pytest.mark.no_cover
-
 ITEMS = 8
 
 

@@ -64,7 +64,6 @@ def test_what_cannot_be_is_passed_over(headers):
 
 
 @pytest.mark.parametrize("fixed", [True, False])
-@pytest.mark.no_cover
 def test_headers_that_are_right_spare_refusals(fixed):
     weather = Weather(rate=10, window=10, fixed=fixed)
     for seed in range(2):
@@ -76,7 +75,6 @@ def test_headers_that_are_right_spare_refusals(fixed):
 
 
 @pytest.mark.parametrize("merged", [0.0, 0.2, 10.0])
-@pytest.mark.no_cover
 def test_headers_that_are_wrong_cost_little(merged):
     weather = Weather(rate=25, burst=25)
     without, day = (spend_a_day(each, seed=1) for each in (weather, weather._replace(headers=merged)))

@@ -37,7 +37,6 @@ def test_without_a_limit_all_that_is_allowed_is_soon_in_flight():
 
 
 @pytest.mark.parametrize("weather", LIMITS.values(), ids=LIMITS)
-@pytest.mark.no_cover
 def test_a_limit_is_found_and_observed(weather):
     found = days(weather, seeds=SEVERAL)
     assert max(day.seconds for day in found) < 1.1 * 20 + weather.latency
@@ -46,14 +45,12 @@ def test_a_limit_is_found_and_observed(weather):
 
 
 @pytest.mark.parametrize("rate", [24, 25, 25.5])
-@pytest.mark.no_cover
 def test_a_limit_is_observed_closely_if_requests_leave_late(rate):
     found = days(Weather(rate=rate, **NEAR), late=0.0001)
     assert max(day.seconds for day in found) < 1.1 * 500 / rate
     assert max(day.requests for day in found) <= 550
 
 
-@pytest.mark.no_cover
 def test_a_limit_and_random_refusals_are_distinguished_if_requests_leave_late():
     found = days(Weather(rate=25, refused=0.05, **NEAR), late=0.0001)
     assert median(day.seconds for day in found) < 1.1 * 20 / 0.95
@@ -61,7 +58,6 @@ def test_a_limit_and_random_refusals_are_distinguished_if_requests_leave_late():
 
 
 @pytest.mark.parametrize("rate", [2, 10, 100])
-@pytest.mark.no_cover
 def test_any_rate_is_found(rate):
     found = days(Weather(rate=rate, burst=5), seeds=SEVERAL, judgements=300)
     assert max(day.seconds for day in found) < 1.1 * 300 / rate
@@ -70,7 +66,6 @@ def test_any_rate_is_found(rate):
 
 
 @pytest.mark.parametrize("burst", [5, 25, 100])
-@pytest.mark.no_cover
 def test_a_bucket_that_few_requests_at_once_empty_is_not_taken_for_chance(burst):
     for day in days(Weather(rate=25, burst=burst), most=8):
         assert day.seconds < 1.1 * 20
@@ -78,21 +73,18 @@ def test_a_bucket_that_few_requests_at_once_empty_is_not_taken_for_chance(burst)
 
 
 @pytest.mark.parametrize("weather", [Weather(rate=25, refusal=0.1), Weather(rate=25, window=1, refusal=0.1)])
-@pytest.mark.no_cover
 def test_a_limit_is_found_where_refusals_take_their_time(weather):
     found = days(weather)
     assert max(day.seconds for day in found) < 1.2 * 20
     assert max(day.requests for day in found) < 600
 
 
-@pytest.mark.no_cover
 def test_that_all_is_slow_at_first_does_not_make_a_limit_look_blurred():
     for day in days(Weather(rate=25, cold=0.02)):
         assert day.seconds < 1.2 * 20
         assert day.requests < 1.15 * 500
 
 
-@pytest.mark.no_cover
 def test_a_limit_far_away_does_not_get_a_stampede():
     # Requests arrive up to 80 ms late, in another order than they left.
     found = days(Weather(rate=25, burst=5, trip=0.04), seeds=range(9))
@@ -102,7 +94,6 @@ def test_a_limit_far_away_does_not_get_a_stampede():
 
 
 @pytest.mark.parametrize("weather", [Weather(refused=0.1, failing=0.05), Weather(refused=0.3)])
-@pytest.mark.no_cover
 def test_refusals_at_random_are_no_limit(weather):
     for day in days(weather):
         assert day.seconds < 1.5 * 2
@@ -110,7 +101,6 @@ def test_refusals_at_random_are_no_limit(weather):
 
 
 @pytest.mark.parametrize("refused", [0.5, 0.7])
-@pytest.mark.no_cover
 def test_however_many_are_refused_at_random_judging_goes_on(refused):
     found = days(Weather(refused=refused))
     assert median(day.seconds for day in found) < 2 / (1 - refused)
@@ -121,7 +111,6 @@ def test_however_many_are_refused_at_random_judging_goes_on(refused):
 
 
 @pytest.mark.parametrize("refused", [0.1, 0.3])
-@pytest.mark.no_cover
 def test_a_limit_is_observed_among_random_refusals(refused):
     found = days(Weather(rate=25, refused=refused), seeds=range(3))
     ideal = 20 / (1 - refused)
@@ -131,7 +120,6 @@ def test_a_limit_is_observed_among_random_refusals(refused):
 
 
 @pytest.mark.parametrize(("before", "after"), [(25, 100), (100, 25)])
-@pytest.mark.no_cover
 def test_a_limit_is_followed_when_it_changes(before, after):
     weather = Weather(rate=before, change_at=500, then=Weather(rate=after))
     for day in days(weather, judgements=1000):
@@ -139,7 +127,6 @@ def test_a_limit_is_followed_when_it_changes(before, after):
         assert day.requests <= 1.1 * 1000
 
 
-@pytest.mark.no_cover
 def test_slower_answers_are_no_reason_to_ask_for_fewer():
     day = spend_a_day(Weather(change_at=1000, then=Weather(latency=0.6)), judgements=2000)
     assert day.seconds < 1.1 * (4 + 12)
@@ -151,7 +138,6 @@ def test_a_provider_that_only_queues_is_not_given_all_that_is_allowed():
     assert day.seconds < 1.1 * 500 * 0.2 / 8
 
 
-@pytest.mark.no_cover
 def test_a_provider_that_takes_so_many_at_once_gets_so_many():
     for day in days(Weather(slots=8, queues=False)):
         assert day.seconds < 1.1 * 500 * 0.2 / 8
@@ -202,7 +188,6 @@ def test_after_an_outage_a_limit_is_observed_as_before():
     assert day.requests <= 600
 
 
-@pytest.mark.no_cover
 def test_a_provider_that_rounds_up_when_to_come_back_is_not_taken_at_its_word():
     # There is room again after 40 ms, but whole seconds are told.
     for day in days(Weather(rate=25, retry_after_step=1)):

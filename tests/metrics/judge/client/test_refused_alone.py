@@ -20,7 +20,6 @@ def shunning(*prompts, **weather):
     ],
     ids=["no limit", "bucket", "bucket of 25", "at random", "window"],
 )
-@pytest.mark.no_cover
 def test_a_prompt_that_alone_is_refused_costs_a_minute_and_few_requests(weather):
     day = spend_a_day(weather, judgements=700)
     assert day.lost == 1
@@ -34,7 +33,6 @@ def test_prompts_that_are_refused_for_ever_do_not_keep_the_others_from_being_ask
     assert day.requests < 700
 
 
-@pytest.mark.no_cover
 def test_a_limit_is_observed_among_prompts_that_are_always_refused():
     day = spend_a_day(shunning(*range(0, 500, 100), rate=25), judgements=2000)
     assert day.lost == 5

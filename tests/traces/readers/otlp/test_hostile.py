@@ -82,7 +82,6 @@ def test_the_order_of_spans_in_a_file_changes_nothing_but_ties(random):
 
 @quick
 @given(st.randoms(use_true_random=False), st.integers(1, 40))
-@pytest.mark.no_cover
 def test_bytes_that_flipped_are_read_or_refused(tmp_path, random, flips):
     for name, whole in (("x.json", content(*SPANS)), ("x.binpb", protobuf(*SPANS).SerializeToString())):
         flipped = bytearray(whole)
@@ -138,7 +137,6 @@ any_spans = st.fixed_dictionaries(
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(any_spans, min_size=1, max_size=6))
-@pytest.mark.no_cover
 def test_spans_of_any_content_are_read_or_refused(spans):
     try:
         _, traces = read_documents([request(*spans)], source="x", format="otlp")
@@ -153,7 +151,6 @@ def test_spans_of_any_content_are_read_or_refused(spans):
 
 @quick
 @given(st.lists(any_spans, min_size=1, max_size=4))
-@pytest.mark.no_cover
 def test_the_quick_way_and_the_lenient_way_read_the_same(tmp_path, spans):
     path = tmp_path / "x.json"
     path.write_text(json.dumps(request(*spans)))
@@ -245,7 +242,6 @@ for path in sys.argv[1:]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of a process's memory is kept on Linux")
-@pytest.mark.no_cover
 def test_50_000_spans_and_a_bomb_are_read_in_bounded_memory(tmp_path):
     import gzip
 

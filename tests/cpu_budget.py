@@ -1,0 +1,91 @@
+"""The CPU budget of a test: 5 seconds of its own process and of those that it started and waited for.
+
+A test that needs more says so, and why: ``@pytest.mark.cpu(8, "compares two agents of the demo")``. What the
+fixtures of a file or of the session take counts for no test, since it depends on which one comes first.
+pytest prints the tests that took most, and fails if one is over its budget. On a slow or busy machine budgets
+grow as much as the time that a fixed loop takes there.
+"""
+
+import resource
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+BUDGET_SECONDS = 5.0
+SHOWN = 20
+LOOPS, LOOP_SECONDS = 1_000_000, 0.030
+"""Additions of a fixed loop, and the CPU time that they take on an idle machine of 2026."""
+
+PROPERTY = "cpu seconds, budget"
+SPENT = pytest.StashKey[dict[str, float]]()
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and of its children that have ended."""
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def slowness() -> float:
+    """How many times as long as on an idle machine a fixed loop takes just now; at least 1."""
+    before, total = time.thread_time(), 0
+    while total < LOOPS:
+        total += 1
+    return max(1.0, (time.thread_time() - before) / LOOP_SECONDS)
+
+
+class CpuBudget:
+    """Measures each test where it runs, and reports where pytest was started (also with pytest-xdist)."""
+
+    def __init__(self) -> None:
+        self.spent: list[tuple[float, float, str]] = []
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        item.stash[SPENT] = {"before": cpu_seconds(), "shared": 0.0}
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
+        before = cpu_seconds()
+        try:
+            return (yield)
+        finally:
+            spent = getattr(request, "_pyfuncitem").stash.get(SPENT, None)  # noqa: B009
+            if spent is not None and fixturedef.scope != "function":
+                spent["shared"] += cpu_seconds() - before
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+        if call.when == "teardown":
+            spent = item.stash[SPENT]
+            used = cpu_seconds() - spent["before"] - spent["shared"]
+            mark = item.get_closest_marker("cpu")
+            budget = mark.args[0] if mark else BUDGET_SECONDS
+            if used > budget:
+                budget *= slowness()
+            item.user_properties.append((PROPERTY, (used, budget)))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "teardown":
+            self.spent += [
+                (*value, report.nodeid) for name, value in report.user_properties if name == PROPERTY
+            ]
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if any(used > budget for used, budget, _ in self.spent) and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if len(self.spent) > SHOWN:
+            total = sum(used for used, _, _ in self.spent)
+            terminalreporter.section(f"{total:,.0f} s of CPU in {len(self.spent):,} tests, most of it in")
+            for used, _, name in sorted(self.spent, reverse=True)[:SHOWN]:
+                terminalreporter.line(f"{used:6.1f} s  {name}")
+        for used, budget, name in self.spent:
+            if used > budget:
+                over = f"{used:.1f} s of CPU, budget {budget:.1f} s (tests/cpu_budget.py): {name}"
+                terminalreporter.line(over, red=True)
