@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 import trivium
-from trivium.json_values import resolved
+from trivium.values import resolved
 
 SOURCE = Path(trivium.__file__).parent
 RECORDS = [

@@ -17,11 +17,11 @@ import msgspec
 from trivium.agents.attempt import TRACE_LEFT_OUT, AgentFailure, AgentResponse, Attempt, Usage
 from trivium.agents.failures import shown
 from trivium.errors import TraceError
-from trivium.json_values import resolved
 from trivium.masking import OutputMasker
 from trivium.suites.sanitize import sanitise
 from trivium.traces.native import native_trace
 from trivium.traces.trace import TASK_REQUEST, Trace
+from trivium.values import resolved
 
 FIELDS = ("output", "trace", "usage", "reward", "error", "seconds", "metadata")
 """The fields of an Attempt that an agent may set."""

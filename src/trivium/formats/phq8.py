@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 
 from trivium.errors import ItemsError, suggest
-from trivium.json_values import resolved
 from trivium.runs.items.files import lenient_json
 from trivium.runs.items.records import Item
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
 from trivium.suites.case import Id
 from trivium.suites.files.documents import MalformedDocument, read_text
 from trivium.suites.validation import convert
+from trivium.values import resolved
 
 SCALE = (0.0, 3.0)
 """Each item of a PHQ-8 questionnaire is answered by 0, 1, 2 or 3."""

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import InputError
-from trivium.json_values import resolved
+from trivium.values import resolved
 
 __all__ = ["Answer", "Choice", "How", "LabelQueue", "Population", "QueueSettings", "StoredLabel", "Task"]
 

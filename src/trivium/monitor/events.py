@@ -16,7 +16,6 @@ import msgspec
 from sqlalchemy import func, select
 
 from trivium.errors import InputError
-from trivium.json_values import resolved
 from trivium.monitor.loop import Loop
 from trivium.monitor.monitored import Monitored
 from trivium.monitor.otlp import MONITOR_ATTRIBUTE
@@ -27,6 +26,7 @@ from trivium.store.live_samples import Sample, samples_of
 from trivium.store.store import Store
 from trivium.traces.trace import Trace
 from trivium.traces.writers.otlp import TraceToExport, resource, resource_spans
+from trivium.values import resolved
 
 log = logging.getLogger(__name__)
 

@@ -10,13 +10,13 @@ from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.record import attempt_of
 from trivium.agents.recorded.traces import attempt_of_trace
 from trivium.errors import TraceError
-from trivium.json_values import encode, plain
 from trivium.store.live_records import CompleteTrace
 from trivium.suites.case import Case
 from trivium.traces.native import native_trace
 from trivium.traces.opentelemetry.deployment import CONVERSATION, SERVICE, VERSION
 from trivium.traces.outcome import completed, input_of, output_of, started, tags_of, thread_of, wall_seconds
 from trivium.traces.trace import Trace
+from trivium.values import encode, plain
 
 FACETS = ("agent", "tool", "tag", "model", "version", "service")
 """What figures can be computed by."""

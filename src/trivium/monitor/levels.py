@@ -25,13 +25,13 @@ from typing import Any
 import msgspec
 
 from trivium.errors import TrustError
-from trivium.json_values import resolved
 from trivium.monitor.windows import value_of
 from trivium.store.live_samples import Sample
 from trivium.suites.monitor_settings import MonitorSettings
 from trivium.trust.change_detection import ChangeDetector
 from trivium.trust.level_sequence import LevelSequence
 from trivium.trust.weighted_means import reference_level
+from trivium.values import resolved
 
 MOST_FACETS = 50
 """Values of facets that are watched for each figure."""

@@ -10,7 +10,6 @@ from typing import Any, Self
 import msgspec
 
 from trivium.agents.failures import reason
-from trivium.json_values import encode, plain_text
 from trivium.monitor.interaction import (
     Recorded,
     encode_recorded,
@@ -35,6 +34,7 @@ from trivium.suites.suite import Suite
 from trivium.traces.recording.collector import send_to
 from trivium.traces.recording.config import recording
 from trivium.traces.trace import Trace
+from trivium.values import encode, plain_text
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from trivium.json_values import resolved
 from trivium.monitor.levels import Levels
 from trivium.monitor.windows import (
     COMPOSITE,
@@ -25,6 +24,7 @@ from trivium.store.live_samples import Sample, samples_of
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import MonitorSettings
 from trivium.suites.settings import Settings
+from trivium.values import resolved
 
 STATE = "watch"
 """Name of the state of a watcher."""

@@ -5,8 +5,8 @@ from typing import Any, Protocol
 import msgspec
 
 from trivium.display import RichRepr
-from trivium.json_values import resolved
 from trivium.trust.sample_size import MOST_NEEDED, POWER
+from trivium.values import resolved
 
 
 class Aside(msgspec.Struct, frozen=True, kw_only=True):

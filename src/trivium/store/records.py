@@ -12,12 +12,12 @@ from sqlalchemy import Connection, Dialect, Table, insert
 
 from trivium.agents.attempt import Attempt, Usage
 from trivium.errors import StoreError
-from trivium.json_values import plain, resolved
 from trivium.metrics.evaluation import Composite, Evaluation
 from trivium.metrics.metric import Status, Tier
 from trivium.suites.case import Case
 from trivium.suites.sanitize import sanitise
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace
+from trivium.values import plain, resolved
 
 RunKind = Literal["agent", "recorded", "human", "live"]
 RunState = Literal["running", "done", "interrupted"]

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Protocol, overload, runtime_checkabl
 import msgspec
 from msgspec import Meta
 
-from trivium.json_values import resolved
+from trivium.values import resolved
 
 Complexity = Literal["simple", "medium", "complex", "very_complex"]
 COMPLEXITIES: tuple[Complexity, ...] = ("simple", "medium", "complex", "very_complex")

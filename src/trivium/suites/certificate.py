@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from trivium.errors import Problem, SuiteError
-from trivium.json_values import resolved
 from trivium.suites.files.documents import read_document
+from trivium.values import resolved
 
 MADE_BY = "trivium trust certify RUN --dimension D --labels FILE --output CERTIFICATE.json"
 

@@ -5,11 +5,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from trivium.json_values import resolved
 from trivium.suites.case import Complexity, Texts
 from trivium.suites.certificate import JudgeCertificate
 from trivium.suites.monitor_settings import MonitorSettings
 from trivium.suites.rubrics.rubric import Rubric, Scale, Step
+from trivium.values import resolved
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 Weight = Annotated[float, Meta(ge=0)]

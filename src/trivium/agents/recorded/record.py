@@ -15,7 +15,6 @@ from trivium.agents.attempt import TRACE_LEFT_OUT, AgentFailure, Attempt, Usage
 from trivium.agents.failures import reason, shown
 from trivium.agents.response import NOTHING, mask_trace, sanitise_output
 from trivium.errors import InputError, OutputsError, Problem, TraceError, suggest
-from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values, resolved
 from trivium.number_buffer import NumberBuffer
 from trivium.storage import Stamp, named_path, stamp_of
 from trivium.suites.case import Id
@@ -25,6 +24,7 @@ from trivium.suites.validation import convert
 from trivium.traces.native import native_trace
 from trivium.traces.readers import FORMATS, read_trace_file
 from trivium.traces.trace import Trace
+from trivium.values import TOO_MANY_VALUES, holds_too_many_values, resolved
 
 LONGEST_LINE = 256 * 1024**2
 """Bytes; a line is held in memory as a whole."""

@@ -17,8 +17,8 @@ from typing import IO, Any, NamedTuple, Self, cast
 import msgspec
 
 from trivium.errors import InputError, MissingExtra, Problem, TraceError
-from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
 from trivium.storage import open_file, path_of
+from trivium.values import TOO_MANY_VALUES, holds_too_many_values
 
 MAX_FILE_BYTES = 4 * 2**30
 """Largest file read."""

@@ -17,10 +17,10 @@ from trivium.errors import TriviumError
 from trivium.integrations.pytest.marks import AttemptKey, MarkedSuite, marked_suite
 from trivium.integrations.pytest.options import ATTEMPT, SessionPaths, option
 from trivium.integrations.pytest.results import EvaluatedRun, TestedAttempt, record_attempt, record_run
-from trivium.json_values import resolved
 from trivium.store.connection import DEFAULT_URL
 from trivium.store.store import Store
 from trivium.suites.suite import Suite
+from trivium.values import resolved
 
 FILE_URL = "sqlite:///"
 

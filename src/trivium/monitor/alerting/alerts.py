@@ -17,13 +17,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from trivium.json_values import resolved
 from trivium.monitor.alerting.messages import Bad, Kind, Message, Note, message_of
 from trivium.monitor.alerting.origins import Origin, explained, origin_of
 from trivium.monitor.levels import Key, Levels
 from trivium.monitor.windows import Estimate, Window, mean_of
 from trivium.store.live_samples import Sample
 from trivium.suites.monitor_settings import MonitorSettings
+from trivium.values import resolved
 
 Cause = Literal["quality", "stalled", "no_data"]
 

@@ -6,11 +6,11 @@ from typing import Literal
 
 import msgspec
 
-from trivium.json_values import resolved
 from trivium.monitor.alerting.origins import Origin
 from trivium.monitor.windows import PASS_RATE, value_of
 from trivium.store.live_samples import Sample
 from trivium.suites.monitor_settings import MonitorSettings
+from trivium.values import resolved
 
 Kind = Literal["firing", "escalated", "eased", "resolved"]
 

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from trivium.json_values import resolved
 from trivium.suites.case import Id
+from trivium.values import resolved
 
 Repeat = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 

@@ -26,7 +26,6 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import ComparisonError, Problem, suggest
-from trivium.json_values import resolved
 from trivium.metrics.registry import CASE_FIGURES
 from trivium.runs.aggregation import AnyEvaluation
 from trivium.runs.run import Run
@@ -36,6 +35,7 @@ from trivium.store.records import RunKind
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
 from trivium.trust.sequential_mean import METHOD, SequentialMean, sequential_interval
+from trivium.values import resolved
 
 if TYPE_CHECKING:  # every run imports this module, few compare: comparing takes SciPy, which imports slowly
     from trivium.runs.comparing.comparison import MetricDelta

@@ -7,7 +7,6 @@ import msgspec
 from sqlalchemy import ColumnElement, and_, func, or_, select
 
 from trivium.agents.attempt import Attempt
-from trivium.json_values import resolved
 from trivium.metrics.evaluation import Evaluation
 from trivium.store import schema as tables
 from trivium.store.connection import explain_errors
@@ -15,6 +14,7 @@ from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.sanitize import sanitise
+from trivium.values import resolved
 
 __all__ = [
     "ATTEMPT_SORTS", "VERDICTS", "AttemptSort", "AttemptsPage", "Cursor", "Verdict", "attempts_of_case",

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from trivium.errors import InputError, Problem, SuiteError
-from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
 from trivium.storage import open_file
+from trivium.values import TOO_MANY_VALUES, holds_too_many_values
 
 if TYPE_CHECKING:  # imported by what reads YAML only
     import yaml

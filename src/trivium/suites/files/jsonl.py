@@ -16,7 +16,6 @@ from typing import IO, Any, overload
 import msgspec
 
 from trivium.errors import Problem, SuiteError
-from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
 from trivium.number_buffer import NumberBuffer, SpillFile, ascending, repeated
 from trivium.storage import Stamp, local_copy, open_file, path_of
 from trivium.suites.case import Case, CaseTuple
@@ -30,6 +29,7 @@ from trivium.suites.files.documents import (
 )
 from trivium.suites.sanitize import sanitise
 from trivium.suites.validation import convert, describe
+from trivium.values import TOO_MANY_VALUES, holds_too_many_values
 
 MOST_PROBLEMS = 20
 """Mistakes that an error lists; further ones are counted."""

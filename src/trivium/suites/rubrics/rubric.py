@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from trivium.errors import suggest
-from trivium.json_values import resolved
+from trivium.values import resolved
 
 Name = Annotated[
     str,

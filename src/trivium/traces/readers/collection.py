@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trivium.errors import Problem, TraceError, suggest
-from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
 from trivium.storage import paths_named
 from trivium.traces.native import native_trace
 from trivium.traces.native import sniff as is_native
@@ -21,6 +20,7 @@ from trivium.traces.readers import (
 )
 from trivium.traces.readers.json_input import MAX_BYTES, head_of, is_value, opened, parse_documents
 from trivium.traces.trace import Trace
+from trivium.values import TOO_MANY_VALUES, holds_too_many_values
 
 EXTENSIONS = frozenset(
     {".json", ".jsonl", ".ndjson", ".pb", ".binpb", ".bin", ".otlp", ".db", ".sqlite", ".sqlite3"}

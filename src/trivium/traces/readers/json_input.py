@@ -16,9 +16,9 @@ from typing import IO, Any, TypeVar, cast
 import msgspec
 
 from trivium.errors import Problem, TraceError
-from trivium.json_values import MAX_VALUES, TOO_MANY_VALUES, holds_too_many_values
 from trivium.storage import open_file
 from trivium.traces.trace import Trace, TraceProblem
+from trivium.values import MAX_VALUES, TOO_MANY_VALUES, holds_too_many_values
 
 MAX_BYTES = 512 * 2**20
 """Largest trace file read: a trace of 50,000 spans has about 30 MB."""

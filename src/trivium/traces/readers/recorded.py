@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 
 from trivium.errors import Problem, TraceError
-from trivium.json_values import resolved
 from trivium.traces.normalize import recorded_as_text
 from trivium.traces.opentelemetry.assemble import merged_trace, trace_ids, traces_of
 from trivium.traces.opentelemetry.semconv import RecordedSpan
 from trivium.traces.readers.json_input import content_of, parse_documents, read_complete_lines, with_problems
 from trivium.traces.readers.otlp.json import spans_of_json
 from trivium.traces.trace import Message, Span, Trace, TraceProblem
+from trivium.values import resolved
 
 _START = re.compile(rb'\{"trace_id":"[0-9a-f]+","(?:span|message)":\{')
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from trivium.errors import InputError
-from trivium.json_values import plain_text
 from trivium.traces.normalize import recorded_as_text
 from trivium.traces.opentelemetry.assemble import merged_trace
 from trivium.traces.recording.config import Recording, recording
@@ -34,6 +33,7 @@ from trivium.traces.recording.span import (
     with_decoded_values,
 )
 from trivium.traces.trace import Message, SpanKind, Trace, TraceProblem
+from trivium.values import plain_text
 
 if TYPE_CHECKING:
     from trivium.traces.opentelemetry.semconv import RecordedSpan

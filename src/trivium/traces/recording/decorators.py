@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from types import CoroutineType, TracebackType
 from typing import Any, ParamSpec, TypeVar, overload
 
-from trivium.json_values import MOST_CHARS, plain_text
 from trivium.traces.recording.collector import CURRENT, start_span
 from trivium.traces.recording.span import LiveSpan, NoSpan, ParentSpan
 from trivium.traces.trace import SpanKind
+from trivium.values import MOST_CHARS, plain_text
 
 P = ParamSpec("P")
 R = TypeVar("R")

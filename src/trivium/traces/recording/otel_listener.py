@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from trivium.errors import MissingExtra
-from trivium.json_values import encode, plain_text
 from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.semconv import PARENT_ATTRIBUTE, RecordedSpan, recognised
 from trivium.traces.recording.collector import CURRENT, Collector, OtelHooks, collector
 from trivium.traces.recording.config import Recording, recording
 from trivium.traces.recording.file_exporter import RotatingFile
 from trivium.traces.recording.span import Content, ParentSpan, new_number, write_open_parents
+from trivium.values import encode, plain_text
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

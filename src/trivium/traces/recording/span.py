@@ -13,10 +13,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from trivium.json_values import MOST_CHARS, encode, plain_text
 from trivium.masking import MASK, Masker
 from trivium.traces.recording.config import Recording
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage
+from trivium.values import MOST_CHARS, encode, plain_text
 
 _PLAIN = frozenset({float, bool, type(None)})
 

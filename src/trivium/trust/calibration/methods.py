@@ -11,8 +11,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from trivium.errors import TrustError, suggest
-from trivium.json_values import resolved
 from trivium.trust.calibration.quality import PROBABILITY_CLIP, checked, checked_weights
+from trivium.values import resolved
 
 Floats = npt.NDArray[np.float64]
 

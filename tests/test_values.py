@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.odd_values import AS_TEXT, ODD, PLAIN, NoText
-from trivium.json_values import encode, plain_text
 from trivium.store import records as bodies
+from trivium.values import encode, plain_text
 
 
 @pytest.mark.parametrize("name", PLAIN)

@@ -12,8 +12,8 @@ import pytest
 
 from trivium.cli.main import run_command
 from trivium.errors import TraceError
-from trivium.json_values import MAX_VALUES, holds_too_many_values
 from trivium.traces.native import native_trace
+from trivium.values import MAX_VALUES, holds_too_many_values
 
 TOO_MANY = f"holds more than {MAX_VALUES:,} values, the most that are read"
 MANY = b"{}," * (MAX_VALUES // 2) + b"{}"
