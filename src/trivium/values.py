@@ -7,11 +7,13 @@ User code can return any object, even one that claims another class, refers to i
 import dataclasses
 import datetime
 import numbers
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 import msgspec
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 MOST_CHARS = 65_536
 """Longest text that replaces an object, in characters."""
@@ -208,3 +210,15 @@ def holds_too_many_values(content: bytes) -> bool:
         piece = bytes(view[start : start + _AT_ONCE])
         found += len(piece) - len(piece.translate(None, _BEFORE_A_VALUE))
     return found > MAX_VALUES
+
+
+def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield lists of ``size`` items; the last may be shorter (itertools.batched needs Python 3.12)."""
+    chunk: list[T] = []
+    for item in items:
+        chunk.append(item)
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

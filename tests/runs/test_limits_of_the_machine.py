@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import json
-import os
 import resource
 import socket
 import sqlite3
@@ -21,7 +20,6 @@ from trivium.agents.invoke import TooManyCalls, invoke
 from trivium.agents.loading import load_agent
 from trivium.cli.main import run_command
 from trivium.errors import AgentError
-from trivium.store.connection import has_certainly_ended, this_process
 from trivium.suites.case import Case
 from trivium.suites.settings import Limits
 
@@ -145,16 +143,6 @@ def test_where_there_are_no_process_groups_a_command_is_refused(monkeypatch):
     monkeypatch.delattr("os.killpg")
     with pytest.raises(AgentError, match="commands as agents need a POSIX system"):
         load_agent("cmd:cat")
-
-
-def test_where_a_signal_ends_a_process_none_is_sent_to_find_out_whether_it_lives(monkeypatch):
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    owner = this_process().replace(f":{os.getpid()}:", f":{ended.pid}:")
-    ended.wait()
-    assert has_certainly_ended(owner)
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(os, "name", "nt")
-        assert not has_certainly_ended(owner)
 
 
 def _no_handles() -> OSError:

@@ -7,7 +7,7 @@ pairs measures the position bias.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain
 from operator import itemgetter
 from statistics import median
 from typing import Any
@@ -43,6 +43,7 @@ from trivium.suites.rubrics.rubric import Dimension, Rubric
 from trivium.suites.settings import JudgeSettings, Settings
 from trivium.trust.intervals import mean_interval
 from trivium.trust.multiple_testing import sign_test
+from trivium.values import batched
 
 AT_ONCE = 256
 """Most pairs whose texts are in memory at once."""
@@ -174,8 +175,7 @@ def _until_decided(base: Run, head: Run, rubric: Rubric, settings: Settings) -> 
 def _judge_all(judge: Judge, matched: Iterable[AttemptPair]) -> list[JudgedPair]:
     """Judge every pair, batch by batch."""
     pairs: list[JudgedPair] = []
-    remaining = iter(matched)
-    while batch := list(islice(remaining, AT_ONCE)):
+    for batch in batched(matched, AT_ONCE):
         to_judge = [
             pair for attempts in batch if _outcome(attempts) is None for pair in _both_orders(attempts)
         ]

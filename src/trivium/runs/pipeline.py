@@ -13,12 +13,12 @@ from trivium.runs.certificates import Certificates
 from trivium.runs.event_loop import in_worker_thread
 from trivium.runs.incremental_aggregation import IncrementalAggregation
 from trivium.runs.until_decided.asker import Asker
-from trivium.store.connection import batched
 from trivium.store.partitions.writer import PartitionWriter
 from trivium.store.records import Rows, RunRecord, StoredAttempt, StoredEvaluation
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
+from trivium.values import batched
 
 
 class Progress(Protocol):

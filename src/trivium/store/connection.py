@@ -5,11 +5,11 @@ import os
 import platform
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     Column,
@@ -331,7 +331,7 @@ def this_process() -> str:
 def has_certainly_ended(owner: str) -> bool:
     """Whether the process with this identity (:func:`this_process`) has certainly ended."""
     host, pid, started = owner.rsplit(":", 2)
-    if host != platform.node() or os.name != "posix":  # on Windows, os.kill(pid, 0) ends the process
+    if host != platform.node():
         return False
     try:
         os.kill(int(pid), 0)
@@ -365,18 +365,3 @@ def insert_into(dialect: str, table: Table) -> "Insert":
     from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
     return sqlite_insert(table)  # type: ignore[return-value]  # same methods as PostgreSQL's
-
-
-T = TypeVar("T")
-
-
-def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield lists of ``size`` items; the last may be shorter (itertools.batched needs Python 3.12)."""
-    chunk: list[T] = []
-    for item in items:
-        chunk.append(item)
-        if len(chunk) == size:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk

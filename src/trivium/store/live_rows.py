@@ -7,8 +7,9 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, Update, bindparam, select, update
 
 from trivium.store import schema
-from trivium.store.connection import batched, insert_into
+from trivium.store.connection import insert_into
 from trivium.store.live_records import Batch, ReceivedSpan, RecordedTrace, TraceBounds
+from trivium.values import batched
 
 _ROWS_AT_ONCE = 400
 

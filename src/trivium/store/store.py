@@ -18,7 +18,6 @@ from trivium.store import schema as tables
 from trivium.store.connection import (
     DEFAULT_URL,
     LEASE_SECONDS,
-    batched,
     check_file_exists,
     explain_errors,
     has_certainly_ended,
@@ -48,6 +47,7 @@ from trivium.store.sqlite import dispose
 from trivium.suites.case import Case
 from trivium.suites.sanitize import sanitise
 from trivium.suites.selection import group_of
+from trivium.values import batched
 
 T = TypeVar("T")
 

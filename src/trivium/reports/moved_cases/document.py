@@ -10,7 +10,7 @@ from trivium.reports.escape import as_json
 from trivium.reports.moved_cases.shown import judged_differently, tool_calls
 from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.comparing.moved_cases import CaseChange, MovedCase, MovedCases, ScoredAttempt
-from trivium.store.connection import batched
+from trivium.values import batched
 
 CASES_WITH_TEXTS = 100
 TEXT_CHARS = 2_000

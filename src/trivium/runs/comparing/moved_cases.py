@@ -14,9 +14,9 @@ from trivium.errors import StoreError
 from trivium.metrics.evaluation import Evaluation
 from trivium.runs.aggregation import why_not_passed
 from trivium.runs.run import Run
-from trivium.store.connection import batched
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
+from trivium.values import batched
 
 READ_AT_ONCE = 50
 """Cases that are read from the stores together."""

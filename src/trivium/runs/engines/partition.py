@@ -20,7 +20,6 @@ from trivium.metrics.scoring import Scores, score_attempts
 from trivium.number_buffer import Kind, NoRoom, NumberBuffer, SpillFile
 from trivium.runs.incremental_aggregation import IncrementalAggregation
 from trivium.runs.pipeline import batch_size
-from trivium.store.connection import batched
 from trivium.store.partitions.reader import Partition
 from trivium.store.partitions.writer import PartitionFile
 from trivium.store.records import (
@@ -34,6 +33,7 @@ from trivium.store.records import (
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
+from trivium.values import batched
 
 if TYPE_CHECKING:
     from trivium.metrics.judge.client.remote import Address

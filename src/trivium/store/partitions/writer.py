@@ -23,10 +23,11 @@ from trivium._version import __version__
 from trivium.errors import InputError, MissingExtra, StoreError
 from trivium.storage import is_local, is_remote, path_of
 from trivium.store import schema
-from trivium.store.connection import batched, explain_errors
+from trivium.store.connection import explain_errors
 from trivium.store.partitions.reader import POINTER, Partition, new_digest
 from trivium.store.records import Rows, RunRecord
 from trivium.store.store import Store
+from trivium.values import batched
 
 log = logging.getLogger(__name__)
 

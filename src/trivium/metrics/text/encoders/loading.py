@@ -2,7 +2,6 @@
 
 import logging
 import os
-from ctypes.util import find_library
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -39,7 +38,7 @@ def installed_backends() -> tuple[Backend, ...]:
 
 def _has_gpu() -> bool:
     # PyTorch could answer this, but importing it takes seconds and hundreds of megabytes.
-    return Path("/dev/nvidiactl").exists() or (os.name == "nt" and find_library("nvcuda") is not None)
+    return Path("/dev/nvidiactl").exists()
 
 
 def encoder_name(wanted: str | None = None) -> str:
