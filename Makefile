@@ -25,8 +25,8 @@ FILES ?=
 # Two processes, each with whole files, because fixtures of a file are made once in each. PYTHONPYCACHEPREFIX keeps what
 # is compiled, also where the caller's environment says that no bytecode is written.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/$(TEST)/bytecode $(TEST)/bin/python -m pytest -n 2 --dist loadfile
-# Rooms whose coverage must stay at 90 % or above.
-ROOMS := metrics suites traces agents runs store trust monitor labels web reports formats integrations cli
+# Packages whose coverage must stay at 90 % or above.
+PACKAGES := metrics suites traces agents runs store trust monitor labels web reports formats integrations cli
 
 .PHONY: demo test lint check check-fast coverage bench docs mutants lock clean
 
@@ -40,6 +40,7 @@ lint: $(TEST)/.installed
 	$(TEST)/bin/ruff format --check
 	$(TEST)/bin/mypy
 	$(TEST)/bin/lint-imports
+	$(TEST)/bin/python -m tests.structure --sizes
 
 check: $(TEST)/.installed
 	$(PYTEST) $(FILES)
@@ -53,8 +54,8 @@ coverage: $(TEST)/.installed
 	rm -f .coverage .coverage.*
 	$(PYTEST) -p pytest_cov --cov --cov-report=
 	$(TEST)/bin/coverage report
-	for room in $(ROOMS); do printf '%-10s ' "$$room" && \
-		$(TEST)/bin/coverage report --include="src/trivium/$$room/*" --format=total --fail-under=90; done
+	for package in $(PACKAGES); do printf '%-12s ' "$$package" && \
+		$(TEST)/bin/coverage report --include="src/trivium/$$package/*" --format=total --fail-under=90; done
 
 bench: $(TEST)/.installed
 	$(TEST)/bin/python -m benchmarks

@@ -1,6 +1,7 @@
 """Measures how the code is laid out: sizes, import circles, and the files that a task passes through.
 
     python -m tests.structure
+    python -m tests.structure --sizes    without the tasks
 
 A task is run with a profiler on all threads. It counts the modules of Trivium whose functions are called, not
 those that are only imported, and the pairs of modules of which one calls the other.
@@ -16,9 +17,10 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "trivium"
@@ -43,10 +45,70 @@ def has_content(path: Path) -> bool:
     return any(not isinstance(node, ast.Expr | ast.Import | ast.ImportFrom) for node in body) or len(body) > 2
 
 
-def imports(name: str, path: Path, known: set[str]) -> set[str]:
-    """Modules of Trivium that a module imports anywhere: lazily and for types too."""
+def code_lines(text: str) -> int:
+    """Lines of a module that are neither blank nor only a comment or a docstring."""
+    docstrings = {line for node in ast.walk(ast.parse(text)) for line in _lines_of_docstring(node)}
+    lines = enumerate(map(str.strip, text.splitlines()), 1)
+    return sum(bool(line) and line[0] != "#" and number not in docstrings for number, line in lines)
+
+
+def _lines_of_docstring(node: ast.AST) -> range:
+    """Lines of a statement that is a docstring: of a module, class or function, or under a constant."""
+    if (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    ):
+        return range(node.lineno, node.end_lineno + 1)
+    return range(0)
+
+
+def code_lines_of_all() -> int:
+    """Lines of code of Trivium."""
+    return sum(code_lines(path.read_text(encoding="utf-8")) for path in modules().values())
+
+
+class Function(NamedTuple):
+    """A function or method."""
+
+    name: str
+    """Dotted, beginning with ``trivium``; one inside another is named after both."""
+
+    lines: int
+    """From ``def`` to the end, without the docstring."""
+
+    parameters: int
+    """Without ``self`` and ``cls``, ``*args`` and ``**options``."""
+
+
+@cache
+def functions() -> tuple[Function, ...]:
+    """Every function and method of Trivium."""
+    found: list[Function] = []
+    for name, path in modules().items():
+        found += _functions(name, ast.parse(path.read_text(encoding="utf-8")))
+    return tuple(found)
+
+
+def _functions(above: str, node: ast.AST) -> Iterator[Function]:
+    for child in ast.iter_child_nodes(node):
+        is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+        name = f"{above}.{child.name}" if is_function or isinstance(child, ast.ClassDef) else above
+        if is_function:
+            lines = child.end_lineno - child.lineno + 1 - len(_lines_of_docstring(child.body[0]))
+            positional = [argument.arg for argument in child.args.posonlyargs + child.args.args]
+            parameters = (
+                len(positional) - (positional[:1] in (["self"], ["cls"])) + len(child.args.kwonlyargs)
+            )
+            yield Function(name, lines, parameters)
+        yield from _functions(name, child)
+
+
+def imports(name: str, path: Path, known: set[str], *, lazy: bool = True) -> set[str]:
+    """Modules of Trivium that a module imports: anywhere (lazily and for types too), or when it is loaded."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree) if lazy else tree.body:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("trivium"):
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
@@ -163,21 +225,23 @@ OTLP = {
 }
 
 
-def main() -> None:
-    """Print the tables."""
+def print_sizes() -> None:
+    """Print what is counted without running anything."""
     files = modules()
     lengths = [
         len(path.read_text(encoding="utf-8").splitlines()) for path in files.values() if has_content(path)
     ]
     small = sum(length < SMALL_LINES for length in lengths) / len(lengths)
+    print(f"{code_lines_of_all():,} lines of code (without blanks, comments and docstrings)")
     print(
         f"{len(files)} files, {len(lengths)} with content: median {statistics.median(lengths):.0f} lines, ",
         end="",
     )
     print(f"{small:.0%} under {SMALL_LINES}, longest {max(lengths)}; {len(circles())} import circles")
-    import trivium
 
-    print(f"{len(trivium.__all__)} public names\n")
+
+def print_tasks() -> None:
+    """Print how many files each task passes through."""
     print(f"{'task':24}{'files':>7}{'calls between files':>21}")
     with tempfile.TemporaryDirectory() as name:
         os.chdir(name)
@@ -188,4 +252,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    print_sizes()
+    if "--sizes" not in sys.argv:
+        import trivium
+
+        print(f"{len(trivium.__all__)} public names\n")
+        print_tasks()

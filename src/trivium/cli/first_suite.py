@@ -180,9 +180,17 @@ def example_traces(cases: Sequence[Any]) -> bytes:
         output = example_agent.answer(question)
         spans = [
             {"id": "1", "kind": "agent", "name": "assistant", "start": 0.0, "end": 1.2, "output": output},
-            {"id": "2", "parent": "1", "kind": "tool", "name": "search", "start": 0.1, "end": 0.9,
-             "input": {"query": question}, "output": output},
-        ]  # fmt: skip
+            {
+                "id": "2",
+                "parent": "1",
+                "kind": "tool",
+                "name": "search",
+                "start": 0.1,
+                "end": 0.9,
+                "input": {"query": question},
+                "output": output,
+            },
+        ]
         lines.append({"case": case.id, "output": output, "trace": {"spans": spans}})
     return msgspec.json.Encoder().encode_lines(lines)
 

@@ -187,9 +187,9 @@ def with_levels(window: Window, levels: Levels | None, settings: MonitorSettings
     def complete(each: Estimate) -> Estimate:
         key = (each.figure, each.facet, each.value)
         thresholds = settings.figures.get(each.figure)
-        limits = {} if thresholds is None else {
-            "critical": thresholds.critical, "warning": thresholds.warning
-        }  # fmt: skip
+        limits = (
+            {} if thresholds is None else {"critical": thresholds.critical, "warning": thresholds.warning}
+        )
         limit = limits.get(each.status or "")
         return msgspec.structs.replace(
             each,

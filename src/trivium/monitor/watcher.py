@@ -111,10 +111,12 @@ class Watcher:
                 sent: list[Message] = []
                 if done:
                     health = Health(
-                        silent=silent(last, watched.started, settings, now), last=last,
-                        stalled=age is not None and age > settings.stalled_after, waiting=backlog.waiting,
+                        silent=silent(last, watched.started, settings, now),
+                        last=last,
+                        stalled=age is not None and age > settings.stalled_after,
+                        waiting=backlog.waiting,
                         oldest_seconds=age,
-                    )  # fmt: skip
+                    )
                     alerting = Alerting(name, settings, from_state(watched.alerts))
                     for event in alerting.look(window, samples, levels, health, now):
                         sent += _store_event(connection, event, channels, now)
@@ -154,18 +156,25 @@ class Watcher:
                 return {**levels.references, **found}
             began = marks[place + 1].time if place + 1 < len(marks) else 0.0
             before = samples_of(
-                self._store, monitored.name, since=max(began, mark.time - REFERENCE_DAYS * _DAY),
-                until=mark.time, latest=MOST_SAMPLES, figures=figures_of(settings),
-            )  # fmt: skip
+                self._store,
+                monitored.name,
+                since=max(began, mark.time - REFERENCE_DAYS * _DAY),
+                until=mark.time,
+                latest=MOST_SAMPLES,
+                figures=figures_of(settings),
+            )
             found = {**references_of(before, settings), **found}
         return found
 
     def _bet(self, monitored: Monitored, levels: Levels, watched: Watched, now: float) -> bool:
         """Give samples that were not seen before to the levels; returns whether these were all."""
         samples = samples_of(
-            self._store, monitored.name, after=watched.last, figures=figures_of(monitored.monitor),
+            self._store,
+            monitored.name,
+            after=watched.last,
+            figures=figures_of(monitored.monitor),
             limit=SAMPLES_AT_ONCE,
-        )  # fmt: skip
+        )
         done = len(samples) < SAMPLES_AT_ONCE
         new = self._not_counted(monitored.name, samples, watched.last)
         levels.add([each for each in new if each.time >= levels.since], now if done else samples[-1].scored)
@@ -194,9 +203,13 @@ def _store_event(connection: Connection, event: Event, channels: Iterable[int], 
     if not alert.number:
         alert.id = secrets.token_hex(8)
         alert.number = open_alert(
-            connection, monitor=event.message.monitor, cause=alert.cause, status=event.message.status,
-            body=body, now=now,
-        )  # fmt: skip
+            connection,
+            monitor=event.message.monitor,
+            cause=alert.cause,
+            status=event.message.status,
+            body=body,
+            now=now,
+        )
     key = f"{alert.id or alert.number}-{alert.messages}"
     message = msgspec.structs.replace(event.message, alert=alert.number, key=key)
     alert.body = message

@@ -204,9 +204,17 @@ async def evaluate_async(
     if sum(option is not None for option in (agent, outputs, attempts_of)) != 1:
         raise InputError("", "give exactly one of agent, outputs, attempts_of")
     given = {
-        "success": success, "passed": passed, "judge": judge, "gates": gates, "similarity": similarity,
-        "encoder": encoder, "group": group, "repeats": repeats, "seed": seed, "until_decided": until_decided,
-    }  # fmt: skip
+        "success": success,
+        "passed": passed,
+        "judge": judge,
+        "gates": gates,
+        "similarity": similarity,
+        "encoder": encoder,
+        "group": group,
+        "repeats": repeats,
+        "seed": seed,
+        "until_decided": until_decided,
+    }
     loaded, settings, named, built = prepared(
         suite,
         given,

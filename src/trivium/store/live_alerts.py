@@ -118,9 +118,15 @@ def open_alert(
 ) -> int:
     """Store a new alert; returns its number."""
     values = {
-        "monitor": monitor, "cause": cause, "state": "firing", "status": status, "opened": now,
-        "changed": now, "resolved": None, "body": _json(body),
-    }  # fmt: skip
+        "monitor": monitor,
+        "cause": cause,
+        "state": "firing",
+        "status": status,
+        "opened": now,
+        "changed": now,
+        "resolved": None,
+        "body": _json(body),
+    }
     return _inserted(connection, schema.live_alerts, values)
 
 
@@ -198,11 +204,17 @@ def add_deliveries(
     """Store a message for each channel, in the transaction that changes the alert."""
     rows = [
         {
-            "alert": alert, "channel": channel, "key": f"{key}:{channel}"[:64], "state": "waiting",
-            "tries": 0, "due": now, "body": _json(body), "reason": None,
+            "alert": alert,
+            "channel": channel,
+            "key": f"{key}:{channel}"[:64],
+            "state": "waiting",
+            "tries": 0,
+            "due": now,
+            "body": _json(body),
+            "reason": None,
         }
         for channel in channels
-    ]  # fmt: skip
+    ]
     if rows:
         statement = insert_into(connection.dialect.name, schema.live_deliveries).on_conflict_do_nothing()
         connection.execute(statement, rows)
@@ -248,11 +260,15 @@ def lease_deliveries(
         connection.commit()
     return [
         Delivery(
-            number=row["number"], alert=row["alert"], channel=row["channel"], key=row["key"],
-            tries=row["tries"] + 1, body=row["body"],
+            number=row["number"],
+            alert=row["alert"],
+            channel=row["channel"],
+            key=row["key"],
+            tries=row["tries"] + 1,
+            body=row["body"],
         )
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 def settle_delivery(

@@ -186,9 +186,12 @@ class LiveJobs:
                 begin_writing(connection)
                 limit = min(excess, _DROPPED_AT_ONCE)
                 oldest = (
-                    _jobs().where(*waiting).order_by(table.c.number).limit(limit)
+                    _jobs()
+                    .where(*waiting)
+                    .order_by(table.c.number)
+                    .limit(limit)
                     .with_for_update(skip_locked=True)
-                )  # fmt: skip
+                )
                 jobs = [_job(row) for row in connection.execute(oldest).mappings()]
                 if jobs:
                     reason = f"more than {backlog:,} samples waited to be scored; the oldest are dropped"

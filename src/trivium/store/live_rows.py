@@ -97,9 +97,20 @@ def _locked(connection: Connection, traces: Sequence[str]) -> dict[str, TraceRow
 
 def _new_row(trace: str, now: float) -> dict[str, Any]:
     return {
-        "trace": trace, "state": "open", "version": 0, "first": now, "last": now, "opened": now, "due": now,
-        "root": False, "spans": 0, "size": 0, "service": None, "late": False, "body": None,
-    }  # fmt: skip
+        "trace": trace,
+        "state": "open",
+        "version": 0,
+        "first": now,
+        "last": now,
+        "opened": now,
+        "due": now,
+        "root": False,
+        "spans": 0,
+        "size": 0,
+        "service": None,
+        "late": False,
+        "body": None,
+    }
 
 
 def known_keys(
@@ -169,12 +180,15 @@ def record_rows(
     """Store what an application recorded itself, as complete traces."""
     values = [
         {
-            "new_number": row.number, "new_last": now, "new_body": recorded[trace].body,
-            "new_size": len(recorded[trace].body), "new_service": recorded[trace].service,
+            "new_number": row.number,
+            "new_last": now,
+            "new_body": recorded[trace].body,
+            "new_size": len(recorded[trace].body),
+            "new_service": recorded[trace].service,
             "new_late": row.version > 0,
         }
         for trace, row in rows.items()
-    ]  # fmt: skip
+    ]
     if values:
         connection.execute(_record(), values)
 

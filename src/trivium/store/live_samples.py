@@ -277,23 +277,41 @@ def _next_position(connection: Connection, run: RunRecord) -> int:
 def _sample_row(scored: Scored, run: RunRecord, position: int, now: float) -> dict[str, Any]:
     job, attempt = scored.job, scored.attempt
     return {
-        "monitor": job.monitor, "trace": job.trace, "version": job.version, "run": run.number,
-        "position": position, "time": scored.time, "scored": now, "probability": job.probability,
-        "weight": job.weight, "rule": job.rule, "score": scored.evaluation.composite.value,
-        "passed": scored.evaluation.passed, "confidence": scored.confidence, "failed": scored.failed,
-        "seconds": attempt.seconds, "query": _preview(scored.case.input), "output": _preview(attempt.output),
-        "session": sanitise(scored.session)[0], "facets": encode(scored.facets),
-    }  # fmt: skip
+        "monitor": job.monitor,
+        "trace": job.trace,
+        "version": job.version,
+        "run": run.number,
+        "position": position,
+        "time": scored.time,
+        "scored": now,
+        "probability": job.probability,
+        "weight": job.weight,
+        "rule": job.rule,
+        "score": scored.evaluation.composite.value,
+        "passed": scored.evaluation.passed,
+        "confidence": scored.confidence,
+        "failed": scored.failed,
+        "seconds": attempt.seconds,
+        "query": _preview(scored.case.input),
+        "output": _preview(attempt.output),
+        "session": sanitise(scored.session)[0],
+        "facets": encode(scored.facets),
+    }
 
 
 def _score_rows(scored: Scored) -> Iterator[dict[str, Any]]:
     job = scored.job
     for name, score in scored.evaluation.scores.items():
         yield {
-            "monitor": job.monitor, "trace": job.trace, "version": job.version, "metric": name[:200],
-            "fingerprint": scored.fingerprints.get(name, ""), "trial": 0, "status": score.status,
+            "monitor": job.monitor,
+            "trace": job.trace,
+            "version": job.version,
+            "metric": name[:200],
+            "fingerprint": scored.fingerprints.get(name, ""),
+            "trial": 0,
+            "status": score.status,
             "value": score.value,
-        }  # fmt: skip
+        }
 
 
 def _preview(value: Any) -> str:

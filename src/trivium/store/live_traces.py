@@ -272,9 +272,13 @@ def _counted(accepted: Sequence[Accepted]) -> Counts:
 
 def _span_values(number: int, span: ReceivedSpan, now: float) -> dict[str, Any]:
     return {
-        "number": number, "span": span.span, "digest": span.digest, "resource": span.resource,
-        "received": now, "body": span.body,
-    }  # fmt: skip
+        "number": number,
+        "span": span.span,
+        "digest": span.digest,
+        "resource": span.resource,
+        "received": now,
+        "body": span.body,
+    }
 
 
 def _found(row: RowMapping, version: int, read: Callable[[], Trace]) -> CompleteTrace:
@@ -320,9 +324,18 @@ def _jobs(
         counts[choice.monitor, "sampled", choice.rule] += 1
         counts[choice.monitor, "unscaled", ""] += choice.unscaled
         job = {
-            "monitor": choice.monitor, "trace": trace, "version": version, "rule": choice.rule,
-            "probability": choice.probability, "weight": choice.weight, "state": "waiting", "created": now,
-            "due": now, "owner": None, "tries": 0, "reason": None,
-        }  # fmt: skip
+            "monitor": choice.monitor,
+            "trace": trace,
+            "version": version,
+            "rule": choice.rule,
+            "probability": choice.probability,
+            "weight": choice.weight,
+            "state": "waiting",
+            "created": now,
+            "due": now,
+            "owner": None,
+            "tries": 0,
+            "reason": None,
+        }
         jobs.append(job)
     return jobs

@@ -23,18 +23,39 @@ Texts = Annotated[tuple[str, ...], Meta(extra={"also": "single"}, extra_json_sch
 COLUMN_ALIASES = {
     "id": ("id", "_id", "idx", "question_id", "task_id", "name"),
     "input": (
-        "input", "inputs", "question", "prompt", "instruction", "query", "problem", "text", "user_input",
+        "input",
+        "inputs",
+        "question",
+        "prompt",
+        "instruction",
+        "query",
+        "problem",
+        "text",
+        "user_input",
     ),
     "references": (
-        "references", "reference", "answer", "answers", "target", "expected_output", "expected", "output",
-        "solution", "ground_truth", "ground_truths", "ideal", "gold", "expected_answer", "correct_answer",
+        "references",
+        "reference",
+        "answer",
+        "answers",
+        "target",
+        "expected_output",
+        "expected",
+        "output",
+        "solution",
+        "ground_truth",
+        "ground_truths",
+        "ideal",
+        "gold",
+        "expected_answer",
+        "correct_answer",
         "reference_answer",
     ),
     "source": ("source", "context", "document", "passage"),
     "group": ("group",),
     "tags": ("tags",),
     "complexity": ("complexity",),
-}  # fmt: skip
+}
 """Column names that other tools use for the fields of a case, most likely first."""
 
 

@@ -16,10 +16,20 @@ from trivium.suites.case import COLUMN_ALIASES, Case
 OUTPUT_ALIASES = {
     "case": ("case", "case_id", "id", "_id", "idx", "question_id", "task_id"),
     "output": (
-        "output", "outputs", "response", "prediction", "predictions", "predicted", "completion", "generation",
-        "generated_answer", "actual_output", "model_output", "answer",
+        "output",
+        "outputs",
+        "response",
+        "prediction",
+        "predictions",
+        "predicted",
+        "completion",
+        "generation",
+        "generated_answer",
+        "actual_output",
+        "model_output",
+        "answer",
     ),
-}  # fmt: skip
+}
 """Column names that other tools use for the fields of a recorded output."""
 
 OUTPUT_FIELDS = (
@@ -152,8 +162,11 @@ def output_columns(names: Sequence[str]) -> Columns | None:
             problems.append(_several(found, field))
         if found:
             fields[field] = found[0]
-    of_cases = {name for field in ("id", "input", "references", "source", "tags", "group", "complexity")
-                for name in _matching(unknown, (*COLUMN_ALIASES[field], field))}  # fmt: skip
+    of_cases = {
+        name
+        for field in ("id", "input", "references", "source", "tags", "group", "complexity")
+        for name in _matching(unknown, (*COLUMN_ALIASES[field], field))
+    }
     mapped = any(name != field for field, name in fields.items()) or ("output" in fields and bool(of_cases))
     left_out = tuple(name for name in unknown if mapped and name in of_cases and name not in fields.values())
     rest = [name for name in unknown if name not in {*fields.values(), *left_out}]

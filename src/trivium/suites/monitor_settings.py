@@ -172,8 +172,12 @@ class MonitorSettings(
     window: Seconds = 86_400
     window_samples: Count | None = None
     by: tuple[Literal["agent", "tool", "tag", "model", "version", "service"], ...] = (
-        "agent", "tool", "tag", "model", "version",
-    )  # fmt: skip
+        "agent",
+        "tool",
+        "tag",
+        "model",
+        "version",
+    )
     figures: dict[str, StatusThresholds] = msgspec.field(
         default_factory=lambda: {"pass_rate": StatusThresholds()}
     )

@@ -32,8 +32,18 @@ WORDS: Final = {
 """The word of each status that the server answers with."""
 
 _RPC_CODES: Final = {
-    400: 3, 401: 16, 403: 7, 404: 5, 405: 12, 408: 4, 413: 3, 415: 3, 429: 8, 500: 13, 503: 14,
-}  # fmt: skip
+    400: 3,
+    401: 16,
+    403: 7,
+    404: 5,
+    405: 12,
+    408: 4,
+    413: 3,
+    415: 3,
+    429: 8,
+    500: 13,
+    503: 14,
+}
 """Codes of google.rpc for statuses of HTTP (google/rpc/code.proto)."""
 
 _MOST_MESSAGE = 1_000

@@ -32,7 +32,7 @@ _COUNTERS: Final = {
     "dropped": ("trivium_samples_dropped_total", "Samples that were dropped unscored.", "reason"),
     "scored": ("trivium_samples_scored_total", "Samples that were scored.", ""),
     "failed": ("trivium_samples_failed_total", "Samples that could not be scored.", "reason"),
-}  # fmt: skip
+}
 """For each event of the store's counts its name, its help, and what its reason is called."""
 
 _OF_SERVER: Final = {"received", "again", "refused"}

@@ -98,9 +98,13 @@ def _names(store: "Store", monitor: str | None) -> list[str]:
 @monitor_name
 @options.store
 @options.option(
-    "--every", type=click.FloatRange(min=0.5), default=2.0, show_default=True, metavar="SECONDS",
+    "--every",
+    type=click.FloatRange(min=0.5),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
     help="Time between two updates.",
-)  # fmt: skip
+)
 def top(monitor: str | None, *, store: str, every: float) -> None:
     """Show the status and keep it up to date, until Ctrl-C; once, if the output is no terminal."""
     from rich.console import Console

@@ -18,9 +18,15 @@ from trivium.reports.wording import counted
 from trivium.store.live_alerts import StoredAlert
 
 STYLES: dict[str, str] = {
-    "critical": "bold red", "warning": "yellow", "healthy": "green", "no_data": "bold red",
-    "insufficient_data": "dim", "worse": "yellow", "stalled": "bold red", "resolved": "green",
-}  # fmt: skip
+    "critical": "bold red",
+    "warning": "yellow",
+    "healthy": "green",
+    "no_data": "bold red",
+    "insufficient_data": "dim",
+    "worse": "yellow",
+    "stalled": "bold red",
+    "resolved": "green",
+}
 
 MOST_ROWS = 8
 """Values of a facet that a screen shows."""
@@ -145,9 +151,12 @@ def facet_tables(status: MonitorStatus, rows: int, width: int) -> Iterator[Table
         table = _table(f"by {facet}, worst first", "status", "pass rate", "95 % interval", "samples")
         for each in worst[:rows]:
             table.add_row(
-                one_line(each.value, at_most=max(20, width - 55)), _status(each), sentences.mean(each),
-                sentences.bounds(each), f"{each.samples:,}",
-            )  # fmt: skip
+                one_line(each.value, at_most=max(20, width - 55)),
+                _status(each),
+                sentences.mean(each),
+                sentences.bounds(each),
+                f"{each.samples:,}",
+            )
         yield table
         if len(worst) > rows:
             yield Text(f"… {rows} of {len(worst)} shown", style="dim")

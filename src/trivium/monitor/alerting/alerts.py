@@ -189,9 +189,18 @@ class Alerting:
         if mean is None or mean.mean >= limit + margin:
             return None
         return Bad(
-            figure=each.figure, facet=each.facet, value=each.value, severity=1, threshold=limit, sure=True,
-            mean=mean.mean, low=mean.low, high=mean.high, samples=mean.n, before=level.detector.reference,
-        )  # fmt: skip
+            figure=each.figure,
+            facet=each.facet,
+            value=each.value,
+            severity=1,
+            threshold=limit,
+            sure=True,
+            mean=mean.mean,
+            low=mean.low,
+            high=mean.high,
+            samples=mean.n,
+            before=level.detector.reference,
+        )
 
     def _unsure_is_enough(self, each: Estimate, samples: Sequence[Sample], threshold: float) -> bool:
         """Whether a status that is not sure fires; a facet's interval must also lie below the threshold."""
@@ -212,9 +221,17 @@ class Alerting:
         if found is None:
             return None
         return Bad(
-            figure=each.figure, facet=each.facet, value=each.value, severity=severity, threshold=threshold,
-            sure=sure, mean=found.mean, low=found.low, high=found.high, samples=found.n,
-        )  # fmt: skip
+            figure=each.figure,
+            facet=each.facet,
+            value=each.value,
+            severity=severity,
+            threshold=threshold,
+            sure=sure,
+            mean=found.mean,
+            low=found.low,
+            high=found.high,
+            samples=found.n,
+        )
 
     def _recovered(self, bad: Sequence[Bad]) -> set[Key]:
         """The means that are not bad any more."""
@@ -273,17 +290,27 @@ class Alerting:
         note = Note(monitor=self.monitor, now=now, opened=alert.opened, before=NAMES.get(alert.told))
         if not severity:
             message = message_of(
-                note, "resolved", bad=(), origin=alert.origin, samples=samples, settings=self.settings,
+                note,
+                "resolved",
+                bad=(),
+                origin=alert.origin,
+                samples=samples,
+                settings=self.settings,
                 last=alert.body,
-            )  # fmt: skip
+            )
         else:
             if alert.body is not None and all(each.mean is None for each in bad):
                 return self._event(alert, severity, alert.body, now)
             kind: Kind = "firing" if not alert.told else "escalated" if severity > alert.told else "eased"
             message = message_of(
-                note, kind, bad=bad, origin=alert.origin, samples=samples, settings=self.settings,
+                note,
+                kind,
+                bad=bad,
+                origin=alert.origin,
+                samples=samples,
+                settings=self.settings,
                 status=NAMES[severity],
-            )  # fmt: skip
+            )
         return self._event(alert, severity, message, now)
 
     # Stalled, no data
@@ -296,9 +323,14 @@ class Alerting:
             alert = Open(cause=cause, opened=now)
             self.state.open.append(alert)
         note = Note(
-            monitor=self.monitor, now=now, opened=alert.opened, cause=cause, waiting=health.waiting,
-            oldest_seconds=health.oldest_seconds, last=health.last,
-        )  # fmt: skip
+            monitor=self.monitor,
+            now=now,
+            opened=alert.opened,
+            cause=cause,
+            waiting=health.waiting,
+            oldest_seconds=health.oldest_seconds,
+            last=health.last,
+        )
         kind: Kind = "firing" if firing else "resolved"
         message = message_of(note, kind, settings=self.settings, last=alert.body)
         return [self._event(alert, 3 if firing else 0, message, now)]

@@ -160,9 +160,16 @@ def message_of(
         last: The alert's latest message.
     """
     common = Message(
-        monitor=note.monitor, cause=note.cause, kind=kind, time=note.now, opened=note.opened,
-        previous=note.before, waiting=note.waiting, oldest_seconds=note.oldest_seconds, last=note.last,
-    )  # fmt: skip
+        monitor=note.monitor,
+        cause=note.cause,
+        kind=kind,
+        time=note.now,
+        opened=note.opened,
+        previous=note.before,
+        waiting=note.waiting,
+        oldest_seconds=note.oldest_seconds,
+        last=note.last,
+    )
     if kind == "resolved":
         what = last.mean if last is not None else None
         length = duration(max(0.0, note.now - note.opened))
@@ -175,10 +182,8 @@ def message_of(
     named = None if origin is None else (origin.facet, origin.value)
     first = max(
         bad,
-        key=lambda each: (
-            each.severity, not each.facet, (each.facet, each.value) == named, each.samples
-        ),
-    )  # fmt: skip
+        key=lambda each: (each.severity, not each.facet, (each.facet, each.value) == named, each.samples),
+    )
     also = sorted(
         (each for each in bad if each is not first),
         key=lambda each: (-each.severity, bool(each.facet), -each.samples),
@@ -343,8 +348,12 @@ def _examples(samples: Sequence[Sample], bad: Bad, origin: Origin | None, number
     valued.sort(key=lambda pair: (pair[0], 1.0 if pair[1].score is None else pair[1].score, -pair[1].number))
     return tuple(
         Example(
-            trace=each.trace, time=each.time, figure=figure, score=each.score, query=each.query,
+            trace=each.trace,
+            time=each.time,
+            figure=figure,
+            score=each.score,
+            query=each.query,
             output=each.output,
         )
         for figure, each in valued[:number]
-    )  # fmt: skip
+    )

@@ -254,7 +254,7 @@ def _tool(centre: Point, name: str, width: float, below: str, *, failed: bool) -
         element("text", text(name, at_most=TOOL_NAME_CHARS), x=x, y=y - 2, class_="name"),
         element("text", text(below), x=x, y=y + 12, class_="below"),
         class_="node failed" if failed else "node",
-    )  # fmt: skip
+    )
 
 
 def _terminal(centre: Point, name: str) -> str:

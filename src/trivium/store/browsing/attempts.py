@@ -17,9 +17,17 @@ from trivium.suites.sanitize import sanitise
 from trivium.values import resolved
 
 __all__ = [
-    "ATTEMPT_SORTS", "VERDICTS", "AttemptSort", "AttemptsPage", "Cursor", "Verdict", "attempts_of_case",
-    "count_attempts", "find_attempts", "position_of",
-]  # fmt: skip
+    "ATTEMPT_SORTS",
+    "VERDICTS",
+    "AttemptSort",
+    "AttemptsPage",
+    "Cursor",
+    "Verdict",
+    "attempts_of_case",
+    "count_attempts",
+    "find_attempts",
+    "position_of",
+]
 
 AttemptSort = Literal["worst", "best", "case"]
 ATTEMPT_SORTS: tuple[AttemptSort, ...] = get_args(AttemptSort)

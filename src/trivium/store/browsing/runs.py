@@ -107,14 +107,22 @@ def find_runs(
         )
     query = (
         select(
-            runs.c.id, runs.c.suite_name, runs.c.kind, runs.c.state, runs.c.created, runs.c.finished,
-            runs.c.attempts, runs.c.due, runs.c.pass_rate, runs.c.composite,
+            runs.c.id,
+            runs.c.suite_name,
+            runs.c.kind,
+            runs.c.state,
+            runs.c.created,
+            runs.c.finished,
+            runs.c.attempts,
+            runs.c.due,
+            runs.c.pass_rate,
+            runs.c.composite,
         )
         .where(*tests)
         .order_by(*_order(sort))
         .offset(start)
         .limit(limit)
-    )  # fmt: skip
+    )
     with explain_errors(store.engine), store.engine.connect() as connection:
         found = connection.execute(query).all()
         total = connection.execute(select(func.count()).select_from(runs).where(*tests)).scalar_one()

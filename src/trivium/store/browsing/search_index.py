@@ -147,9 +147,11 @@ class SearchIndex:
         runs, done = schema.runs, schema.search_runs
         same = and_(runs.c.number == done.c.run, runs.c.id == done.c.id)
         changed = and_(runs.c.kind != "live", runs.c.touched != done.c.touched)
-        query = select(done.c.run).select_from(done.outerjoin(runs, same)).where(
-            or_(runs.c.number.is_(None), changed)
-        )  # fmt: skip
+        query = (
+            select(done.c.run)
+            .select_from(done.outerjoin(runs, same))
+            .where(or_(runs.c.number.is_(None), changed))
+        )
         with self._store.engine.connect() as connection:
             run = connection.execute(query.limit(1)).scalar()
         if run is None:
@@ -175,14 +177,22 @@ class SearchIndex:
         new = or_(done.c.run.is_(None), done.c.complete.is_(False), done.c.touched != runs.c.touched)
         query = (
             select(
-                runs.c.number, runs.c.id, runs.c.suite, runs.c.kind, runs.c.touched, runs.c.attempts_from,
-                done.c.run.label("begun"), done.c.position, done.c.repeat, done.c.documents,
+                runs.c.number,
+                runs.c.id,
+                runs.c.suite,
+                runs.c.kind,
+                runs.c.touched,
+                runs.c.attempts_from,
+                done.c.run.label("begun"),
+                done.c.position,
+                done.c.repeat,
+                done.c.documents,
             )
             .select_from(runs.outerjoin(done, done.c.run == runs.c.number))
             .where(settled, new)
             .order_by(runs.c.number.desc())
             .limit(1)
-        )  # fmt: skip
+        )
         return connection.execute(query).first()
 
     def _add(self) -> bool:

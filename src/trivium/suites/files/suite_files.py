@@ -348,8 +348,19 @@ def _jsonl(suite: SuiteParts, path: Path) -> None:
 
 
 def _csv(suite: SuiteParts, path: Path) -> None:
-    columns = ("id", "input", "input.json", "references", "source", "source.json", "expect", "tags",
-               "complexity", "group", "metadata")  # fmt: skip
+    columns = (
+        "id",
+        "input",
+        "input.json",
+        "references",
+        "source",
+        "source.json",
+        "expect",
+        "tags",
+        "complexity",
+        "group",
+        "metadata",
+    )
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, columns)
         table.writeheader()
@@ -372,9 +383,19 @@ def _parquet(suite: SuiteParts, path: Path) -> None:
         raise MissingExtra("parquet", f"writing {path.name}") from missing
     text, texts = pa.string(), pa.list_(pa.string())
     schema = pa.schema(
-        {"id": text, "input": text, "input.json": text, "references": texts, "source": text, "expect": text,
-         "tags": texts, "complexity": text, "group": text, "metadata": text}
-    )  # fmt: skip
+        {
+            "id": text,
+            "input": text,
+            "input.json": text,
+            "references": texts,
+            "source": text,
+            "expect": text,
+            "tags": texts,
+            "complexity": text,
+            "group": text,
+            "metadata": text,
+        }
+    )
     with pq.ParquetWriter(path, schema) as table:
         for start in range(0, len(suite.cases), 1024):
             rows = [_row(case) for case in suite.cases[start : start + 1024]]

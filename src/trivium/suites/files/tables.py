@@ -224,9 +224,11 @@ def _check_columns(names: Sequence[str], path: Path, columns: Columns | None) ->
         field, dot, _ = name.partition(".")
         if name in names[:index]:
             problems.append(Problem("", f'duplicate column "{name}"'))
-        elif dot and field in Case.__struct_fields__ and (
-            not name.endswith(".json") and field not in {"metadata", "expect"}
-        ):  # fmt: skip
+        elif (
+            dot
+            and field in Case.__struct_fields__
+            and (not name.endswith(".json") and field not in {"metadata", "expect"})
+        ):
             problems.append(Problem("", unknown_key(name, COLUMNS).replace("key", "column", 1)))
     problems += columns.problems if columns is not None else ()
     if problems:

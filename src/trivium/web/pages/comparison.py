@@ -150,7 +150,15 @@ def _rows(comparison: Comparison) -> Iterable[dict[str, Any]]:
     for name, figure in comparison.metrics.items():
         low, high = figure.ci95 or (None, None)
         yield {
-            "metric": name, "answer": figure.answer, "base": figure.base, "head": figure.head,
-            "delta": figure.delta, "low": low, "high": high, "p": figure.p, "p_holm": figure.p_holm,
-            "n": figure.n, "groups": figure.groups,
-        }  # fmt: skip
+            "metric": name,
+            "answer": figure.answer,
+            "base": figure.base,
+            "head": figure.head,
+            "delta": figure.delta,
+            "low": low,
+            "high": high,
+            "p": figure.p,
+            "p_holm": figure.p_holm,
+            "n": figure.n,
+            "groups": figure.groups,
+        }

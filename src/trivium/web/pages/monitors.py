@@ -39,17 +39,35 @@ MOST_STREAMS = 100
 """Pages that are live at the same time; further ones show their status as it was when they were opened."""
 
 PILLS: Final = {
-    "critical": "bad", "warning": "warn", "healthy": "good", "no_data": "bad", "insufficient_data": "plain",
-    "worse": "warn", "stalled": "bad", "resolved": "good",
-}  # fmt: skip
+    "critical": "bad",
+    "warning": "warn",
+    "healthy": "good",
+    "no_data": "bad",
+    "insufficient_data": "plain",
+    "worse": "warn",
+    "stalled": "bad",
+    "resolved": "good",
+}
 
 SAMPLE_COLUMNS: Final = tuple(
     Column(name=name, field=name)
     for name in (
-        "trace", "version", "time", "scored", "probability", "rule", "score", "passed", "confidence",
-        "failed", "seconds", "session", "query", "output",
+        "trace",
+        "version",
+        "time",
+        "scored",
+        "probability",
+        "rule",
+        "score",
+        "passed",
+        "confidence",
+        "failed",
+        "seconds",
+        "session",
+        "query",
+        "output",
     )
-)  # fmt: skip
+)
 
 Before = Annotated[int | None, QueryParameter(ge=1, le=2**53)]
 

@@ -1,22 +1,113 @@
-"""The house keeps its shape: small rooms, plain names, nothing heavy at the door."""
+"""The rules that CONTRIBUTING.md states for the code: budgets, plain names, and imports that cost little."""
 
 import ast
 import json
 import re
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
-from tests.structure import SMALL_LINES, circles, has_content
+from tests.structure import (
+    SMALL_LINES,
+    circles,
+    code_lines,
+    code_lines_of_all,
+    functions,
+    has_content,
+    imports,
+    modules,
+)
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "trivium"
 FILES = sorted(SOURCE.rglob("*.py"))
 TEXTS = {str(path.relative_to(SOURCE)): path.read_text(encoding="utf-8") for path in FILES}
 
-MOST_LINES = 500
-MOST_FILES = 20
+MOST_CODE_LINES = 65_400
+"""Lines of code of ``src``. The aim is 56,000: lower this with every change that takes lines out."""
+
+MOST_LINES = 60
+"""Of a function, without its docstring."""
+
+MOST_PARAMETERS = 8
+"""Of a function, without ``self``; what travels together belongs in a record."""
+
+MOST_IMPORTS = 15
+"""Modules of Trivium that one module imports when it is loaded."""
+
+# What exceeds a limit, and why. A test fails when an entry is not needed any more.
+
+MIGRATION = "a migration that stores have been through is not changed"
+FLAT_KEYWORDS = "users call it with keywords, until they are records of options"
+COMMAND = "Click gives a command one parameter for each option"
+TO_MEND = "to be divided"
+
+LONG_FUNCTIONS = {
+    "trivium.store.migrations.versions.v0004_live_traffic.upgrade": MIGRATION,
+    "trivium.metrics.judge.client.structured_output.ask": TO_MEND,
+    "trivium.metrics.judge.judgement.judgement_of": TO_MEND,
+    "trivium.metrics.scoring.score": TO_MEND,
+    "trivium.reports.trust.charts._risk": TO_MEND,
+    "trivium.runs.comparing.compare.compare": TO_MEND,
+    "trivium.runs.engines.agent.ask_and_score": TO_MEND,
+    "trivium.runs.evaluate.evaluate_async": TO_MEND,
+    "trivium.runs.items.join.items_of_runs": TO_MEND,
+    "trivium.runs.pairwise.judge_pairs": TO_MEND,
+    "trivium.runs.summarize.summarise": TO_MEND,
+    "trivium.suites.suite.Suite.load": TO_MEND,
+    "trivium.trust.active_inference.active_mean": TO_MEND,
+    "trivium.trust.calibration.fitting.fit_calibrator": TO_MEND,
+    "trivium.trust.cluster_bootstrap.bootstrap": TO_MEND,
+    "trivium.web.api_runs.run_routes": TO_MEND,
+    "trivium.web.pages.case.routes": TO_MEND,
+    "trivium.web.pages.monitors.routes": TO_MEND,
+    "trivium.web.pages.trust.routes": TO_MEND,
+}
+
+MANY_PARAMETERS = {
+    "trivium.cli.export.export": COMMAND,
+    "trivium.cli.monitoring.serve.serve": COMMAND,
+    "trivium.cli.show.show": COMMAND,
+    "trivium.metrics.scoring.score": FLAT_KEYWORDS,
+    "trivium.runs.evaluate.evaluate": FLAT_KEYWORDS,
+    "trivium.runs.evaluate.evaluate_async": FLAT_KEYWORDS,
+    "trivium.runs.trace_scores.score.score_traces": FLAT_KEYWORDS,
+    "trivium.suites.suite.Suite.load": FLAT_KEYWORDS,
+    "trivium.agents.recorded.record.attempt_of": TO_MEND,
+    "trivium.cli.export._write_table": TO_MEND,
+    "trivium.cli.output.present": TO_MEND,
+    "trivium.cli.run.load_suite": TO_MEND,
+    "trivium.labels.queue.LabelQueues.create": TO_MEND,
+    "trivium.metrics.judge.client.scheduler.RequestScheduler.__init__": TO_MEND,
+    "trivium.metrics.judge.judgement.judgement_of": TO_MEND,
+    "trivium.monitor.monitor.Monitor.__init__": TO_MEND,
+    "trivium.monitor.monitor.Monitor.record": TO_MEND,
+    "trivium.runs.comparing.compare.compare": TO_MEND,
+    "trivium.runs.engines.processes.Scoring.__init__": TO_MEND,
+    "trivium.runs.pipeline.Pipeline.__init__": TO_MEND,
+    "trivium.store.live_samples.samples_of": TO_MEND,
+    "trivium.trust.calibration.fitting.fit_calibrator": TO_MEND,
+    "trivium.trust.cluster_bootstrap.bootstrap": TO_MEND,
+    "trivium.trust.rater_agreement.agreement": TO_MEND,
+    "trivium.trust.resampling.statistics.over_resamples": TO_MEND,
+}
+
+MANY_IMPORTS: dict[str, str] = {
+    "trivium.monitor.monitor": TO_MEND,
+    "trivium.monitor.replay": TO_MEND,
+    "trivium.monitor.scorer": TO_MEND,
+    "trivium.runs.checks": TO_MEND,
+    "trivium.runs.comparing.compare": TO_MEND,
+    "trivium.runs.engines.partition": TO_MEND,
+    "trivium.runs.evaluate": TO_MEND,
+    "trivium.runs.pairwise": TO_MEND,
+    "trivium.runs.summarize": TO_MEND,
+    "trivium.runs.trace_scores.score": TO_MEND,
+    "trivium.web.api": TO_MEND,
+    "trivium.web.api_runs": TO_MEND,
+    "trivium.web.pages.labels": TO_MEND,
+}
+
 FORBIDDEN = {"utils", "util", "common", "helpers", "helper", "base", "manager", "misc"}
 
 PRIVATE_WORDS = {"purse", "patience", "seat", "seats", "door", "told", "surest", "lean", "usual"}
@@ -71,11 +162,44 @@ BEHIND_AN_EXTRA = re.compile(
 """Modules that are themselves imported only once their extra is known to be there."""
 
 
-def test_a_file_is_no_longer_than_one_idea() -> None:
-    lengths = {name: len(text.splitlines()) for name, text in TEXTS.items()}
-    for path in (ROOT / "tests").rglob("*.py"):
-        lengths[str(path.relative_to(ROOT))] = len(path.read_text(encoding="utf-8").splitlines())
-    assert {name: length for name, length in lengths.items() if length > MOST_LINES} == {}
+def test_a_function_is_no_longer_than_a_screen() -> None:
+    assert {each.name for each in functions() if each.lines > MOST_LINES} == set(LONG_FUNCTIONS)
+
+
+def test_a_function_takes_few_parameters() -> None:
+    assert {each.name for each in functions() if each.parameters > MOST_PARAMETERS} == set(MANY_PARAMETERS)
+
+
+def test_a_module_rests_on_few_others() -> None:
+    files = modules()
+    numbers = {name: len(imports(name, path, set(files), lazy=False)) for name, path in files.items()}
+    assert {name for name, number in numbers.items() if number > MOST_IMPORTS} == set(MANY_IMPORTS)
+
+
+def test_the_code_keeps_to_its_budget() -> None:
+    assert code_lines_of_all() <= MOST_CODE_LINES
+
+
+def test_only_code_is_counted_as_code() -> None:
+    text = '''"""A module."""
+
+# A comment.
+import os  # one
+
+LIMIT = 1  # two
+"""What it limits."""
+
+
+def pieces() -> str:
+    """Docstring
+    of two lines."""
+    return (
+        """a text
+        that is no docstring"""
+        # a comment
+    )
+'''
+    assert code_lines(text) == 7
 
 
 def test_few_files_are_small() -> None:
@@ -118,11 +242,6 @@ def test_a_record_that_others_meet_is_frozen() -> None:
                 if not frozen and not node.name.startswith("_"):
                     found.append(node.name)
     assert set(found) == FILLED_BIT_BY_BIT
-
-
-def test_no_folder_holds_two_rooms() -> None:
-    sizes = Counter(str(path.parent.relative_to(SOURCE)) for path in FILES if path.name != "__init__.py")
-    assert {room: n for room, n in sizes.items() if n > MOST_FILES} == {}
 
 
 def test_every_test_folder_is_a_package() -> None:
