@@ -151,7 +151,7 @@ def test_shared_groups_assumed_independent_give_a_warning():
     [
         ({"people": [1, 2]}, r"people\[1\]: must be"),
         ({"judge": [1, np.nan]}, r"judge\[1\]: must be"),
-        ({"judge": [1]}, "a score for each labelled item"),
+        ({"judge": [1]}, "equal length"),
         ({"groups": ["a"]}, "each score needs a group"),
         ({"level": 0}, "level"),
     ],

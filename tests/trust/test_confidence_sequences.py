@@ -104,9 +104,9 @@ def test_planning_the_number_of_values_gives_a_narrower_interval_there():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"values": [0.5, 1.2]}, r"values\[1\] must be in \[0, 1\]; found 1.2"),
+        ({"values": [0.5, 1.2]}, r"values\[1\]: must be between 0 and 1; found 1.2"),
         ({"values": [float("nan")]}, r"values\[0\]"),
-        ({"weights": [0.0]}, r"weights\[0\] must be above 0"),
+        ({"weights": [0.0]}, r"weights\[0\]: must be above 0"),
         ({"weights": [float("inf")]}, "finite"),
         ({"weights": [1.0, 1.0]}, "equal length"),
         ({"alpha": 0.0}, "alpha"),

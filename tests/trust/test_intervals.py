@@ -249,9 +249,9 @@ def test_outcomes_that_balance_within_groups_count_as_independent_at_most():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: mean_interval([0.1, np.nan], [0, 1]), "finite; found nan at 1"),
+        (lambda: mean_interval([0.1, np.nan], [0, 1]), r"values\[1\]: must be a finite number; found nan"),
         (lambda: mean_interval([0.1, 1.5], [0, 1]), r"\[0, 1\]; found 0.1 to 1.5"),
-        (lambda: mean_interval([0.1], [0, 1]), r"equal length; found \(1,\) and \(2,\)"),
+        (lambda: mean_interval([0.1], [0, 1]), r"equal length; found \(1,\), \(2,\)"),
         (lambda: mean_interval([0.1, 0.2], [0, 1], level=95), "level must lie between 0 and 1; found 95"),
         (lambda: rate_interval([0, 0.5], [0, 1]), "0 or 1; found 0.5"),
         (lambda: gate_answer(None, 0.5), "either"),

@@ -88,7 +88,7 @@ def test_a_certificate_from_the_walked_labels_keeps_its_promise():
 
 @pytest.mark.parametrize("weights", [[1.0, 1.0], [1.0, 0.0, 1.0], [1.0, np.inf, 1.0]])
 def test_bad_weights_are_refused(weights):
-    with pytest.raises(TrustError, match="weights must be 3 finite numbers above 0"):
+    with pytest.raises(TrustError, match=r"weights(\[\d\]: must be above 0 and finite| must have shape)"):
         agreement([0, 1, 1], [0, 1, 0], "abc", weights=weights)
 
 

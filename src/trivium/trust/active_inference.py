@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import TrustError
-from trivium.trust.active_sampling import Floats, Ints, Sampling, check_arrays, residuals
+from trivium.trust.active_sampling import Sampling, check_arrays, residuals
+from trivium.trust.arrays import Floats, Ints, check_inside_unit
 from trivium.trust.cluster_bootstrap import Groups
 from trivium.trust.distributions import Interval, t_critical_value
 
@@ -320,10 +321,9 @@ def _checked(
     sampling: Sampling, predictions: npt.ArrayLike, groups: Groups | Sequence[Hashable], *, level: float
 ) -> tuple[Floats, Ints]:
     """The predictions and the codes of their clusters, or raise TrustError."""
-    if not 0 < level < 1:
-        raise TrustError(f"level must lie between 0 and 1; found {level}")
+    check_inside_unit(level=level)
     _, f = check_arrays(sampling, np.zeros(sampling.population), predictions)
-    clusters = groups if isinstance(groups, Groups) else Groups.of(groups)
+    clusters = Groups.of(groups)
     if clusters.codes.shape != f.shape:
         raise TrustError(f"each of {f.size} items needs a group; found {clusters.codes.size}")
     return f, clusters.codes

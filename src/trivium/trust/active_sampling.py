@@ -20,9 +20,7 @@ import numpy.typing as npt
 from numpy.random import PCG64, SeedSequence
 
 from trivium.errors import TrustError
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from trivium.trust.arrays import Floats, Ints, check_finite, floats
 
 UNIFORM_SHARE = 0.2
 """Smallest share of the probability that is equal for all items."""
@@ -217,14 +215,13 @@ def check_arrays(
     sampling: Sampling, uncertainty: npt.ArrayLike, predictions: npt.ArrayLike
 ) -> tuple[Floats, Floats]:
     """Ranks of the uncertainties, scaled to [-1, 1], and the predictions; or raise TrustError."""
-    u, f = np.asarray(uncertainty, dtype=np.float64), np.asarray(predictions, dtype=np.float64)
+    u, f = floats(uncertainty, predictions)
     if not u.shape == f.shape == (sampling.population,):
         raise TrustError(
             f"uncertainty and predictions need one number for each of {sampling.population} items; "
             f"found shapes {u.shape} and {f.shape}"
         )
-    if not np.isfinite(f).all():
-        raise TrustError(f"predictions[{int(np.argmin(np.isfinite(f)))}] must be a finite number")
+    check_finite(predictions=f)
     known = ~np.isnan(u)
     ranks = np.zeros(u.size)
     if known.any():

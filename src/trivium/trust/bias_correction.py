@@ -12,12 +12,19 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri, stdtrit
 
-from trivium.errors import Problem, TrustError
+from trivium.errors import TrustError
+from trivium.trust.arrays import (
+    Floats,
+    Ints,
+    check_between,
+    check_binary,
+    check_inside_unit,
+    check_lengths,
+    floats,
+)
 from trivium.trust.cluster_bootstrap import Groups
 from trivium.trust.distributions import Interval
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Clusters = Groups | Sequence[Hashable]
 
 SAME = 1e-12
@@ -297,18 +304,12 @@ def _checked(
     binary: bool = False,
 ) -> tuple[Floats, Floats, Floats]:
     """Convert the three lists of scores to flat arrays, or raise TrustError."""
-    if not 0 < level < 1:
-        raise TrustError(f"level must lie between 0 and 1; found {level}")
-    y, f, rest = (np.asarray(values, dtype=np.float64) for values in (people, judge, judge_only))
-    if y.ndim != 1 or y.shape != f.shape or rest.ndim != 1:
-        raise TrustError(
-            "people and judge must have a score for each labelled item; "
-            f"found shapes {y.shape}, {f.shape} and {rest.shape}"
-        )
-    for name, values in (("people", y), ("judge", f), ("judge_only", rest)):
-        valid = np.isin(values, (0.0, 1.0)) if binary else (values >= low) & (values <= high)
-        if not valid.all():
-            at = int(np.argmin(valid))
-            expected = "0 or 1" if binary else f"between {low:g} and {high:g}"
-            raise TrustError(Problem(f"{name}[{at}]", f"must be {expected}; found {values[at]}"))
+    check_inside_unit(level=level)
+    y, f, rest = floats(people, judge, judge_only)
+    check_lengths(people=y, judge=f)
+    check_lengths(judge_only=rest)
+    if binary:
+        check_binary(people=y, judge=f, judge_only=rest)
+    else:
+        check_between(low, high, people=y, judge=f, judge_only=rest)
     return y, f, rest

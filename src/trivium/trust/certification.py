@@ -12,12 +12,17 @@ from scipy.optimize import brentq
 from scipy.special import bdtr, betaincinv
 
 from trivium.display import HtmlRepr
-from trivium.errors import Problem, TrustError
+from trivium.errors import TrustError
+from trivium.trust.arrays import (
+    Floats,
+    Ints,
+    check_binary,
+    check_finite,
+    check_inside_unit,
+    check_lengths,
+    floats,
+)
 from trivium.trust.cluster_bootstrap import Groups
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-
 
 STAKES = np.linspace(0.05, 1.0, 20)
 """Stakes, as shares of the largest bet that cannot lose more than everything; the capital is the mean over
@@ -440,9 +445,7 @@ def _group_size(clusters: Groups, stated: int | None) -> int:
 
 
 def _check_options(epsilon: float, delta: float, bound: str, *, items: int, verdicts: int) -> None:
-    for name, value in (("epsilon", epsilon), ("delta", delta)):
-        if not 0 < value < 1:
-            raise TrustError(f"{name} must lie between 0 and 1; found {value}")
+    check_inside_unit(epsilon=epsilon, delta=delta)
     if bound not in {"betting", "hoeffding"}:
         raise TrustError(f'bound must be "betting" or "hoeffding"; found {bound!r}')
     if items < verdicts:
@@ -453,18 +456,9 @@ def _checked(
     wrong: npt.ArrayLike, confidence: npt.ArrayLike, groups: Groups | Sequence[Hashable]
 ) -> tuple[Floats, Floats, Groups]:
     """Convert errors, confidences and groups to arrays of one length, or raise TrustError."""
-    wrong, confidences = np.asarray(wrong, dtype=np.float64), np.asarray(confidence, dtype=np.float64)
-    clusters = groups if isinstance(groups, Groups) else Groups.of(groups)
-    if wrong.ndim != 1 or not wrong.shape == confidences.shape == clusters.codes.shape:
-        raise TrustError(
-            "errors, confidences and groups must be one-dimensional and of equal length; "
-            f"found {wrong.shape}, {confidences.shape} and {clusters.codes.shape}"
-        )
-    for name, values, fine, expected in (
-        ("wrong", wrong, np.isin(wrong, (0.0, 1.0)), "0 or 1"),
-        ("confidence", confidences, np.isfinite(confidences), "a finite number"),
-    ):
-        if not fine.all():
-            at = int(np.argmin(fine))
-            raise TrustError(Problem(f"{name}[{at}]", f"must be {expected}; found {values[at]}"))
+    wrong, confidences = floats(wrong, confidence)
+    clusters = Groups.of(groups)
+    check_lengths(wrong=wrong, confidence=confidences, groups=clusters.codes)
+    check_binary(wrong=wrong)
+    check_finite(confidence=confidences)
     return wrong, confidences, clusters

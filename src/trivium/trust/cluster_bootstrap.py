@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri, stdtrit
 
+from trivium.trust.arrays import Floats, check_inside_unit
 from trivium.trust.distributions import Interval
 from trivium.trust.resampling.chunks import Counts, Rng
-from trivium.trust.resampling.statistics import Floats, OnProgress, leave_one_out, over_resamples
+from trivium.trust.resampling.statistics import OnProgress, leave_one_out, over_resamples
 
 Method = Literal["expanded percentile", "percentile", "bca", "legacy"]
 
@@ -119,8 +120,7 @@ def check_method(method: str, level: float) -> None:
         near = get_close_matches(method, get_args(Method), 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"method must be one of {', '.join(get_args(Method))}; found {method!r}{hint}")
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1; found {level:g}")
+    check_inside_unit(level=level)
 
 
 def _why_none(
@@ -181,8 +181,10 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     codes: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, ids: Sequence[Hashable]) -> "Groups":
-        """Build from one id per row; ids with the same text are the same group."""
+    def of(cls, ids: "Groups | Sequence[Hashable]") -> "Groups":
+        """Build from one id per row; ids with the same text are the same group. Groups stay as they are."""
+        if isinstance(ids, Groups):
+            return ids
         texts = {id_: str(id_) for id_ in dict.fromkeys(ids)}
         ordered = ordered_ids(texts.values())
         place = {text: code for code, text in enumerate(ordered)}
@@ -254,7 +256,7 @@ def bootstrap(
         raise ValueError(f"resamples and seed must be at least 0; found {resamples} and {seed}")
     if given not in {"weights", "items"}:
         raise ValueError(f"given must be weights or items; found {given!r}")
-    known = groups if isinstance(groups, Groups) else Groups.of(groups)
+    known = Groups.of(groups)
     count, n = known.count, known.codes.size
     if not count:
         return estimate(None, np.empty(0), groups=0, n=0, level=level, method=method)

@@ -13,10 +13,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from trivium.trust.arrays import Floats, Ints, check_finite, check_inside_unit, check_lengths, floats
 from trivium.trust.distributions import Interval, normal_critical_value, t_critical_value
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Groups = tuple[Floats, Floats]
 """Of each of some groups, the sum over its values of their difference to a number, and its size."""
 
@@ -198,8 +197,7 @@ class ClusteredMean(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         Raises:
             ValueError: If ``level`` does not lie between 0 and 1.
         """
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie between 0 and 1; found {level}")
+        check_inside_unit(level=level)
         ends = self.ends(level)
         if ends is None:
             return None
@@ -379,16 +377,9 @@ def clusters(values: npt.ArrayLike, groups: npt.ArrayLike) -> tuple[Floats, Ints
     Raises:
         ValueError: If the shapes differ or a value is not finite.
     """
-    y, codes = np.asarray(values, dtype=np.float64), np.asarray(groups)
-    if y.ndim != 1 or y.shape != codes.shape:
-        raise ValueError(
-            "values and groups must be one-dimensional and of equal length; "
-            f"found {y.shape} and {codes.shape}"
-        )
-    if not np.isfinite(y).all():
-        raise ValueError(
-            f"values must be finite; found {y[~np.isfinite(y)][0]} at {np.argmin(np.isfinite(y))}"
-        )
+    (y,), codes = floats(values), np.asarray(groups)
+    check_lengths(values=y, groups=codes)
+    check_finite(values=y)
     if codes.dtype.kind == "i" and codes.size and codes.min() >= 0 and codes.max() < 4 * codes.size:
         used = np.bincount(codes) > 0  # faster than sorting, and needs less memory
         if used.all():

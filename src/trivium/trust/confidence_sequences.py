@@ -19,7 +19,7 @@ are not, so make one bet a cluster: give their weighted mean as the value and th
 weight, which may then be above 1 (:class:`~trivium.trust.gamblers.ClusterWeight`).
 """
 
-from math import isfinite, log, log1p, sqrt
+from math import log, log1p, sqrt
 from typing import Any, Literal, overload
 
 import msgspec
@@ -27,9 +27,15 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import TrustError
+from trivium.trust.arrays import (
+    Floats,
+    check_between,
+    check_inside_unit,
+    check_lengths,
+    check_positive,
+    floats,
+)
 from trivium.trust.gamblers import ClusterWeight
-
-Floats = npt.NDArray[np.float64]
 
 LARGEST_STAKE = 0.5
 """Share of the capital that may be lost with one value; with all of it, one value could end the game."""
@@ -196,26 +202,17 @@ def _empirical_bernstein(x: Floats, alpha: float) -> Floats:
 
 
 def _checked(values: npt.ArrayLike, weights: npt.ArrayLike | None) -> tuple[Floats, Floats]:
-    x = np.asarray(values, dtype=np.float64)
-    w = np.ones(x.shape) if weights is None else np.asarray(weights, dtype=np.float64)
-    if x.ndim != 1 or x.shape != w.shape:
-        raise TrustError(
-            f"values and weights must be one-dimensional and of equal length; found {x.shape} and {w.shape}"
-        )
-    for name, array, fine, expected in (
-        ("values", x, (x >= 0) & (x <= 1), "in [0, 1]"),
-        ("weights", w, (w > 0) & (w < np.inf), "above 0 and finite"),
-    ):
-        if not fine.all():
-            at = int(np.argmin(fine))
-            raise TrustError(f"{name}[{at}] must be {expected}; found {array[at]}")
+    (x,) = floats(values)
+    w = np.ones(x.shape) if weights is None else floats(weights)[0]
+    check_lengths(values=x, weights=w)
+    check_between(0, 1, values=x)
+    check_positive(weights=w)
     scale = ClusterWeight()
     return x, w if (w <= 1).all() else np.array([scale.scaled(weight) for weight in w])
 
 
 def check_options(alpha: float, grid: int) -> None:
     """Raise TrustError if a probability of error or a number of grid steps is out of range."""
-    if not (isfinite(alpha) and 0 < alpha < 1):
-        raise TrustError(f"alpha must lie between 0 and 1; found {alpha}")
+    check_inside_unit(alpha=alpha)
     if grid < 2:
         raise TrustError(f"grid must be at least 2; found {grid}")

@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy.typing as npt
 
+from trivium.trust.arrays import check_inside_unit
 from trivium.trust.clustered import ClusteredMean, score_ends
 from trivium.trust.distributions import Interval, normal_critical_value
 from trivium.trust.sample_size import TARGET_POWER, needed_groups
@@ -59,7 +60,7 @@ def mean_interval(
         ValueError: If the shapes differ, a value is not finite or out of range, or ``level`` is not in (0,
             1).
     """
-    _check_level(level)
+    check_inside_unit(level=level)
     clustered = ClusteredMean.of(values, groups, low=low, high=high)
     return None if clustered is None else clustered.interval(level)
 
@@ -84,7 +85,7 @@ def rate_interval(outcomes: npt.ArrayLike, groups: npt.ArrayLike, *, level: floa
     Raises:
         ValueError: If the shapes differ, an outcome is neither 0 nor 1, or ``level`` is not in (0, 1).
     """
-    _check_level(level)
+    check_inside_unit(level=level)
     clustered = ClusteredMean.of(outcomes, groups, kind="rate")
     return None if clustered is None else clustered.interval(level)
 
@@ -121,7 +122,7 @@ def difference_interval(
         ValueError: If the shapes differ, a difference is not finite or out of range, or ``level`` is not in
             (0, 1).
     """
-    _check_level(level)
+    check_inside_unit(level=level)
     clustered = ClusteredMean.of(differences, groups, kind="difference")
     return None if clustered is None else clustered.interval(level)
 
@@ -219,8 +220,3 @@ def groups_to_settle(
         if clustered is None
         else needed_groups(clustered, above=limit, below=limit, level=level, power=power)
     )
-
-
-def _check_level(level: float) -> None:
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1; found {level}")

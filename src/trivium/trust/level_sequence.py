@@ -9,9 +9,9 @@ from math import log, log1p
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from trivium.errors import TrustError
+from trivium.trust.arrays import Floats
 from trivium.trust.confidence_sequences import (
     FIRST_MEAN,
     FIRST_VARIANCE,
@@ -20,8 +20,6 @@ from trivium.trust.confidence_sequences import (
     stake,
 )
 from trivium.trust.gamblers import STAKES, ClusterWeight, Gamblers
-
-Floats = npt.NDArray[np.float64]
 
 ALL_STARTS = 2.1098
 """Upper bound of the sum of 1 / (k ln²(k)) over k from 2, by which the starting capital is divided."""

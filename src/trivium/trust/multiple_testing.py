@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import bdtr, ndtri
 
-Floats = npt.NDArray[np.float64]
+from trivium.trust.arrays import Floats, check_between, check_inside_unit, floats
 
 
 class SignCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,10 +81,8 @@ def holm(p: Sequence[float]) -> list[float]:
     Raises:
         ValueError: If a p-value is not in [0, 1].
     """
-    values = np.asarray(p, np.float64)
-    wrong = values[~((values >= 0) & (values <= 1))]
-    if wrong.size:
-        raise ValueError(f"p-values must lie in [0, 1]; found {wrong[0]:g}")
+    (values,) = floats(p)
+    check_between(0, 1, p=values)
     order = np.argsort(values)
     stepped = values[order] * np.arange(values.size, 0, -1)
     adjusted = np.empty_like(values)
@@ -103,9 +101,7 @@ def minimum_detectable_effect(std_error: float, *, level: float = 0.95, power: f
     Raises:
         ValueError: If an argument is out of its range.
     """
-    for name, value in (("level", level), ("power", power)):
-        if not 0 < value < 1:
-            raise ValueError(f"{name} must lie between 0 and 1; found {value:g}")
+    check_inside_unit(level=level, power=power)
     if not 0 <= std_error < inf:
         raise ValueError(f"std_error must be a number of at least 0; found {std_error:g}")
     return float(ndtri((1 + level) / 2) + ndtri(power)) * std_error

@@ -8,14 +8,13 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from trivium.trust.arrays import Floats
 from trivium.trust.clustered import ClusteredMean
 from trivium.trust.distributions import Interval
 from trivium.trust.multiple_testing import WinCounts, minimum_detectable_effect, sign_counts, win_counts
 from trivium.trust.resampling.chunks import Counts
 from trivium.trust.resampling.statistics import over_resamples
 from trivium.trust.sample_size import needed_groups
-
-Floats = npt.NDArray[np.float64]
 
 Answer = Literal["pass", "fail", "inconclusive"]
 

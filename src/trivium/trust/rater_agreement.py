@@ -15,17 +15,14 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from trivium.display import HtmlRepr
-from trivium.errors import Problem, TrustError
-from trivium.trust.calibration.quality import checked_weights
+from trivium.errors import TrustError
+from trivium.trust.arrays import Floats, check_finite, check_inside_unit, check_lengths, floats, weights_of
 from trivium.trust.cluster_bootstrap import Groups, estimate
 from trivium.trust.distributions import Interval
 from trivium.trust.intervals import rate_interval
 from trivium.trust.resampling.chunks import Counts
 from trivium.trust.resampling.statistics import ChunkMap, OnProgress, chunk_size, over_resamples
 from trivium.trust.weighted_means import weighted_mean
-
-Floats = npt.NDArray[np.float64]
-
 
 RATES = ("exact", "within_one")
 RANKED = ("kappa", "kappa_quadratic", "alpha_ordinal", "spearman", "kendall")
@@ -133,7 +130,7 @@ def agreement(
         TrustError: If labels are not finite, differ in length, or have more than 500 distinct values.
     """
     first, second, clusters = _checked(judge, people, groups, step=step, level=level)
-    counts_each = None if weights is None else checked_weights(weights, first.size)
+    counts_each = None if weights is None else weights_of(weights, first.size)
     if not first.size:
         undefined = AgreementFigure(value=None, interval=None, reason="no item has both labels")
         return Agreement(n=0, groups=0, labels=(), figures=dict.fromkeys((*RATES, *RANKED), undefined))
@@ -251,21 +248,13 @@ def _checked(
     level: float,
 ) -> tuple[Floats, Floats, Groups]:
     """Convert labels and groups to arrays of one length, or raise TrustError."""
-    if not 0 < level < 1:
-        raise TrustError(f"level must lie between 0 and 1; found {level}")
+    check_inside_unit(level=level)
     if not 0 < step < np.inf:
         raise TrustError(f"step is the distance between two labels, above 0; found {step}")
-    first, second = (np.asarray(labels, dtype=np.float64) for labels in (judge, people))
-    clusters = groups if isinstance(groups, Groups) else Groups.of(groups)
-    if first.ndim != 1 or not first.shape == second.shape == clusters.codes.shape:
-        raise TrustError(
-            "judge, people and groups must be one-dimensional and of equal length; "
-            f"found {first.shape}, {second.shape} and {clusters.codes.shape}"
-        )
-    for name, labels in (("judge", first), ("people", second)):
-        if not np.isfinite(labels).all():
-            at = int(np.argmin(np.isfinite(labels)))
-            raise TrustError(Problem(f"{name}[{at}]", f"must be a finite number; found {labels[at]}"))
+    first, second = floats(judge, people)
+    clusters = Groups.of(groups)
+    check_lengths(judge=first, people=second, groups=clusters.codes)
+    check_finite(judge=first, people=second)
     return first.round(DECIMALS), second.round(DECIMALS), clusters
 
 

@@ -25,8 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import TrustError
-
-Floats = npt.NDArray[np.float64]
+from trivium.trust.arrays import Floats, check_between, check_inside_unit, check_positive
 
 METHOD: Final = "betting, valid at every look"
 """Name of the intervals and tests."""
@@ -144,16 +143,10 @@ def _capital(logs: Floats) -> Floats:
 
 
 def _rich(alpha: float) -> float:
-    if not (isfinite(alpha) and 0 < alpha < 1):
-        raise TrustError(f"alpha must lie between 0 and 1; found {alpha}")
+    check_inside_unit(alpha=alpha)
     return log(2 / alpha)
 
 
 def _check(x: Floats, w: Floats) -> None:
-    for name, array, fine, expected in (
-        ("values", x, (x >= 0) & (x <= 1), "in [0, 1]"),
-        ("weights", w, (w > 0) & (w <= 1), "in (0, 1]"),
-    ):
-        if not fine.all():
-            at = int(np.argmin(fine))
-            raise TrustError(f"{name}[{at}] must be {expected}; found {array[at]}")
+    check_between(0, 1, values=x)
+    check_positive(1, weights=w)

@@ -21,11 +21,17 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import TrustError
+from trivium.trust.arrays import (
+    Floats,
+    Ints,
+    check_between,
+    check_inside_unit,
+    check_lengths,
+    check_positive,
+    floats,
+)
 from trivium.trust.confidence_sequences import final_interval
 from trivium.trust.distributions import Interval, normal_critical_value, t_critical_value
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 FEW = 10
 """With fewer clusters than this on the rarer side of the mean the correlation inside clusters is unknown, and
@@ -78,8 +84,7 @@ def weighted_mean(
         TrustError: If the shapes differ, or a value, a probability or an option is out of range.
     """
     x, p, codes = _checked(values, probabilities, groups)
-    if not 0 < confidence < 1:
-        raise TrustError(f"confidence must lie between 0 and 1; found {confidence}")
+    check_inside_unit(confidence=confidence)
     if not x.size:
         return None
     least = float(p.min())
@@ -193,18 +198,9 @@ def _betting_ends(x: Floats, w: Floats, codes: Ints, alpha: float) -> tuple[floa
 def _checked(
     values: npt.ArrayLike, probabilities: npt.ArrayLike, groups: npt.ArrayLike | None
 ) -> tuple[Floats, Floats, Ints]:
-    x, p = np.asarray(values, dtype=np.float64), np.asarray(probabilities, dtype=np.float64)
+    x, p = floats(values, probabilities)
     given: Any = np.arange(x.size) if groups is None else np.asarray(groups)
-    if x.ndim != 1 or not x.shape == p.shape == given.shape:
-        raise TrustError(
-            "values, probabilities and groups must be one-dimensional and of equal length; "
-            f"found {x.shape}, {p.shape} and {given.shape}"
-        )
-    for name, array, fine, expected in (
-        ("values", x, (x >= 0) & (x <= 1), "in [0, 1]"),
-        ("probabilities", p, (p > 0) & (p <= 1), "above 0 and at most 1"),
-    ):
-        if not fine.all():
-            at = int(np.argmin(fine))
-            raise TrustError(f"{name}[{at}] must be {expected}; found {array[at]}")
+    check_lengths(values=x, probabilities=p, groups=given)
+    check_between(0, 1, values=x)
+    check_positive(1, probabilities=p)
     return x, p, np.unique(given, return_inverse=True)[1].astype(np.int64)

@@ -117,8 +117,8 @@ def test_a_coverage_out_of_range_is_refused_by_name():
 @pytest.mark.parametrize(
     ("loss", "sure", "n", "message"),
     [
-        ([0.0, np.inf], [0.1, 0.2], 2, "loss must be finite; found inf at 1"),
-        ([0.0, 1.0], [np.nan, 0.2], 2, "confidence must be finite; found nan at 0"),
+        ([0.0, np.inf], [0.1, 0.2], 2, r"loss\[1\]: must be a finite number; found inf"),
+        ([0.0, 1.0], [np.nan, 0.2], 2, r"confidence\[0\]: must be a finite number; found nan"),
         ([0.0, 1.0], [0.1], 2, r"equal length; found \(2,\), \(1,\)"),
         ([0.0, 1.0], [0.1, 0.2], 1, "at least the 2 predictions; found 1"),
     ],

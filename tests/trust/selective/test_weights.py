@@ -118,7 +118,7 @@ def test_the_best_ranking_of_fractions_lies_between_those_of_whole_weights():
 
 @pytest.mark.parametrize("weights", [[1.0, 1.0], [1.0, 0.0, 1.0], [1.0, np.nan, 1.0]])
 def test_bad_weights_are_refused(weights):
-    with pytest.raises(TrustError, match="weights must be 3 finite numbers above 0"):
+    with pytest.raises(TrustError, match=r"weights(\[\d\]: must be above 0 and finite| must have shape)"):
         Items.of("abc", [0, 1, 0], [0.1, 0.2, 0.3], weights=weights)
 
 

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from trivium.display import HtmlRepr
 from trivium.errors import Problem, TrustError, suggest
-from trivium.trust.calibration.methods import Floats, Isotonic, LinearModel, Temperature, check_target
+from trivium.trust.arrays import Floats
+from trivium.trust.calibration.methods import Isotonic, LinearModel, Temperature, check_target
 
 SCHEMA_VERSION = "1"
 

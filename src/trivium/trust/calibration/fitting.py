@@ -7,6 +7,16 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import TrustError, suggest
+from trivium.trust.arrays import (
+    Floats,
+    Ints,
+    check_between,
+    check_binary,
+    check_finite,
+    check_lengths,
+    floats,
+    weights_of,
+)
 from trivium.trust.calibration.calibrator import TEMPERATURE, Calibrator, group_digest
 from trivium.trust.calibration.methods import (
     MAX_TEMPERATURE,
@@ -17,11 +27,9 @@ from trivium.trust.calibration.methods import (
     fit_logistic,
     fit_temperature,
 )
-from trivium.trust.calibration.quality import checked_weights, probability_quality
+from trivium.trust.calibration.quality import probability_quality
 from trivium.trust.cluster_bootstrap import Groups
-from trivium.trust.confidence.signals import Floats, Row, Signals
-
-Ints = npt.NDArray[np.int64]
+from trivium.trust.confidence.signals import Row, Signals
 
 METHODS = ("temperature", "logistic", "platt", "linear", "isotonic")
 
@@ -75,7 +83,7 @@ def fit_calibrator(
             f"from {matrix.min():g} to {matrix.max():g}"
         )
     continuous = target == "loss"
-    each = checked_weights(weights, targets.size)
+    each = weights_of(weights, targets.size)
     model = _fit(method, matrix, targets, each, continuous=continuous)
     artifact_method = TEMPERATURE if method == "temperature" else "logistic" if method == "linear" else method
     fitted = Calibrator(method=artifact_method, model=model, features=tuple(features))
@@ -204,30 +212,20 @@ def _checked(
     target: str,
 ) -> tuple[Floats, Floats, Groups]:
     """Convert features (n, d), targets (n,) and groups to arrays, or raise TrustError."""
-    matrix, targets = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    matrix, targets = floats(x, y)
     matrix = matrix[:, None] if matrix.ndim == 1 else matrix
-    clusters = groups if isinstance(groups, Groups) else Groups.of(groups)
-    if (
-        targets.ndim != 1
-        or matrix.shape != (targets.size, len(features))
-        or clusters.codes.shape != targets.shape
-    ):
-        raise TrustError(
-            f"n targets need features of shape (n, {len(features)}) and n groups; "
-            f"found {matrix.shape}, {targets.shape} and {clusters.codes.shape}"
-        )
+    clusters = Groups.of(groups)
+    check_lengths(targets=targets, groups=clusters.codes)
+    if matrix.shape != (targets.size, len(features)):
+        raise TrustError(f"features must have shape {(targets.size, len(features))}; found {matrix.shape}")
     if not targets.size:
         raise TrustError("no items to fit on: a calibrator needs predictions with their truths")
-    if not np.isfinite(matrix).all():
-        at, column = np.argwhere(~np.isfinite(matrix))[0]
-        raise TrustError(
-            f'feature "{features[column]}" of items[{at}] must be finite; found {matrix[at, column]}'
-        )
-    fine = ((targets >= 0) & (targets <= 1)) if target == "loss" else np.isin(targets, (0.0, 1.0))
-    if not fine.all():
-        place = int(np.argmin(fine))
-        kind = "between 0 and 1" if target == "loss" else "0 or 1"
-        raise TrustError(f"the target of items[{place}] must be {kind}; found {targets[place]}")
+    for name, column in zip(features, matrix.T, strict=True):
+        check_finite(**{name: column})
+    if target == "loss":
+        check_between(0, 1, targets=targets)
+    else:
+        check_binary(targets=targets)
     return matrix, targets, clusters
 
 

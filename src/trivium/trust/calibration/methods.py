@@ -11,10 +11,9 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from trivium.errors import TrustError, suggest
-from trivium.trust.calibration.quality import PROBABILITY_CLIP, checked, checked_weights
+from trivium.trust.arrays import Floats, weights_of
+from trivium.trust.calibration.quality import PROBABILITY_CLIP, checked
 from trivium.values import resolved
-
-Floats = npt.NDArray[np.float64]
 
 
 @resolved
@@ -59,7 +58,7 @@ def fit_isotonic(x: npt.ArrayLike, y: npt.ArrayLike, weights: npt.ArrayLike | No
     from scipy.optimize import isotonic_regression
 
     levels, at = np.unique(np.asarray(x, dtype=np.float64), return_inverse=True)
-    each = checked_weights(weights, at.size)
+    each = weights_of(weights, at.size)
     count = np.bincount(at, weights=each)
     means = np.bincount(at, weights=each * np.asarray(y, dtype=np.float64)) / count
     steps = isotonic_regression(means, weights=count).x
@@ -143,7 +142,7 @@ def fit_linear(x: Floats, y: npt.ArrayLike, weights: npt.ArrayLike | None = None
         weights: How many times each item counts, shape (n,), above 0; once by default.
     """
     target = np.asarray(y, dtype=np.float64)
-    each = checked_weights(weights, target.size)
+    each = weights_of(weights, target.size)
     scaler = fit_scaler(x, each)
     design = scaler.standardise(x)
     middle, level = np.average(design, axis=0, weights=each), np.average(target, weights=each)
@@ -180,7 +179,7 @@ def fit_logistic(x: Floats, y: npt.ArrayLike, weights: npt.ArrayLike | None = No
         raise TrustError(
             f"a logistic calibrator needs right and wrong predictions; all {right.size} are {word}"
         )
-    each = STRENGTH * checked_weights(weights, right.size)
+    each = STRENGTH * weights_of(weights, right.size)
     scaler = fit_scaler(x, each)
     design = np.column_stack([scaler.standardise(x), np.ones(right.size)])
     penalised = np.ones(design.shape[1])
@@ -260,7 +259,7 @@ def fit_temperature(p: npt.ArrayLike, y: npt.ArrayLike, weights: npt.ArrayLike |
     if not right.size:
         raise TrustError("a temperature needs at least one prediction to fit on; found none")
     z = logit(np.clip(probability, PROBABILITY_CLIP, 1 - PROBABILITY_CLIP))
-    weighted = z * checked_weights(weights, right.size)
+    weighted = z * weights_of(weights, right.size)
     if not z.any():
         return Temperature(temperature=1.0)
 

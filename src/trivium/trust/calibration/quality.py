@@ -4,9 +4,16 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from trivium.errors import Problem, TrustError
-
-Floats = npt.NDArray[np.float64]
+from trivium.errors import TrustError
+from trivium.trust.arrays import (
+    Floats,
+    check_between,
+    check_binary,
+    check_finite,
+    check_lengths,
+    floats,
+    weights_of,
+)
 
 PROBABILITY_CLIP = 1e-6
 """Probabilities are clipped to this distance from 0 and 1 before a logarithm is taken."""
@@ -48,7 +55,7 @@ def reliability(
         TrustError: If the data or the number of bins are invalid.
     """
     probability, right = checked(p, y)
-    binned = _binned(probability, right, bins, checked_weights(weights, right.size))
+    binned = _binned(probability, right, bins, weights_of(weights, right.size))
     count, total, stated, hits = (sums.tolist() for sums in binned)
     return Reliability(
         edges=tuple(np.linspace(0, 1, bins + 1).tolist()),
@@ -70,7 +77,7 @@ def expected_calibration_error(
         TrustError: As ``reliability``.
     """
     probability, right = checked(p, y)
-    each = checked_weights(weights, right.size)
+    each = weights_of(weights, right.size)
     _, _, stated, hits = _binned(probability, right, bins, each)
     return float(np.abs(hits - stated).sum() / each.sum()) if right.size else None
 
@@ -112,8 +119,11 @@ def auroc(score: npt.ArrayLike, y: npt.ArrayLike, *, weights: npt.ArrayLike | No
     Raises:
         TrustError: If a score is not finite or an outcome is neither 0 nor 1.
     """
-    scores, right = checked(score, y, low=-np.inf, high=np.inf)
-    each = checked_weights(weights, right.size)
+    scores, right = floats(score, y)
+    check_lengths(scores=scores, outcomes=right)
+    check_finite(scores=scores)
+    check_binary(outcomes=right)
+    each = weights_of(weights, right.size)
     if right.size == 0 or right.min() == right.max():
         return None
     _, places = np.unique(scores, return_inverse=True)
@@ -134,52 +144,21 @@ def probability_quality(
     }
 
 
-def checked(
-    p: npt.ArrayLike, y: npt.ArrayLike, *, low: float = 0.0, high: float = 1.0
-) -> tuple[Floats, Floats]:
-    """Convert scores and outcomes to one-dimensional arrays of equal length.
+def checked(p: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Convert probabilities and outcomes to one-dimensional arrays of equal length.
 
     Raises:
-        TrustError: If the shapes differ, a score is not finite or outside [low, high], or an outcome is
-            neither 0 nor 1.
+        TrustError: If the shapes differ, a probability lies outside [0, 1], or an outcome is neither 0 nor 1.
     """
-    scores, right = np.asarray(p, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    if scores.ndim != 1 or scores.shape != right.shape:
-        raise TrustError(
-            "probabilities and outcomes must be one-dimensional and of equal length; "
-            f"found shapes {scores.shape} and {right.shape}"
-        )
-    for name, values, fine, expected in (
-        (
-            "probabilities",
-            scores,
-            np.isfinite(scores) & (scores >= low) & (scores <= high),
-            "a finite number" if high == np.inf else f"between {low:g} and {high:g}",
-        ),
-        ("outcomes", right, np.isin(right, (0.0, 1.0)), "0 or 1"),
-    ):
-        if not fine.all():
-            at = int(np.argmin(fine))
-            raise TrustError(Problem(f"{name}[{at}]", f"must be {expected}; found {values[at]}"))
-    return scores, right
-
-
-def checked_weights(weights: npt.ArrayLike | None, n: int) -> Floats:
-    """How many times each of n items counts, such as a label asked for actively; 1 by default.
-
-    Raises:
-        TrustError: If the shape is another one, or a weight is not a finite number above 0.
-    """
-    if weights is None:
-        return np.ones(n)
-    each = np.asarray(weights, dtype=np.float64)
-    if each.shape != (n,) or not (np.isfinite(each) & (each > 0)).all():
-        raise TrustError(f"weights must be {n} finite numbers above 0; found shape {each.shape}")
-    return each
+    probabilities, outcomes = floats(p, y)
+    check_lengths(probabilities=probabilities, outcomes=outcomes)
+    check_between(0, 1, probabilities=probabilities)
+    check_binary(outcomes=outcomes)
+    return probabilities, outcomes
 
 
 def _mean(figures: Floats, weights: npt.ArrayLike | None) -> float | None:
-    each = checked_weights(weights, figures.size)
+    each = weights_of(weights, figures.size)
     return float(np.average(figures, weights=each)) if figures.size else None
 
 

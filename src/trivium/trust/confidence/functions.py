@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import TrustError, suggest
+from trivium.trust.arrays import Floats
 from trivium.trust.calibration.calibrator import TEMPERATURE, Calibrator
 from trivium.trust.calibration.fitting import feature_matrix, filled_in
 from trivium.trust.calibration.methods import LinearModel
-from trivium.trust.confidence.signals import Floats, Row, Signals
+from trivium.trust.confidence.signals import Row, Signals
 
 ConfidenceFunction = Callable[[Signals], Floats]
 """Maps the signals of n items to their confidences, shape (n,); higher is more confident."""

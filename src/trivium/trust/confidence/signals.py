@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import Problem, TrustError
+from trivium.trust.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 Row = Mapping[str, Any]
 
 FAULTS_LISTED = 10

@@ -8,11 +8,9 @@ from contextlib import closing
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
+from trivium.trust.arrays import Floats
 from trivium.trust.resampling.chunks import Counts, LeftOut, Rng, Weightings, resample_chunks
-
-Floats = npt.NDArray[np.float64]
 
 OnProgress = Callable[[int], None]
 """Called with the number of further resamples that are done."""

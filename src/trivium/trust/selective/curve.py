@@ -6,14 +6,9 @@ import numpy.typing as npt
 from scipy.special import digamma
 
 from trivium.display import HtmlRepr
-from trivium.trust.calibration.quality import checked_weights
+from trivium.trust.arrays import Floats, Ints, check_finite, check_lengths, floats, weights_of
 from trivium.trust.resampling.chunks import Counts
 from trivium.trust.selective.sweep import Ranking
-
-Floats = npt.NDArray[np.float64]
-
-
-Ints = npt.NDArray[np.int64]
 
 ROUNDING = 1e-12
 """Relative difference of coverages that is due to rounding."""
@@ -75,26 +70,19 @@ def risk_coverage(
         weights: How many times each prediction counts, shape (k,), above 0; once by default.
 
     Raises:
-        ValueError: If the lengths differ, a number is not finite, or ``n_items`` is below k.
-        TrustError: If a weight is not a finite number above 0.
+        ValueError: If the lengths differ, a number is not finite, a weight is not above 0, or ``n_items`` is
+            below k.
     """
-    wrong, confidences = np.asarray(loss, np.float64), np.asarray(confidence, np.float64)
-    if wrong.ndim != 1 or wrong.shape != confidences.shape:
-        raise ValueError(
-            f"loss and confidence must be one-dimensional and of equal length; "
-            f"found {wrong.shape}, {confidences.shape}"
-        )
-    for what, numbers in (("loss", wrong), ("confidence", confidences)):
-        if not np.isfinite(numbers).all():
-            row = int(np.argmin(np.isfinite(numbers)))
-            raise ValueError(f"{what} must be finite; found {numbers[row]} at {row}")
+    wrong, confidences = floats(loss, confidence)
+    check_lengths(loss=wrong, confidence=confidences)
+    check_finite(loss=wrong, confidence=confidences)
     order = np.argsort(-confidences, kind="stable")
     ends = (
         np.flatnonzero(np.diff(confidences[order], append=-np.inf))
         if confidences.size
         else np.empty(0, np.int64)
     )
-    each = checked_weights(weights, wrong.size)[order]
+    each = weights_of(weights, wrong.size)[order]
     return _curve(wrong[order], each, ends + 1, confidences[order][ends], n_items)
 
 
@@ -108,7 +96,7 @@ def optimal_curve(loss: npt.ArrayLike, *, n_items: float, weights: npt.ArrayLike
     """
     wrong = np.asarray(loss, np.float64)
     order = np.argsort(wrong, kind="stable")
-    ranked, each = wrong[order], checked_weights(weights, wrong.size)[order]
+    ranked, each = wrong[order], weights_of(weights, wrong.size)[order]
     return _curve(ranked, each, np.arange(1, ranked.size + 1), -ranked, n_items)
 
 

@@ -9,9 +9,9 @@ from functools import partial
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from trivium.errors import TrustError, suggest
+from trivium.trust.arrays import Floats
 from trivium.trust.cluster_bootstrap import Estimate, Method, estimate, ordered_ids
 from trivium.trust.resampling.chunks import Counts, Rng
 from trivium.trust.resampling.statistics import (
@@ -25,9 +25,6 @@ from trivium.trust.resampling.statistics import (
 from trivium.trust.selective.curve import ROUNDING, lower_hull_areas, optimal_areas
 from trivium.trust.selective.items import Items
 from trivium.trust.selective.sweep import Ranking, sweep
-
-Floats = npt.NDArray[np.float64]
-
 
 METRIC_NAMES = (
     "cmax",

@@ -7,10 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import Problem, TrustError, suggest
-from trivium.trust.calibration.quality import checked_weights
+from trivium.trust.arrays import Floats, weights_of
 from trivium.trust.cluster_bootstrap import Groups
 
-Floats = npt.NDArray[np.float64]
 Name = Callable[[int], str]
 
 LOSSES = ("abs", "abs_norm", "zero_one")
@@ -67,7 +66,7 @@ class Items(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             TrustError: If the lengths differ, or a loss or a confidence of a predicted item is not finite;
                 names the items and the variant.
         """
-        known = groups if isinstance(groups, Groups) else Groups.of(groups)
+        known = Groups.of(groups)
         n = known.codes.size
         has_prediction = np.ones(n, np.bool_) if predicted is None else np.asarray(predicted, np.bool_)
         wrong, sure = np.asarray(loss, np.float64), np.asarray(confidence, np.float64)
@@ -93,7 +92,7 @@ class Items(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             confidence=sure,
             name=label,
             variant=variant,
-            weights=None if weights is None else checked_weights(weights, n),
+            weights=None if weights is None else weights_of(weights, n),
         )
 
     @property

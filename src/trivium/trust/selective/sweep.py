@@ -14,14 +14,10 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import coo_array
 
+from trivium.trust.arrays import Floats, Ints
 from trivium.trust.resampling.chunks import Counts
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-
 
 STEPS = 16
 """Working points of each lane in a block."""
