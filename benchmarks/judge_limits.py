@@ -64,7 +64,6 @@ def scenarios() -> Iterator[Scenario]:
     yield from _buckets()
     yield from _windows()
     yield from _turns()
-    yield from _headers()
 
 
 def _without_a_limit() -> Iterator[Scenario]:
@@ -156,17 +155,6 @@ def _turns() -> Iterator[Scenario]:
     yield Scenario(
         "bucket 25/s, outage of 5 s, limited", Weather(rate=25, outage=(5, 10), outage_kind="rate_limited")
     )
-
-
-def _headers() -> Iterator[Scenario]:
-    """Scenarios with rate-limit headers, correct and wrong."""
-    for told, name in ((1.0, "true"), (0.0, "nothing is left"), (0.2, "a fifth"), (10.0, "ten times")):
-        headers = f"headers, {name}"
-        yield Scenario(f"bucket 25/s of 25, {headers}", Weather(rate=25, burst=25, headers=told))
-        yield Scenario(f"fixed 100 in 10 s, {headers}", Weather(rate=10, window=10, fixed=True, headers=told))
-        yield Scenario(f"sliding 100 in 10 s, {headers}", Weather(rate=10, window=10, headers=told))
-        free = Weather(rate=10_000, burst=10_000, headers=told)
-        yield Scenario(f"no limit met, {headers}", free)
 
 
 def main() -> None:

@@ -51,8 +51,6 @@ class Weather(NamedTuple):
     """From when to when nothing is answered."""
     outage_kind: str = "provider_error"
     """What is heard then: ``provider_error``, ``rate_limited`` or ``connection``."""
-    headers: float | None = None
-    """Whether answers tell what is left: 1 for the truth, another number for so many times as much."""
     change_at: int = 0
     then: "Weather | None" = None
 
@@ -82,7 +80,7 @@ class Provider:
         self.in_flight = self.peak = self.working = self.asked = 0
         self.sent: list[float] = []
 
-    async def send(self, asked, on_sent=lambda: None, on_headers=lambda _: None):
+    async def send(self, asked, on_sent=lambda: None):
         loop, weather = asyncio.get_running_loop(), self.weather
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
@@ -97,7 +95,6 @@ class Provider:
             now = loop.time()
             self.sent.append(now)
             took, failure = self.take(now, asked.turns[0])
-            headers = self.headers(now)
             if len(self.sent) <= 20:
                 took += weather.cold * 2 * self.random.random()
             self.working += failure is None
@@ -107,7 +104,6 @@ class Provider:
                 self.working -= failure is None
             if weather.trip:
                 await asyncio.sleep(weather.trip * 2 * self.random.random())
-            on_headers(headers)
             if failure is not None:
                 raise failure
             return reply(10, 10)
@@ -149,29 +145,6 @@ class Provider:
             heapq.heappush(self.free, max(free, now) + took)
             took += max(free, now) - now
         return took, None
-
-    def headers(self, now: float) -> dict[str, str]:
-        """What is left of the limit and when all is there again, as OpenAI writes it."""
-        weather = self.weather
-        if weather.headers is None or weather.rate is None:
-            return {}
-        limit = weather.burst if weather.window is None else weather.rate * weather.window
-        if weather.window is None:
-            left, reset = int(self.tokens), (limit - self.tokens) / weather.rate
-        else:
-            begun = (now + self.phase * weather.window) % weather.window if weather.fixed else 0.0
-            left = int(limit) - len(self.passed)
-            reset = (
-                weather.window - begun
-                if weather.fixed or not self.passed
-                else self.passed[-1] + weather.window - now
-            )
-        reported = max(0, int(left * weather.headers))
-        return {
-            "x-ratelimit-limit-requests": f"{int(limit)}",
-            "x-ratelimit-remaining-requests": f"{reported}",
-            "x-ratelimit-reset-requests": f"{1000 * max(reset, 0):.0f}ms",
-        }
 
     def wait(self, weather: Weather, now: float) -> float:
         assert weather.rate is not None

@@ -98,12 +98,12 @@ def waited(told, *, refusals, time_limit=86_400, prompts=1):
     refused = {}
 
     class Busy(Provider):
-        async def send(self, each, on_sent=lambda: None, on_headers=lambda _: None):
+        async def send(self, each, on_sent=lambda: None):
             text = each.turns[0]
             if refused.setdefault(text, 0) < refusals and int(text) < prompts:
                 refused[text] += 1
                 raise RequestError("m: HTTP 429: come back later", kind="rate_limited", retry_after=told)
-            return await super().send(each, on_sent, on_headers)
+            return await super().send(each, on_sent)
 
     async def ask():
         budget = run_budget(JudgeSettings())

@@ -18,11 +18,9 @@ import msgspec
 from trivium.metrics.judge.client.model_factory import ModelDescription, describe, open_model
 from trivium.metrics.judge.client.provider_errors import error_in_body
 from trivium.metrics.judge.client.pydantic_ai_client import (
-    OnHeaders,
     OnSent,
     PydanticAIClient,
     compact_logprobs,
-    ignore_headers,
     ignore_sent,
 )
 from trivium.metrics.judge.client.request import (
@@ -139,15 +137,13 @@ class DirectClient:
         self._screened: dict[str, bool] = {}
         self._screens = description.screened
 
-    async def send(
-        self, request: ModelRequest, on_sent: OnSent = ignore_sent, on_headers: OnHeaders = ignore_headers
-    ) -> ModelResponse:
+    async def send(self, request: ModelRequest, on_sent: OnSent = ignore_sent) -> ModelResponse:
         """See :meth:`~trivium.metrics.judge.client.pydantic_ai_client.Client.send`."""
         if self._screens and any(
             self._altered_by_sdk(text) for text in (request.instructions, request.case, *request.turns)
         ):
             self._fallback = self._fallback or self._open_fallback()
-            return await self._fallback.send(request, on_sent, on_headers)
+            return await self._fallback.send(request, on_sent)
         template = await self._templates.template(request)
         try:
             body = template.body(request)
@@ -155,7 +151,6 @@ class DirectClient:
             why = f"{request.model}: the request cannot be encoded as text: {error.reason}"
             raise RequestError(why, kind="permanent") from None
         status, headers, body_bytes = await self._exchange(request, template, body, on_sent)
-        on_headers(headers)
         if status == 200:
             kind = headers.get("content-type", "json")
             if "json" not in kind.lower():

@@ -34,29 +34,21 @@ REQUEST_TIMEOUT = 24 * 3600.0
 """Timeout of the provider's client, seconds. The scheduler enforces the real one."""
 
 OnSent = Callable[[], None]
-OnHeaders = Callable[[Mapping[str, str]], None]
 
 
 def ignore_sent() -> None:
     """Ignore that a request was sent."""
 
 
-def ignore_headers(_headers: Mapping[str, str]) -> None:
-    """Ignore the headers of a response."""
-
-
 class Client(Protocol):
     """Sends one request to a model."""
 
-    async def send(
-        self, request: ModelRequest, on_sent: OnSent = ignore_sent, on_headers: OnHeaders = ignore_headers
-    ) -> ModelResponse:
+    async def send(self, request: ModelRequest, on_sent: OnSent = ignore_sent) -> ModelResponse:
         """Send a request and return the response.
 
         Args:
             request: The request.
             on_sent: Called when the request is written, as far as the client knows.
-            on_headers: Called with the response headers by lower-case name, where they are available.
 
         Raises:
             RequestError: If there is no response.
@@ -80,9 +72,7 @@ class PydanticAIClient:
         self._stack = AsyncExitStack()
         self._entered = False
 
-    async def send(
-        self, request: ModelRequest, on_sent: OnSent = ignore_sent, on_headers: OnHeaders = ignore_headers
-    ) -> ModelResponse:
+    async def send(self, request: ModelRequest, on_sent: OnSent = ignore_sent) -> ModelResponse:
         """See :meth:`Client.send`."""
         if not self._entered:
             await self._stack.enter_async_context(self._model)

@@ -1,15 +1,14 @@
 """Decides when the next request to a model may be sent.
 
-The rate limiter combines an adaptive limit on requests in flight, a pacer that uses the Bayesian rate model
-once a request has been refused, and the quotas that rate-limit headers report.
+The rate limiter combines an adaptive limit on requests in flight and a pacer, which uses the Bayesian rate
+model once a request has been refused.
 """
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from trivium.metrics.judge.client.concurrency import ConcurrencyWindow, SentRequest
-from trivium.metrics.judge.client.rate_headers import Quota, Unit, remaining
 from trivium.metrics.judge.client.rate_model import RateModel
 
 MAX_IN_FLIGHT = 100
@@ -150,8 +149,6 @@ class RateLimiter:
     def __init__(self, *, most: int | None = None, timeout: float = 60) -> None:
         self.window = ConcurrencyWindow(most or MAX_IN_FLIGHT, timeout)
         self.pacer = Pacer()
-        self._tokens = 0.0
-        self.quotas: dict[Unit, Quota] = {}
         self.in_flight = 0
 
     def ready(self, now: float) -> float | None:
@@ -159,37 +156,14 @@ class RateLimiter:
         if self.in_flight >= self.window.size:
             self.window.filled()
             return None
-        wait = max(
-            [self.pacer.ready(now, self.in_flight), *(each.ready(now) for each in self.quotas.values())]
-        )
+        wait = self.pacer.ready(now, self.in_flight)
         return None if wait == math.inf else wait
 
     def sent(self, now: float) -> SentRequest:
         """Release a request. Report its outcome with one of the methods below."""
         sent = self.pacer.sent(now, self.in_flight)
         self.in_flight += 1
-        for quota in self.quotas.values():
-            quota.sent(sent, now)
         return sent
-
-    def observe_headers(
-        self, headers: Mapping[str, str], sent: SentRequest, now: float, *, tokens: int
-    ) -> None:
-        """Read the rate-limit headers of a response, before its outcome is reported.
-
-        Args:
-            headers: Headers by lower-case name.
-            sent: The request.
-            now: Current time, seconds.
-            tokens: Tokens that the request used; 0 if unknown.
-        """
-        for unit, reported in remaining(headers).items():
-            if unit == "tokens":
-                if not tokens:
-                    continue
-                self._tokens += 0.1 * (tokens - self._tokens) if self._tokens else tokens
-            cost = 1.0 if unit == "requests" else self._tokens
-            self.quotas.setdefault(unit, Quota()).observe(reported, sent, now, cost=cost)
 
     def went_out(self, sent: SentRequest, now: float) -> None:
         """Record when a request was written, which is later than its release if it had to connect first."""
@@ -197,30 +171,25 @@ class RateLimiter:
 
     def answered(self, sent: SentRequest, now: float) -> None:
         """Report an answer."""
-        self._ended(sent, refused=False)
+        self.in_flight -= 1
         self.pacer.answered(sent, now)
         self.window.answered(sent.time, now)
 
     def rejected(self, sent: SentRequest, now: float, *, retry_after: float | None) -> None:
         """Report a refusal by a rate limit."""
-        self._ended(sent, refused=True)
+        self.in_flight -= 1
         self.pacer.rejected(sent, now, retry_after=retry_after)
 
     def failed(self, sent: SentRequest, now: float) -> None:
         """Report a request that was admitted and failed, or was cancelled."""
-        self._ended(sent, refused=False)
+        self.in_flight -= 1
         self.pacer.admitted(sent, now)
 
     def timed_out(self, sent: SentRequest, now: float) -> None:
         """Report a timeout; the request counts as admitted."""
-        self._ended(sent, refused=False)
+        self.in_flight -= 1
         self.pacer.admitted(sent, now)
         self.window.timed_out(sent.time, now)
-
-    def _ended(self, sent: SentRequest, *, refused: bool) -> None:
-        self.in_flight -= 1
-        for quota in self.quotas.values():
-            quota.ended(sent, refused=refused)
 
 
 class Pacer:

@@ -235,12 +235,11 @@ class RequestScheduler:
             reservation = await self._budget.reserve(request, about=in_flight.about)
             in_flight.requests += 1
             response, billed, went = None, True, True
-            headers: dict[str, str] = {}
             try:
                 if in_flight.began is None:
                     in_flight.began = loop.time()
                 async with asyncio.timeout_at(in_flight.began + self._timeout):
-                    response = await self.client.send(request, lambda: self._went_out(sent), headers.update)
+                    response = await self.client.send(request, lambda: self._went_out(sent))
                 ended = "answered"
             except TimeoutError:
                 ended = "timeout"
@@ -255,9 +254,6 @@ class RequestScheduler:
                 raise
             finally:
                 cost = self._budget.settle(reservation, response, billed=billed, sent=went)
-                if headers:
-                    tokens = 0 if response is None else response.input_tokens + response.output_tokens
-                    self.limiter.observe_headers(headers, sent, loop.time(), tokens=tokens)
         finally:
             self._finish(sent, ended, refused)
         response = msgspec.structs.replace(response, cost_usd=cost)
