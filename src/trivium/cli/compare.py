@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 WITH_ERRORS = 3
 _EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
-_PATH = click.Path(dir_okay=False)
 
 
 EXAMPLES = """\b
@@ -53,11 +52,11 @@ Examples:
     type=click.IntRange(min=0),
     help="Moved cases with outputs (default: 3; Markdown 5, JSON 100; the page always has all).",
 )
-@options.option("--html", type=_PATH, metavar="FILE", help="Write one self-contained HTML page.")
+@options.output_file("--html", help="Write one self-contained HTML page.")
 @options.option("--base-page", metavar="FILE|URL", help="Page of BASE, to which the HTML page links.")
 @options.option("--head-page", metavar="FILE|URL", help="Page of HEAD, to which the HTML page links.")
-@options.option("--markdown", type=_PATH, metavar="FILE", help="Write Markdown, for a comment.")
-@options.option("--chart", type=_PATH, metavar="FILE", help="Write the forest plot, as .svg or .png.")
+@options.output_file("--markdown", help="Write Markdown, for a comment.")
+@options.output_file("--chart", help="Write the forest plot, as .svg or .png.")
 def compare(base: str | None, head: str | None, **given: Any) -> int:
     """Compare run HEAD with run BASE: pass, fail or inconclusive.
 
@@ -79,14 +78,18 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
         **{name: given[name] for name in ("margin", "level", "resamples", "seed", "force", "graphs", "by")},
     )
     _present(comparison, as_json=given["as_json"], quiet=given["quiet"], cases=given["cases"])
-    links = {name: given[f"{name}_page"] for name in ("base", "head") if given[f"{name}_page"] is not None}
+    links = {
+        name: _address(page, given["html"])
+        for name in ("base", "head")
+        if given["html"] is not None and (page := given[f"{name}_page"]) is not None
+    }
     for name, write in (
         ("html", partial(_html, links=links)),
         ("markdown", partial(_markdown, cases=given["cases"])),
         ("chart", _chart),
     ):
         if given[name] is not None:
-            write_report(Path(given[name]), partial(write, comparison))
+            write_report(given[name], partial(write, comparison))
     answer = comparison.answer
     if comparison.missing and answer != "fail":
         if given["quiet"]:
@@ -138,7 +141,7 @@ def _present(comparison: "Comparison", *, as_json: bool, quiet: bool, cases: int
 def _html(comparison: "Comparison", path: Path, *, links: dict[str, str]) -> None:
     from trivium.reports.comparison_page import write_html
 
-    write_html(path, comparison, links={name: _address(page, path) for name, page in links.items()})
+    write_html(path, comparison, links=links)
 
 
 def _address(page: str, path: Path) -> str:

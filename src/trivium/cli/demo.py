@@ -126,7 +126,7 @@ def _papers(
         suite = suite.with_settings(judge={"models": [judge], "budget_tokens": JUDGE_TOKEN_BUDGET})
     run = evaluate(suite, agent=reviewer, store=store, progress=ProgressBar(quiet=quiet or as_json))
     summary = stored_summary(run)
-    present(run, summary, as_json=as_json, quiet=quiet, html=output)
+    present(run, summary, as_json=as_json, quiet=quiet, html=Path(output))
     if not (as_json or quiet):
         if off is not None:
             click.echo(f"The judge is off: {off}")

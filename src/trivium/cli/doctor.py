@@ -3,6 +3,7 @@
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -196,16 +197,14 @@ def _cache(cache: "CacheSize") -> str:
     type=options.Choice(["suite", "rubric", "case", "output", "item", "label", "judgement"]),
     default="suite",
 )
-@options.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write it here.")
-def schema(what: str, output: str | None) -> None:
+@options.output_file("--output", default="-", help="Write it here, not to standard output.")
+def schema(what: str, output: Path) -> None:
     """Print the JSON Schema of a suite file (default) or of a rubric file.
 
     For cases, outputs, items, labels and judgements: the schema of one line of such a file.
     """
-    from pathlib import Path
-
     from trivium.agents.recorded.outputs import output_schema
-    from trivium.errors import InputError
+    from trivium.cli.output import write_report
     from trivium.runs.items.records import Item, Judgement, Label
     from trivium.suites.case import Case
     from trivium.suites.json_schema import record_schema, suite_schema
@@ -223,13 +222,7 @@ def schema(what: str, output: str | None) -> None:
     else:
         document = suite_schema() if what == "suite" else output_schema()
     text = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        Path(output).write_bytes(text)
-    except OSError as error:
-        raise InputError(output, f"cannot be written: {error.strerror}") from error
+    write_report(output, lambda path: path.write_bytes(text))
 
 
 @click.command(

@@ -9,14 +9,11 @@ from typing import Any, BinaryIO
 import click
 
 from trivium.cli import options
-from trivium.cli.options import Choice
+from trivium.cli.options import STANDARD_OUTPUT, Choice
 
 TABLE_KINDS = ("scores", "attempts", "summary", "judgements", "items", "labels", "review")
 TABLE_FORMATS = ("jsonl", "csv", "parquet")
 TRACE_FORMATS = ("otlp", "otlp-protobuf", "graphml", "dot", "edges-jsonl")
-
-STANDARD_OUTPUT = ("", "-")
-"""Paths that mean standard output."""
 
 graph = options.option(
     "--graph",
@@ -31,8 +28,8 @@ to = options.option(
 
 
 @contextmanager
-def open_output(output: str | None) -> Iterator[BinaryIO]:
-    """Open a file to write, or standard output if the path is None, empty or ``-``.
+def open_output(output: Path) -> Iterator[BinaryIO]:
+    """Open a file to write, or standard output if it is ``-``.
 
     The file gets its name when it is complete: if an error ends the writing, an earlier one stays as it was.
 
@@ -43,7 +40,7 @@ def open_output(output: str | None) -> Iterator[BinaryIO]:
 
     from trivium.errors import InputError
 
-    if output is None or output in STANDARD_OUTPUT:
+    if output == STANDARD_OUTPUT:
         yield sys.stdout.buffer
         return
     target = Path(os.path.realpath(output))  # write through a link instead of replacing it
@@ -60,10 +57,10 @@ def open_output(output: str | None) -> Iterator[BinaryIO]:
         finally:
             half.unlink(missing_ok=True)
     except OSError as error:
-        raise InputError(output, f"cannot be written: {error.strerror or error}") from error
+        raise InputError(str(output), f"cannot be written: {error.strerror or error}") from error
 
 
-def write_traces(traces: Iterable[Any], *, format_: str, graph: str, output: str | None) -> None:
+def write_traces(traces: Iterable[Any], *, format_: str, graph: str, output: Path) -> None:
     """Write traces or their graphs in one of ``TRACE_FORMATS``.
 
     Raises:
@@ -136,9 +133,7 @@ def send_traces(traces: Iterable[Any], url: str) -> None:
     help="Send traces and scores to this OTLP endpoint, such as http://127.0.0.1:4318/v1/traces, or to Opik.",
 )
 @options.option("--project", metavar="NAME", help="Opik project, for --to opik.")
-@options.option(
-    "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write here, not to standard output."
-)
+@options.output_file("--output", default="-", help="Write here, not to standard output.")
 @options.option(
     "--stable", is_flag=True, help="Leave out run ids and measured times: equal inputs give equal bytes."
 )
@@ -153,7 +148,7 @@ def export(
     graph: str,
     to: str | None,
     project: str | None,
-    output: str | None,
+    output: Path,
     stable: bool,
     store: str,
 ) -> None:
@@ -190,7 +185,7 @@ def _write_table(
     certificates: tuple[str, ...],
     confidence: str | None,
     format_: str,
-    output: str | None,
+    output: Path,
     *,
     stable: bool,
     store: str,
@@ -213,6 +208,6 @@ def _write_table(
             with open_output(output) as file:
                 WRITERS[format_](rows, columns, file)
         except OSError as error:
-            if output is None or output in STANDARD_OUTPUT:
+            if output == STANDARD_OUTPUT:
                 raise
-            raise InputError(output, f"cannot be written: {error.strerror}") from error
+            raise InputError(str(output), f"cannot be written: {error.strerror}") from error

@@ -1,6 +1,7 @@
 """Options that several commands share; each can also be set by an environment variable TRIVIUM_…."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -12,12 +13,45 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_STORE = "sqlite:///.trivium/store.db"
 
+STANDARD_OUTPUT = Path("-")
+"""The name of a file to write that means standard output."""
+
+_WRITERS = "trivium.standard_output"
+"""Key in a Click context's ``meta`` of the options that write a document to standard output."""
+
 
 def option(*names: str, **settings: Any) -> Callable[[F], F]:
     """Make a Click option that an environment variable can set: ``--at-once`` is TRIVIUM_AT_ONCE."""
     long = next(name for name in names if name.startswith("--")).split("/")[0]
     variable = "TRIVIUM_" + long.removeprefix("--").replace("-", "_").upper()
     return click.option(*names, envvar=variable, **settings)
+
+
+def output_file(*names: str, **settings: Any) -> Callable[[F], F]:
+    """Make an option that names a file to write, where ``-`` is standard output.
+
+    A document there takes the place of what the command prints (:func:`prints_document`).
+    """
+    path = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
+    return option(*names, type=path, metavar="FILE", callback=_note_document, **settings)
+
+
+def prints_document() -> bool:
+    """Whether an option of the command writes a document to standard output, so that nothing else may."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_WRITERS))
+
+
+def _note_document(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Refuse a second option that writes to standard output: ``--json``, or a file called ``-``."""
+    if value is True or value == STANDARD_OUTPUT:
+        writers = context.meta.setdefault(_WRITERS, [])
+        writers.append(parameter.opts[-1] if value is True else f"{parameter.opts[-1]} -")
+        if len(writers) > 1:
+            raise click.UsageError(
+                f"{' and '.join(writers)} both write to standard output: name a file for one of them"
+            )
+    return value
 
 
 def examples(*commands: str) -> str:
@@ -61,7 +95,13 @@ def _packaged_encoder() -> str | None:
 store = option(
     "--store", default=DEFAULT_STORE, show_default=True, metavar="URL", help="Where runs are stored."
 )
-as_json = option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+as_json = option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    callback=_note_document,
+    help="Print one JSON document and nothing else.",
+)
 encoder = option("--encoder", metavar="NAME|FOLDER", help="Encoder of the semantic score.")
 demo_encoder = option(
     "--encoder",
@@ -106,13 +146,12 @@ inconclusive = option(
 
 def reports(command: F) -> F:
     """Add the options that write a report to a file."""
-    path = click.Path(dir_okay=False)
     for name, what in (
         ("--html", "one self-contained HTML page"),
         ("--markdown", "Markdown, for a comment"),
         ("--junit", "JUnit XML, for CI"),
     ):
-        command = option(name, type=path, metavar="FILE", help=f"Write {what}.")(command)
+        command = output_file(name, help=f"Write {what}.")(command)
     return command
 
 

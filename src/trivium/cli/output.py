@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 import msgspec
 
+from trivium.cli.options import STANDARD_OUTPUT, prints_document
 from trivium.errors import InputError
 from trivium.runs.run import Run
 from trivium.runs.summary import Summary
@@ -65,9 +67,9 @@ def present(
     *,
     as_json: bool,
     quiet: bool = False,
-    html: str | None = None,
-    markdown: str | None = None,
-    junit: str | None = None,
+    html: Path | None = None,
+    markdown: Path | None = None,
+    junit: Path | None = None,
     details: bool = False,
     cases_shown: int = MOST_CASES,
     disagreements: "Disagreements | None" = None,
@@ -98,14 +100,13 @@ def present(
     if quiet:
         _print_missing(summary)
     if html is not None:
-        write_report(Path(html), lambda path: _html(run, summary, path, cases_shown, disagreements, slices))
+        write_report(html, lambda path: _html(run, summary, path, cases_shown, disagreements, slices))
     if markdown is not None:
         write_report(
-            Path(markdown),
-            lambda path: path.write_text(_markdown(summary, instead, slices), encoding="utf-8"),
+            markdown, lambda path: path.write_text(_markdown(summary, instead, slices), encoding="utf-8")
         )
     if junit is not None:
-        write_report(Path(junit), lambda path: _junit(run, summary, path))
+        write_report(junit, lambda path: _junit(run, summary, path))
 
 
 def _print_missing(summary: Summary) -> None:
@@ -148,15 +149,29 @@ def _show(
 def write_report(path: Path, write: Callable[[Path], object]) -> None:
     """Write a file with a function, creating its folder first, and report its path on standard error.
 
+    Args:
+        path: The file; ``-`` is standard output, to which a temporary file (.svg) is copied.
+        write: Writes the file that it is given.
+
     Raises:
         InputError: If the file cannot be written.
     """
+    document = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(path)
+        if path == STANDARD_OUTPUT:
+            with TemporaryDirectory() as folder:
+                temporary = Path(folder, "document.svg")
+                write(temporary)
+                document = temporary.read_bytes()
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write(path)
     except OSError as error:
         raise InputError(str(path), f"cannot be written: {error.strerror}") from error
-    click.echo(f"wrote {path}", err=True)
+    if document is None:
+        click.echo(f"wrote {path}", err=True)
+    else:
+        click.echo(document, nl=False)
 
 
 def _views(run: Run, *, worst_first: bool = False) -> "Iterator[EvaluationView]":
@@ -338,8 +353,11 @@ _TRAILING_BLANKS = re.compile(r"(?: |\x1b\[[0-9;]*m)+$", re.MULTILINE)
 def show(renderable: Any) -> None:
     """Print a Rich renderable on standard output, without trailing blanks.
 
-    Names and outputs are text, also where they have brackets: nothing is read as Rich's markup.
+    Names and outputs are text, also where they have brackets: nothing is read as Rich's markup. Nothing is
+    printed where an option writes a document there.
     """
+    if prints_document():
+        return
     from rich.console import Console
 
     console = Console(highlight=False, markup=False, emoji=False, legacy_windows=False)

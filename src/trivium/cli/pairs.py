@@ -1,6 +1,5 @@
 """``trivium pairs``: a judge says for each case which of two runs has the better output."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,8 +9,6 @@ from trivium.cli import options
 if TYPE_CHECKING:
     from trivium.runs.pairwise_result import PairComparison
     from trivium.suites.settings import JudgeSettings
-
-_PATH = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command(
@@ -38,10 +35,8 @@ _PATH = click.Path(dir_okay=False, path_type=Path)
     is_flag=True,
     help="Judge in random order, and only until it is decided which run wins more.",
 )
-@options.option(
-    "--output", type=_PATH, metavar="FILE", help="Write every pair here, one JSON document per line."
-)
-@options.option("--markdown", type=_PATH, metavar="FILE", help="Write Markdown, for a comment.")
+@options.output_file("--output", help="Write every pair here, one JSON document per line.")
+@options.output_file("--markdown", help="Write Markdown, for a comment.")
 @options.store
 @options.as_json
 @options.quiet

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from trivium.cli import options
-from trivium.cli.options import F, split_names
+from trivium.cli.options import F, prints_document, split_names
 from trivium.errors import EncoderUnavailable, InputError, Problem, StoreLost, TriviumError
 
 if TYPE_CHECKING:
@@ -315,7 +315,7 @@ def _compare_stopped(run: "Run", given: Mapping[str, Any]) -> int:
     """Print the comparison for which a run stopped, and return its exit code."""
     from trivium.cli.compare import compare
 
-    quietly = ["--quiet"] * (given["quiet"] or given["as_json"])
+    quietly = ["--quiet"] * (given["quiet"] or prints_document())
     inconclusive = ["--inconclusive", given["inconclusive"]] if given["inconclusive"] is not None else []
     arguments = [given["against"], run.id, "--store", given["store"], *quietly, *inconclusive]
     return int(compare.main(arguments, standalone_mode=False) or 0)

@@ -53,9 +53,9 @@ def show(
     quiet: bool,
     details: bool,
     inconclusive: str | None,
-    html: str | None,
-    markdown: str | None,
-    junit: str | None,
+    html: Path | None,
+    markdown: Path | None,
+    junit: Path | None,
 ) -> int:
     """Print RUN (default: the newest), or write it as HTML, Markdown or JUnit.
 

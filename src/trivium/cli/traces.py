@@ -1,5 +1,7 @@
 """``trivium traces``: shows, imports and exports traces of other tools."""
 
+from pathlib import Path
+
 import click
 
 from trivium.cli import export as exporting
@@ -33,14 +35,8 @@ def traces() -> None:
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @options.option("--format", "format_", metavar="NAME", help="Format of the files, if it cannot be detected.")
-@options.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write here, not to standard output.",
-)
-def import_(files: tuple[str, ...], format_: str | None, output: str | None) -> None:
+@options.output_file("-o", "--output", default="-", help="Write here, not to standard output.")
+def import_(files: tuple[str, ...], format_: str | None, output: Path) -> None:
     """Write the traces in FILE in Trivium's format, one JSON object per line."""
     import msgspec
 
@@ -103,15 +99,9 @@ def show(files: tuple[str, ...], format_: str | None, as_json: bool) -> None:
 @options.option("--from", "source", metavar="NAME", help="Format of the files, if it cannot be detected.")
 @exporting.graph
 @exporting.to
-@options.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write here, not to standard output.",
-)
+@options.output_file("-o", "--output", default="-", help="Write here, not to standard output.")
 def export(
-    files: tuple[str, ...], format_: str, source: str | None, graph: str, to: str | None, output: str | None
+    files: tuple[str, ...], format_: str, source: str | None, graph: str, to: str | None, output: Path
 ) -> None:
     """Write the traces in FILE for other tools: as OpenTelemetry spans, or as graphs."""
     from trivium.traces.readers import read_paths

@@ -9,7 +9,7 @@ import click
 from trivium.cli import options
 from trivium.cli import trust_options as shared
 from trivium.cli.main import LazyCommands
-from trivium.cli.options import Choice, option, split_names
+from trivium.cli.options import STANDARD_OUTPUT, Choice, option, output_file, split_names
 from trivium.cli.trust_options import load_calibrator, read_item_table
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def trust() -> None:
     help="Time to write into the answer, so that equal inputs give equal bytes.",
 )
 @shared.answer
-@option("--chart", type=click.Path(path_type=Path), metavar="FILE", help="Draw the curves (.png or .svg).")
+@output_file("--chart", help="Draw the curves (.png or .svg).")
 @shared.html
 def curve(items: str | None, **given: Any) -> int:
     """Report how wrong the predictions of ITEMS are, from the most confident to all of them.
@@ -123,10 +123,13 @@ def curve(items: str | None, **given: Any) -> int:
     from trivium.reports.trust.tables import CurveTable
     from trivium.runs.artifacts.curve import CurveOptions, curve_artifact, resamples_of
 
-    if given["chart"] is not None:
+    drawing = None if given["chart"] is None else given["chart"].suffix
+    if given["chart"] == STANDARD_OUTPUT:
+        drawing = ".svg"
+    if drawing is not None:
         from trivium.reports.trust.charts import check_format
 
-        check_format(given["chart"].suffix)
+        check_format(drawing)
     tables = _tables(items, given)
     chosen = CurveOptions(
         confidence=given["confidence"],
@@ -137,7 +140,7 @@ def curve(items: str | None, **given: Any) -> int:
         scale=given["scale"],
         calibrator=load_calibrator(given["calibration"]),
         intersection_only=given["intersection_only"],
-        drawn=given["chart"] is not None or given["html"] is not None,
+        drawn=drawing is not None or given["html"] is not None,
         created_at=given["created_at"],
     )
     with (
@@ -147,10 +150,10 @@ def curve(items: str | None, **given: Any) -> int:
         plan = replace(chosen.plan, chunk_map=chunk_map, progress=progress)
         artifact = curve_artifact(tables, replace(chosen, plan=plan))
     _print_answer(artifact, CurveTable, given)
-    if given["chart"] is not None:
+    if drawing is not None:
         from trivium.reports.trust.charts import draw_curves
 
-        shared.write_file(given["chart"], draw_curves(artifact, given["chart"].suffix))
+        shared.write_file(given["chart"], draw_curves(artifact, drawing))
     if given["html"] is not None:
         from trivium.reports.trust.page import curve_page
 

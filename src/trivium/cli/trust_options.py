@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trivium.cli.options import DEFAULT_STORE, Choice, F, as_json, option, store
+from trivium.cli.options import DEFAULT_STORE, Choice, F, as_json, option, output_file, store
 
 if TYPE_CHECKING:
     from trivium.runs.items.table import ItemTable
@@ -101,14 +101,8 @@ seed = option(
     show_default=True,
     help="Seed of the random numbers.",
 )
-output = option(
-    "--output", type=click.Path(path_type=Path), metavar="FILE", help="Also write the JSON answer here."
-)
-
-
-html = option(
-    "--html", type=click.Path(path_type=Path), metavar="FILE", help="Write one self-contained HTML page."
-)
+output = output_file("--output", help="Also write the JSON answer here.")
+html = output_file("--html", help="Write one self-contained HTML page.")
 
 
 unit = option(

@@ -322,7 +322,7 @@ def close(*, queue: str, by: str | None, store: str) -> None:
 @option("--queue", "queue_id", metavar="QUEUE", help="Only labels of this queue, of any run.")
 @option("--dimension", metavar="D", help="Only labels of this dimension.")
 @option("--format", "format_", type=Choice(["jsonl", "csv"]), help="Default: by the name of --output.")
-@option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Default: standard output.")
+@options.output_file("--output", default="-", help="Default: standard output.")
 @options.store
 def export(
     run: str | None,
@@ -330,7 +330,7 @@ def export(
     queue_id: str | None,
     dimension: str | None,
     format_: str | None,
-    output: Path | None,
+    output: Path,
     store: str,
 ) -> None:
     """Write the labels of RUN, or of a queue, with who gave them and how each was asked.
@@ -344,7 +344,7 @@ def export(
     from trivium.labels.queue import LabelQueues
     from trivium.store.export.tables import WRITERS
 
-    kind = format_ or ("csv" if output is not None and output.suffix.lower() == ".csv" else "jsonl")
+    kind = format_ or ("csv" if output.suffix.lower() == ".csv" else "jsonl")
     with opened(store) as existing:
         number = None if queue_id is None else LabelQueues(existing).get(queue_id).number
         which = None if run is None and number is not None else existing.run(run).id
@@ -352,10 +352,7 @@ def export(
         WRITERS[kind](
             label_rows(existing, run=which, dimension=dimension, queue=number), LABEL_COLUMNS, document
         )
-    if output is None:
-        click.echo(document.getvalue(), nl=False)
-    else:
-        write_file(output, document.getvalue())
+    write_file(output, document.getvalue())
 
 
 @click.command("import", epilog=options.examples("trivium label import 20261121-09 labels.csv"))
