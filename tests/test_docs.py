@@ -25,6 +25,7 @@ PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs/design").glob("*.md")),
+    *sorted((ROOT / "docs/definitions").glob("*.md")),
 ]
 
 _FENCE = re.compile(r"^```(\S+)[ ]?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
