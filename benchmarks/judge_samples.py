@@ -1,4 +1,4 @@
-"""Accuracy of judgements combined from several samples (``judge.samples``; spec: metrics, T2.5).
+"""Accuracy of judgements combined from several samples (``judge.samples``).
 
 The simulated judge is right on average (3 of 5, or 0.600). On a criterion it is off by one, up or down, in
 half of its answers: independently for each criterion, on all criteria alike, or rarely (in a fifth). The

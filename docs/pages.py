@@ -29,6 +29,7 @@ PUBLIC = {
 """The modules that users import from, by the name they use; everything else is internal."""
 
 _FENCE = re.compile(r"^```(\w+) (\S+)$", re.MULTILINE)
+_CITATION = re.compile(r"docs/([\w/-]+)\.md#([\w-]+)")
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#)([^)#\s]+)(#[^)]*)?\)")
 
 
@@ -44,6 +45,22 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Make a page's Markdown the site's own."""
     return site_markdown(markdown, page.file.src_uri)
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Make the citations in a page of the reference links."""
+    return linked_citations(html) if page.file.src_uri.startswith("reference/") else html
+
+
+def linked_citations(html: str) -> str:
+    """Link each definition that a docstring cites, such as ``docs/definitions/text.md#cosine``.
+
+    Args:
+        html: A page in a folder of the site.
+    """
+    return _CITATION.sub(
+        lambda found: f'<a href="../{found[1]}.html#{found[2]}">{found[2].replace("-", " ")}</a>', html
+    )
 
 
 def made_pages() -> dict[str, str]:

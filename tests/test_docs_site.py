@@ -39,6 +39,7 @@ def test_the_navigation_names_every_page_once_and_no_other(pages: ModuleType) ->
 
 def test_the_readme_leads_to_every_page_but_those_on_the_code() -> None:
     linked = re.findall(r"\]\((docs/[^)#]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert "docs/definitions/README.md" in linked
     assert {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")} - set(linked) == set()
 
 
@@ -61,6 +62,14 @@ def test_a_file_block_shows_its_name_and_a_link_out_of_the_site_becomes_a_path(p
     text = "```json a.jsonl\n{}\n```\n[x](../examples/y.md#z), [page](traces.md#a), ![p](pictures/a.svg)"
     assert pages.site_markdown(text, "ci.md") == (
         '```json title="a.jsonl"\n{}\n```\nx (`examples/y.md`), [page](traces.md#a), ![p](pictures/a.svg)'
+    )
+
+
+def test_a_citation_in_the_reference_is_a_link_to_the_definition(pages: ModuleType) -> None:
+    text = "<p>A rate (docs/definitions/intervals.md#rate), or docs/definitions/traces.md#tool-graph.</p>"
+    assert pages.linked_citations(text) == (
+        '<p>A rate (<a href="../definitions/intervals.html#rate">rate</a>), '
+        'or <a href="../definitions/traces.html#tool-graph">tool graph</a>.</p>'
     )
 
 

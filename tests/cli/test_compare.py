@@ -124,7 +124,7 @@ def test_unlike_runs_end_with_2_unless_forced(run, outcome):
     assert "compared although unlike: success" in " ".join(out.split())
 
 
-def test_json_is_one_document_with_the_keys_of_the_specification(run, outcome):
+def test_json_is_one_document_with_the_documented_keys(run, outcome):
     base, head = run(15, 18, 12), run(12, 19, 10)
     code, out, err = outcome(
         "compare", base, head, "--json", "--margin", "0.5", "--seed", "7", "--resamples", "500"

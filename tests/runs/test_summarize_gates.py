@@ -1,4 +1,4 @@
-"""Tests gates against rule B.5, computed with SciPy."""
+"""Tests gates against their definition (docs/definitions/intervals.md#gate), computed with SciPy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The order of groups; the rule is the specification's (B.1)."""
+"""The order of groups: by number where all ids are whole numbers, else by code point."""
 
 from trivium.trust.cluster_bootstrap import Groups, ordered_ids
 

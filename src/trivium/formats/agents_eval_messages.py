@@ -14,7 +14,10 @@ MESSAGE_TYPES = {
     "broadcast": "status_update",
     "control": "coordination",
 }
-"""Message type (spec: metrics, T3.8) of each Agents-eval type; other types stay as they are."""
+"""Message type of each Agents-eval type; other types stay as they are.
+
+Definition: docs/definitions/traces.md#messages.
+"""
 
 _COORDINATING = frozenset({"coordination", "status_update", "handoff"})
 _SENDERS = ("from", "from_agent", "sender", "manager_agent", "agent_id")

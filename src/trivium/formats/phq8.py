@@ -1,4 +1,7 @@
-"""Reads items from a PHQ-8 run artifact: ``experiments[].results.results[]`` (spec: files, items)."""
+"""Reads items from a PHQ-8 run artifact: ``experiments[].results.results[]``.
+
+Definition: docs/definitions/files.md#items.
+"""
 
 from pathlib import Path
 from typing import Any

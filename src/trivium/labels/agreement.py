@@ -1,4 +1,7 @@
-"""How far people agree with one another, and where they do not (spec: metrics, H.1)."""
+"""How far people agree with one another, and where they do not.
+
+Definition: docs/definitions/agreement.md#people-agreement.
+"""
 
 from collections import defaultdict
 from itertools import combinations

@@ -1,4 +1,7 @@
-"""Says whether a certificate still holds for a run, and why not (spec: metrics, H.4)."""
+"""Says whether a certificate still holds for a run, and why not.
+
+Definition: docs/definitions/calibration.md#certificate-check.
+"""
 
 from collections import Counter
 from collections.abc import Iterator

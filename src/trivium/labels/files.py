@@ -1,4 +1,4 @@
-"""Writes labels as rows of a file, and reads them from files (spec: files, labels)."""
+"""Writes labels as rows of a file, and reads them from files (docs/definitions/files.md#labels)."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -1,4 +1,6 @@
-"""Chooses which labels of the store the statistics of a judge may use (spec: metrics, H.6).
+"""Chooses which labels of the store the statistics of a judge may use.
+
+Definition: docs/definitions/agreement.md#usable-labels.
 
 Curves, calibrators and agreement weight the labels of a queue by the probability with which each was asked.
 A certificate needs equal probabilities: it uses the items that are a simple random sample, which are those

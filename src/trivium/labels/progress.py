@@ -80,7 +80,7 @@ def progress_of(queues: LabelQueues, id: str) -> Progress:  # noqa: A002 - the f
 def estimate_of(
     queues: LabelQueues, queue: LabelQueue, sampling: Sampling, answers: dict[int, float | None]
 ) -> ActiveMean:
-    """Estimate people's mean score of the items of a queue (spec: metrics, H.6)."""
+    """Estimate people's mean score of the items of a queue (docs/definitions/agreement.md#active-mean)."""
     items = queues.population(queue)
     count = int(items.group.max()) + 1
     groups = Groups(ids=tuple(map(str, range(count))), codes=items.group.astype(np.intp))

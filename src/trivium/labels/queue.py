@@ -1,4 +1,6 @@
-"""A queue of labels: draws items with known probability and gives them to people (spec: metrics, H.6).
+"""A queue of labels: draws items with known probability and gives them to people.
+
+Definition: docs/definitions/agreement.md#active-draw.
 
 ``LabelQueues`` is the one way in, for a terminal and for pages:
 

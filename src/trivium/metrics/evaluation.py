@@ -1,4 +1,7 @@
-"""Computes the composite and the verdict of an attempt from its scores (spec: metrics, C)."""
+"""Computes the composite and the verdict of an attempt from its scores.
+
+Definition: docs/definitions/scores.md#composite.
+"""
 
 from collections.abc import Container, Mapping, Sequence
 
@@ -26,7 +29,7 @@ class Composite(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             count as a score. 1 for a failed attempt.
         parts: Value of every part with a weight; None for a part without a value.
         recommendation: accept, weak_accept, weak_reject or reject; None if the coverage is too low
-            (spec: metrics, C.3).
+            (docs/definitions/scores.md#recommendation).
         reason: Why the status is not ok, or why the value is 0.
         bounds: The value with every missing part at 0 and at 1; None if no part is missing.
     """
@@ -41,12 +44,15 @@ class Composite(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def recommendation_weight(self) -> float | None:
-        """The recommendation as a number: 1.0, 0.7, −0.7 or −1.0 (spec: metrics, C.3)."""
+        """The recommendation as a number: 1.0, 0.7, −0.7 or −1.0.
+
+        Definition: docs/definitions/scores.md#recommendation.
+        """
         return RECOMMENDATION_WEIGHTS[self.recommendation] if self.recommendation else None
 
 
 def recommend(value: float, thresholds: Thresholds) -> str:
-    """Map a composite in [0, 1] to its recommendation (C.3)."""
+    """Map a composite in [0, 1] to its recommendation (docs/definitions/scores.md#recommendation)."""
     for name in ("accept", "weak_accept", "weak_reject"):
         if value >= getattr(thresholds, name) - TOLERANCE:
             return name
@@ -65,7 +71,9 @@ def distance_to_threshold(value: float, thresholds: Thresholds) -> float:
 
 
 def measures_result(name: str, tier: str) -> bool:
-    """Whether a part of the composite measures the result of an attempt, rather than its process (C.3).
+    """Whether a part of the composite measures the result of an attempt, rather than its process.
+
+    Definition: docs/definitions/scores.md#recommendation.
 
     Args:
         name: Name of the metric; ``time`` measures the process.
@@ -75,7 +83,7 @@ def measures_result(name: str, tier: str) -> bool:
 
 
 def may_recommend(coverage: float, settings: CompositeSettings, *, result: bool) -> bool:
-    """Whether the scores suffice for a recommendation (spec: metrics, C.3).
+    """Whether the scores suffice for a recommendation (docs/definitions/scores.md#recommendation).
 
     Args:
         coverage: Share of the weight that was scored, in [0, 1].
@@ -88,7 +96,7 @@ def may_recommend(coverage: float, settings: CompositeSettings, *, result: bool)
 def composite(
     scores: Mapping[str, Score], settings: CompositeSettings, *, failed: str | None = None
 ) -> Composite:
-    """Compute the composite of one attempt (spec: metrics, C).
+    """Compute the composite of one attempt (docs/definitions/scores.md#composite).
 
     Args:
         scores: Scores by metric.
@@ -174,7 +182,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def evaluation(attempt: Attempt, scores: Mapping[str, Score], settings: Settings) -> Evaluation:
-    """Make the evaluation of one attempt (spec: metrics, "What passed means" and C)."""
+    """Make the evaluation of one attempt (docs/definitions/scores.md#verdict)."""
     folded = composite(scores, settings.composite, failed=attempt.error)
     return Evaluation(
         case=attempt.case,
@@ -187,7 +195,7 @@ def evaluation(attempt: Attempt, scores: Mapping[str, Score], settings: Settings
 
 
 def pass_rule(names: Container[str], settings: Settings) -> PassRule:
-    """Return the rule by which an attempt passes (spec: metrics, "What passed means").
+    """Return the rule by which an attempt passes (docs/definitions/scores.md#verdict).
 
     Args:
         names: Names of the attempt's scores.
@@ -201,7 +209,7 @@ def pass_rule(names: Container[str], settings: Settings) -> PassRule:
 def verdict_is_missing(
     passed: bool | None, scores: Mapping[str, ScoreLike], folded: Composite, settings: Settings
 ) -> bool:
-    """Whether the verdict is missing (spec: metrics, "What was due and is not there").
+    """Whether the verdict is missing (docs/definitions/scores.md#missing-scores).
 
     Args:
         passed: The verdict, or None.

@@ -20,6 +20,8 @@ STATUSES: tuple[Status, ...] = ("ok", "fallback", "abstained", "skipped", "error
 class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The result of one metric for one attempt.
 
+    Definition: docs/definitions/scores.md#score.
+
     Attributes:
         name: Name of the metric.
         tier: text, judge or trace.
@@ -86,7 +88,7 @@ def is_unavailable(score: ScoreLike) -> bool:
 
 
 def is_missing(score: ScoreLike) -> bool:
-    """Whether the score is missing for any reason (spec: metrics, "What was due …")."""
+    """Whether the score is missing for any reason (docs/definitions/scores.md#missing-scores)."""
     return score.status == "abstained" or is_unavailable(score)
 
 
@@ -211,6 +213,8 @@ class Metric:
 @dataclass(frozen=True, kw_only=True)
 class TextMetric(Metric):
     """A metric that compares an output with each reference; this class combines the values.
+
+    Definition: docs/definitions/text.md#references.
 
     Attributes:
         references: Whether the ``best`` or the ``mean`` value over the references is the score.

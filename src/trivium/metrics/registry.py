@@ -48,7 +48,10 @@ BUILT_IN = {
 }
 
 CASE_FIGURES = ("path_agreement",)
-"""Metrics of a case rather than of an attempt (spec: metrics, T3.14); a suite may name them, too."""
+"""Metrics of a case rather than of an attempt; a suite may name them, too.
+
+Definition: docs/definitions/traces.md#path-agreement.
+"""
 
 AGGREGATES = ("composite", "pass_rate")
 """Aggregates that are not metrics, but may have a gate."""
@@ -60,7 +63,7 @@ PLANNING = "planning_rationality"
 """The judged dimension that is a part of the composite; measured if a suite names no metrics."""
 
 JUDGE_FALLBACK = "similarity"
-"""The metric that is the fallback if no judge answers (spec: metrics, T2.6)."""
+"""The metric that is the fallback if no judge answers (docs/definitions/judge.md#unavailable-judge)."""
 
 KNOWN_WITHOUT_LOADING = frozenset({*BUILT_IN, *CASE_FIGURES, PLANNING})
 """Names that are known without the slow search in rubrics and installed packages."""
@@ -211,7 +214,7 @@ def metric_class(name: str, settings: Settings | None = None) -> type[Metric]:
 def default_metrics(settings: Settings) -> tuple[str, ...]:
     """The metrics of a run: :func:`asked_metrics`, and those that the rules of success and passing need.
 
-    The latter are measured even if the suite does not name them (spec: metrics, "What passed means").
+    The latter are measured even if the suite does not name them (docs/definitions/scores.md#verdict).
     """
     asked = asked_metrics(settings)
     decisive = [name for name in _decisive(settings) if name not in asked]

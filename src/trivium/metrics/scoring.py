@@ -57,8 +57,9 @@ def prefetch(metrics: Sequence[Metric], pairs: Sequence[tuple[Case, Attempt]]) -
 def score_inputs(metrics: Sequence[Metric], inputs: Sequence[MetricInput]) -> list[Scores]:
     """Score each input with every metric, in the order of the metrics.
 
-    A failed attempt has success 0, and its other scores are skipped (spec: metrics, "What passed means").
-    If a metric raises for an attempt, that score has status ``error``; the others are computed.
+    A failed attempt has success 0, and its other scores are skipped
+    (docs/definitions/scores.md#failed-attempt). If a metric raises for an attempt, that score has status
+    ``error``; the others are computed.
 
     Raises:
         Stopped: If a metric was closed before it had scored all inputs.

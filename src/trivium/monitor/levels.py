@@ -111,6 +111,8 @@ class Level:
 class Levels:
     """The sequences and detectors of one monitor since the last deployment or reset.
 
+    Definition: docs/definitions/monitoring.md#sure.
+
     Args:
         settings: Settings of the monitor.
         since: Unix time of the last deployment or reset, or of the beginning.

@@ -1,4 +1,6 @@
-"""Decides which interactions are sampled, with a probability that is known and kept (spec: metrics, M.1).
+"""Decides which interactions are sampled, with a probability that is known and kept.
+
+Definition: docs/definitions/monitoring.md#sampling-probability.
 
 An interaction is sampled if u < p. u is the first 8 bytes of the BLAKE2b digest of salt, a NUL byte and the
 trace id (UTF-8), as a big-endian integer divided by 2**64: the same trace is sampled by every process or by

@@ -117,7 +117,10 @@ def value_of(sample: Sample, figure: str) -> float | None:
 
 
 def status_of_mean(mean: float | None, thresholds: StatusThresholds | None) -> Status | None:
-    """The status of a mean; None without thresholds."""
+    """The status of a mean; None without thresholds.
+
+    Definition: docs/definitions/monitoring.md#window.
+    """
     if thresholds is None:
         return None
     if mean is None:

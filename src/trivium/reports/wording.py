@@ -22,10 +22,10 @@ from trivium.runs.summary import (
 
 NOTHING = "–"
 BESIDE_PEOPLE = "each output scored against the other people's outputs of its case"
-"""Note on the table that compares the run with people (spec: metrics, H.5)."""
+"""Note on the table that compares the run with people (docs/definitions/agreement.md#human-ceiling)."""
 
 FEW_GROUPS = 10
-"""With fewer groups than this an interval is called nominal (spec: metrics, B.3)."""
+"""With fewer groups than this an interval is called nominal (docs/definitions/intervals.md#groups)."""
 
 
 def number(value: float | None, *, digits: int = 3) -> str:

@@ -77,7 +77,9 @@ class Aggregation:
 
     @property
     def coverage(self) -> float:
-        """Share of the composite's weight that was scored, averaged over attempts (spec: metrics, C.2).
+        """Share of the composite's weight that was scored, averaged over attempts.
+
+        Definition: docs/definitions/scores.md#composite-coverage.
 
         A missing attempt counts as 0. Failed attempts are left out: their composite is known without scores.
         """

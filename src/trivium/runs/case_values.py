@@ -1,4 +1,6 @@
-"""Reduces the values of a case's attempts to one (spec: metrics, Repeats), and keeps those of all cases.
+"""Reduces the values of a case's attempts to one, and keeps those of all cases.
+
+Definition: docs/definitions/scores.md#repeats.
 
 Arrays hold a value for each case, and the cluster of each case; of many cases, most are in a file.
 """
@@ -42,6 +44,8 @@ REDUCERS: dict[str, Reducer] = {"mean": _mean, "best": max, "worst": min, "major
 def pass_at_k(attempts: int, successes: int, k: int) -> float:
     """Probability that at least one of k attempts succeeds: 1 − C(n−c, k)/C(n, k) (Chen et al. 2021).
 
+    Definition: docs/definitions/scores.md#pass-at-k.
+
     Args:
         attempts: n, at least k.
         successes: c, in [0, n].
@@ -56,6 +60,8 @@ def pass_at_k(attempts: int, successes: int, k: int) -> float:
 
 def pass_hat_k(attempts: int, successes: int, k: int) -> float:
     """Probability that all of k attempts succeed: C(c, k)/C(n, k) (Yao et al. 2024, τ-bench).
+
+    Definition: docs/definitions/scores.md#pass-hat-k.
 
     Args and errors are those of :func:`pass_at_k`.
     """

@@ -1,4 +1,7 @@
-"""Applies certificates: decides which judgements are accepted without a person (spec: metrics, H.4)."""
+"""Applies certificates: decides which judgements are accepted without a person.
+
+Definition: docs/definitions/calibration.md#accepted.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -74,6 +77,8 @@ DRIFT = f"{EXPIRED}it accepts "
 
 class AcceptedShare:
     """Watches, judgement by judgement, whether a certificate accepts the share that it did when it was made.
+
+    Definition: docs/definitions/calibration.md#accepted-share.
 
     If it does not, the judge's confidences mean something else, or the cases are others. The share then has
     an exact interval (Clopper & Pearson) at half of the level; the other half is for the judgements since,

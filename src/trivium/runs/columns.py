@@ -49,9 +49,9 @@ _UNITS = ("characters", "steps")
 class Column:
     """Values of one metric over the cases of a run.
 
-    A fallback measures something else than the metric's definition (spec: metrics, "Fallback values are
-    another quantity"), so the two are never averaged together. If both occur, the mean is that of the values
-    computed as defined; fallbacks for judgements never enter a mean.
+    A fallback measures something else than the metric's definition (docs/definitions/scores.md#fallback), so
+    the two are never averaged together. If both occur, the mean is that of the values computed as defined;
+    fallbacks for judgements never enter a mean.
 
     Args:
         name: Name of the metric.
@@ -308,7 +308,10 @@ class Column:
         return float(self.values.mean()) if self._values.count else None
 
     def interval(self, level: float) -> Interval | None:
-        """Confidence interval: of a rate if every value is 0 or 1, else of a mean (spec: metrics, B.0)."""
+        """Confidence interval: of a rate if every value is 0 or 1, else of a mean.
+
+        Definition: docs/definitions/intervals.md#choice.
+        """
         clustered_mean = self.clustered_mean
         return None if clustered_mean is None else clustered_mean.interval(level)
 
@@ -403,6 +406,9 @@ def _where(values: Sequence[float | None], mask: Sequence[bool]) -> list[float |
 
 
 def clustered(values: npt.NDArray[np.float64], groups: npt.NDArray[np.int64]) -> ClusteredMean | None:
-    """Clustered mean of values in [0, 1]: a rate if every value is 0 or 1 (spec: metrics, B.0)."""
+    """Clustered mean of values in [0, 1]: a rate if every value is 0 or 1.
+
+    Definition: docs/definitions/intervals.md#choice.
+    """
     rate = bool(((values == 0) | (values == 1)).all())
     return ClusteredMean.of(values, groups, kind="rate" if rate else "mean")

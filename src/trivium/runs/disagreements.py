@@ -44,6 +44,8 @@ class Opinion(msgspec.Struct, frozen=True, kw_only=True):
 class Disagreement(msgspec.Struct, frozen=True, kw_only=True):
     """A dimension of an attempt on which opinions differ.
 
+    Definition: docs/definitions/judge.md#disagreement.
+
     Attributes:
         case: Id of the case.
         repeat: Number of the repeat, from 0.

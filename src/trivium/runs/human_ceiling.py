@@ -1,4 +1,6 @@
-"""Compares a run with people's own outputs, scored in the same way (spec: metrics, H.5).
+"""Compares a run with people's own outputs, scored in the same way.
+
+Definition: docs/definitions/agreement.md#human-ceiling.
 
 Each person's output is scored against the other people's outputs of its case: n - 1 of n references. A run's
 output is scored against all n, which favours it, because the best of n references is at least as close as the

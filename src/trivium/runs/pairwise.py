@@ -350,6 +350,8 @@ def of_both_orders(base_first: OrderVerdict, head_first: OrderVerdict) -> Dimens
 def figure(pairs: Sequence[JudgedPair], dimension: str, *, level: float) -> PairFigure:
     """Count the wins and losses of head against base in one dimension.
 
+    Definition: docs/definitions/judge.md#win-rate.
+
     Args:
         pairs: All pairs; those without the dimension count as unjudged.
         dimension: Name of the dimension.

@@ -156,7 +156,10 @@ def _unjudged(column: Column) -> int:
 
 
 def _pass_at_k_figures(aggregation: Aggregation, level: float) -> dict[str, Figure]:
-    """Compute pass@k and pass^k over the cases with at least k attempts (spec: metrics, Repeats)."""
+    """Compute pass@k and pass^k over the cases with at least k attempts.
+
+    Definitions: docs/definitions/scores.md#pass-at-k, docs/definitions/scores.md#pass-hat-k.
+    """
     verdict_counts = aggregation.verdict_counts
     max_attempts = max((int(block[::2].max()) for block in verdict_counts.blocks()), default=0)
     if max_attempts < 2:
@@ -229,7 +232,10 @@ def _composite(aggregation: Aggregation, *, level: float) -> CompositeFigure | N
 
 
 def _probability_of_change(aggregation: Aggregation) -> float | None:
-    """Probability that other cases would lead to another recommendation (spec: metrics, C.3)."""
+    """Probability that other cases would lead to another recommendation.
+
+    Definition: docs/definitions/scores.md#probability-of-change.
+    """
     limits = aggregation.settings.composite.thresholds
     edges = (limits.weak_reject, limits.weak_accept, limits.accept)
     return probability_of_change(aggregation.composite.clustered_mean, [edge - TOLERANCE for edge in edges])
@@ -290,7 +296,7 @@ def gate_result(
     """Evaluate one limit of a gate.
 
     With missing scores, it passes only if it also passes with all of them at their worst, and fails only if
-    it also fails with all of them at their best (spec: metrics, "What was due and is not there").
+    it also fails with all of them at their best (docs/definitions/scores.md#missing-scores).
 
     Args:
         name: Name shown for the metric.

@@ -1,4 +1,4 @@
-"""Records of the summary of a run: means, intervals, gates and costs (spec: files)."""
+"""Records of the summary of a run: means, intervals, gates and costs (docs/definitions/files.md#summary)."""
 
 from typing import Any, Protocol
 
@@ -26,6 +26,8 @@ class Aside(msgspec.Struct, frozen=True, kw_only=True):
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """A mean or a rate over a run.
 
+    Definition: docs/definitions/scores.md#mean.
+
     Attributes:
         mean: The mean; None if there is no value.
         ci95: Interval (low, high) at ``level``, not always 95 %; None for one group or without values.
@@ -38,7 +40,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
         bounds: The mean if every missing value were 0, and if every one were 1.
         raw_mean: Mean in the natural unit, if the raw values are numbers.
         tier: text, judge, trace or composite.
-        missing: Number of missing scores (spec: metrics, "What was due and is not there").
+        missing: Number of missing scores (docs/definitions/scores.md#missing-scores).
         aside: Fallback values that the mean leaves out.
         unit: Unit of ``raw_mean``, such as ``s``; "" for a plain number; None if only the score counts.
         better: Whether a higher or a lower ``raw_mean`` (without a unit: mean) is better; None for metrics
@@ -63,7 +65,9 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HumanFigure(Figure, frozen=True, kw_only=True):
-    """A figure of people's own outputs, with the run's comparable figure (spec: metrics, H.5).
+    """A figure of people's own outputs, with the run's comparable figure.
+
+    Definition: docs/definitions/agreement.md#human-ceiling.
 
     Attributes:
         run_mean: The run's mean, computed as for people: each reference left out in turn, over the cases
@@ -95,7 +99,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GateAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Answer of a gate: pass, fail or inconclusive (spec: metrics, B.5).
+    """Answer of a gate: pass, fail or inconclusive (docs/definitions/intervals.md#gate).
 
     Attributes:
         gate: The condition, such as ``clarity ≥ 0.8``.
@@ -136,7 +140,8 @@ class CompositeFigure(msgspec.Struct, frozen=True, kw_only=True):
     """The composite over a run.
 
     Attributes:
-        coverage: Share of the weight that was scored, averaged over attempts (spec: metrics, C.2).
+        coverage: Share of the weight that was scored, averaged over attempts
+            (docs/definitions/scores.md#composite-coverage).
         recommendation: Recommendation for the mean composite; None if too little was measured.
         why_none: Why there is no recommendation, or None.
         threshold: The threshold nearest to the mean.
@@ -213,6 +218,8 @@ class JudgeCosts(ModelCosts, frozen=True, kw_only=True):
 class AgentTotals(msgspec.Struct, frozen=True, kw_only=True):
     """What the agent itself took, over all attempts made.
 
+    Definition: docs/definitions/scores.md#agent-totals.
+
     Attributes:
         attempts: Number of attempts.
         failures: Number of attempts that failed.
@@ -243,7 +250,9 @@ class AgentTotals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
-    """Judgements of one dimension that a certificate accepts or refers to people (spec: metrics, H.4).
+    """Judgements of one dimension that a certificate accepts or refers to people.
+
+    Definition: docs/definitions/calibration.md#accepted.
 
     Attributes:
         certificate: The file of the certificate.

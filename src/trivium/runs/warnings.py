@@ -17,7 +17,10 @@ _ONE_WAY = frozenset({"trivium", *FORMATS})
 
 FEW_GROUPS = 20
 TOO_FEW_GROUPS = 10
-"""Fewer groups give a warning, and their intervals are not labelled with a level (spec: metrics, B.3)."""
+"""Fewer groups give a warning, and their intervals are not labelled with a level.
+
+Definition: docs/definitions/intervals.md#groups.
+"""
 
 
 def warnings_of(

@@ -182,8 +182,8 @@ _encoder = msgspec.json.Encoder(enc_hook=plain)
 def encode(value: Any) -> str:
     """Encode a record as JSON.
 
-    Lone surrogates, which no database can store, are replaced (spec: metrics, T1). Types that JSON lacks
-    are converted to plain values or text.
+    Lone surrogates, which no database can store, are replaced (docs/definitions/text.md#sanitising). Types
+    that JSON lacks are converted to plain values or text.
     """
     try:
         return _encoder.encode(value).decode()

@@ -138,7 +138,7 @@ class Cases(Protocol):
 
     def __getitem__(self, index: int, /) -> Case: ...
 
-    def position(self, id: str) -> int | None:  # noqa: A002 - the word of the spec
+    def position(self, id: str) -> int | None:  # noqa: A002 - the name of the field
         """Index of a case, or None."""
 
 

@@ -1,4 +1,7 @@
-"""The certificate of a judge that a suite applies, and its file format (spec: metrics, H.4)."""
+"""The certificate of a judge that a suite applies, and its file format.
+
+Definition: docs/definitions/calibration.md#accepted.
+"""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path

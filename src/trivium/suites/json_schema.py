@@ -75,8 +75,8 @@ def _with_shorthands(node: Any) -> Any:
 
 
 def without_sources(text: str) -> str:
-    """Remove references to the specification from a description."""
-    return re.sub(r" \((?:spec: [^)]*|[A-Z]\d?\.\d+)\)", "", text)
+    """Remove citations of definitions from a description: its readers need not have the repository."""
+    return re.sub(r" \(docs/[^)]*\)", "", text)
 
 
 def _described(components: dict[str, Any]) -> dict[str, Any]:

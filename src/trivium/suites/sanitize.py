@@ -1,4 +1,6 @@
-"""Replaces characters that a store or JSON cannot hold, and flags what was replaced (spec: metrics, T1).
+"""Replaces characters that a store or JSON cannot hold, and flags what was replaced.
+
+Definition: docs/definitions/text.md#sanitising.
 
 Lone surrogates become U+FFFD, NUL becomes U+2400. Nothing else is normalised.
 """

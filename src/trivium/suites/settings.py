@@ -322,5 +322,5 @@ class Settings(
 
     @property
     def success_rule(self) -> SuccessRule:
-        """The suite's success rule, or the default one (spec: metrics, T1.6)."""
+        """The suite's success rule, or the default one (docs/definitions/text.md#success)."""
         return self.success or DEFAULT_SUCCESS

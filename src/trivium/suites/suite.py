@@ -247,7 +247,7 @@ class Suite:
     def __repr__(self) -> str:
         return f"Suite({self.name!r}, {len(self)} case{'' if len(self) == 1 else 's'})"
 
-    def position(self, id: str) -> int | None:  # noqa: A002 - the word of the spec
+    def position(self, id: str) -> int | None:  # noqa: A002 - the name of the field
         """Index of a case, or None."""
         return self._cases.position(id)
 

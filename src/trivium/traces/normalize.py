@@ -1,4 +1,4 @@
-"""Repairs a trace and lists each repair as a problem (spec: files, trace).
+"""Repairs a trace and lists each repair as a problem (docs/definitions/traces.md#repaired-traces).
 
 Nothing here recurses, so a trace nested 33,000 levels deep is safe.
 """
@@ -44,8 +44,8 @@ def normalise(
     start (``negative_duration``); a child that starts before its parent is flagged (``clock_skew``);
     a span without an end has ``ok=None`` if the trace has times (``unfinished``).
     Tool, llm and other spans get the agent of the nearest agent span above them. A trace that states no
-    message gets those that its nesting implies (spec: metrics, T3.8). Normalising twice changes nothing
-    more.
+    message gets those that its nesting implies (docs/definitions/traces.md#messages). Normalising twice
+    changes nothing more.
 
     Args:
         spans: In the order of their file.

@@ -1,4 +1,4 @@
-"""Counts what a file of traces holds (spec: files, machine-readable answers)."""
+"""Counts what a file of traces holds (docs/definitions/files.md#trace-counts)."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

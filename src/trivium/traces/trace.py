@@ -47,8 +47,9 @@ class Span(
         input: The input, any JSON value.
         output: The output, any JSON value.
         usage: Tokens and cost (llm spans only).
-        attributes: Further data. Two keys are read: ``context`` by tool_selection (spec: metrics,
-            T3.3), and ``handoff``, which is true for a hand-off recorded as a tool call.
+        attributes: Further data. Two keys are read: ``context`` by tool_selection
+            (docs/definitions/traces.md#tool-selection), and ``handoff``, which is true for a hand-off
+            recorded as a tool call.
     """
 
     id: str
@@ -76,7 +77,7 @@ class Message(
 
     Attributes:
         type: task_request, result_delivery, data_transfer, coordination, status_update, handoff,
-            or a word of the suite's own (spec: metrics, T3.8).
+            or a word of the suite's own (docs/definitions/traces.md#messages).
         time: Seconds on the trace's clock, or None.
     """
 

@@ -1,4 +1,6 @@
-"""Estimates people's mean score from labels that were asked for actively (spec: metrics, H.6).
+"""Estimates people's mean score from labels that were asked for actively.
+
+Definition: docs/definitions/agreement.md#active-mean.
 
 Active, prediction-powered inference (Zrnic & Candès 2024; Angelopoulos et al. 2023), for draws without
 replacement from all items that have no label yet (``active_sampling``).
@@ -33,6 +35,8 @@ SAME = 1e-12
 
 class ActiveMean(msgspec.Struct, frozen=True, kw_only=True):
     """People's mean score, estimated from labels that were asked for actively.
+
+    Definition: docs/definitions/agreement.md#active-mean.
 
     Attributes:
         value: The estimate; None without labels.
@@ -130,6 +134,8 @@ def active_mean(
     high: float = 1.0,
 ) -> ActiveMean:
     """Estimate people's mean score over all items, or over further items like them.
+
+    Definition: docs/definitions/agreement.md#active-mean.
 
     The judge's scores are fitted to the labels by weighted least squares; the estimate is the mean of the
     fitted scores over all items. A judge whose scores predict nothing gets weight 0.

@@ -1,4 +1,6 @@
-"""Chooses which item a person labels next, each with a known probability (spec: metrics, H.6).
+"""Chooses which item a person labels next, each with a known probability.
+
+Definition: docs/definitions/agreement.md#active-draw.
 
 Labels teach most where the judge errs most, but labels of the hardest items alone say nothing about the rest.
 Here each item that has no label yet has a known probability of being the next one, of which at least a fifth
@@ -41,6 +43,8 @@ _STEPS = 30
 class Draw(msgspec.Struct, frozen=True, kw_only=True):
     """One item that a person was asked to label.
 
+    Definition: docs/definitions/agreement.md#active-draw.
+
     Attributes:
         item: Position of the item in the population, 0 to population - 1.
         probability: Probability, just before the draw, that this item would be drawn; in (0, 1].
@@ -54,6 +58,8 @@ class Draw(msgspec.Struct, frozen=True, kw_only=True):
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     """The draws so far, in order: all that is needed to continue (plain JSON by ``msgspec.to_builtins``).
+
+    Definition: docs/definitions/agreement.md#active-draw.
 
     Attributes:
         seed: Seed of all draws, at least 0.
@@ -117,6 +123,8 @@ def next_draw(
     uniform_share: float = UNIFORM_SHARE,
 ) -> Draw | None:
     """Draw the next item to be labelled; the caller keeps it with ``sampling.after(draw)``.
+
+    Definition: docs/definitions/agreement.md#active-draw.
 
     The same arguments give the same draw. Answers may arrive in any order or not at all: a draw uses those
     that are there.

@@ -1,4 +1,6 @@
-"""Estimates people's mean score from a judge's scores and a few labels (spec: metrics, H.2).
+"""Estimates people's mean score from a judge's scores and a few labels.
+
+Definitions: docs/definitions/agreement.md#corrected-mean, docs/definitions/agreement.md#corrected-rate.
 
 Prediction-powered inference: the judge's mean, corrected by its bias on the labelled items.
 """
@@ -76,6 +78,8 @@ def corrected_mean(
 ) -> Corrected:
     """Estimate people's mean score by prediction-powered inference (PPI++, Angelopoulos et al. 2023).
 
+    Definition: docs/definitions/agreement.md#corrected-mean.
+
     The estimate is weight · mean(judge_only) + mean(people - weight · judge), with the weight that minimises
     its variance; 0 ignores a judge whose scores do not predict people's labels. It is unbiased for any judge
     as long as the labelled items are a random part of all. The standard error is cluster-robust and covers
@@ -150,6 +154,8 @@ def corrected_rate(
     level: float = 0.95,
 ) -> Corrected:
     """Estimate people's rate from the judge's sensitivity and specificity (Rogan and Gladen 1978).
+
+    Definition: docs/definitions/agreement.md#corrected-rate.
 
     The estimate is (p + specificity - 1) / (sensitivity + specificity - 1), where p is the judge's rate on
     the unlabelled items. The interval is that of Lee et al. 2025, on effective sample sizes (n / design

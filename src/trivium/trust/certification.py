@@ -226,6 +226,8 @@ def certify(
 ) -> Certificate:
     """Find the lowest confidence from which verdicts are wrong at most ``epsilon`` of the time.
 
+    Definition: docs/definitions/calibration.md#certificate.
+
     With probability at least 1 - ``delta`` over the labelled verdicts, the error rate of further verdicts
     like them with at least that confidence is at most ``epsilon`` (Learn then Test, Angelopoulos et al.
     2021).

@@ -23,6 +23,8 @@ _STATE_VERSION = 1
 class ChangeDetector:
     """Watches values in [0, 1] for a fall of their mean below ``reference`` - ``tolerance``.
 
+    Definition: docs/definitions/monitoring.md#change.
+
     Let L be that limit, w the weight of a value x (see :mod:`trivium.trust.confidence_sequences`) and dt the
     time since the value before. Each stake f multiplies its evidence by a factor of mean at most 1:
 

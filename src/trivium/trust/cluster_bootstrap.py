@@ -1,4 +1,4 @@
-"""Computes bootstrap intervals over resamples of groups (spec: metrics, B.1)."""
+"""Computes bootstrap intervals over resamples of groups (docs/definitions/intervals.md#bootstrap)."""
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -21,6 +21,8 @@ Method = Literal["expanded percentile", "percentile", "bca", "legacy"]
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """An estimate with its uncertainty, from resampling groups.
+
+    Definition: docs/definitions/intervals.md#bootstrap.
 
     Attributes:
         point: The estimate; None if undefined.
@@ -172,6 +174,8 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,300}", re.ASCII)
 class Groups(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The group of each row.
 
+    Definition: docs/definitions/intervals.md#groups.
+
     Attributes:
         ids: The groups' ids in order: numeric if all are whole numbers, else by code point.
         codes: Position in ``ids`` of the group of each row, shape (n,).
@@ -222,6 +226,8 @@ def bootstrap(
     progress: OnProgress | None = None,
 ) -> Estimate:
     """Resample groups with replacement and estimate the uncertainty of a statistic.
+
+    Definition: docs/definitions/intervals.md#bootstrap.
 
     The same seed and number of groups give the same resamples for every statistic, so the difference of two
     statistics is paired. A statistic that is undefined in a resample returns NaN (or, given items, None).

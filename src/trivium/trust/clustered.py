@@ -1,4 +1,6 @@
-"""Summarises clustered values and computes the interval of their mean (spec: metrics, B.0).
+"""Summarises clustered values and computes the interval of their mean.
+
+Definition: docs/definitions/intervals.md#standard-error.
 
 Groups are sampled independently; values of one group may be correlated. A :class:`ClusteredMean` holds a few
 sums over the groups, from which it computes the interval at any level. P-values (the level at which an
@@ -28,7 +30,7 @@ only; 0.25 widens intervals without improving coverage."""
 
 TOO_FEW_GROUPS = 10
 """With fewer groups than this, some holding several values, an interval in a closed range is at least as wide
-as that of as many independent values (spec: metrics, B.3)."""
+as that of as many independent values (docs/definitions/intervals.md#few-groups)."""
 
 LEAST_P = 1e-6
 """The smallest p-value that is reported."""
@@ -42,6 +44,8 @@ SAME = 1e-12
 
 class ClusteredMean(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The mean of clustered values, with the sums that its interval needs.
+
+    Definition: docs/definitions/intervals.md#standard-error.
 
     Attributes:
         kind: Type of value: any number (``mean``), 0 or 1 (``rate``), or a difference in [-1, 1].
@@ -241,6 +245,8 @@ class ClusteredMean(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def p_value(self, value: float) -> float | None:
         """Two-sided p-value of the hypothesis that the true mean is ``value``.
 
+        Definition: docs/definitions/intervals.md#p-value.
+
         It is below 1 - level exactly when the interval at that level excludes ``value``.
 
         Returns:
@@ -269,7 +275,10 @@ class ClusteredMean(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return self._score_ends(level)
 
     def _equal_values_ends(self, level: float) -> tuple[float, float, str] | None:
-        """Rule of three: room for unseen groups when all observed groups are equal."""
+        """Rule of three: room for unseen groups when all observed groups are equal.
+
+        Definition: docs/definitions/intervals.md#equal-values.
+        """
         if not isfinite(self.high - self.low):
             return None
         unseen_share = self._unseen_share(level)

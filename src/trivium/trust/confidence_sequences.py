@@ -47,6 +47,8 @@ FIRST_MEAN, FIRST_VARIANCE = 0.5, 0.25
 class ConfidenceSequence(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Intervals of a mean after each value; with probability 1 - alpha all of them contain it.
 
+    Definition: docs/definitions/monitoring.md#confidence-sequence.
+
     Attributes:
         lower: Lower ends, shape (n,), in [0, 1].
         upper: Upper ends, shape (n,), in [0, 1].
@@ -71,6 +73,8 @@ def confidence_sequence(
     running_intersection: bool = True,
 ) -> ConfidenceSequence:
     """Compute the intervals of a mean after each of some values.
+
+    Definition: docs/definitions/monitoring.md#confidence-sequence.
 
     ``betting`` stakes λ = √(2 ln(2 / alpha) / (V t ln(1 + t))) on the t-th value, where V is the variance of
     the earlier ones, but at most half of the capital (the "hedged capital" of Waudby-Smith & Ramdas 2024,

@@ -61,6 +61,8 @@ def t_critical_value(level: float, freedom: int) -> float:
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
     """A two-sided confidence interval.
 
+    Definition: docs/definitions/intervals.md#choice.
+
     Attributes:
         low: Lower end, inside the range of the estimate.
         high: Upper end, inside the range of the estimate.

@@ -1,8 +1,11 @@
-"""Computes intervals of means and rates of clustered values, and answers gates (spec: metrics, B.0, B.5).
+"""Computes intervals of means and rates of clustered values, and answers gates.
+
+Definitions: docs/definitions/intervals.md#choice, docs/definitions/intervals.md#gate.
 
 Every function takes values of shape (n,) and a group code for each. Groups are sampled independently; values
 of one group may be correlated. A single group gives no interval. With fewer than ten groups, some holding
-several values, no interval is narrower than that of as many independent values (spec: metrics, B.3).
+several values, no interval is narrower than that of as many independent values
+(docs/definitions/intervals.md#few-groups).
 """
 
 from collections.abc import Sequence
@@ -25,6 +28,8 @@ def mean_interval(
     high: float | None = 1.0,
 ) -> Interval | None:
     """Cluster-robust interval of the mean over equally weighted values.
+
+    Definition: docs/definitions/intervals.md#cluster-mean.
 
     The standard error SE is that of the cluster-robust (linearised) mean m. The quantile is Student's t with
     the effective degrees of freedom of the group sizes (Satterthwaite 1946, rounded down; G - 1 for groups of
@@ -66,7 +71,7 @@ def mean_interval(
 
 
 def rate_interval(outcomes: npt.ArrayLike, groups: npt.ArrayLike, *, level: float = 0.95) -> Interval | None:
-    """Interval of a rate (spec: metrics, B.0).
+    """Interval of a rate (docs/definitions/intervals.md#rate).
 
     Wilson's interval if no group holds several outcomes. Otherwise that of :func:`mean_interval`, which
     allows for unseen groups, with a variance of at least that of independent outcomes. In
@@ -94,6 +99,8 @@ def difference_interval(
     differences: npt.ArrayLike, groups: npt.ArrayLike, *, level: float = 0.95
 ) -> Interval | None:
     """Cluster-robust interval of the mean of paired differences, which allows for unseen changes.
+
+    Definition: docs/definitions/comparisons.md#difference-interval.
 
     If at most half of the differences are 0 it is that of :func:`mean_interval` in [-1, 1]. Otherwise changes
     are rare and may come in clusters, of which the sample may hold none or only small ones:
@@ -151,7 +158,9 @@ def jeffreys(rate: float, n: float, *, level: float = 0.95) -> tuple[float, floa
 
 
 def probability_of_change(clustered: ClusteredMean | None, thresholds: Sequence[float]) -> float | None:
-    """Probability that other cases would put a mean between other thresholds (spec: metrics, C.3).
+    """Probability that other cases would put a mean between other thresholds.
+
+    Definition: docs/definitions/scores.md#probability-of-change.
 
     The probability that the true mean lies beyond a threshold is half the p-value of that threshold, by the
     method of the mean's interval. So it agrees with that interval, and is not 0 because a few observed values
@@ -179,7 +188,9 @@ def gate_answer(
     at_least: float | None = None,
     at_most: float | None = None,
 ) -> Literal["pass", "fail", "inconclusive"]:
-    """Answer a gate: pass or fail only if the whole interval is on one side (spec: metrics, B.5).
+    """Answer a gate: pass or fail only if the whole interval is on one side.
+
+    Definition: docs/definitions/intervals.md#gate.
 
     Args:
         interval: Interval of the metric; None gives ``inconclusive``.
@@ -205,6 +216,8 @@ def groups_to_settle(
     clustered: ClusteredMean | None, limit: float, *, level: float = 0.95, power: float = TARGET_POWER
 ) -> int | None:
     """Further groups that would settle a gate; see :func:`trivium.trust.sample_size.needed_groups`.
+
+    Definition: docs/definitions/intervals.md#groups-to-settle.
 
     Args:
         clustered: The mean behind the gate's interval (:meth:`ClusteredMean.of`), or None.

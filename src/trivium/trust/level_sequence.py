@@ -30,6 +30,8 @@ _STATE_VERSION = 2
 class LevelSequence:
     """The betting confidence sequence of a mean, value by value, with a small state.
 
+    Definition: docs/definitions/monitoring.md#sure.
+
     An update costs some 20 µs. After the same values it has the same ends as
     :func:`~trivium.trust.confidence_sequences.confidence_sequence`.
 

@@ -1,4 +1,7 @@
-"""Tests differences: counts of signs and wins, the sign test, Holm's adjustment (spec: metrics, B.4)."""
+"""Tests differences: counts of signs and wins, the sign test, Holm's adjustment.
+
+Definitions: docs/definitions/comparisons.md#sign-test, docs/definitions/comparisons.md#holm.
+"""
 
 from collections.abc import Sequence
 from math import inf
@@ -33,7 +36,10 @@ class WinCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sign_counts(replicates: Floats) -> SignCounts | None:
-    """Count the replicates of a difference on each side of 0; None where all of them are NaN."""
+    """Count the replicates of a difference on each side of 0; None where all of them are NaN.
+
+    Definition: docs/definitions/comparisons.md#share-positive.
+    """
     known = replicates[~np.isnan(replicates)]
     if not known.size:
         return None
@@ -43,7 +49,10 @@ def sign_counts(replicates: Floats) -> SignCounts | None:
 
 
 def win_counts(left: npt.ArrayLike, right: npt.ArrayLike) -> WinCounts:
-    """Count wins, losses and ties of the right side; values of shape (n,), higher is better."""
+    """Count wins, losses and ties of the right side; values of shape (n,), higher is better.
+
+    Definition: docs/definitions/comparisons.md#paired-difference.
+    """
     delta = np.asarray(right, np.float64) - np.asarray(left, np.float64)
     wins, losses = int(np.count_nonzero(delta > 0)), int(np.count_nonzero(delta < 0))
     return WinCounts(wins=wins, losses=losses, ties=delta.size - wins - losses)
@@ -51,6 +60,8 @@ def win_counts(left: npt.ArrayLike, right: npt.ArrayLike) -> WinCounts:
 
 def sign_test(wins: int, losses: int) -> float | None:
     """Two-sided exact sign test of the hypothesis that both sides are equally likely to win.
+
+    Definition: docs/definitions/comparisons.md#sign-test.
 
     Args:
         wins: Number of independent units won, at least 0.
@@ -72,6 +83,8 @@ def sign_test(wins: int, losses: int) -> float | None:
 def holm(p: Sequence[float]) -> list[float]:
     """Holm's step-down adjustment: for each test the smallest family-wise error rate at which it is rejected.
 
+    Definition: docs/definitions/comparisons.md#holm.
+
     Args:
         p: One p-value per test, each in [0, 1].
 
@@ -92,6 +105,8 @@ def holm(p: Sequence[float]) -> list[float]:
 
 def minimum_detectable_effect(std_error: float, *, level: float = 0.95, power: float = 0.8) -> float:
     """The least true difference found with probability ``power``: (1.96 + 0.84) · SE by default.
+
+    Definition: docs/definitions/comparisons.md#minimum-detectable-effect.
 
     Args:
         std_error: Standard error of the difference, in its unit.

@@ -1,4 +1,8 @@
-"""Compares the means of two sides pair by pair and decides non-inferiority (spec: metrics, B.2, B.4, B.5)."""
+"""Compares the means of two sides pair by pair and decides non-inferiority.
+
+Definitions: docs/definitions/comparisons.md#paired-difference,
+docs/definitions/comparisons.md#non-inferiority.
+"""
 
 from collections.abc import Sequence
 from math import sqrt
@@ -27,6 +31,8 @@ NOISE = 1e-12
 
 class Paired(msgspec.Struct, frozen=True, kw_only=True):
     """The difference of two means over paired values, right minus left.
+
+    Definition: docs/definitions/comparisons.md#paired-difference.
 
     Attributes:
         delta: Mean difference; None without pairs.
@@ -141,7 +147,9 @@ def _normal_limit(deltas: Floats, groups: npt.NDArray[np.int64], *, resamples: i
 
 
 def non_inferiority(interval: Interval | None, *, margin: float) -> Answer:
-    """Decide a difference: pass above −margin, fail below 0, otherwise inconclusive (spec: metrics, B.5).
+    """Decide a difference: pass above −margin, fail below 0, otherwise inconclusive.
+
+    Definition: docs/definitions/comparisons.md#non-inferiority.
 
     A loss that is certain but also certainly smaller than the margin passes.
 
@@ -158,6 +166,8 @@ def non_inferiority(interval: Interval | None, *, margin: float) -> Answer:
 
 def settling_groups(clustered: ClusteredMean | None, *, margin: float, level: float) -> int | None:
     """Further groups that would settle a difference; see :func:`trivium.trust.sample_size.needed_groups`.
+
+    Definition: docs/definitions/comparisons.md#groups-needed.
 
     Args:
         clustered: The mean behind the difference's interval, or None.

@@ -1,8 +1,8 @@
 """Measures how far two raters agree: rates, Cohen's kappa, Krippendorff's alpha, rank correlations.
 
 All measures are functions of how often each pair of labels occurs (:class:`Pairs`): they return shape (b,),
-NaN where undefined, so that one call covers b resamples (spec: metrics, H.1). A judge's means over samples
-have many labels and hardly any pair twice: the work goes with the pairs that occur, not with all that could.
+NaN where undefined, so that one call covers b resamples. A judge's means over samples have many labels and
+hardly any pair twice: the work goes with the pairs that occur, not with all that could.
 """
 
 from collections.abc import Hashable, Sequence
@@ -105,6 +105,9 @@ def agreement(
 ) -> Agreement:
     """Compute all measures of agreement, each with a cluster-robust interval.
 
+    Definitions: docs/definitions/agreement.md#exact-agreement, docs/definitions/agreement.md#kappa,
+    docs/definitions/agreement.md#alpha.
+
     The two rates have the interval of :func:`~trivium.trust.intervals.rate_interval`, which covers also when
     all labels agree. The others have the expanded percentile cluster bootstrap, all from the same resamples.
 
@@ -203,6 +206,8 @@ def measures(pairs: Pairs) -> Floats:
 def krippendorff_alpha(ratings: npt.ArrayLike) -> float | None:
     """Krippendorff's α for ordered labels of any number of raters; labels may be missing.
 
+    Definition: docs/definitions/agreement.md#alpha.
+
     Args:
         ratings: Shape (items, raters), NaN where a rater gave no label.
 
@@ -261,6 +266,8 @@ def _checked(
 def cohen_kappa(pairs: Pairs, first: Floats, second: Floats) -> Floats:
     """Cohen's κ (1960). Undefined if both raters gave the same single label throughout.
 
+    Definition: docs/definitions/agreement.md#kappa.
+
     Args:
         pairs: The pairs of labels.
         first: How often one rater gave each label, shape (b, c).
@@ -275,6 +282,8 @@ def cohen_kappa(pairs: Pairs, first: Floats, second: Floats) -> Floats:
 def quadratic_kappa(pairs: Pairs, first: Floats, second: Floats) -> Floats:
     """Cohen's κ weighted by the squared difference of the labels (1968); see :func:`cohen_kappa`.
 
+    Definition: docs/definitions/agreement.md#kappa-quadratic.
+
     The weights depend on the labels' values, so a label that nobody gave changes nothing.
     """
     total = pairs.counts.sum(axis=-1)
@@ -286,7 +295,10 @@ def quadratic_kappa(pairs: Pairs, first: Floats, second: Floats) -> Floats:
 
 
 def spearman_rho(pairs: Pairs, first: Floats, second: Floats) -> Floats:
-    """Spearman's ρ with mean ranks for ties; undefined if a rater gave one label throughout."""
+    """Spearman's ρ with mean ranks for ties; undefined if a rater gave one label throughout.
+
+    Definition: docs/definitions/agreement.md#spearman.
+    """
     total = pairs.counts.sum(axis=-1)
     one, other = _centred_ranks(first, total), _centred_ranks(second, total)
     together = (pairs.counts * one[:, pairs.first] * other[:, pairs.second]).sum(axis=-1)
@@ -294,7 +306,10 @@ def spearman_rho(pairs: Pairs, first: Floats, second: Floats) -> Floats:
 
 
 def kendall_tau_b(pairs: Pairs, first: Floats, second: Floats) -> Floats:
-    """Kendall's τ-b; undefined if a rater gave one label throughout."""
+    """Kendall's τ-b; undefined if a rater gave one label throughout.
+
+    Definition: docs/definitions/agreement.md#kendall.
+    """
     (rows, row), (columns, column) = (
         np.unique(codes, return_inverse=True) for codes in (pairs.first, pairs.second)
     )
@@ -314,6 +329,8 @@ def ordinal_alpha(
     coincidences: Floats, first: npt.NDArray[np.intp], second: npt.NDArray[np.intp], margin: Floats
 ) -> Floats:
     """Krippendorff's α for ordered labels; undefined if only one label was given.
+
+    Definition: docs/definitions/agreement.md#alpha.
 
     Args:
         coincidences: How often labels coincide in an item, in both orders, shape (b, k).

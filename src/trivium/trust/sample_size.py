@@ -1,4 +1,7 @@
-"""Estimates how many further groups would settle a gate or a comparison (spec: metrics, B.5)."""
+"""Estimates how many further groups would settle a gate or a comparison.
+
+Definition: docs/definitions/intervals.md#groups-to-settle.
+"""
 
 from collections.abc import Callable
 from math import isfinite, sqrt

@@ -1,4 +1,6 @@
-"""Decides on which side of a limit a mean lies, one group after the other (spec: metrics, B.6).
+"""Decides on which side of a limit a mean lies, one group after the other.
+
+Definition: docs/definitions/comparisons.md#sequential-mean.
 
 An interval of fixed size holds for a number of groups that was set beforehand. Whoever looks after each group
 and stops at the first answer needs a test that holds at every look: a bet (Waudby-Smith & Ramdas 2024). If
@@ -39,6 +41,8 @@ STEPS = 40
 
 class SequentialMean:
     """Values in [0, 1], one a group, and whether their mean surely lies above, or below, a limit.
+
+    Definition: docs/definitions/comparisons.md#sequential-mean.
 
     With probability at most ``alpha`` either answer is ever wrong, however long one goes on. Once given it
     stays.
@@ -93,6 +97,8 @@ def sequential_interval(
     handicaps: npt.ArrayLike = 0.0,
 ) -> tuple[float, float]:
     """The interval of a mean that holds at every look; it agrees with :class:`SequentialMean`.
+
+    Definition: docs/definitions/comparisons.md#sequential-mean.
 
     Args:
         values: Shape (n,), in [0, 1], in the order in which they were seen, one a group.

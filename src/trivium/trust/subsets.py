@@ -36,6 +36,8 @@ def subset_difference(
 ) -> SubsetDifference | None:
     """Test whether the mean of a subset differs from the mean of the other values.
 
+    Definition: docs/definitions/comparisons.md#slices.
+
     The variance of the difference is that of values with one variance σ² and one correlation ρ within groups,
     both estimated from all values (ρ by one-way analysis of variance, at least 0). With shares aᵢ = 1/n of
     the subset, or -1/n of the others, it is σ² ((1 - ρ) Σ aᵢ² + ρ Σ_g (Σ_{i in g} aᵢ)²). The p-value is that

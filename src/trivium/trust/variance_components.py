@@ -21,6 +21,8 @@ from trivium.trust.sample_size import MOST_PLANNED
 class VarianceComponents(msgspec.Struct, frozen=True, kw_only=True):
     """The variance of scores, by where it arises.
 
+    Definition: docs/definitions/comparisons.md#variance-components.
+
     Attributes:
         between_groups: Variance of the groups' means around the common mean, in score²; 0 if every group
             holds one case.

@@ -1,4 +1,6 @@
-"""Estimates a mean from values that were sampled with known, unequal probabilities (spec: metrics, M.1).
+"""Estimates a mean from values that were sampled with known, unequal probabilities.
+
+Definition: docs/definitions/monitoring.md#weighted-mean.
 
 Where every error is evaluated and one in a hundred of the rest, the plain mean of what was evaluated says
 nothing about the traffic. Each value here counts 1 / probability times (Hájek's estimator).
@@ -41,6 +43,8 @@ each cluster counts as one value."""
 class WeightedMean(Interval, frozen=True, kw_only=True):
     """A mean of values that were sampled with known probabilities, with its interval.
 
+    Definition: docs/definitions/monitoring.md#weighted-mean.
+
     Attributes:
         mean: The estimate, each value weighted by 1 / probability.
         effective_n: Kish's effective sample size, (Σ w)² / Σ w², of the weights w = 1 / probability. So many
@@ -60,6 +64,8 @@ def weighted_mean(
     smallest: float | None = None,
 ) -> WeightedMean | None:
     """Estimate a mean from values sampled with known probabilities.
+
+    Definition: docs/definitions/monitoring.md#weighted-mean.
 
     Values of 0 and 1 have the interval of Clopper and Pearson on Σ b / p values. If clusters hold several
     values, that number is divided by the design effect (the linearised variance with clusters over the one
@@ -130,6 +136,8 @@ def reference_level(
     smallest: float | None = None,
 ) -> float | None:
     """The reference of a ``ChangeDetector``: a lower confidence bound of the mean before a deployment.
+
+    Definition: docs/definitions/monitoring.md#reference-level.
 
     An estimate in its place would be too high in half of all cases. The mean would then seem to have fallen
     although nothing changed, and with enough values after the deployment a false alarm would be certain. The

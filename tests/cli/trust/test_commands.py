@@ -135,7 +135,7 @@ def test_failed_groups_are_reported_with_the_coverage_without_them(capsys):
     assert found["population"]["cmax_failed_abstained"] == [30 / 40] * 2
 
 
-def test_json_answers_have_the_keys_of_the_specification(capsys):
+def test_json_answers_have_the_documented_keys(capsys):
     name = items(40)
     certified = {"threshold", "n_accepted", "coverage", "error_bound", "epsilon", "delta", "method"}
     assert answer(capsys, "certify", name).keys() >= certified

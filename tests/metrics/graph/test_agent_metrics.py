@@ -1,4 +1,4 @@
-"""Metrics of agents and their messages: closed forms of metrics T3.8 to T3.11, and every empty case."""
+"""Metrics of agents and their messages: closed forms, and every empty case."""
 
 from contextlib import ExitStack
 from itertools import pairwise

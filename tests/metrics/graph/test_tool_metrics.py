@@ -1,4 +1,4 @@
-"""Metrics of tool calls: closed forms of metrics T3.2 to T3.6, and every empty case."""
+"""Metrics of tool calls: closed forms, and every empty case."""
 
 import msgspec
 import networkx as nx

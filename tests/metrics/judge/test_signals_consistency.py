@@ -18,7 +18,7 @@ def test_the_modal_score_is_a_most_frequent_one_abstaining_before_the_smallest(v
 
 
 @given(SAMPLES.filter(lambda values: len(values) > 1))
-def test_the_signals_are_those_of_the_specification(values):
+def test_the_signals_are_those_of_the_definitions(values):
     found = consistency(values)
     scores = [value for value in values if value is not None]
     assert found["consistency_modal_confidence"] == max(values.count(each) for each in values) / len(values)

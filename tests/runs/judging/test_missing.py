@@ -191,7 +191,7 @@ def column_of(*scores, tier="text"):
 
 
 def test_values_of_fewer_parts_are_not_mixed_with_those_of_all():
-    """Similarity with its encoder is one quantity, without it another (spec: metrics, statuses)."""
+    """Similarity with its encoder is one quantity, without it another."""
     figure = column_of(
         scored("ok", 0.2), scored("fallback", 0.8), scored("ok", 0.4), scored("fallback", 1.0)
     ).figure(level=0.95)

@@ -76,7 +76,7 @@ def test_many_items_at_once_are_as_one_at_a_time(several):
         assert together.tolist() == alone
 
 
-def test_all_and_default_stand_for_the_variants_of_the_specification():
+def test_all_and_default_stand_for_the_defined_variants():
     assert len(named_variants("all")) == 13
     assert set(named_variants("all")) <= set(REGISTERED)
     assert named_variants("default") == ("llm", "total_evidence")

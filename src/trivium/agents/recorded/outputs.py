@@ -1,4 +1,4 @@
-"""Reads a ``.jsonl`` file of recorded outputs as attempts (spec: files, outputs)."""
+"""Reads a ``.jsonl`` file of recorded outputs as attempts (docs/definitions/files.md#outputs)."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

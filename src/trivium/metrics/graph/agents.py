@@ -53,6 +53,8 @@ def overhead(types: Mapping[str, int], messages: MessageSettings) -> Overhead:
 class CommunicationOverhead(TraceMetric):
     """1 − coordination messages / all messages between agents, in [0, 1]; ``raw`` is the share itself.
 
+    Definition: docs/definitions/traces.md#communication-overhead.
+
     Skipped without messages.
 
     Attributes:
@@ -100,6 +102,8 @@ Pair = tuple[str, str]
 @metric("coordination_quality", version="2")
 class CoordinationQuality(TraceMetric):
     """(1 − share of coordination messages) × efficiency, in [0, 1].
+
+    Definition: docs/definitions/traces.md#coordination-quality.
 
     With ``expect.workflow``, efficiency is the F1 of the hand-offs between agents against the workflow's
     consecutive pairs; answers do not count, so that a run that follows the workflow scores 1. Otherwise it is
@@ -157,6 +161,8 @@ def _follows(observed: Sequence[Pair], workflow: Sequence[str], detail: dict[str
 @metric("centrality")
 class Centrality(TraceMetric):
     """Highest (betweenness + closeness + degree) / 3 of an agent in the interaction graph.
+
+    Definition: docs/definitions/traces.md#centrality.
 
     The three are defined as in NetworkX on a DiGraph. ``raw`` is the maximum, up to 4/3 because degree counts
     both directions; the score is clamped to 1. Skipped if the trace names no agent.
@@ -221,6 +227,8 @@ def balance(tasks: Collection[int]) -> float:
 class TaskBalance(ToolMetric):
     """How evenly tool calls and model requests are spread over the agents, in [0, 1].
 
+    Definition: docs/definitions/traces.md#task-balance.
+
     Agents that only received messages count with 0 tasks. 1 for fewer than two agents, or without tasks.
     """
 
@@ -242,11 +250,16 @@ class TaskBalance(ToolMetric):
 
 
 HANDING_ON = frozenset({"task_request", "handoff", "delegation", "data_transfer"})
-"""Message types that hand work on; answers and status updates do not (spec: metrics, T3.10)."""
+"""Message types that hand work on; answers and status updates do not.
+
+Definition: docs/definitions/traces.md#coordination-quality.
+"""
 
 
 def interaction_graph(trace: Trace) -> "nx.DiGraph[Any]":
     """Return the interaction graph in NetworkX, for drawings and for further measures.
+
+    Definition: docs/definitions/traces.md#interaction-graph.
 
     Nodes are agents. An edge goes from sender to receiver; its attributes are ``count``, the number of
     messages, and ``types``, their number by type. People, such as the user of a chat, are not nodes.

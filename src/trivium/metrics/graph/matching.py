@@ -13,6 +13,8 @@ from trivium.traces.trace import Span, Trace, canonical
 class Matching(msgspec.Struct, frozen=True):
     """A one-to-one matching of the calls made with the expected calls.
 
+    Definition: docs/definitions/traces.md#expected-calls.
+
     Attributes:
         made: Number of calls made.
         expected: Number of expected calls.

@@ -256,7 +256,7 @@ def global_efficiency(graph: IndexGraph) -> float:
 
 
 EXACT_BETWEENNESS = 2_000
-"""Largest graph with exact betweenness (spec: metrics, T3)."""
+"""Largest graph with exact betweenness (docs/definitions/traces.md#estimated-measures)."""
 
 _THREADS_FROM = 300
 """Smallest graph for which threads are faster."""
@@ -361,7 +361,7 @@ NO_CYCLES = Cycles(0, None, ())
 
 @_once
 def simple_cycles(graph: IndexGraph) -> Cycles:
-    """Count simple cycles and find the shortest (spec: metrics, T3.6)."""
+    """Count simple cycles and find the shortest (docs/definitions/traces.md#complexity)."""
     if rx.is_directed_acyclic_graph(graph.directed):
         return NO_CYCLES
     limit = max(10, min(MOST_CYCLES, _WORK // (graph.n + len(graph.edges))))

@@ -39,6 +39,8 @@ class ToolMetric(TraceMetric):
 class ToolRecall(ToolMetric):
     """Expected calls that were made / expected calls, in [0, 1]; 1 when none was expected.
 
+    Definition: docs/definitions/traces.md#tool-recall.
+
     Calls are matched according to ``tools.match``. Skipped if the case does not state ``expect.tools``.
     """
 
@@ -65,6 +67,8 @@ class ToolRecall(ToolMetric):
 @metric("tool_selection")
 class ToolSelection(ToolMetric):
     """Correct calls / all calls, in [0, 1].
+
+    Definition: docs/definitions/traces.md#tool-selection.
 
     With ``expect.optimal_tools``, a call is correct if its context (``attributes.context``) has the called
     tool as optimal tool; if no call has a context, ``expect.tools`` decides. With ``expect.tools``, the calls
@@ -127,6 +131,8 @@ def _by_context(calls: tuple[Span, ...], optimal: dict[str, str]) -> tuple[int, 
 class ToolSuccess(ToolMetric):
     """Calls that did not fail / calls, in [0, 1]; skipped when there are none.
 
+    Definition: docs/definitions/traces.md#tool-success.
+
     An unfinished call counts as not failed; ``detail`` has the number of unfinished calls.
     """
 
@@ -152,7 +158,10 @@ PARTS = ("path_convergence", "tool_selection")
 
 @metric("tool_efficiency", needs=PARTS)
 class ToolEfficiency(Metric):
-    """Mean of ``path_convergence`` and ``tool_selection``, over those that are not skipped."""
+    """Mean of ``path_convergence`` and ``tool_selection``, over those that are not skipped.
+
+    Definition: docs/definitions/traces.md#tool-efficiency.
+    """
 
     tier: ClassVar[Tier] = "trace"
 
@@ -175,6 +184,8 @@ MOST_LISTED = 100
 @metric("action_match")
 class ActionMatch(ToolMetric):
     """1 when the successful calls that change state are exactly those expected, else 0.
+
+    Definition: docs/definitions/traces.md#action-match.
 
     Calls are compared as a multiset, with their arguments (an expected call without arguments matches any). A
     tool changes no state if the suite lists it in ``tools.read_only`` or the case expects it with ``reads:

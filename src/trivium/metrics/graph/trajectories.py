@@ -59,6 +59,8 @@ WITHOUT_EXPECTATION = "shortest path of the calls made"
 class PathConvergence(ToolMetric):
     """Fewest calls that would have sufficed / calls made, in [0, 1].
 
+    Definition: docs/definitions/traces.md#path-convergence.
+
     If the case states its calls, their number is the minimum, and the ratio is multiplied by ``tool_recall``,
     so that stopping early is not rewarded; if it states that none is needed, the score is 1 without calls and
     0 with any. If the case does not state its calls, the minimum is the number of calls on the shortest path
@@ -103,7 +105,8 @@ NAME = "path_agreement"
 def path_agreement(sequences: Sequence[Sequence[str]]) -> Score:
     """Return the mean of 2 · LCS / (length + length) over pairs of attempts and their tool sequences.
 
-    A metric of a case, not of an attempt (spec: metrics, T3.14). Two attempts without calls agree.
+    A metric of a case, not of an attempt (docs/definitions/traces.md#path-agreement). Two attempts without
+    calls agree.
 
     Args:
         sequences: Names of the tools called in each attempt, in order (see ``tool_sequence``).
@@ -130,6 +133,8 @@ def path_agreement(sequences: Sequence[Sequence[str]]) -> Score:
 @metric("complexity")
 class Complexity(ToolMetric):
     """Average shortest path × branching factor of the tool graph: reported, not scored.
+
+    Definition: docs/definitions/traces.md#complexity.
 
     The product is in ``raw``. The average is over ordered pairs of nodes with a path, START and END included;
     the branching factor is the mean out-degree of nodes with a successor. Skipped without calls.
@@ -182,6 +187,8 @@ MOST_LOOPS_LISTED = 5
 class LoopFree(ToolMetric):
     """1 − calls after the first round of a loop / calls, in [0, 1]; ``raw`` is the share of looped calls.
 
+    Definition: docs/definitions/traces.md#loop-free.
+
     In a loop, an agent repeats the same calls with the same arguments at least three times in a row. Skipped
     without calls.
     """
@@ -214,6 +221,8 @@ class LoopFree(ToolMetric):
 @metric("retry_rate")
 class RetryRate(ToolMetric):
     """1 − retries / calls, in [0, 1]; ``raw`` is the rate of retries, lower is better.
+
+    Definition: docs/definitions/traces.md#retry-rate.
 
     A retry repeats an agent's call with the same tool and arguments after the latest such call failed.
     Skipped without calls.
@@ -250,6 +259,8 @@ class RetryRate(ToolMetric):
 class Completed(TraceMetric):
     """1 if the outermost span ended without an error, 0 if it failed; skipped if it has not ended.
 
+    Definition: docs/definitions/traces.md#completed.
+
     Says that the run went through, not that its answer is right. If an agent's span is outermost, agents'
     spans decide; of several, one that failed decides.
     """
@@ -275,6 +286,8 @@ def tool_graph(
     trace: Trace, *, by: Literal["run", "agent"] = "run", ignore: tuple[str, ...] = ()
 ) -> "nx.DiGraph[Any]":
     """Return the tool graph in NetworkX, for drawings and for further measures.
+
+    Definition: docs/definitions/traces.md#tool-graph.
 
     Nodes are the tools called, START and END (a tool with such a name gets quotation marks). An edge connects
     consecutive calls; its ``count`` is how often they occur. START leads to the first call, and the last call

@@ -36,7 +36,9 @@ QUOTATION_MARKS = frozenset("\"'`´‘’‚‛“”„‟«»‹›「」『�
 
 
 class EvidenceSimilarity:
-    """Compares quotes with passages: by words (T1.1), or by the encoder of the text tier (T1.3).
+    """Compares quotes with passages: by words, or by the encoder of the text tier.
+
+    Definition: docs/definitions/judge.md#retrieval-similarity.
 
     Args:
         kind: The measure, as recorded with a judgement.
@@ -107,8 +109,8 @@ def find_quotes(quotes: Sequence[str], shown: Iterable[str]) -> list[Quote]:
     """Return the distinct quotes, and whether each occurs in a text that the judge was shown.
 
     Case, whitespace, quotation marks and a final stop are ignored; the parts of a quote around an ellipsis
-    must occur in order. A quote of fewer than three words counts only if the whole text is as short (spec:
-    metrics, T2.5).
+    must occur in order. A quote of fewer than three words counts only if the whole text is as short
+    (docs/definitions/judge.md#evidence-count).
 
     Args:
         quotes: The judge's quotes.
@@ -164,6 +166,8 @@ NO_SOURCE: dict[str, Any] = {
 
 def retrieval(quotes: Sequence[str], source: str | None, *, similar: Similar) -> dict[str, Any]:
     """Measure how well passages of the source support the quotes.
+
+    Definition: docs/definitions/judge.md#retrieval-similarity.
 
     For each quote, the passage that shares most words with it is retrieved.
 

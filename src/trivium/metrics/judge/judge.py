@@ -1,4 +1,7 @@
-"""Judges a batch of attempts by one rubric (spec: metrics, T2)."""
+"""Judges a batch of attempts by one rubric.
+
+Definitions: docs/definitions/judge.md#samples, docs/definitions/judge.md#panel.
+"""
 
 import asyncio
 import logging
@@ -27,7 +30,7 @@ from trivium.suites.settings import JudgeSettings
 log = logging.getLogger(__name__)
 
 SAMPLED_TEMPERATURE = 0.7
-"""Temperature of several samples (T2.5); a single sample uses 0."""
+"""Temperature of several samples (docs/definitions/judge.md#samples); a single sample uses 0."""
 
 Judgements = dict[str, Judgement]
 
@@ -142,7 +145,9 @@ class Judge:
     async def _ask_in_order(
         self, models: Sequence[str], metric_input: MetricInput, context: Context, prepared: PreparedRequest
     ) -> Judgements:
-        """Take each dimension from the first model that answers it (spec: metrics, T2.6).
+        """Take each dimension from the first model that answers it.
+
+        Definition: docs/definitions/judge.md#unavailable-judge.
 
         Only the dimensions that a model answers wrongly twice go to the next model.
         """

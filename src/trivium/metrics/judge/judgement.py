@@ -24,7 +24,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
         raw: The answer in the unit of its scale.
         reason: The judge's reason, or why there is no judgement.
         method: The models that judged, if not all of a panel or the first of a list.
-        detail: The recorded details (T2.5).
+        detail: The recorded details, such as ``signals``.
     """
 
     status: Literal["ok", "abstained", "skipped", "failed"]
@@ -52,7 +52,7 @@ def judgement_of(
     Args:
         dimension: The dimension.
         samples: The samples; those without the dimension are left out. The score is their median, the reason
-            that of the sample nearest to it (T2.5).
+            that of the sample nearest to it (docs/definitions/judge.md#samples).
         texts: The texts that the judge was shown, by name.
         cut: How much was shown of each truncated text, by name.
         facts: Model and usage, to record.
@@ -114,7 +114,10 @@ def judgement_of(
 
 
 def nearest_level(value: float, levels: dict[str, float]) -> str:
-    """Return the level whose value is nearest; a tie goes to the lower one (spec: metrics, T2.4)."""
+    """Return the level whose value is nearest; a tie goes to the lower one.
+
+    Definition: docs/definitions/judge.md#levels.
+    """
     return min(levels, key=lambda name: (round(abs(levels[name] - value), DIGITS), levels[name]))
 
 
@@ -152,7 +155,11 @@ def likert_scale(step: float) -> tuple[float, ...]:
 
 
 def value_of(answer: Answer, dimension: Dimension, *, scale: Scale) -> float | None:
-    """Score of an answer in [0, 1]; None if the judge abstains, or finds no claim or aspect."""
+    """Score of an answer in [0, 1]; None if the judge abstains, or finds no claim or aspect.
+
+    Definitions: docs/definitions/judge.md#likert, docs/definitions/judge.md#levels,
+    docs/definitions/judge.md#claims, docs/definitions/judge.md#aspects.
+    """
     if dimension.claims:
         return _claims_score(answer.claims)
     if dimension.aspects:
@@ -177,7 +184,7 @@ class CombinedSamples(NamedTuple):
 
 
 def combine_samples(answers: Sequence[Answer], dimension: Dimension, *, scale: Scale) -> CombinedSamples:
-    """Take the median of several samples of one judge (spec: metrics, T2.5).
+    """Take the median of several samples of one judge (docs/definitions/judge.md#samples).
 
     For criteria: the median of each over the samples that scored it, then their weighted mean. For levels:
     the lower median. For claims and aspects, which every sample lists for itself: the median of the scores.

@@ -129,7 +129,10 @@ class JudgedDimension(Metric):
 
 @dataclass(frozen=True, kw_only=True)
 class Overall(Metric):
-    """The weighted mean of a rubric's dimensions, over those that have a score (spec: metrics, T2.4)."""
+    """The weighted mean of a rubric's dimensions, over those that have a score.
+
+    Definition: docs/definitions/judge.md#overall-score.
+    """
 
     tier: ClassVar[Tier] = "judge"
     weights: ClassVar[Mapping[str, float]]

@@ -66,6 +66,8 @@ def combine_votes(
 ) -> Judgement:
     """Combine the votes of a panel on one dimension.
 
+    Definition: docs/definitions/judge.md#panel.
+
     The score is the median of the scores; a level needs a strict majority of the votes. The panel abstains if
     half of the votes or fewer have a score, or if no level has a majority. Reason and explanations come from
     the vote nearest to the median, the first if there are several.
@@ -173,6 +175,8 @@ def _signals(
     retrieval_signals: Callable[[Sequence[str]], Mapping[str, Any]],
 ) -> dict[str, Any]:
     """Compute the signals of the panel as a whole.
+
+    Definition: docs/definitions/judge.md#panel-signals.
 
     Evidence signals use the quotes of all judges, and consistency uses all their samples. The stated
     confidence is the lower median; a token signal is the mean over the judges that have it. Agreement among

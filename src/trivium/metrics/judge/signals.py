@@ -41,6 +41,8 @@ def token_signals(
 ) -> dict[str, float | None]:
     """Compute the token signals of one dimension.
 
+    Definition: docs/definitions/judge.md#token-signals.
+
     They are null if the provider reports no log-probabilities, if a relevant token has none, or if the tokens
     do not spell the answer, so that its scores cannot be located.
 
@@ -192,6 +194,8 @@ def modal(values: Sequence[float | None]) -> float | None:
 
 def consistency(values: Sequence[float | None]) -> dict[str, float | None]:
     """Compute the consistency signals of the samples of one judgement; null for fewer than two samples.
+
+    Definition: docs/definitions/judge.md#consistency.
 
     Args:
         values: Score of each answered sample, None for an abstention.

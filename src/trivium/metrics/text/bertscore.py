@@ -74,6 +74,8 @@ class Compared(NamedTuple):
 class Semantic(TextMetric):
     """BERTScore F1 of output and reference: no idf, no rescaling, special tokens excluded.
 
+    Definition: docs/definitions/text.md#semantic.
+
     Texts that are equal after ``strip()`` score 1; an empty text scores 0 against any other. Without an
     encoder the score is skipped; its reason says what to install or download.
 

@@ -197,6 +197,8 @@ def cosine(ours: Terms, theirs: Terms) -> float:
 class Cosine(TextMetric):
     """Cosine of the TF-IDF vectors of output and reference, fitted on just these two.
 
+    Definition: docs/definitions/text.md#cosine.
+
     Equals scikit-learn's ``TfidfVectorizer(stop_words="english", ngram_range=(1, 2))`` with
     ``cosine_similarity``. If neither text has a word besides stop words, it is 1.0 when they are equal
     after ``strip()``, else 0.0.
@@ -221,6 +223,8 @@ _JACCARD_REFERENCES: SizedCache[frozenset[str]] = SizedCache(capacity=1_000_000)
 @metric("jaccard")
 class Jaccard(TextMetric):
     """Share of distinct words that output and reference have in common.
+
+    Definition: docs/definitions/text.md#jaccard.
 
     Words are ``text.lower().split()``. Two empty texts are identical (1.0).
     """
@@ -269,7 +273,10 @@ class LibraryMetric(TextMetric):
 
 @metric("rouge_l")
 class RougeL(LibraryMetric):
-    """ROUGE-L F1 (Lin 2004): longest common subsequence of rouge-score's words, without stemming."""
+    """ROUGE-L F1 (Lin 2004): longest common subsequence of rouge-score's words, without stemming.
+
+    Definition: docs/definitions/text.md#rouge-l.
+    """
 
     libraries: ClassVar = ("rouge_score.tokenizers", "rapidfuzz.distance")
 
@@ -287,7 +294,10 @@ class RougeL(LibraryMetric):
 
 @metric("bleu")
 class Bleu(LibraryMetric):
-    """Sentence BLEU (Papineni et al. 2002) by sacrebleu with its defaults, divided by 100."""
+    """Sentence BLEU (Papineni et al. 2002) by sacrebleu with its defaults, divided by 100.
+
+    Definition: docs/definitions/text.md#bleu.
+    """
 
     libraries: ClassVar = ("sacrebleu",)
 
@@ -300,7 +310,10 @@ class Bleu(LibraryMetric):
 
 @metric("chrf")
 class Chrf(LibraryMetric):
-    """chrF2 (Popović 2015) by sacrebleu with its defaults, divided by 100."""
+    """chrF2 (Popović 2015) by sacrebleu with its defaults, divided by 100.
+
+    Definition: docs/definitions/text.md#chrf.
+    """
 
     libraries: ClassVar = ("sacrebleu",)
 
@@ -313,7 +326,10 @@ class Chrf(LibraryMetric):
 
 @metric("edit")
 class Edit(LibraryMetric):
-    """1 − Levenshtein distance / length of the longer text, by characters; two empty texts are equal."""
+    """1 − Levenshtein distance / length of the longer text, by characters; two empty texts are equal.
+
+    Definition: docs/definitions/text.md#edit.
+    """
 
     libraries: ClassVar = ("rapidfuzz.distance",)
 

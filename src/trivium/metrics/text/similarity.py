@@ -1,4 +1,4 @@
-"""Combines text metrics into one weighted similarity (spec: metrics, T1.4)."""
+"""Combines text metrics into one weighted similarity (docs/definitions/text.md#similarity)."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -13,6 +13,8 @@ from trivium.suites.settings import DEFAULT_SIMILARITY, Settings
 @metric("similarity")
 class Similarity(Metric):
     """Weighted mean of text metrics, by default 0.5·semantic + 0.3·cosine + 0.2·jaccard.
+
+    Definition: docs/definitions/text.md#similarity.
 
     The mean is computed for each reference and then reduced, so that ``best`` is the best single reference,
     not the best of each part. A part without a score is left out and the other weights are rescaled; the

@@ -1,4 +1,4 @@
-"""The metrics ``success`` and ``time`` (spec: metrics, T1)."""
+"""The metrics ``success`` and ``time`` (docs/definitions/text.md#success, docs/definitions/text.md#time)."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +20,7 @@ CRITERIA = ("metric", "exact", "contains", "regex", "predicate", "reward")
 """The keys of a success rule of which exactly one is given."""
 
 DEFAULT_THRESHOLD = 0.8
-"""Default threshold of ``similarity`` (spec: metrics, T1.6)."""
+"""Default threshold of ``similarity`` (docs/definitions/text.md#success)."""
 
 SHORT_WORDS = 20
 """Longest reference, in words, for which ``contains`` is the default rule."""
@@ -40,6 +40,8 @@ Predicate = Callable[[Case, Attempt], Any]
 @metric("success")
 class Success(Metric):
     """1.0 when the attempt meets the suite's rule, else 0.0.
+
+    Definition: docs/definitions/text.md#success.
 
     If the rule's metric is missing, success is skipped with its reason; if it is a fallback, so is success.
 
@@ -164,7 +166,9 @@ def _check(rule: SuccessRule, settings: Settings | None) -> None:
 
 
 def with_default_success(settings: Settings, cases: Iterable[Case]) -> Settings:
-    """Set the default success rule: ``contains`` if every reference is short (spec: metrics, T1.6).
+    """Set the default success rule: ``contains`` if every reference is short.
+
+    Definition: docs/definitions/text.md#success.
 
     Similarity suits outputs that repeat a long reference. For a short one it is too strict: if "Lima" is
     expected, "Lima is the capital of Peru" is right.
@@ -267,7 +271,7 @@ def _verdict(answer: Any) -> float:
 
 
 def time_score(seconds: float) -> float:
-    """1 up to a second, then 1 / (1 + ln t): 0.43 at 4 s, 0.2 at 55 s.
+    """1 up to a second, then 1 / (1 + ln t): 0.42 at 4 s, 0.2 at 55 s.
 
     Args:
         seconds: Wall time, 0 or more.
@@ -280,7 +284,10 @@ def time_score(seconds: float) -> float:
 
 @metric("time")
 class Time(Metric):
-    """How fast the attempt was; ``raw`` is its wall time in seconds."""
+    """How fast the attempt was; ``raw`` is its wall time in seconds.
+
+    Definition: docs/definitions/text.md#time.
+    """
 
     unit = "s"
     better = "lower"

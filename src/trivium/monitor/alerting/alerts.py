@@ -116,6 +116,8 @@ class AlertState(msgspec.Struct, kw_only=True):
 class Alerting:
     """The alerts of one monitor.
 
+    Definition: docs/definitions/monitoring.md#alert.
+
     Args:
         monitor: Its name.
         settings: Its settings.

@@ -101,7 +101,10 @@ def agreement_answer(
 
 
 def _random_sample(table: ItemTable) -> tuple[Ints, Unlabelled]:
-    """Rows of the predictions in the simple random sample, and all other predictions."""
+    """Rows of the predictions in the simple random sample, and all other predictions.
+
+    Definition: docs/definitions/agreement.md#usable-labels.
+    """
     if table.at_random is None:
         return np.flatnonzero(table.predicted), table.rest
     others = np.flatnonzero(table.predicted & ~table.at_random)
@@ -169,7 +172,7 @@ def certificate(
 
     Raises:
         TrustError: If a value is off the declared scale, an option or a confidence is invalid, or the
-            calibrator may have been fitted on these labels (spec: metrics, H.4).
+            calibrator may have been fitted on these labels (docs/definitions/calibration.md#certificate).
     """
     checked_scale(table, None)
     choice = choose([table], variant, tolerance=tolerance)

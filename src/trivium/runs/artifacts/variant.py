@@ -15,10 +15,10 @@ from trivium.trust.selective.inference import BootstrapOptions, bootstrap_select
 from trivium.trust.selective.items import Items
 
 GRID = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Default coverages at which the risk is reported (S.8)."""
+"""Default coverages at which the risk is reported (docs/definitions/selective.md#risk-at-coverage)."""
 
 AREA_COVERAGE = 0.5
-"""Default coverage at which the truncated areas end (S.7)."""
+"""Default coverage at which the truncated areas end (docs/definitions/selective.md#truncated-area)."""
 
 RESAMPLED = ("aurc_full", "augrc_full", "aurc_at_c", "augrc_at_c", "cmax", "aurc_per_cmax", "augrc_per_cmax")
 """Metrics with an interval, by their names in the artifact."""

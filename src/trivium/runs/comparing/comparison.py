@@ -1,4 +1,4 @@
-"""The result of comparing two runs (spec: metrics, B.4, B.5; files, compare)."""
+"""The result of comparing two runs (docs/definitions/files.md#comparison)."""
 
 from typing import Literal
 

@@ -212,7 +212,7 @@ def _answers_with_missing(
     """Decide on metrics with missing values.
 
     A metric passes only if it also passes with all missing values at their worst, and fails only if it also
-    fails with all of them at their best (spec: metrics, "What was due and is not there").
+    fails with all of them at their best (docs/definitions/scores.md#missing-scores).
     """
     extremes = {
         name: (figure.at_worst, figure.at_best)
@@ -291,6 +291,8 @@ def overall_answer(
     unjudged: Sequence[str] = (),
 ) -> tuple[Answer, str]:
     """Return the answer of a comparison and its reason.
+
+    Definition: docs/definitions/comparisons.md#overall-answer.
 
     Args:
         deltas: Differences by metric.

@@ -130,8 +130,8 @@ START, END = "START", "END"
 def edges_of(trace: Trace) -> Counter[Edge]:
     """Count each edge of an attempt.
 
-    Messages and the order of tools are those of the interaction graph and the tool graph (spec: metrics,
-    T3.1, T3.7).
+    Messages and the order of tools are those of the interaction graph and the tool graph
+    (docs/definitions/traces.md#interaction-graph, docs/definitions/traces.md#tool-graph).
     """
     calls = trace.tool_calls
     counts: Counter[Edge] = Counter(

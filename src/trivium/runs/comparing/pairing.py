@@ -266,6 +266,8 @@ class PairedScores(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=Tru
 class Pairing:
     """Pairs the attempts of two runs by case and repeat.
 
+    Definition: docs/definitions/comparisons.md#pairs.
+
     Args:
         base: Scores of base.
         head: Scores of head.

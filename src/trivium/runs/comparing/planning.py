@@ -104,6 +104,8 @@ def plan(
 ) -> ComparisonPlan:
     """Say how many cases and repeats a comparison needs to find a difference.
 
+    Definition: docs/definitions/comparisons.md#plan.
+
     The variance of the difference is split into that between groups, between cases and between repeats
     (:mod:`trivium.trust.variance_components`), as two runs of the suite have it.
 

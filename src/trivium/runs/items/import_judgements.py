@@ -1,4 +1,4 @@
-"""Adds judgements recorded elsewhere to a run (spec: files; metrics, T2.5).
+"""Adds judgements recorded elsewhere to a run (docs/definitions/files.md#judgements).
 
 The stored run does not change: a new run has its attempts and scores, and the judgements.
 """

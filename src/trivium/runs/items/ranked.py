@@ -220,6 +220,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 def choose(tables: Sequence[ItemTable], word: str | None, *, tolerance: float = 0.0) -> Choice:
     """Choose the confidences: those named, else the one stated with the items, else the best signal.
 
+    Definition: docs/definitions/selective.md#default-confidence.
+
     The best is the one of ``CANDIDATES`` with the highest AUROC for "the prediction is right" on the labels
     (with two tables, the highest mean). A candidate must be present in every item and not be constant.
 

@@ -1,4 +1,4 @@
-"""Reads items from every file format that can hold them (spec: files, items)."""
+"""Reads items from every file format that can hold them (docs/definitions/files.md#items)."""
 
 import glob
 from importlib import import_module

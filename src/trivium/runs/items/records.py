@@ -1,4 +1,8 @@
-"""Records of items, labels and judgements, as stored one per line of a file (spec: files)."""
+"""Records of items, labels and judgements, as stored one per line of a file.
+
+Definitions: docs/definitions/files.md#items, docs/definitions/files.md#labels,
+docs/definitions/files.md#judgements.
+"""
 
 from typing import Annotated, Any, Literal
 
@@ -25,7 +29,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         pred: The prediction; None for an abstention. Required.
         gt: The truth. Required.
         confidence: Confidence of the prediction; higher is more confident.
-        signals: Signals from which a confidence can be computed (spec: metrics, T2.5).
+        signals: Signals from which a confidence can be computed (docs/definitions/selective.md#confidence).
         success: False if the run of the group failed; the group then has no items.
     """
 
@@ -84,7 +88,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         model: The judge model.
         prompt: Name or hash of the prompt.
         confidence: Confidence of the judge on any scale; higher is more confident.
-        signals: Its confidence signals (spec: metrics, T2.5).
+        signals: Its confidence signals (docs/definitions/selective.md#confidence).
         tokens: ``{input, output}`` of the request, shared by ``shared_by`` dimensions.
         cost_usd: Cost of the request, shared likewise.
         latency_seconds: Duration of the request, shared likewise.

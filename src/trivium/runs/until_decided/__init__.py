@@ -1,1 +1,4 @@
-"""Runs that ask cases in random order and stop when an answer is decided (spec: metrics, B.6)."""
+"""Runs that ask cases in random order and stop when an answer is decided.
+
+Definition: docs/definitions/comparisons.md#until-decided.
+"""

@@ -1,4 +1,7 @@
-"""Hands out the attempts of a run in random order, until an answer is decided (spec: metrics, B.6)."""
+"""Hands out the attempts of a run in random order, until an answer is decided.
+
+Definition: docs/definitions/comparisons.md#until-decided.
+"""
 
 import asyncio
 from collections import defaultdict

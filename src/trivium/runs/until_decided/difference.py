@@ -1,4 +1,6 @@
-"""Decides the comparison of a run with a stored one, group after group (spec: metrics, B.6).
+"""Decides the comparison of a run with a stored one, group after group.
+
+Definition: docs/definitions/comparisons.md#until-decided.
 
 The cases are asked in random order until it is decided.
 

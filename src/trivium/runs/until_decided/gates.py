@@ -1,4 +1,6 @@
-"""Decides the gates of a run that asks cases in random order, group after group (spec: metrics, B.6).
+"""Decides the gates of a run that asks cases in random order, group after group.
+
+Definition: docs/definitions/comparisons.md#until-decided.
 
 Whoever looks after each case and stops when the answer pleases needs intervals that hold at every look. Here
 each gate has a test (``trust.sequential_mean``) that bets once a group: groups are independent, cases of one

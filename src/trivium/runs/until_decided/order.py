@@ -54,6 +54,8 @@ def tags_of(cases: Iterable[tuple[str, Case]]) -> dict[str, Tags]:
 class GroupOrder:
     """The random order of groups, and the handicap of a test after each.
 
+    Definition: docs/definitions/comparisons.md#until-decided.
+
     Args:
         run: Id of the run, which determines the order.
         tags: The tags of each group.

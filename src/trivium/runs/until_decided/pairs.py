@@ -1,4 +1,6 @@
-"""Decides which of two runs wins more pairs, while pairs are judged in random order (spec: metrics, B.6).
+"""Decides which of two runs wins more pairs, while pairs are judged in random order.
+
+Definition: docs/definitions/comparisons.md#until-decided.
 
 The mean over cases of win = 1, tie = 1/2 and loss = 0 is tested against 1/2, on both sides, with one bet a
 group (``trust.sequential_mean``): either answer is wrong with probability at most (1 - level) / 2 at whatever

@@ -91,7 +91,7 @@ class IdIndex:
     def __len__(self) -> int:
         return len(self._keys)
 
-    def position(self, id: str) -> int | None:  # noqa: A002 - the word of the spec
+    def position(self, id: str) -> int | None:  # noqa: A002 - the name of the field
         """Position of an id, or None."""
         wanted = hash_of(id)
         # Files of outputs are mostly in the order of the cases.
@@ -240,7 +240,7 @@ class CaseFile(Sequence[Case]):
         starts = self._starts.read(first, min(first + CASES_CACHED, len(self)))
         return range(first, first + bisect_left(starts, starts[0] + _NEAR, 1))
 
-    def position(self, id: str) -> int | None:  # noqa: A002 - the word of the spec
+    def position(self, id: str) -> int | None:  # noqa: A002 - the name of the field
         """Index of a case, or None."""
         return self.ids.position(id)
 

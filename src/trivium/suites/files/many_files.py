@@ -190,7 +190,7 @@ class CaseFiles(Sequence[Case]):
         for number in range(len(self._parts)):
             yield from self._part(number)
 
-    def position(self, id: str) -> int | None:  # noqa: A002 - the word of the spec
+    def position(self, id: str) -> int | None:  # noqa: A002 - the name of the field
         """Index of a case, or None."""
         return self._ids.position(id)
 

@@ -1,4 +1,7 @@
-"""The built-in rubrics ``review`` and ``agent`` (spec: metrics, T2.2 to T2.4)."""
+"""The built-in rubrics ``review`` and ``agent``.
+
+Definitions: docs/definitions/judge.md#review, docs/definitions/judge.md#agent.
+"""
 
 from trivium.suites.rubrics.rubric import LEVELS, Criterion, Dimension, InputName, Level, Rubric
 

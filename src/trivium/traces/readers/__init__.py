@@ -1,4 +1,4 @@
-"""Registers the readers of trace files, and detects the format of a file (spec: architecture, rooms).
+"""Registers the readers of trace files, and detects the format of a file.
 
 A reader is a module with ``sniff(document) -> bool``, which recognises a JSON value of its format, and
 ``read_traces(documents, source)``, which reads the documents of a file (one, or one per line). A format that

@@ -264,7 +264,7 @@ def message(
         content: The content, any value.
         sender: Name of the sending agent; the current agent when not given.
         type: task_request, result_delivery, data_transfer, coordination, status_update, handoff, or a word
-            of the suite's own (spec: metrics, T3.8).
+            of the suite's own (docs/definitions/traces.md#messages).
 
     Raises:
         InputError: If no sender is given and there is no current agent.

@@ -293,7 +293,10 @@ class LiveSpan(NoSpan):
         )
 
     def note(self, **attributes: Any) -> None:
-        """Add attributes; ``context`` is read by tool_selection (spec: metrics, T3.3)."""
+        """Add attributes; ``context`` is read by tool_selection.
+
+        Definition: docs/definitions/traces.md#tool-selection.
+        """
         self._attributes = {**(self._attributes or {}), **attributes}
 
     def failed(self, why: str | BaseException) -> None:

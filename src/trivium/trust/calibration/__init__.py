@@ -1,3 +1,6 @@
-"""Maps confidences to probabilities and measures their quality (spec: metrics, S.10, S.11)."""
+"""Maps confidences to probabilities and measures their quality.
+
+Definitions: docs/definitions/calibration.md#cross-fitting, docs/definitions/calibration.md#ece.
+"""
 
 __all__: list[str] = []

@@ -1,4 +1,7 @@
-"""A fitted calibrator with its provenance, as a record and as JSON (spec: metrics, S.10)."""
+"""A fitted calibrator with its provenance, as a record and as JSON.
+
+Definition: docs/definitions/calibration.md#cross-fitting.
+"""
 
 from collections.abc import Hashable, Mapping, Sequence
 from hashlib import blake2b
@@ -50,6 +53,8 @@ PROVENANCE_KEYS = ("judges", "prompts")
 class Calibrator(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
     """A fitted calibrator.
 
+    Definition: docs/definitions/calibration.md#cross-fitting.
+
     Attributes:
         method: One of ``MODELS``.
         model: The fitted model.
@@ -95,7 +100,9 @@ class Calibrator(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
         return _applied(self.model, self._matrix(x))
 
     def apply_out_of_fold(self, x: npt.ArrayLike, groups: Sequence[Hashable]) -> tuple[Floats, int]:
-        """Calibrated values from models that were not fitted on the item's group (spec: metrics, H.4).
+        """Calibrated values from models that were not fitted on the item's group.
+
+        Definition: docs/definitions/calibration.md#cross-fitting.
 
         Rows of groups that the calibrator was fitted on get the value of the model fitted without their fold;
         all others get that of the whole model. A temperature preserves the order of the items in any case, so

@@ -1,4 +1,7 @@
-"""Fits calibrators on labelled items, cross-validated by group (spec: metrics, S.10)."""
+"""Fits calibrators on labelled items, cross-validated by group.
+
+Definition: docs/definitions/calibration.md#cross-fitting.
+"""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
@@ -52,6 +55,8 @@ def fit_calibrator(
     weights: npt.ArrayLike | None = None,
 ) -> Calibrator:
     """Fit one calibrator on all items, and measure its quality on groups that it was not fitted on.
+
+    Definition: docs/definitions/calibration.md#cross-fitting.
 
     Quote the ``cross_fitted`` metrics: each fold of groups is predicted by a model fitted on the others.
     Those models are stored, and are used for groups that occur again. The ``in_sample`` metrics are too
@@ -264,7 +269,7 @@ KNOWN = (
     "consistency_score_std",
     "consistency_na_rate",
 )
-"""Signals that a judgement can carry (spec: metrics, T2.5)."""
+"""Signals that a judgement can carry (docs/definitions/judge.md#consistency)."""
 
 MIDDLE_OF_FIVE = 3.0
 
@@ -283,6 +288,8 @@ def feature_matrix(
     requested_by: str = "the calibrator",
 ) -> tuple[Floats, list[str]]:
     """The features of every item.
+
+    Definition: docs/definitions/calibration.md#missing-features.
 
     A null or missing signal counts as 0 if its name contains "similarity", as 3 (the middle of 1–5) if it
     contains "confidence", and otherwise as 0; the returned notes count such cases. A name that is neither a

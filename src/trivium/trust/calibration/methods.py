@@ -46,6 +46,8 @@ class Isotonic(msgspec.Struct, frozen=True, kw_only=True):
 def fit_isotonic(x: npt.ArrayLike, y: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Isotonic:
     """Pool-adjacent-violators on the mean target of each distinct feature value.
 
+    Definition: docs/definitions/calibration.md#isotonic.
+
     Args:
         x: Feature, shape (n,), n at least 1, finite.
         y: Target, shape (n,), in [0, 1].
@@ -136,6 +138,8 @@ RIDGE = 1.0
 def fit_linear(x: Floats, y: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> LinearModel:
     """Ridge regression on standardised features, in closed form.
 
+    Definition: docs/definitions/calibration.md#linear.
+
     Args:
         x: Features, shape (n, d), n at least 1, finite.
         y: Target, shape (n,), in [0, 1].
@@ -164,6 +168,8 @@ STRENGTH = 1.0
 
 def fit_logistic(x: Floats, y: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> LinearModel:
     """L2-penalised logistic regression on standardised features, at its exact optimum.
+
+    Definition: docs/definitions/calibration.md#logistic.
 
     Args:
         x: Features, shape (n, d), finite.
@@ -241,6 +247,8 @@ class Temperature(msgspec.Struct, frozen=True, kw_only=True):
 def fit_temperature(p: npt.ArrayLike, y: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Temperature:
     """The temperature in [0.05, 10] with the smallest negative log-likelihood.
 
+    Definition: docs/definitions/calibration.md#temperature.
+
     The negative log-likelihood is convex in 1 / T, so its slope has at most one root. If it is flat (every p
     is 0.5) the temperature is undefined and stays 1.
 
@@ -285,6 +293,8 @@ def target_values(
     pred: npt.ArrayLike, truth: npt.ArrayLike, target: str, *, span: float | None = None
 ) -> Floats:
     """The target of each item.
+
+    Definition: docs/definitions/calibration.md#target.
 
     Args:
         pred: Predictions, shape (n,).

@@ -1,4 +1,7 @@
-"""Measures the quality of probabilities: ECE, NLL, Brier score, AUROC, reliability (spec: metrics, S.11)."""
+"""Measures the quality of probabilities: ECE, NLL, Brier score, AUROC, reliability.
+
+Definition: docs/definitions/calibration.md#ece.
+"""
 
 import msgspec
 import numpy as np
@@ -45,6 +48,8 @@ def reliability(
 ) -> Reliability:
     """The reliability curve.
 
+    Definition: docs/definitions/calibration.md#ece.
+
     Args:
         p: Probability that each prediction is right, shape (n,), in [0, 1].
         y: Whether each was right, 0 or 1, shape (n,).
@@ -70,6 +75,8 @@ def expected_calibration_error(
 ) -> float | None:
     """Σ share of the items in a bin · |accuracy - mean confidence| there; arguments as in ``reliability``.
 
+    Definition: docs/definitions/calibration.md#ece.
+
     Returns:
         In [0, 1]; None without data.
 
@@ -87,6 +94,8 @@ def negative_log_likelihood(
 ) -> float | None:
     """Mean negative log-likelihood in nats, with p clipped to 1e-6 away from 0 and 1; None without data.
 
+    Definition: docs/definitions/calibration.md#nll.
+
     Raises:
         TrustError: If a probability lies outside [0, 1] or an outcome is neither 0 nor 1.
     """
@@ -98,6 +107,8 @@ def negative_log_likelihood(
 def brier_score(p: npt.ArrayLike, y: npt.ArrayLike, *, weights: npt.ArrayLike | None = None) -> float | None:
     """Mean squared difference between probability and outcome, in [0, 1]; None without data.
 
+    Definition: docs/definitions/calibration.md#brier.
+
     Raises:
         TrustError: If a probability lies outside [0, 1] or an outcome is neither 0 nor 1.
     """
@@ -107,6 +118,8 @@ def brier_score(p: npt.ArrayLike, y: npt.ArrayLike, *, weights: npt.ArrayLike | 
 
 def auroc(score: npt.ArrayLike, y: npt.ArrayLike, *, weights: npt.ArrayLike | None = None) -> float | None:
     """Probability that a right prediction has a higher score than a wrong one; ties count half.
+
+    Definition: docs/definitions/calibration.md#auroc.
 
     Args:
         score: Any finite numbers, shape (n,); only their order matters.

@@ -1,3 +1,6 @@
-"""Computes how confident a prediction is from an item's signals (spec: metrics, S.9)."""
+"""Computes how confident a prediction is from an item's signals.
+
+Definition: docs/definitions/selective.md#confidence.
+"""
 
 __all__: list[str] = []

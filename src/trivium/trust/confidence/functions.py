@@ -27,6 +27,8 @@ RESERVED = frozenset({"all", "default", "confidence", "calibrated", "verbalized_
 def confidence_function(*names: str) -> Callable[[ConfidenceFunction], ConfidenceFunction]:
     """Register a confidence function under one or more names.
 
+    Definition: docs/definitions/selective.md#confidence.
+
         @confidence_function("agreement_of_quotes")
         def agreement_of_quotes(signals: Signals) -> Floats:
             return signals.number("quote_agreement", low=0, high=1)
@@ -83,7 +85,7 @@ ALL = (
     "consistency_inverse_std",
     "hybrid_consistency",
 )
-"""Meaning of ``--confidence all``: every base confidence of the specification."""
+"""Meaning of ``--confidence all``: every base confidence but ``verbalized_centred``."""
 
 DEFAULT = ("llm", "total_evidence")
 """Meaning of ``--confidence default``, as in the original tool."""
@@ -193,7 +195,7 @@ COMBINE: dict[str, Callable[[Floats, Floats], Floats]] = {
 
 
 class CalibratorUse(msgspec.Struct, frozen=True, kw_only=True):
-    """How a calibrator was applied (spec: metrics, H.4).
+    """How a calibrator was applied (docs/definitions/calibration.md#cross-fitting).
 
     Attributes:
         method: Method of the calibrator.

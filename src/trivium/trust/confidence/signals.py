@@ -21,6 +21,8 @@ FAULTS_LISTED = 10
 class Signals:
     """The signals of many items, as input of a confidence function.
 
+    Definition: docs/definitions/selective.md#confidence.
+
     Args:
         rows: One mapping of signal names to values per item, n of them.
         requested_by: What reads the signals, for errors, such as ``confidence "token_msp"``.

@@ -1,3 +1,3 @@
-"""Measures the risk of an agent that may abstain (spec: metrics, S.1 to S.8)."""
+"""Measures the risk of an agent that may abstain (docs/definitions/selective.md#risk-coverage-curve)."""
 
 __all__: list[str] = []

@@ -14,7 +14,10 @@ ROUNDING = 1e-12
 """Relative difference of coverages that is due to rounding."""
 
 COLLINEAR = 1e-10
-"""Cross product, in coverage times risk, below which three points count as collinear (S.6)."""
+"""Cross product, in coverage times risk, below which three points count as collinear.
+
+Definition: docs/definitions/selective.md#lower-hull.
+"""
 
 
 class Curve(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -40,7 +43,7 @@ class Curve(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def cmax(self) -> float:
-        """Share of the items that are predicted (S.1)."""
+        """Share of the items that are predicted (docs/definitions/selective.md#coverage)."""
         return float(self.coverage[-1]) if self.coverage.size else 0.0
 
 
@@ -61,7 +64,9 @@ class RiskAtCoverage(msgspec.Struct, frozen=True, kw_only=True):
 def risk_coverage(
     loss: npt.ArrayLike, confidence: npt.ArrayLike, *, n_items: float, weights: npt.ArrayLike | None = None
 ) -> Curve:
-    """The curve of predictions accepted by descending confidence, equal ones together (S.3).
+    """The curve of predictions accepted by descending confidence, equal ones together.
+
+    Definition: docs/definitions/selective.md#risk-coverage-curve.
 
     Args:
         loss: Loss of each prediction, shape (k,), finite.
@@ -87,7 +92,9 @@ def risk_coverage(
 
 
 def optimal_curve(loss: npt.ArrayLike, *, n_items: float, weights: npt.ArrayLike | None = None) -> Curve:
-    """The curve of the best ranking, by ascending loss, one prediction per working point (S.5).
+    """The curve of the best ranking, by ascending loss, one prediction per working point.
+
+    Definition: docs/definitions/selective.md#optimal-area.
 
     Args:
         loss: Loss of each prediction, shape (k,), finite.
@@ -116,7 +123,9 @@ def _curve(ranked: Floats, each: Floats, accepted: Ints, threshold: Floats, n_it
 
 
 def aurc(curve: Curve, *, max_coverage: float = 1.0) -> float | None:
-    """Area under selective risk against coverage, up to ``max_coverage`` or the largest reached (S.4, S.7).
+    """Area under selective risk against coverage, up to ``max_coverage`` or the largest reached.
+
+    Definitions: docs/definitions/selective.md#aurc, docs/definitions/selective.md#truncated-area.
 
     The risk at coverage 0 is that of the first working point. The area is not divided by the coverage, so
     abstaining more lowers it.
@@ -138,7 +147,9 @@ def aurc(curve: Curve, *, max_coverage: float = 1.0) -> float | None:
 
 
 def augrc(curve: Curve, *, max_coverage: float = 1.0) -> float | None:
-    """Area under generalised risk against coverage, up to ``max_coverage`` or the largest reached (S.4, S.7).
+    """Area under generalised risk against coverage, up to ``max_coverage`` or the largest reached.
+
+    Definitions: docs/definitions/selective.md#augrc, docs/definitions/selective.md#truncated-area.
 
     Args and returns are those of :func:`aurc`; the risk at coverage 0 is 0.
     """
@@ -149,7 +160,7 @@ def augrc(curve: Curve, *, max_coverage: float = 1.0) -> float | None:
 
 
 def lower_hull_aurc(curve: Curve) -> float | None:
-    """AURC over the lower convex hull of the working points (S.6).
+    """AURC over the lower convex hull of the working points (docs/definitions/selective.md#lower-hull).
 
     Reaching it requires randomised thresholds, and it can be below the optimal area, so no conclusion rests
     on it.
@@ -177,7 +188,9 @@ def hull(x: list[float], y: list[float]) -> tuple[list[float], list[float]]:
 
 
 def risk_at(curve: Curve, target_coverage: float) -> RiskAtCoverage | None:
-    """Selective risk at the first working point with coverage of at least ``target_coverage`` (S.8).
+    """Selective risk at the first working point with coverage of at least ``target_coverage``.
+
+    Definition: docs/definitions/selective.md#risk-at-coverage.
 
     Args:
         curve: The curve.
@@ -216,7 +229,9 @@ def _check_share(name: str, share: float) -> None:
 
 
 def optimal_areas(ranking: Ranking, weights: Counts, *, n_items: Floats) -> tuple[Floats, Floats]:
-    """AURC and AUGRC of the best ranking, one prediction per working point (S.5).
+    """AURC and AUGRC of the best ranking, one prediction per working point.
+
+    Definition: docs/definitions/selective.md#optimal-area.
 
     A prediction with weight w is w working points of loss l, from W to W + w accepted, where L is the loss
     summed before. Along them the risk is l + (L - l W) / k at k accepted, so it sums to l w + (L - l W) (H(W
@@ -257,7 +272,9 @@ def optimal_areas(ranking: Ranking, weights: Counts, *, n_items: Floats) -> tupl
 
 
 def lower_hull_areas(ranking: Ranking, weights: Counts, *, n_items: Floats) -> Floats:
-    """AURC over the lower hull of the working points (S.6), one weighting after the other.
+    """AURC over the lower hull of the working points, one weighting after the other.
+
+    Definition: docs/definitions/selective.md#lower-hull.
 
     Args and shapes are those of :func:`optimal_areas`; the ranking is that of the curve.
 

@@ -179,6 +179,8 @@ def _share(name: str, text: str) -> float:
 class BootstrapOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of the resampling and of the intervals.
 
+    Definition: docs/definitions/intervals.md#bootstrap.
+
     Attributes:
         resamples: Number of resamples.
         seed: Seed of the generator.
@@ -226,6 +228,8 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 def selective_metrics(items: Items, names: Sequence[str]) -> dict[str, float | None]:
     """Compute selective-prediction metrics by name.
 
+    Definition: docs/definitions/selective.md#risk-coverage-curve.
+
     A metric is None if undefined: without predictions, or if a coverage is not reached.
 
     Args:
@@ -247,6 +251,8 @@ def bootstrap_selective_metrics(
     items: Items, names: Sequence[str], options: BootstrapOptions = DEFAULT
 ) -> dict[str, Estimate]:
     """Compute metrics with bootstrap intervals, all in one pass per resample.
+
+    Definition: docs/definitions/selective.md#intervals-of-areas.
 
     Args:
         items: The items.
@@ -275,6 +281,8 @@ def bootstrap_deltas(
     intersection_only: bool = False,
 ) -> dict[str, Delta]:
     """Compute right minus left on the groups that both sides have, with the same resamples on both sides.
+
+    Definition: docs/definitions/selective.md#common-coverage.
 
     Args:
         left: Items of one predictor.

@@ -1,4 +1,7 @@
-"""Holds predictions with their loss, confidence and group (spec: metrics, S, S.2)."""
+"""Holds predictions with their loss, confidence and group.
+
+Definitions: docs/definitions/selective.md#items, docs/definitions/selective.md#loss.
+"""
 
 from collections.abc import Callable, Hashable, Sequence
 
@@ -18,6 +21,8 @@ _LISTED = 10
 
 class Items(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Items to predict, in any order.
+
+    Definition: docs/definitions/selective.md#items.
 
     Attributes:
         groups: The cluster of each item.
@@ -141,7 +146,7 @@ def losses(
     predicted: npt.ArrayLike | None = None,
     name: Name | None = None,
 ) -> Floats:
-    """Loss of each prediction (spec: metrics, S.2).
+    """Loss of each prediction (docs/definitions/selective.md#loss).
 
     Args:
         pred: Predictions, shape (n,); those of abstained items are ignored.

@@ -1,4 +1,4 @@
-"""Response cache: stores every model response as soon as it arrives (spec: metrics, T2.5)."""
+"""Response cache: stores every model response as soon as it arrives (docs/judges.md#the-cache)."""
 
 from collections.abc import Sequence
 from threading import Lock

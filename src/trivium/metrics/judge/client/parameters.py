@@ -1,4 +1,7 @@
-"""Builds the request parameters of one model, without those that its server refuses (spec: metrics, T2.6)."""
+"""Builds the request parameters of one model, without those that its server refuses.
+
+Definition: docs/definitions/judge.md#unavailable-judge.
+"""
 
 import asyncio
 import logging

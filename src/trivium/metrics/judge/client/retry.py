@@ -1,4 +1,4 @@
-"""Retry policy and per-request retry state (spec: metrics, T2.6)."""
+"""Retry policy and per-request retry state (docs/definitions/judge.md#unavailable-judge)."""
 
 import math
 

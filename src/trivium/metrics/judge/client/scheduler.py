@@ -1,4 +1,4 @@
-"""Schedules, retries and hedges the requests to one model (spec: metrics, T2.6).
+"""Schedules, retries and hedges the requests to one model (docs/definitions/judge.md#unavailable-judge).
 
 A request waits in one of three queues. It is sent when the rate limiter allows it, the budget has reserved
 its maximum cost and the response cache is not too far behind. A failed request is retried after a delay. A

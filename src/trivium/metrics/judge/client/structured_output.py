@@ -1,4 +1,7 @@
-"""Asks a model for structured output, validates it, and asks once more if it is invalid (T2.6)."""
+"""Asks a model for structured output, validates it, and asks once more if it is invalid.
+
+Definition: docs/definitions/judge.md#unavailable-judge.
+"""
 
 import logging
 import time

@@ -68,8 +68,9 @@ def head(text: str, most: int) -> Excerpt:
 def relevant_excerpt(text: str, output: str, most: int) -> Excerpt:
     """Select the passages of a document that are most similar to an output, in document order.
 
-    Passages are ranked by their largest similarity (T1.1) to a sentence of the output and taken while they
-    fit; the remaining room is filled from the document's beginning. The selection is deterministic.
+    Passages are ranked by their largest similarity (docs/definitions/text.md#cosine) to a sentence of the
+    output and taken while they fit; the remaining room is filled from the document's beginning. The selection
+    is deterministic.
 
     Args:
         text: The document.

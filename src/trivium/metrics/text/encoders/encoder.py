@@ -115,7 +115,7 @@ Backend = Literal["onnx", "torch"]
 class Encoder(Protocol):
     """A loaded model with its tokeniser.
 
-    Scores from different encoders are not compared (spec: metrics, T1.3).
+    Scores from different encoders are not compared (docs/definitions/text.md#semantic).
 
     Attributes:
         name: Name on the hub, or of the local folder.

@@ -17,7 +17,7 @@ DEFAULTS: dict[Backend, str] = {
     "torch": "distilbert-base-uncased",
     "onnx": "sentence-transformers/all-MiniLM-L6-v2",
 }
-"""Default encoder by backend (spec: metrics, T1.3); that of torch where both are installed."""
+"""Default encoder by backend (docs/definitions/text.md#semantic); that of torch where both are installed."""
 
 _MODULES: dict[Backend, tuple[str, ...]] = {
     "onnx": ("onnxruntime", "tokenizers"),

@@ -156,7 +156,10 @@ class SessionAgents:
 
 
 _TYPES = {"message": "data_transfer", "broadcast": "status_update"}
-"""Message type (spec: metrics, T3.8) of each type of SendMessage; other types are ``coordination``."""
+"""Message type of each type of SendMessage; other types are ``coordination``.
+
+Definition: docs/definitions/traces.md#messages.
+"""
 
 _EVERYONE = frozenset({"*", "all", "team"})
 _TEAMMATE_MESSAGE = re.compile(
