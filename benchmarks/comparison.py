@@ -17,7 +17,6 @@ has its attempts in partitions, and most of whose cases moved.
 
 import json
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,7 +26,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from benchmarks.commands import python
 from benchmarks.sizes import sized
+from trivium.cli.main import run_command
 from trivium.trust.intervals import difference_interval, mean_interval
 
 Floats = npt.NDArray[np.float64]
@@ -50,12 +51,13 @@ LOST, CORRELATION, MARGIN = (0.03, 0.05), 0.5, 0.02
 ATTEMPTS = sized((20_000, 100_000, 200_000), (40,))
 SCRIPT = """
 import sys, time
+from pathlib import Path
 import trivium as tv
 from trivium.store.store import Store
 with Store(sys.argv[1]) as store:
     head, base = [tv.Run(store, record) for record in store.runs()]
     moved = len(tv.compare(base, head).moved_cases)
-peak = open("/proc/self/status").read().split("VmHWM:")[1].split()[0]
+peak = Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]
 print(moved, time.process_time(), peak)
 """
 
@@ -150,9 +152,10 @@ def stored_runs(folder: Path, attempts: int) -> str:
     content = {"name": "large", "metrics": ["jaccard"], "composite": weights}
     suite = write("suite.json", [content | {"cases": write("cases.jsonl", cases)}])
     store = f"sqlite:///{folder / 'store.db'}"
-    command = [sys.executable, "-m", "trivium", "score", suite, "--store", store, "--quiet", "--outputs"]
+    line = ["score", suite, "--store", store, "--quiet", "--outputs"]
     for name, options in (("base.jsonl", []), ("head.jsonl", ["--partitions", str(folder / "parts")])):
-        subprocess.run([*command, answers(name), *options], check=True, capture_output=True)
+        if code := run_command([*line, answers(name), *options]):
+            raise SystemExit(code)
     return store
 
 
@@ -163,10 +166,8 @@ def print_large_runs() -> None:
     for attempts in ATTEMPTS:
         with tempfile.TemporaryDirectory() as folder:
             store = stored_runs(Path(folder), attempts)
-            done = subprocess.run(
-                [sys.executable, "-c", SCRIPT, store], check=True, capture_output=True, text=True
-            )
-        moved, cpu, peak = (float(each) for each in done.stdout.split())
+            printed = python(Path(folder), SCRIPT, store)
+        moved, cpu, peak = (float(each) for each in printed.split())
         more = "" if known is None else f"{1024 * (peak - known[1]) / (attempts - known[0]):,.0f}"
         print(f"{f'{attempts:,}':24}{moved:13,.0f}{cpu:9.1f}{peak / 1024:10.0f}{more:>12}", flush=True)
         known = attempts, peak

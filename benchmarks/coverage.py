@@ -39,7 +39,7 @@ Ints = npt.NDArray[np.int64]
 Ends = tuple[float, float]
 Way = Callable[[Floats, Ints, str], Ends | None]
 
-GROUPS = (5, 10, 20, 50, 200, 1_000)
+GROUPS = sized((5, 10, 20, 50, 200, 1_000), (5, 20))
 MANY = 1_000
 CORRELATIONS = (0.0, 0.1, 0.5)
 RATES = (0.02, 0.5, 0.9, 0.98)

@@ -13,16 +13,14 @@ import argparse
 import json
 import resource
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.commands import python
 from benchmarks.judge import _provider
-from benchmarks.score import compiling
 from benchmarks.sizes import sized
 
 OUTPUTS = sized(20, 2)
@@ -33,10 +31,11 @@ MODEL = "gpt-4o-mini"
 
 OPENAI = """
 import asyncio, json, sys
+from pathlib import Path
 from openai import AsyncOpenAI
 
 async def main():
-    bodies = json.load(open(sys.argv[1]))
+    bodies = json.loads(Path(sys.argv[1]).read_text())
     async with AsyncOpenAI() as client:
         answers = await asyncio.gather(*(client.chat.completions.create(**body) for body in bodies))
     for answer in answers:
@@ -48,11 +47,13 @@ asyncio.run(main())
 
 PYDANTIC_EVALS = """
 import json, sys
+from pathlib import Path
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_evals import Case, Dataset
 from pydantic_evals.evaluators import LLMJudge
 
-outputs = {each["case"]: each["output"] for each in map(json.loads, open(sys.argv[1]))}
+lines = map(json.loads, Path(sys.argv[1]).read_text().splitlines())
+outputs = {each["case"]: each["output"] for each in lines}
 
 async def recorded(text):
     return outputs[text]
@@ -103,24 +104,23 @@ def write_inputs(folder: Path, count: int, *, concurrency: int | None = None) ->
     (folder / "requests.json").write_text(json.dumps([body] * count))
 
 
+TRIVIUM = "from trivium.cli.main import main; main()"
+"""What the installed command does."""
+
+
 def trivium(suite: str) -> list[str]:
-    """The command that scores the outputs against a suite."""
-    command = [str(Path(sys.executable).with_name("trivium")), "score", suite]
-    return [*command, "--outputs", "outputs.jsonl", "--store", "store.db", "--quiet"]
+    """The code and the arguments that score the outputs against a suite."""
+    return [TRIVIUM, "score", suite, "--outputs", "outputs.jsonl", "--store", "store.db", "--quiet"]
 
 
-def measure(command: list[str], folder: Path, environment: dict[str, str]) -> tuple[float, float]:
-    """Wall and CPU seconds of a command with a new store."""
+def measure(code: list[str], folder: Path, environment: dict[str, str]) -> tuple[float, float]:
+    """Wall and CPU seconds of code, with its arguments, and a new store."""
     for left in folder.glob("store.db*"):
         left.unlink()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    python(folder, *code, environment=environment)
     wall = time.perf_counter() - began
-    if done.returncode:
-        raise SystemExit(f"{command[:2]} ended with {done.returncode}: {done.stderr}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -130,7 +130,7 @@ def provider(folder: Path, *options: str) -> Iterator[dict[str, str]]:
     """Run a provider, and yield an environment whose commands ask it."""
     with _provider(*options) as url:
         asked = {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "sk-loopback"}
-        yield compiling(folder) | asked | {"TRIVIUM_CACHE": str(folder / "cache")}
+        yield asked | {"TRIVIUM_CACHE": str(folder / "cache")}
 
 
 def main() -> None:
@@ -144,8 +144,8 @@ def main() -> None:
         with provider(folder) as environment:
             without = environment | {"TRIVIUM_CACHE": ""}
             commands = {
-                "OpenAI SDK, bare script": (["-c", OPENAI, "requests.json"], environment),
-                "pydantic-evals": (["-c", PYDANTIC_EVALS, "outputs.jsonl", MODEL], environment),
+                "OpenAI SDK, bare script": ([OPENAI, "requests.json"], environment),
+                "pydantic-evals": ([PYDANTIC_EVALS, "outputs.jsonl", MODEL], environment),
                 "trivium score, judged": (trivium("judged.json"), environment),
                 "the same, first command": (trivium("judged.json"), without),
                 "trivium score, text": (trivium("text.json"), environment),

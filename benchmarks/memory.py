@@ -10,24 +10,12 @@ size is measured once.
 
 import argparse
 import json
-import resource
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.score import compiling, median
+from benchmarks.commands import measured
+from benchmarks.score import median
 from benchmarks.sizes import sized
-
-SCRIPT = """
-import resource, sys
-from trivium.cli.main import run_command
-if __name__ == "__main__":
-    code = run_command(sys.argv[1:])
-    own = open("/proc/self/status").read().split("VmHWM:")[1].split()[0]
-    print(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-    sys.exit(code)
-"""
 
 
 def write_inputs(folder: Path, attempts: int) -> None:
@@ -41,23 +29,14 @@ def write_inputs(folder: Path, attempts: int) -> None:
             outputs.write(json.dumps({"case": f"case-{i}", "output": output}) + "\n")
     suite = {"name": "short", "cases": "cases.jsonl", "metrics": ["jaccard", "cosine", "success"]}
     (folder / "suite.json").write_text(json.dumps(suite))
-    (folder / "measured.py").write_text(SCRIPT)
 
 
 def measure(folder: Path, attempts: int, workers: int) -> tuple[float, float, float]:
     """Peak MiB of the process of the run and of the largest other one, and CPU seconds of all."""
     write_inputs(folder, attempts)
-    for left in folder.glob("store.db*"):
-        left.unlink()
-    command = [sys.executable, "measured.py", "score", "suite.json", "--outputs", "outputs.jsonl"]
-    command += ["--store", "store.db", "--quiet", "--workers", str(workers)]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        command, cwd=folder, env=compiling(folder), check=True, capture_output=True, text=True
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    own, others = (float(each) / 1024 for each in done.stdout.split()[-2:])
-    return own, others, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    line = ["score", "suite.json", "--outputs", "outputs.jsonl", "--store", "store.db", "--quiet"]
+    taken = measured(folder, *line, "--workers", str(workers))
+    return taken.peak, taken.peak_of_others, taken.cpu + taken.cpu_of_others
 
 
 def main() -> None:

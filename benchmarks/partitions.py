@@ -8,48 +8,25 @@ alone, which checks and counts every attempt; and the sizes of the store and of 
 """
 
 import argparse
-import resource
-import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
 
-from benchmarks.score import compiling, write_inputs
+from benchmarks.commands import measured
+from benchmarks.score import write_inputs
 from benchmarks.sizes import sized
 
-SCRIPT = (
-    "import sys, time\n"
-    "from trivium.cli.main import run_command\n"
-    "try: run_command(sys.argv[1:])\n"
-    "finally: print(time.process_time(), open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"
-)
-COMMAND = ["score", "suite.json", "--outputs", "outputs.jsonl", "--store", "store.db", "--quiet"]
+LINE = ["score", "suite.json", "--outputs", "outputs.jsonl", "--store", "store.db", "--quiet"]
 
 
 def measure(folder: Path, *options: str) -> str:
     """Run the command with a new store; return a row."""
-    for left in folder.glob("store.db*"):
-        left.unlink()
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    began = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *COMMAND, *options],
-        cwd=folder,
-        env=compiling(folder),
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    wall = time.perf_counter() - began
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    taken = measured(folder, *LINE, *options)
     store = sum(file.stat().st_size for file in folder.glob("store.db*"))
     files = list(folder.glob("parts/*/*.parquet"))
     size = sum(file.stat().st_size for file in files)
-    own, peak = (float(each) for each in done.stdout.split()[-2:])
     sizes = f"{store / 2**20:>12.0f}{size / 2**20:>12.0f}{len(files):>8}"
-    return f"{wall:>9.1f}{cpu:>9.1f}{own:>9.1f}{peak / 1024:>10.0f}{sizes}"
+    cpu = taken.cpu + taken.cpu_of_others
+    return f"{taken.wall:>9.1f}{cpu:>9.1f}{taken.cpu:>9.1f}{taken.peak:>10.0f}{sizes}"
 
 
 def main() -> None:

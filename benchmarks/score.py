@@ -20,15 +20,14 @@ cases, composites, encoding and storing, the summary). Memory is the peak of a s
 import argparse
 import itertools
 import json
-import os
 import random
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
+
+from benchmarks.commands import measured
 
 WORDS = 200
 SPANS = 20
@@ -82,35 +81,12 @@ def _trace(rng: random.Random) -> dict:
     return {"trace_id": "t", "spans": spans, "messages": messages}
 
 
-def compiling(folder: Path) -> dict[str, str]:
-    """An environment whose processes keep what they compile: where they already do, or else in a folder."""
-    environment = {"PYTHONPYCACHEPREFIX": str(folder / "compiled")} | os.environ
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    return environment
-
-
 def measure_command(folder: Path) -> tuple[float, float, float]:
     """Wall seconds, CPU seconds and peak MiB of `trivium score` in a separate process."""
-    command = ["score", "suite.json", "--outputs", "outputs.jsonl", "--store", "store.db"]
-    command += ["--quiet", "--workers", "1"]  # one process, whose CPU time and memory are all there is
-    script = (
-        "import time; from trivium.cli.main import main\n"
-        "try: main()\n"
-        "finally: print(time.process_time(), open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"
-    )
-    (folder / "store.db").unlink(missing_ok=True)
-    started = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-c", script, *command],
-        cwd=folder,
-        env=compiling(folder),
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    wall = time.perf_counter() - started
-    cpu, peak = map(float, done.stdout.split()[-2:])
-    return wall, cpu, peak / 1024
+    line = ["score", "suite.json", "--outputs", "outputs.jsonl", "--store", "store.db", "--quiet"]
+    # One process, whose CPU time and memory are all there is.
+    taken = measured(folder, *line, "--workers", "1")
+    return taken.wall, taken.cpu, taken.peak
 
 
 def measure_parts(folder: Path) -> tuple[float, float]:

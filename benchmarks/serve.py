@@ -41,7 +41,7 @@ from trivium.store.records import insert_many
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import MonitorSettings
 
-BATCH, PER_TRACE = 512, 8
+BATCH, PER_TRACE = sized(512, 64), 8
 RATE = 5_000
 SENDERS = 8
 QUIET = 5.0
@@ -260,7 +260,7 @@ def over_http(folder: str, requests: int) -> None:
         port = re.search(r"http://127\.0\.0\.1:(\d+)", server.stdout.readline())
         assert port is not None
         sending = [sys.executable, "-c", SEND, port[1], str(requests)]
-        for rate in (RATE, 0):
+        for rate in sized((RATE, 0), (RATE,)):
             before = cpu_of(server.pid)
             done = subprocess.run([*sending, str(rate)], check=True, capture_output=True, text=True)
             sent, cpu = json.loads(done.stdout), cpu_of(server.pid) - before

@@ -7,14 +7,12 @@ increasing length without resamples: time and memory of reading and ranking.
 """
 
 import json
-import os
 import random
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
+from benchmarks.commands import measured
 from benchmarks.sizes import sized
 
 SIXTEEN = "all,verbalized_calibrated,calibrated:token_msp,secondary:verbalized+token_msp:average"
@@ -24,7 +22,7 @@ REPEATS = sized(3, 1)
 
 def main(arguments: list[str]) -> None:
     """Print one table."""
-    print(f"{'command':<52}{'seconds':>9}{'MB':>7}")
+    print(f"{'command':<52}{'seconds':>9}{'MiB':>7}")
     with tempfile.TemporaryDirectory() as folder:
         if arguments:
             run, mode = arguments[0], arguments[1] if len(arguments) > 1 else "few_shot"
@@ -58,25 +56,10 @@ def main(arguments: list[str]) -> None:
             row(f"{size:,} items, no resamples", "curve", str(path), "--bootstrap-resamples", "0", "--json")
 
 
-def row(what: str, *command: str) -> None:
+def row(what: str, *line: str) -> None:
     """Print the best of a few runs."""
-    seconds, megabytes = min(measured(*command) for _ in range(REPEATS))
-    print(f"{what:<52}{seconds:>9.2f}{megabytes:>7.0f}", flush=True)
-
-
-def measured(*command: str) -> tuple[float, float]:
-    """Wall time in seconds and peak memory in MB of one process."""
-    start = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "trivium", "trust", *command],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"failed: {' '.join(command)}")
-    return time.perf_counter() - start, used.ru_maxrss / 1024
+    taken = min(measured(Path(), "trust", *line) for _ in range(REPEATS))
+    print(f"{what:<52}{taken.wall:>9.2f}{taken.peak:>7.0f}", flush=True)
 
 
 def write(path: Path, size: int) -> None:

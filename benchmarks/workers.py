@@ -24,7 +24,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from benchmarks.score import compiling, write_inputs
+from benchmarks.commands import compiling, measured
+from benchmarks.score import write_inputs
 from benchmarks.sizes import sized
 from trivium.metrics.text.encoders.loading import packaged_encoder
 
@@ -128,37 +129,12 @@ def measure(name: str, folder: Path, *, ray: bool, metrics: str | None, encoder:
     print(row, flush=True)
 
 
-TIMED = """
-import sys, resource
-from trivium.cli.main import main
-if __name__ == "__main__":
-    try:
-        main()
-    finally:
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
-            used = resource.getrusage(who)
-            print(used.ru_utime + used.ru_stime)
-"""
-"""A command that prints the CPU seconds of its process, and of all others."""
-
-
 def judged_command(folder: Path, url: str, workers: int) -> tuple[float, float]:
     """CPU seconds of the run's process and of its workers."""
-    script = folder / "timed.py"
-    script.write_text(TIMED)
-    store = folder / "judged.db"
-    store.unlink(missing_ok=True)
-    line = ["score", "judged.json", "--outputs", "judged.jsonl", "--store", str(store), "--quiet"]
-    done = subprocess.run(
-        [sys.executable, str(script), *line, "--workers", str(workers)],
-        cwd=folder,
-        env=compiling(folder) | {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "sk-loopback"},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    own, others = done.stdout.split()[-2:]
-    return float(own), float(others)
+    line = ["score", "judged.json", "--outputs", "judged.jsonl", "--store", "store.db", "--quiet"]
+    provider = {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "sk-loopback"}
+    taken = measured(folder, *line, "--workers", str(workers), environment=provider)
+    return taken.cpu, taken.cpu_of_others
 
 
 def measure_judged(folder: Path, attempts: int) -> None:
@@ -180,7 +156,7 @@ def measure_judged(folder: Path, attempts: int) -> None:
 
     print(f"\n{'judged':>9}{'workers':>9}{'ms CPU of the run':>19}{'of its workers':>16}{'a second':>10}")
     with _provider("--latency", "0") as url:
-        for workers in sized((1, 2), (2,)):
+        for workers in sized((1, 2), (1,)):
             write(1)
             if sized(True, False):
                 judged_command(folder, url, workers)  # so that the request template is stored

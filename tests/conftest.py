@@ -16,6 +16,7 @@ from tests.browser import browser, page
 from tests.cpu_budget import CpuBudget
 from tests.encoders import minilm_folder, minilm_onnx_folder, tiny_folder, tiny_onnx_folder
 from tests.store.postgres import postgres_url
+from tests.tiny_benchmarks import run_benchmark
 
 __all__ = [
     "browser",
@@ -23,6 +24,7 @@ __all__ = [
     "minilm_onnx_folder",
     "page",
     "postgres_url",
+    "run_benchmark",
     "tiny_folder",
     "tiny_onnx_folder",
 ]

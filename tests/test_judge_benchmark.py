@@ -1,8 +1,6 @@
 """The benchmark of judges runs: every scenario by Trivium, and a peer that is installed."""
 
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from benchmarks.judge import SCENARIOS, outcome_of
@@ -12,8 +10,6 @@ from benchmarks.judges.with_trivium import judge
 
 from tests.judge_server.__main__ import from_options
 from trivium.suites.rubrics.built_in import REVIEW
-
-ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -39,15 +35,14 @@ def test_samples_leave_a_judge_as_fair_as_it_is(count, alike):
     assert count in (1, 5, 9) or by_mode < 0.57
 
 
-def test_a_peer_is_measured():
+def test_trivium_and_a_peer_are_measured(run_benchmark):
     pytest.importorskip("pydantic_evals")
-    command = [sys.executable, "-m", "benchmarks.judge", "clean", "--cases", "3"]
-    command += ["--peers", sys.executable, "--only", "pydantic-evals"]
-    completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert completed.returncode == 0, completed.stderr
-    row = completed.stdout.splitlines()[-1].split()
-    assert row[:4] == ["clean", "pydantic-evals", "3", "3"]
-    assert row[8:11] == ["3", "0", "0"]  # requests, errors, lost
+    options = ["--cases", "3", "--peers", sys.executable, "--only", "trivium", "--only", "pydantic-evals"]
+    lines = run_benchmark("judge", "clean", *options)
+    for line, who in zip(lines[-2:], ("trivium", "pydantic-evals"), strict=True):
+        row = line.split()
+        assert row[:4] == ["clean", who, "3", "3"]
+        assert row[8:11] == ["3", "0", "0"]  # requests, errors, lost
 
 
 def test_a_run_that_fails_or_hangs_is_reported_and_stopped():

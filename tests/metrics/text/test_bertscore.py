@@ -222,3 +222,7 @@ def test_worse_outputs_score_less(minilm_folder: Path):
         [(REVIEW, OTHER_REVIEW), (cut, OTHER_REVIEW), (swapped, OTHER_REVIEW)], encoder=str(minilm_folder)
     )
     assert whole > half > other
+
+
+def test_the_benchmark_runs_to_its_end(run_benchmark):
+    run_benchmark("bertscore", "--one-core")
