@@ -38,6 +38,7 @@ CHANGES: list[dict[str, Any]] = [
     {"success": {"exact": True}},
     {"success": {"contains": "any"}},
     {"success": {"contains": "all", "ignore_case": False}},
+    {"success": {"number": 0}},
     {"success": {"regex": "sound"}},
     {"success": {"predicate": "tests.runs.test_every_setting:never"}},
     {"success": {"reward": 0.5}},

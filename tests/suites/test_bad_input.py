@@ -38,7 +38,7 @@ BAD = {
                       'c.json: cases[1]: duplicate id "1" (first in cases[0])'),
     # settings
     "two ways": ("s.json", f'{{{CASES}, "success": {{"exact": true, "reward": 1}}}}',
-                 "success: names exact and reward: expected one of metric, exact, contains, regex,"),
+                 "success: names exact and reward: expected one of metric, exact, contains, number,"),
     "no way": ("s.json", f'{{{CASES}, "success": {{}}}}', "success: names no criterion"),
     "no bar": ("s.json", f'{{{CASES}, "success": {{"metric": "cosine"}}}}', 'success: "at_least" is missing'),
     "bar of nothing": ("s.json", f'{{{CASES}, "success": {{"exact": true, "at_least": 1}}}}',

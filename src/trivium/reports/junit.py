@@ -145,7 +145,7 @@ def _attempt(view: EvaluationView, *, suite: str) -> str:
 
 def _expected(case: Case) -> str:
     """What the case expects: ``expect.output``, or its first references; empty if it states neither."""
-    texts = case.references if case.expect.output is None else (case.expect.output,)
+    texts = case.references if case.expect.output_text is None else (case.expect.output_text,)
     shown = [_xml(_text(text)) for text in texts[:EXPECTED_SHOWN]]
     more = len(texts) - len(shown)
     shown += [f"… and {wording.counted(more, 'more reference')}"] if more else []

@@ -85,7 +85,7 @@ class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         aspects: Aspects that the output should cover.
         facts: Ground truth against which claims are checked.
         sources: Sources that the output may cite.
-        output: The exact expected output.
+        output: The exact expected output: a text, or any JSON value.
     """
 
     tools: tuple[ExpectedTool, ...] | None = None
@@ -94,7 +94,14 @@ class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     aspects: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
-    output: str | None = None
+    output: Any = None
+
+    @property
+    def output_text(self) -> str | None:
+        """The expected output: a text itself, the canonical JSON of another value, None if unknown."""
+        if self.output is None or isinstance(self.output, str):
+            return self.output
+        return msgspec.json.encode(self.output, order="deterministic").decode()
 
 
 NOTHING_EXPECTED = Expect()

@@ -22,9 +22,12 @@ class SuccessRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     Attributes:
         metric: Metric whose value is compared with ``at_least``.
         at_least: The threshold of that metric, in [0, 1].
-        exact: Whether the output must equal ``expect.output`` (or a reference) after ``strip()``.
-        contains: Whether the output must contain ``any`` or ``all`` of the references, as whole words.
+        exact: Whether the output must equal ``expect.output`` (or a reference) but for white space around it.
+        contains: Whether the output must contain ``any`` or ``all`` of the references, as whole words and
+            whole numbers.
         ignore_case: Whether ``contains`` ignores upper and lower case (default: true).
+        number: A number in the output must differ from that of a reference (or ``expect.output``) by at most
+            this much, in its unit.
         regex: Regular expression (of the package ``regex``) that must match somewhere in the output.
         predicate: Function ``pkg.mod:function``, called with (case, attempt); it returns the verdict.
         reward: Threshold of the recorded reward, in [0, 1].
@@ -35,6 +38,7 @@ class SuccessRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     exact: bool | None = None
     contains: Literal["any", "all"] | None = None
     ignore_case: bool | None = None
+    number: Annotated[float, Meta(ge=0)] | None = None
     regex: str | None = None
     predicate: str | None = None
     reward: Share | None = None

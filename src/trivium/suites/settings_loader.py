@@ -149,12 +149,9 @@ def _gate_problems(gates: Mapping[str, Gate]) -> list[Problem]:
 
 
 def _success_problems(rule: SuccessRule) -> list[Problem]:
-    criteria = [
-        key
-        for key in ("metric", "exact", "contains", "regex", "predicate", "reward")
-        if getattr(rule, key) not in (None, False)
-    ]
-    expected = "expected one of metric, exact, contains, regex, predicate, reward"
+    known = ("metric", "exact", "contains", "number", "regex", "predicate", "reward")
+    criteria = [key for key in known if (value := getattr(rule, key)) is not None and value is not False]
+    expected = f"expected one of {', '.join(known)}"
     problems = []
     if len(criteria) != 1:
         found = f"names {' and '.join(criteria)}" if criteria else "names no criterion"

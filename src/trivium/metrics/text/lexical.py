@@ -12,6 +12,8 @@ rejected with the command that installs the extra.
 
 import math
 import re
+import unicodedata
+from abc import abstractmethod
 from collections import Counter, OrderedDict
 from collections.abc import Hashable, Mapping
 from functools import cache
@@ -24,6 +26,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from trivium.errors import MissingExtra
 from trivium.metrics.metric import Skip, TextMetric
 from trivium.metrics.registry import metric
+from trivium.metrics.text.matching import spaced
 
 STOP_WORDS = frozenset(
     """
@@ -261,7 +264,11 @@ def _bounded(*texts: str) -> None:
 
 
 class LibraryMetric(TextMetric):
-    """A metric that uses a library of the extra ``text``."""
+    """A metric that uses a library of the extra ``text``, on any script.
+
+    Texts are compared in Unicode's normal form C. Texts that are equal but for white space score 1, also if a
+    library finds nothing to compare in them (empty, punctuation, emoji).
+    """
 
     libraries: ClassVar[tuple[str, ...]] = ()
 
@@ -270,23 +277,40 @@ class LibraryMetric(TextMetric):
         for library in self.libraries:
             _library(library, self.name)
 
+    def compare(self, output: str, reference: str) -> float:
+        """Similarity of two texts, in [0, 1]; 1 for equal ones."""
+        self.check()
+        _bounded(output, reference)
+        output, reference = (unicodedata.normalize("NFC", each) for each in (output, reference))
+        return 1.0 if output.split() == reference.split() else self.similarity(output, reference)
+
+    @abstractmethod
+    def similarity(self, output: str, reference: str) -> float:
+        """Similarity of two different texts in normal form C, in [0, 1]."""
+
 
 @metric("rouge_l")
 class RougeL(LibraryMetric):
-    """ROUGE-L F1 (Lin 2004): longest common subsequence of rouge-score's words, without stemming.
+    """ROUGE-L F1 (Lin 2004): longest common subsequence of words, without stemming.
+
+    Words are those of rouge-score (runs of a-z and 0-9) if no text has other letters. Otherwise they are runs
+    of letters, marks and digits of any script. In scripts without spaces between words (Chinese, Japanese,
+    Thai, Lao, Khmer, Burmese), each letter is a word.
 
     Definition: docs/definitions/text.md#rouge-l.
     """
 
     libraries: ClassVar = ("rouge_score.tokenizers", "rapidfuzz.distance")
 
-    def compare(self, output: str, reference: str) -> float:
-        """F1 of the longest common subsequence, in [0, 1]; two texts without a word score 0."""
-        tokenizer = _library("rouge_score.tokenizers", self.name).DefaultTokenizer(use_stemmer=False)
+    def similarity(self, output: str, reference: str) -> float:
+        """F1 of the longest common subsequence; 0 if a text has no word."""
         # Equals rouge-score's LCS, whose pure Python table takes minutes for long texts.
         common = _library("rapidfuzz.distance", self.name).LCSseq.similarity
-        _bounded(output, reference)
-        ours, theirs = tokenizer.tokenize(output), tokenizer.tokenize(reference)
+        if _only_ascii_letters(output) and _only_ascii_letters(reference):
+            tokenizer = _library("rouge_score.tokenizers", self.name).DefaultTokenizer(use_stemmer=False)
+            ours, theirs = tokenizer.tokenize(output), tokenizer.tokenize(reference)
+        else:
+            ours, theirs = _any_script(output), _any_script(reference)
         if not (ours and theirs):
             return 0.0
         return float(2 * common(ours, theirs) / (len(ours) + len(theirs)))
@@ -296,16 +320,17 @@ class RougeL(LibraryMetric):
 class Bleu(LibraryMetric):
     """Sentence BLEU (Papineni et al. 2002) by sacrebleu with its defaults, divided by 100.
 
+    In scripts without spaces between words, each letter is a word, as in sacrebleu's tokenizer ``zh``.
+
     Definition: docs/definitions/text.md#bleu.
     """
 
     libraries: ClassVar = ("sacrebleu",)
 
-    def compare(self, output: str, reference: str) -> float:
-        """BLEU against one reference, in [0, 1]."""
+    def similarity(self, output: str, reference: str) -> float:
+        """BLEU against one reference."""
         sacrebleu = _library("sacrebleu", self.name)
-        _bounded(output, reference)
-        return min(1.0, float(sacrebleu.sentence_bleu(output, [reference]).score) / 100)
+        return min(1.0, float(sacrebleu.sentence_bleu(spaced(output), [spaced(reference)]).score) / 100)
 
 
 @metric("chrf")
@@ -317,24 +342,33 @@ class Chrf(LibraryMetric):
 
     libraries: ClassVar = ("sacrebleu",)
 
-    def compare(self, output: str, reference: str) -> float:
-        """The chrF against one reference, in [0, 1]."""
+    def similarity(self, output: str, reference: str) -> float:
+        """The chrF against one reference."""
         sacrebleu = _library("sacrebleu", self.name)
-        _bounded(output, reference)
         return min(1.0, float(sacrebleu.sentence_chrf(output, [reference]).score) / 100)
 
 
 @metric("edit")
 class Edit(LibraryMetric):
-    """1 − Levenshtein distance / length of the longer text, by characters; two empty texts are equal.
+    """1 − Levenshtein distance / length of the longer text, by characters.
 
     Definition: docs/definitions/text.md#edit.
     """
 
     libraries: ClassVar = ("rapidfuzz.distance",)
 
-    def compare(self, output: str, reference: str) -> float:
-        """Normalised Levenshtein similarity, in [0, 1]."""
+    def similarity(self, output: str, reference: str) -> float:
+        """Normalised Levenshtein similarity."""
         levenshtein = _library("rapidfuzz.distance", self.name).Levenshtein
-        _bounded(output, reference)
         return float(levenshtein.normalized_similarity(output, reference))
+
+
+def _only_ascii_letters(text: str) -> bool:
+    return text.isascii() or not any(each.isalnum() and not each.isascii() for each in text)
+
+
+def _any_script(text: str) -> list[str]:
+    """The words of a text in any script, in lower case."""
+    import regex
+
+    return list(regex.findall(r"[\p{L}\p{M}\p{N}]+", spaced(text).lower()))

@@ -13,10 +13,11 @@ from trivium.agents.loading import import_here
 from trivium.errors import Problem, SuiteError, suggest
 from trivium.metrics.metric import Metric, MetricInput, Score, Skip, is_missing
 from trivium.metrics.registry import metric, metric_class
+from trivium.metrics.text.matching import contains, equals, holds_number, word_count
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings, SuccessRule
 
-CRITERIA = ("metric", "exact", "contains", "regex", "predicate", "reward")
+CRITERIA = ("metric", "exact", "contains", "number", "regex", "predicate", "reward")
 """The keys of a success rule of which exactly one is given."""
 
 DEFAULT_THRESHOLD = 0.8
@@ -78,7 +79,8 @@ class Success(Metric):
         if self.rule.metric is not None:
             rules = self.settings or Settings()
             return metric_class(self.rule.metric, self.settings).from_settings(rules).case_fields
-        return ("references", "expect.output") if self.rule.exact or self.rule.contains else ()
+        compares = self.rule.exact or self.rule.contains or self.rule.number is not None
+        return ("references", "expect.output") if compares else ()
 
     def score(self, metric_input: MetricInput) -> Score:
         """Score one attempt: whether it meets the rule."""
@@ -89,6 +91,8 @@ class Success(Metric):
             return self._exact(attempt.text, metric_input.case)
         if rule.contains is not None:
             return self._contains(attempt.text, metric_input.case)
+        if rule.number is not None:
+            return self._number(attempt.text, metric_input.case, rule.number)
         if rule.regex is not None:
             return self._decided(_matches(rule.regex, attempt.text), f"regex {rule.regex}")
         if rule.predicate is not None:
@@ -100,22 +104,28 @@ class Success(Metric):
         return self._decided(attempt.reward >= threshold, f"reward ≥ {threshold:g}", raw=attempt.reward)
 
     def _exact(self, text: str, case: Case) -> Score:
-        expected = case.references if case.expect.output is None else (case.expect.output,)
-        if not expected:
-            raise Skip("the case has neither expect.output nor a reference")
-        equal = text.strip() in {each.strip() for each in expected}
+        output = case.expect.output_text
+        expected = _some(case.references if output is None else (output,))
+        equal = any(equals(text, each) for each in expected)
         why = None if equal else f"the output is {_quoted(text)}, expected {_either(expected)}"
         return self._decided(equal, "exact match", reason=why)
 
     def _contains(self, text: str, case: Case) -> Score:
-        expected = case.references or (() if case.expect.output is None else (case.expect.output,))
-        if not expected:
-            raise Skip("the case has neither a reference nor expect.output")
+        expected = _expected(case)
         fold = self.rule.ignore_case is not False
         missing = [each for each in expected if not contains(text, each, ignore_case=fold)]
         success = not missing if self.rule.contains == "all" else len(missing) < len(expected)
         why = None if success else f"{_either(missing)} is not in the output {_quoted(text)}"
         return self._decided(success, f"contains {self.rule.contains}", reason=why)
+
+    def _number(self, text: str, case: Case, tolerance: float) -> Score:
+        expected = _expected(case)
+        found = [holds_number(text, each, tolerance) for each in expected]
+        if None in found:
+            unclear = _quoted(expected[found.index(None)])
+            raise Skip(f"the reference {unclear} is not one number")
+        why = None if any(found) else f"{_either(expected)} is not among the numbers of {_quoted(text)}"
+        return self._decided(any(found), f"number ± {tolerance:g}", reason=why)
 
     def _decided(self, success: bool, method: str, **fields: Any) -> Score:
         return self.ok(float(success), method=method, **fields)
@@ -182,34 +192,22 @@ def with_default_success(settings: Settings, cases: Iterable[Case]) -> Settings:
     short = False
     for case in cases:
         for reference in case.references:
-            if len(reference.split()) > SHORT_WORDS:
+            if word_count(reference) > SHORT_WORDS:
                 return settings
             short = True
     return msgspec.structs.replace(settings, success=SuccessRule(contains="any")) if short else settings
 
 
-def contains(text: str, wanted: str, *, ignore_case: bool = True) -> bool:
-    """Whether a text contains another as whole words; white space is normalised.
-
-    ``I know`` does not contain ``no``, and ``42`` does not contain ``4``. In scripts without capital letters
-    (Chinese, Thai, Arabic, …), where words are not always separated, any position matches.
-    """
-    folded, needle = (" ".join((each.casefold() if ignore_case else each).split()) for each in (text, wanted))
-    if not needle:
-        return not folded
-    at = folded.find(needle)
-    while at >= 0:
-        end = at + len(needle)
-        before = at > 0 and _one_word(folded[at - 1], needle[0])
-        if not before and not (end < len(folded) and _one_word(needle[-1], folded[end])):
-            return True
-        at = folded.find(needle, at + 1)
-    return False
+def _expected(case: Case) -> tuple[str, ...]:
+    """The case's references, or else its ``expect.output``."""
+    output = case.expect.output_text
+    return _some(case.references or (() if output is None else (output,)))
 
 
-def _one_word(left: str, right: str) -> bool:
-    """Whether two neighbouring characters belong to one word."""
-    return all(each.isdigit() or each.lower() != each.upper() for each in (left, right))
+def _some(expected: tuple[str, ...]) -> tuple[str, ...]:
+    if not expected:
+        raise Skip("the case has neither a reference nor expect.output")
+    return expected
 
 
 def _quoted(text: str) -> str:
