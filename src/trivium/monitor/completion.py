@@ -1,4 +1,7 @@
-"""Completes traces that are due, and has each monitor say which it samples."""
+"""Completes traces that are due, and has each monitor say which it samples.
+
+Definition: docs/definitions/monitoring.md#complete-trace.
+"""
 
 import logging
 import time

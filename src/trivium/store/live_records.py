@@ -66,7 +66,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         probability: The probability with which it does, in (0, 1].
         rule: The rule that the probability comes from; empty for the sample rate.
         weight: The smallest probability of the rules divided by this one, in (0, 1]: the weight of the sample
-            in a betting sequence.
+            in a betting sequence (docs/definitions/monitoring.md#sample-weight).
         unscaled: Thousandths of the samples that such a one stands for, because those of an hour are limited.
     """
 

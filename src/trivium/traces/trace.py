@@ -1,4 +1,7 @@
-"""Data model of traces: the spans and messages of one attempt, and their order in tree and time."""
+"""Data model of traces: the spans and messages of one attempt, and their order in tree and time.
+
+Definition: docs/definitions/files.md#trace.
+"""
 
 import json
 import re
@@ -123,7 +126,8 @@ class Trace(
     def tool_calls(self) -> tuple[Span, ...]:
         """Tool spans ordered by start, ties and spans without a start in file order.
 
-        A hand-off recorded as a tool call is a message, not a call, and is left out.
+        A hand-off recorded as a tool call is a message, not a call, and is left out
+        (docs/definitions/traces.md#tool-calls).
         """
         return _by_start(
             [span for span in self.spans if span.kind == "tool" and not span.attributes.get("handoff")]

@@ -208,7 +208,7 @@ class BootstrapOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 DEFAULT = BootstrapOptions()
 LEGACY = BootstrapOptions(resamples=1000, rng="legacy", method="legacy", empty_is_zero=True)
-"""Options that reproduce the artifacts of the original tool."""
+"""Options that reproduce the artifacts of the original tool (docs/definitions/intervals.md#legacy)."""
 
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True, eq=False):

@@ -22,6 +22,7 @@ NOT_SHOWN = "not_shown"
 VERDICTS = ("supported", "partly", "contradicted", "unverifiable", NOT_SHOWN)
 IMPORTANCE = ("major", "minor")
 CONFIDENCE = (1, 2, 3, 4, 5)
+"""Confidences that a judge may state (docs/definitions/judge.md#verbalized-confidence)."""
 
 _PLAIN_NUMBER = re.compile(r" *(-?[0-9]{1,3}(?:\.[0-9]{1,9})?) *")
 """A number in a string, as models without a schema write it."""

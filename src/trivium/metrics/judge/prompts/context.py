@@ -1,4 +1,7 @@
-"""Builds the context a judge sees: document excerpts, a digest of the trace, truncated texts."""
+"""Builds the context a judge sees: document excerpts, a digest of the trace, truncated texts.
+
+Definition: docs/definitions/judge.md#excerpts.
+"""
 
 import re
 from collections import Counter
