@@ -1,35 +1,32 @@
 """Compares two runs: computes differences, decides on them and collects warnings."""
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from hashlib import blake2b
 from itertools import zip_longest
+from typing import Unpack
 
 import msgspec
 import numpy as np
 
 from trivium.agents.attempt import Attempt
 from trivium.errors import ComparisonError, Problem
-from trivium.runs.columns import most_frequent
 from trivium.runs.comparing.case_changes import find_moved_cases
 from trivium.runs.comparing.compared_slices import compared_slices
-from trivium.runs.comparing.comparison import Comparison, MetricDelta
+from trivium.runs.comparing.comparison import ComparedSlice, Comparison
 from trivium.runs.comparing.decision import (
     Options,
+    Statistics,
     deltas_of,
     incomparabilities,
-    listed,
     overall_answer,
     passing,
 )
 from trivium.runs.comparing.graph_diff import compare_graphs
 from trivium.runs.comparing.pairing import Methods, PairedScores, Pairing, ScoredRun
-from trivium.runs.comparing.rows import WHOLE, Ints, numbers_of, repeats_of
+from trivium.runs.comparing.rows import Ints, numbers_of, repeats_of
+from trivium.runs.comparing.warnings import about_figures, about_judges, about_options, about_runs
 from trivium.runs.run import Run
-from trivium.runs.until_decided.difference import StoppedComparison, stopped_for
-from trivium.runs.warnings import FEW_GROUPS, TOO_FEW_GROUPS
-from trivium.suites.rubrics.loader import OVERALL
-from trivium.suites.settings import Settings
+from trivium.runs.until_decided.difference import StoppedComparison
 from trivium.traces.trace import Trace
 
 DECIDING = ("composite", "pass_rate")
@@ -43,13 +40,10 @@ def compare(
     base: Run,
     head: Run,
     *,
-    margin: float | None = None,
-    level: float | None = None,
-    resamples: int | None = None,
-    seed: int | None = None,
     force: bool = False,
     graphs: bool = False,
     by: str | Sequence[str] = (),
+    **statistics: Unpack[Statistics],
 ) -> Comparison:
     """Compare a run with an earlier one: pass, fail or inconclusive, and the difference of each metric.
 
@@ -59,13 +53,12 @@ def compare(
     Args:
         base: The run to compare with.
         head: The run in question.
-        margin: The loss that does not matter, in [0, 1]. This and the next three default to head's settings.
-        level: Confidence level of the intervals, in (0, 1).
-        resamples: Number of bootstrap resamples, at least 1.
-        seed: Seed of the bootstrap.
         force: Compare runs even if their numbers do not mean the same; the differences become warnings.
         graphs: Also compare the edges of their process graphs and the times of their steps.
         by: Keys to break the deciding metrics down by: ``tag``, ``complexity``, ``group`` or a metadata key.
+        **statistics: ``margin``, the loss that does not matter, in [0, 1]; ``level``, the confidence level of
+            the intervals, in (0, 1); ``resamples``, the number of bootstrap resamples, at least 1; ``seed``,
+            that of the bootstrap. Each defaults to head's settings.
 
     Raises:
         ComparisonError: If the runs are not comparable (other metric versions, encoders, judges, rules or
@@ -73,111 +66,184 @@ def compare(
             out of range.
         InputError: If no case has a value at a key of ``by``, or there are too many values.
     """
-    settings = msgspec.convert(head.record.settings, Settings)
-    options = Options(
-        margin=settings.margin if margin is None else margin,
-        level=settings.level if level is None else level,
-        resamples=settings.resamples if resamples is None else resamples,
-        seed=settings.seed if seed is None else seed,
-    )
-    options.check()
-    differences = list(incomparabilities(base, head))
-    if differences and not force:
-        raise _refusal(base, head, differences)
-    methods = Methods()
-    left, right = ScoredRun.of(base, methods), ScoredRun.of(head, methods)
-    absent = {"base": _absent(base, left, right), "head": _absent(head, right, left)}
-    clusters = dict(clusters_of(head, right, lacking=bool(absent["head"].size)))
-    absent_attempts = np.concatenate([absent["base"], absent["head"]])
-    pairing = Pairing(left, right, clusters=clusters, absent=absent_attempts)
-    if not pairing.attempts:
-        raise ComparisonError("", _nothing_in_common(base, head))
-    figures = {name: pairing.reduced(name, same_method=not force) for name in pairing.names}
-    other_methods = list(_different_methods(figures, methods))
-    if other_methods and not force:
-        raise _refusal(base, head, other_methods)
-    paired = {name: figure for name, figure in figures.items() if figure.pairs or figure.missing}
-    if not paired:
-        raise ComparisonError("", f"run {base.id} and run {head.id} have no figure in common")
-    deltas = deltas_of(paired, pairing, right.tiers, options)
-    same = not (differences or other_methods) and unchanged(base, head)
-    if same:
-        deltas = {name: passing(one) for name, one in deltas.items()}
-    decided_by = tuple(name for name in DECIDING if name in deltas) or tuple(deltas)
-    stopped = None if same else StoppedComparison.of(base, head, right, paired, options)
-    if stopped is not None:
-        decided_by = (stopped.metric,)
-        deltas[stopped.metric] = stopped.on(deltas[stopped.metric])
-    slices = {
-        key: compared_slices(
-            head,
-            key,
-            lambda only: Pairing(left, right, clusters=clusters, absent=absent_attempts, only=only),
-            sorted(decided_by, key=lambda name: name != "pass_rate"),
-            right.tiers,
-            options,
-            same_method=not force,
-        )
-        for key in ([by] if isinstance(by, str) else by)
-    }
-    unjudged = list(about_judges(left, right))
-    answer, reason = overall_answer(
-        # The others' p-values suppose that the number of cases was set beforehand.
-        deltas if stopped is None else {stopped.metric: deltas[stopped.metric]},
-        decided_by,
-        options,
-        same=same,
-        unjudged=unjudged,
-    )
-    moves = figures[decided_by[0]].moved(MAX_MOVES)
-    shown_by = [name for name in dict.fromkeys(("pass_rate", "composite", *settings.gates)) if name in deltas]
-    warnings = [f"compared although unlike: {what}" for what in [*differences, *other_methods]]
-    warnings += unjudged
-    if stopped is not None:
-        warnings.append(stopped.sentence)
-    warnings += about_runs(base, head, left, right, said=stopped is not None)
-    warnings += (
-        f"{codes.size:,} attempts are missing in {word}, and taken at their worst and at their best"
-        for word, codes in absent.items()
-        if codes.size
-    )
-    warnings += about_figures(figures)
-    warnings += about_options(deltas, options)
-    missing = {
-        word: {name: reasons.total() for name, reasons in side.unavailable.items() if name in deltas}
-        | ({"attempts": int(absent[word].size)} if absent[word].size else {})
-        for word, side in (("base", left), ("head", right))
-    }
+    options = Options.of(head, statistics)
+    pair = _Pair(base, head, force=force)
+    decision = _Decision(pair, options)
+    left, right, decided_by = pair.left, pair.right, decision.decided_by
+    slices = pair.slices(by, decided_by, options)
+    moves = pair.figures[decided_by[0]].moved(MAX_MOVES)
+    shown_by = [*dict.fromkeys(("pass_rate", "composite", *right.settings.gates))]
+    shown_by = [name for name in shown_by if name in decision.deltas]
     return Comparison(
         base=base.id,
         head=head.id,
         suite=head.record.suite_name,
-        answer=answer,
-        reason=reason,
+        answer=decision.answer,
+        reason=decision.reason,
         decided_by=decided_by,
-        metrics=deltas,
+        metrics=decision.deltas,
         only_base=tuple(left.cases.lacking(right.cases)),
         only_head=tuple(right.cases.lacking(left.cases)),
-        unpaired={"base": left.attempts - pairing.attempts, "head": right.attempts - pairing.attempts},
+        unpaired={
+            "base": left.attempts - pair.pairing.attempts,
+            "head": right.attempts - pair.pairing.attempts,
+        },
         moved=tuple(move.case for move in moves),
         moves=moves,
         moves_of=decided_by[0],
-        moved_cases=find_moved_cases(figures, shown_by or decided_by, left, right, (base, head)),
-        unchanged=same,
+        moved_cases=find_moved_cases(pair.figures, shown_by or decided_by, left, right, (base, head)),
+        unchanged=decision.same,
         margin=options.margin,
         level=options.level,
         resamples=options.resamples,
         seed=options.seed,
-        warnings=tuple(warnings),
-        graphs=compare_graphs(base, head, clusters=clusters, level=options.level) if graphs else None,
-        missing={word: counts for word, counts in missing.items() if counts},
+        warnings=tuple(_warnings(pair, decision, options)),
+        graphs=compare_graphs(base, head, clusters=pair.clusters, level=options.level) if graphs else None,
+        missing=pair.missing(decision.deltas),
         slices=slices,
     )
 
 
-def _refusal(base: Run, head: Run, differences: Sequence[str]) -> ComparisonError:
-    advice = "their numbers do not mean the same; force=True (--force) compares them all the same"
-    return ComparisonError(f"{base.id} and {head.id}", [Problem("", what) for what in [*differences, advice]])
+class _Pair:
+    """Two runs whose attempts are paired.
+
+    Args:
+        base: The run to compare with.
+        head: The run in question.
+        force: Pair runs even if their numbers do not mean the same.
+
+    Attributes:
+        left: Scores of base.
+        right: Scores of head.
+        absent: Codes of the attempts that a run should have but lacks, by ``base`` and ``head``.
+        clusters: Cluster of each case of head.
+        figures: Paired scores by metric.
+        unlike: Why their numbers do not mean the same; empty if they do.
+
+    Raises:
+        ComparisonError: If they have no attempt in common, or if their numbers do not mean the same and
+            ``force`` is False.
+    """
+
+    def __init__(self, base: Run, head: Run, *, force: bool) -> None:
+        self.base, self.head, self._same_method = base, head, not force
+        self.unlike = [*incomparabilities(base, head)]
+        self._refuse_unlike()
+        methods = Methods()
+        self.left, self.right = ScoredRun.of(base, methods), ScoredRun.of(head, methods)
+        self.absent = {
+            "base": _absent(base, self.left, self.right),
+            "head": _absent(head, self.right, self.left),
+        }
+        self.clusters = dict(clusters_of(head, self.right, lacking=bool(self.absent["head"].size)))
+        self.pairing = self.of_cases()
+        if not self.pairing.attempts:
+            raise ComparisonError("", _nothing_in_common(base, head))
+        self.figures = {
+            name: self.pairing.reduced(name, same_method=self._same_method) for name in self.pairing.names
+        }
+        self.unlike += _different_methods(self.figures, methods)
+        self._refuse_unlike()
+
+    def _refuse_unlike(self) -> None:
+        if self.unlike and self._same_method:
+            advice = "their numbers do not mean the same; force=True (--force) compares them all the same"
+            problems = [Problem("", what) for what in [*self.unlike, advice]]
+            raise ComparisonError(f"{self.base.id} and {self.head.id}", problems)
+
+    def of_cases(self, only: Collection[str] | None = None) -> Pairing:
+        """The pairs of some cases; None: of all."""
+        absent = np.concatenate([*self.absent.values()])
+        return Pairing(self.left, self.right, clusters=self.clusters, absent=absent, only=only)
+
+    def slices(
+        self, by: str | Sequence[str], decided_by: Sequence[str], options: Options
+    ) -> dict[str, tuple[ComparedSlice, ...]]:
+        """Break the deciding metrics down by each key."""
+        return {
+            key: compared_slices(
+                self.head,
+                key,
+                self.of_cases,
+                sorted(decided_by, key=lambda name: name != "pass_rate"),
+                self.right.tiers,
+                options,
+                same_method=self._same_method,
+            )
+            for key in ([by] if isinstance(by, str) else by)
+        }
+
+    def missing(self, names: Container[str]) -> dict[str, dict[str, int]]:
+        """Count what each run lacks: values of some metrics, and attempts."""
+        counts = {
+            word: {name: reasons.total() for name, reasons in side.unavailable.items() if name in names}
+            | ({"attempts": int(self.absent[word].size)} if self.absent[word].size else {})
+            for word, side in (("base", self.left), ("head", self.right))
+        }
+        return {word: lacking for word, lacking in counts.items() if lacking}
+
+
+class _Decision:
+    """What a comparison decides.
+
+    Args:
+        pair: The runs.
+        options: Options of the comparison.
+
+    Attributes:
+        deltas: Differences by metric.
+        same: Whether both runs have the same outputs.
+        stopped: The comparison for which head stopped early, if it did.
+        decided_by: The deciding metrics.
+        unjudged: One sentence for each run that was not judged.
+        answer: Pass, fail or inconclusive.
+        reason: One or two sentences.
+
+    Raises:
+        ComparisonError: If no metric has a pair.
+    """
+
+    def __init__(self, pair: _Pair, options: Options) -> None:
+        paired = {name: figure for name, figure in pair.figures.items() if figure.pairs or figure.missing}
+        if not paired:
+            raise ComparisonError("", f"run {pair.base.id} and run {pair.head.id} have no figure in common")
+        deltas = deltas_of(paired, pair.pairing, pair.right.tiers, options)
+        self.same = not pair.unlike and unchanged(pair.base, pair.head)
+        if self.same:
+            deltas = {name: passing(one) for name, one in deltas.items()}
+        self.deltas, self.decided_by = deltas, tuple(name for name in DECIDING if name in deltas)
+        self.decided_by = self.decided_by or tuple(deltas)
+        stopped = (
+            None if self.same else StoppedComparison.of(pair.base, pair.head, pair.right, paired, options)
+        )
+        if stopped is not None:
+            self.decided_by = (stopped.metric,)
+            deltas[stopped.metric] = stopped.on(deltas[stopped.metric])
+        self.stopped = stopped
+        self.unjudged = list(about_judges(pair.left, pair.right))
+        self.answer, self.reason = overall_answer(
+            # The others' p-values suppose that the number of cases was set beforehand.
+            deltas if stopped is None else {stopped.metric: deltas[stopped.metric]},
+            self.decided_by,
+            options,
+            same=self.same,
+            unjudged=self.unjudged,
+        )
+
+
+def _warnings(pair: _Pair, decision: _Decision, options: Options) -> Iterator[str]:
+    """Yield what changes how the comparison is read."""
+    stopped = decision.stopped
+    yield from (f"compared although unlike: {what}" for what in pair.unlike)
+    yield from decision.unjudged
+    if stopped is not None:
+        yield stopped.sentence
+    yield from about_runs(pair.base, pair.head, pair.left, pair.right, said=stopped is not None)
+    for word, codes in pair.absent.items():
+        if codes.size:
+            yield f"{codes.size:,} attempts are missing in {word}, and taken at their worst and at their best"
+    yield from about_figures(pair.figures)
+    yield from about_options(decision.deltas, options)
 
 
 def _nothing_in_common(base: Run, head: Run) -> str:
@@ -226,78 +292,6 @@ def _different_methods(figures: dict[str, PairedScores], methods: Methods) -> It
         if name != "composite" and figure.wholly_unlike:
             (ours, theirs), count = figure.unlike.most_common(1)[0]
             yield f"{name}: {methods.named(ours)} in base, {methods.named(theirs)} in head ({count:,} pairs)"
-
-
-def about_runs(
-    base: Run, head: Run, left: ScoredRun, right: ScoredRun, *, said: bool = False
-) -> Iterator[str]:
-    """Yield warnings about values that are missing in either run.
-
-    Args:
-        base: The run compared with.
-        head: The run in question.
-        left: Scores of base.
-        right: Scores of head.
-        said: Whether it is said already why head stopped early.
-    """
-    for word, run in (("base", base), ("head", head)):
-        if run.record.state != "done":
-            yield f"{word} is not finished ({run.record.state})"
-    for word, run, side in (("base", base, left), ("head", head, right)):
-        if side.settings.until_decided and not (said and run is head):
-            stop = stopped_for(run)
-            what = "its gates were" if stop is None else f"its comparison with {stop.against} was"
-            yield (
-                f"{word} asked cases at most until {what} decided; the difference is of these "
-                f"{len(side.cases):,}, and its interval supposes that their number was set beforehand"
-            )
-    for word, ours, theirs in (("base", left, right), ("head", right, left)):
-        alone = int(np.count_nonzero(repeats_of(ours.rows.lacking(theirs.rows)) != WHOLE))
-        if alone:
-            yield f"{alone:,} of {ours.attempts:,} attempts of {word} have no counterpart and take no part"
-    for word, ours, theirs in (("base", left, right), ("head", right, left)):
-        names = [name for name in ours.scored if name not in theirs.scored and not theirs.bounds[name]]
-        if names:
-            yield f"only {word} has a score for {listed(names)}"
-
-
-def about_judges(base: ScoredRun, head: ScoredRun) -> Iterator[str]:
-    """Yield warnings about missing judgements, with the reason."""
-    for word, side in (("base", base), ("head", head)):
-        judged = {
-            name: reasons
-            for name, reasons in side.unavailable.items()
-            if side.tiers[name] == "judge" and not name.endswith(f".{OVERALL}")
-        }
-        if judged:
-            most = max(judged.values(), key=Counter.total)
-            count, why = most.total(), most_frequent(most)
-            part = "" if count == side.attempts else f" in {count:,} of {side.attempts:,}"
-            yield f"{word} was not judged{part}: {why}."
-
-
-def about_figures(figures: dict[str, PairedScores]) -> Iterator[str]:
-    """Yield warnings about values that are left out of the comparison."""
-    for name, figure in figures.items():
-        other_method = figure.left_out - figure.one_sided
-        if other_method:
-            how = "rest on other parts in head" if name == "composite" else "were made in unlike ways"
-            yield f"{name}: {other_method:,} pairs {how} and are left out"
-        if figure.missing:
-            yield f"{name}: {figure.missing:,} pairs lack a side: taken at its worst and at its best"
-        if figure.one_sided:
-            yield f"{name}: {figure.one_sided:,} pairs have a value on one side only and are left out"
-
-
-def about_options(deltas: dict[str, MetricDelta], options: Options) -> Iterator[str]:
-    """Yield warnings about the number of groups."""
-    fewest = min((one.groups for one in deltas.values() if one.n), default=0)
-    if fewest == 1:
-        yield "one group gives no interval: how much another group would differ is unknown"
-    elif 0 < fewest < TOO_FEW_GROUPS:
-        yield f"intervals rest on {fewest} groups: too few to call them {100 * options.level:g} % intervals"
-    elif 0 < fewest < FEW_GROUPS:
-        yield f"intervals rest on {fewest} groups: with fewer than 20 they are wide"
 
 
 def unchanged(base: Run, head: Run) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import ceil
-from typing import Any
+from typing import Any, Self, TypedDict
 
 import msgspec
 import numpy as np
@@ -140,6 +140,15 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
+class Statistics(TypedDict, total=False):
+    """Options of a comparison that a user may give; None means the setting of head's suite."""
+
+    margin: float | None
+    level: float | None
+    resamples: int | None
+    seed: int | None
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a comparison.
 
@@ -155,7 +164,18 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     resamples: int
     seed: int
 
-    def check(self) -> None:
+    @classmethod
+    def of(cls, head: Run, given: Statistics) -> Self:
+        """The options that are given, and else those of head's settings.
+
+        Raises:
+            ComparisonError: If any is out of range; it lists all of them.
+        """
+        settings = msgspec.convert(head.record.settings, Settings)
+        own = {name: getattr(settings, name) for name in cls.__struct_fields__}
+        return cls(**(own | {name: value for name, value in given.items() if value is not None}))
+
+    def __post_init__(self) -> None:
         """Check the ranges of all options.
 
         Raises:
