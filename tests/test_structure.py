@@ -57,10 +57,6 @@ LONG_FUNCTIONS = {
     "trivium.trust.active_inference.active_mean": TO_MEND,
     "trivium.trust.calibration.fitting.fit_calibrator": TO_MEND,
     "trivium.trust.cluster_bootstrap.bootstrap": TO_MEND,
-    "trivium.web.api_runs.run_routes": TO_MEND,
-    "trivium.web.pages.case.routes": TO_MEND,
-    "trivium.web.pages.monitors.routes": TO_MEND,
-    "trivium.web.pages.trust.routes": TO_MEND,
 }
 
 MANY_PARAMETERS = {
@@ -100,9 +96,6 @@ MANY_IMPORTS: dict[str, str] = {
     "trivium.runs.pairwise": TO_MEND,
     "trivium.runs.summarize": TO_MEND,
     "trivium.runs.trace_scores.score": TO_MEND,
-    "trivium.web.api": TO_MEND,
-    "trivium.web.api_runs": TO_MEND,
-    "trivium.web.pages.labels": TO_MEND,
 }
 
 FORBIDDEN = {"utils", "util", "common", "helpers", "helper", "base", "manager", "misc"}

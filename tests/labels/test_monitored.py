@@ -8,12 +8,11 @@ from tests.monitor.samples import BEGIN, sample, store_samples
 from trivium.errors import InputError
 from trivium.labels.joining import items_of_queue
 from trivium.labels.monitored import queue_of_alert, queue_of_monitor
-from trivium.labels.progress import progress_of
+from trivium.labels.progress import answers_in, progress_of
 from trivium.labels.records import QueueSettings
 from trivium.runs.artifacts.judge import certificate
 from trivium.store import schema
 from trivium.store.live_alerts import open_alert
-from trivium.web.pages.labels import counts_of
 
 
 @pytest.fixture
@@ -98,7 +97,7 @@ def test_who_only_decided_and_nobody_are_not_counted_as_people_who_label(queues,
     with store.engine.begin() as connection:
         connection.execute(delete(schema.evaluations).where(schema.evaluations.c.position == second.position))
     queues.next(queue.id, "ann")
-    progress, counts = progress_of(queues, queue.id), counts_of(store, queue)
+    progress, counts = progress_of(queues, queue.id), answers_in(store, queue)
     assert (progress.people, progress.answered) == ({"ann": 1, "ben": 1}, 2)
     assert (counts.people, counts.items) == (2, 2)
 

@@ -12,6 +12,7 @@ from trivium.errors import InputError
 from trivium.labels.agreement import agreement_of
 from trivium.labels.files import stored_labels
 from trivium.labels.joining import labels_for
+from trivium.labels.progress import answers_in
 from trivium.labels.queue import LabelQueues
 from trivium.runs.comparing.compare import compare
 from trivium.store.browsing.attempts import attempts_of_case, count_attempts, find_attempts, position_of
@@ -23,7 +24,6 @@ from trivium.store.live_alerts import alert_of
 from trivium.store.live_samples import samples_of
 from trivium.store.store import Store
 from trivium.suites.case import Case
-from trivium.web.pages.labels import counts_of
 from trivium.web.sessions import Sessions
 
 RUNS, CASES = 6, 200
@@ -137,7 +137,7 @@ PAGES = {
     "attempts of a case": lambda store, run: attempts_of_case(store, run, 7),
     "search": lambda store, run: search(store, "common word7 "),
     "search, next page": lambda store, run: search(store, "common", before=search(store, "common").next),
-    "queue of labels": lambda store, run: counts_of(store, queue_of(store, run)),
+    "queue of labels": lambda store, run: answers_in(store, queue_of(store, run)),
     "next item to label": lambda store, run: LabelQueues(store).next(queue_of(store, run).id, "ann"),
     "samples, next page": lambda store, run: samples_of(store, "support", before=7, latest=5),
     "alert": lambda store, run: alert_of(store, 7),

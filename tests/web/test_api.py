@@ -146,7 +146,7 @@ def test_failures_have_the_same_shape_and_tell_no_secret(client, monkeypatch, er
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr("trivium.web.api.status_of", fail)
+    monkeypatch.setattr("trivium.web.api_monitors.status_of", fail)
     response = client.get("/api/v1/monitors/support/status")
     assert (response.status_code, response.json()["error"]) == (status, word)
     assert "trv_secret" not in response.text

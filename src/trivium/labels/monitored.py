@@ -11,9 +11,13 @@ from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LabelQueue, QueueSettings
 from trivium.store import schema
 from trivium.store.connection import explain_errors
-from trivium.store.live_alerts import alert_of, monitors_of
+from trivium.store.live_alerts import alert_of, marks_of, monitors_of
+from trivium.store.store import Store
 
-__all__ = ["queue_of_alert", "queue_of_monitor"]
+__all__ = ["queue_of_alert", "queue_of_monitor", "since_deployment"]
+
+MOST_DAYS = 7
+"""Days of a monitor's samples that a queue asks about, if nothing was deployed since."""
 
 LONGEST_ALERT_SECONDS = 7 * 86_400.0
 """How far before an alert its traces may lie."""
@@ -50,6 +54,13 @@ def queue_of_monitor(
     largest = max(row.weight for row in rows)
     chosen = [(row.run, row.position) for row in rows if _share(row.trace) < row.weight / largest]
     return _made(queues, monitor, dimension, chosen, settings or QueueSettings(), by=by, seed=seed)
+
+
+def since_deployment(store: Store, monitor: str, now: float) -> float:
+    """The last deployment or reset of a monitor, but at most ``MOST_DAYS`` ago."""
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        marks = marks_of(connection, monitor, limit=1)
+    return max([now - MOST_DAYS * 86_400, *(mark.time for mark in marks)])
 
 
 def queue_of_alert(

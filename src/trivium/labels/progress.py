@@ -4,7 +4,7 @@ from collections import Counter
 
 import msgspec
 import numpy as np
-from sqlalchemy import select
+from sqlalchemy import and_, case, func, select
 
 from trivium.labels.queue import LabelQueues
 from trivium.labels.reading import draws_of, labels_of_queue, people_say, sampling_of
@@ -12,11 +12,19 @@ from trivium.labels.records import LabelQueue
 from trivium.labels.tasks import NOBODY
 from trivium.store import schema
 from trivium.store.connection import explain_errors
+from trivium.store.store import Store
 from trivium.trust.active_inference import ActiveMean, active_mean
 from trivium.trust.active_sampling import Sampling
 from trivium.trust.cluster_bootstrap import Groups
 
-__all__ = ["Progress", "estimate_of", "progress_of"]
+__all__ = ["Answers", "Progress", "answers_in", "estimate_of", "progress_of"]
+
+
+class Answers(msgspec.Struct, frozen=True, kw_only=True):
+    """How many items of a queue have an answer, and of how many people."""
+
+    items: int
+    people: int
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +51,18 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     people: dict[str, int]
     estimate: ActiveMean | None
     reason: str | None = None
+
+
+def answers_in(store: Store, queue: LabelQueue) -> Answers:
+    """Count the answers of a queue, without reading them."""
+    labels = schema.labels.c
+    person = case((and_(labels.how != "adjudicated", labels.by != NOBODY), labels.by))
+    query = select(func.count(labels.place.distinct()), func.count(person.distinct())).where(
+        labels.queue == queue.number, labels.undone.is_(None), labels.answer != "skip"
+    )
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        items, people = connection.execute(query).one()
+    return Answers(items=items, people=people)
 
 
 def progress_of(queues: LabelQueues, id: str) -> Progress:  # noqa: A002 - the field's name in the record

@@ -1,40 +1,26 @@
-"""The JSON interface ``/api/v1``: monitors with samples, alerts and marks, the search, runs and labels."""
+"""The JSON interface ``/api/v1``: its routes and description, the audit log and the search."""
 
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, Router, get, post
+from litestar import Request, Router, get
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
-from litestar.params import JSONBody, PathParameter, QueryParameter
-from msgspec import Meta
+from litestar.params import QueryParameter
 
-from trivium.errors import suggest
-from trivium.monitor.reasons import TraceReason, reasons
-from trivium.monitor.status import MonitorStatus, status_of
-from trivium.store.audit import AuditEntry, add_audit, audit_log
+from trivium.store.audit import AuditEntry, audit_log
 from trivium.store.browsing.search import Found, search
-from trivium.store.connection import explain_errors
-from trivium.store.live_alerts import Mark, StoredAlert, add_mark, alerts_of, marks_of, monitors_of
-from trivium.store.live_counts import HOUR, counts_of
-from trivium.store.live_samples import Sample, samples_of
-from trivium.suites.sanitize import sanitise
 from trivium.web.api_labels import LABEL_BODIES, label_routes
+from trivium.web.api_monitors import Before, Limit, NewMark, live_routes
 from trivium.web.api_runs import run_routes
 from trivium.web.api_trust import trust_routes
-from trivium.web.errors import Refused, refusals
+from trivium.web.errors import refusals
 from trivium.web.pages.site import run_of
 from trivium.web.services import Services
 
 PATH = "/api/v1"
 
-Limit = Annotated[int, QueryParameter(ge=1, le=1000, description="Most records of the answer.")]
-Before = Annotated[
-    int | None, QueryParameter(ge=1, le=2**53, description="The field `next` of the page before this one.")
-]
-Since = Annotated[float, QueryParameter(ge=0, le=1e12, description="Unix time in seconds.")]
-MonitorName = Annotated[str, PathParameter(description="Name of a monitor.")]
 Query = Annotated[
     str, QueryParameter(max_length=10_000, description="Words, and phrases in double quotes. No operators.")
 ]
@@ -44,32 +30,6 @@ Further = Annotated[
     QueryParameter(pattern="^[0-9]{1,19}$", description="The field `next` of the page before this one."),
 ]
 SearchLimit = Annotated[int, QueryParameter(ge=1, le=100, description="Most attempts of the answer.")]
-Firing = Annotated[bool, QueryParameter(description="Only those that are not resolved.")]
-TraceId = Annotated[str, PathParameter(max_length=64, description="Id of a trace.")]
-
-
-class Monitors(msgspec.Struct, frozen=True, kw_only=True):
-    """The monitors of this server and its store.
-
-    Attributes:
-        monitors: Their names, sorted.
-        scoring: Those that this server scores.
-    """
-
-    monitors: tuple[str, ...]
-    scoring: tuple[str, ...]
-
-
-class SamplePage(msgspec.Struct, frozen=True, kw_only=True):
-    """Scored samples, newest first.
-
-    Attributes:
-        samples: The samples.
-        next: What ``before`` has to be for the next page; None on the last one.
-    """
-
-    samples: tuple[Sample, ...]
-    next: int | None = None
 
 
 class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,72 +44,14 @@ class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
     next: int | None = None
 
 
-class Alerts(msgspec.Struct, frozen=True, kw_only=True):
-    """Alerts, newest first."""
-
-    alerts: tuple[StoredAlert, ...]
-
-
-class Marks(msgspec.Struct, frozen=True, kw_only=True):
-    """Deployments and resets, newest first."""
-
-    marks: tuple[Mark, ...]
-
-
-class NewMark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A deployment that has just happened.
-
-    Attributes:
-        version: The version that was deployed.
-        note: What there is to say about it.
-    """
-
-    version: Annotated[str, Meta(max_length=200)] | None = None
-    note: Annotated[str, Meta(max_length=2000)] | None = None
-
-
-class Count(msgspec.Struct, frozen=True, kw_only=True):
-    """How often something happened to production traffic.
-
-    Attributes:
-        monitor: Name of the monitor; empty for what belongs to none.
-        event: What happened: ``received``, ``again``, ``refused``, ``complete``, ``sampled``, ``scored``, …
-        reason: Why; empty for no reason.
-        number: How often.
-    """
-
-    monitor: str
-    event: str
-    reason: str
-    number: int
-
-
-class IntakeCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened to production traffic.
-
-    Attributes:
-        since: Unix time from which on is counted: the beginning of an hour.
-        counts: The counts.
-    """
-
-    since: float
-    counts: tuple[Count, ...]
-
-
-class TraceReasons(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a trace has scores, or none: an answer for each monitor that sampled it, else one in all."""
-
-    reasons: tuple[TraceReason, ...]
-
-
 def api_routes(services: Services) -> list[Any]:
     """The routes."""
     return [
         Router(
             PATH,
             route_handlers=[
-                *_monitor_routes(services),
-                *_store_routes(services),
+                *live_routes(services),
+                _audit_route(services),
                 _search_route(services),
                 *run_routes(services),
                 *label_routes(services),
@@ -159,80 +61,8 @@ def api_routes(services: Services) -> list[Any]:
     ]
 
 
-def _monitor_routes(services: Services) -> list[Any]:
-    """What is about one monitor."""
-    store, clock = services.store, services.clock
-
-    def known(monitor: str) -> str:
-        names = {*services.monitors, *monitors_of(store)}
-        if monitor not in names:
-            raise Refused(404, f'no monitor is called "{monitor[:100]}".{suggest(monitor[:100], names)}')
-        return monitor
-
-    @get("/monitors", sync_to_thread=True, responses=refusals())
-    def list_monitors() -> Monitors:
-        """Names of the monitors."""
-        scoring = sorted(services.monitors)
-        return Monitors(monitors=tuple(sorted({*scoring, *monitors_of(store)})), scoring=tuple(scoring))
-
-    @get("/monitors/{monitor:str}/status", sync_to_thread=True, responses=refusals(404))
-    def monitor_status(monitor: MonitorName) -> MonitorStatus:
-        """What a monitor has to say now: statuses, figures, backlog and alerts."""
-        own = services.monitors.get(known(monitor))
-        return status_of(store, monitor, None if own is None else own.monitor, now=clock())
-
-    @get("/monitors/{monitor:str}/samples", sync_to_thread=True, responses=refusals(404))
-    def monitor_samples(monitor: MonitorName, before: Before = None, limit: Limit = 100) -> SamplePage:
-        """Scored samples, newest first."""
-        found = samples_of(store, known(monitor), before=before, latest=limit)[::-1]
-        following = found[-1].number if len(found) == limit else None
-        return SamplePage(samples=tuple(found), next=following)
-
-    @get("/monitors/{monitor:str}/alerts", sync_to_thread=True, responses=refusals(404))
-    def monitor_alerts(
-        monitor: MonitorName, firing: Firing = False, since: Since = 0, limit: Limit = 100
-    ) -> Alerts:
-        """Alerts, newest first."""
-        found = alerts_of(store, known(monitor), firing=firing, since=since, limit=limit)
-        return Alerts(alerts=tuple(found))
-
-    @get("/monitors/{monitor:str}/marks", sync_to_thread=True, responses=refusals(404))
-    def monitor_marks(monitor: MonitorName, limit: Limit = 100) -> Marks:
-        """Deployments and resets, newest first."""
-        name = known(monitor)
-        with explain_errors(store.engine), store.engine.connect() as connection:
-            return Marks(marks=tuple(marks_of(connection, name, limit=limit)))
-
-    @post("/monitors/{monitor:str}/marks", sync_to_thread=True, responses=refusals(404, 408, 413))
-    def mark_deployment(
-        monitor: MonitorName, data: JSONBody[NewMark], request: Request[Any, Any, Any]
-    ) -> Mark:
-        """Mark a deployment: figures are compared with those before it."""
-        version, note = _clean(data.version), _clean(data.note)
-        mark = add_mark(store, known(monitor), now=clock(), version=version, note=note)
-        body = {"monitor": monitor, "mark": mark.number, "version": version}
-        with explain_errors(store.engine), store.engine.begin() as connection:
-            add_audit(connection, request.scope["state"]["actor"], "deployment marked", body, now=mark.time)
-        return mark
-
-    return [list_monitors, monitor_status, monitor_samples, monitor_alerts, monitor_marks, mark_deployment]
-
-
-def _store_routes(services: Services) -> list[Any]:
-    """What is about all monitors."""
-    store, clock = services.store, services.clock
-
-    @get("/intake", sync_to_thread=True, responses=refusals())
-    def intake_counts(since: Since = 0) -> IntakeCounts:
-        """What happened to production traffic, by monitor, event and reason."""
-        rows = sorted(counts_of(store, since=since).items())
-        counts = (Count(monitor=m, event=event, reason=reason, number=n) for (m, event, reason), n in rows)
-        return IntakeCounts(since=since // HOUR * HOUR, counts=tuple(counts))
-
-    @get("/traces/{trace:str}", sync_to_thread=True, responses=refusals())
-    def trace_reasons(trace: TraceId) -> TraceReasons:
-        """Why a trace has scores, or none."""
-        return TraceReasons(reasons=tuple(reasons(store, sanitise(trace)[0], now=clock())))
+def _audit_route(services: Services) -> Any:
+    store = services.store
 
     @get("/audit", sync_to_thread=True, responses=refusals())
     def audit_entries(before: Before = None, limit: Limit = 100) -> AuditPage:
@@ -240,7 +70,7 @@ def _store_routes(services: Services) -> list[Any]:
         found = audit_log(store, before=before, limit=limit)
         return AuditPage(entries=tuple(found), next=found[-1].number if len(found) == limit else None)
 
-    return [intake_counts, trace_reasons, audit_entries]
+    return audit_entries
 
 
 def _search_route(services: Services) -> Any:
@@ -278,8 +108,3 @@ def openapi_config() -> OpenAPIConfig:
         components=Components(security_schemes={"token": bearer}),
         security=[{"token": []}, {}],
     )
-
-
-def _clean(text: str | None) -> str | None:
-    """Text as the store can hold it; empty text is none."""
-    return (sanitise(text)[0] or None) if text is not None else None

@@ -1,4 +1,4 @@
-"""The JSON interface to labelling: the next item of a queue, an answer, and taking it back.
+"""The JSON interface to labelling: the queues, the next item of a queue, an answer, and taking it back.
 
 It does what the page of a queue does, with the same functions. Every request can be sent again: the item in
 hand stays the same, an answer has a key, and taking back names the answer.
@@ -7,8 +7,8 @@ hand stays the same, an answer has a key, and taking back names the answer.
 from typing import Annotated, Any, Literal
 
 import msgspec
-from litestar import Request, post
-from litestar.params import JSONBody, PathParameter
+from litestar import Request, get, post
+from litestar.params import JSONBody, PathParameter, QueryParameter
 from msgspec import Meta
 
 from trivium.labels.blind import material_of
@@ -17,14 +17,21 @@ from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LONGEST_NAME, LONGEST_NOTE, Choice, LabelQueue, StoredLabel, Task
 from trivium.web.errors import refusals
 from trivium.web.labellers import labeller_of
-from trivium.web.pages.labels import queue_called
+from trivium.web.pages.site import queue_called
 from trivium.web.services import Services
 
 __all__ = ["LABEL_BODIES", "label_routes"]
 
+Limit = Annotated[int, QueryParameter(ge=1, le=200, description="Most records of the answer.")]
 QueueId = Annotated[str, PathParameter(max_length=100, description="Id of a queue.")]
 Name = Annotated[str, Meta(max_length=LONGEST_NAME)] | None
 Number = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+
+
+class Queues(msgspec.Struct, frozen=True, kw_only=True):
+    """Queues of labels, newest first."""
+
+    queues: tuple[LabelQueue, ...]
 
 
 class Labeller(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -155,6 +162,11 @@ def label_routes(services: Services) -> list[Any]:
             last=None if last is None else last.number,
         )
 
+    @get("/labels/queues", sync_to_thread=True, responses=refusals())
+    def list_queues(limit: Limit = 50) -> Queues:
+        """Queues of labels."""
+        return Queues(queues=tuple(queues.all(limit=limit)))
+
     @post("/labels/queues/{queue:str}/next", sync_to_thread=True, status_code=200, responses=_REFUSALS)
     def next_item(queue: QueueId, data: JSONBody[Labeller], request: Request[Any, Any, Any]) -> NextItem:
         """Reserve the next item of a queue; the one in hand first."""
@@ -175,7 +187,7 @@ def label_routes(services: Services) -> list[Any]:
         task = queues.undo(asked.id, by, label=data.label)
         return in_hand(asked, task or queues.next(asked.id, by), by)
 
-    return [next_item, answer_item, take_back]
+    return [list_queues, next_item, answer_item, take_back]
 
 
 _REFUSALS = refusals(404, 408, 413)

@@ -1,4 +1,4 @@
-"""The JSON interface to runs: lists, attempts, cases, comparisons, and queues of labels."""
+"""The JSON interface to runs: lists, attempts, cases and comparisons."""
 
 from typing import Annotated, Any
 
@@ -7,8 +7,6 @@ from litestar import get
 from litestar.params import PathParameter, QueryParameter
 
 from trivium.errors import InputError
-from trivium.labels.queue import LabelQueues
-from trivium.labels.records import LabelQueue
 from trivium.reports.moved_cases.document import comparison_document
 from trivium.runs.run import Run
 from trivium.store.browsing.attempts import AttemptSort, Verdict, find_attempts
@@ -107,15 +105,13 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True):
     evaluation: dict[str, Any]
 
 
-class Queues(msgspec.Struct, frozen=True, kw_only=True):
-    """Queues of labels, newest first."""
-
-    queues: tuple[LabelQueue, ...]
-
-
 def run_routes(services: Services) -> list[Any]:
     """The routes."""
-    store, comparisons = services.store, Comparisons()
+    return [*_run_routes(services), *_attempt_routes(services), _comparison_route(services)]
+
+
+def _run_routes(services: Services) -> list[Any]:
+    store = services.store
 
     @get("/runs", sync_to_thread=True, responses=refusals())
     def list_runs(
@@ -146,6 +142,12 @@ def run_routes(services: Services) -> list[Any]:
             summary=found.summary,
         )
 
+    return [list_runs, one_run]
+
+
+def _attempt_routes(services: Services) -> list[Any]:
+    store = services.store
+
     @get("/runs/{run:str}/attempts", sync_to_thread=True, responses=refusals(404))
     def list_attempts(
         run: RunId,
@@ -173,6 +175,12 @@ def run_routes(services: Services) -> list[Any]:
         asked, attempt, evaluation = (msgspec.to_builtins(each) for each in row)
         return Whole(case=asked, attempt=attempt, evaluation=evaluation)
 
+    return [list_attempts, one_attempt]
+
+
+def _comparison_route(services: Services) -> Any:
+    store, comparisons = services.store, Comparisons()
+
     @get("/compare/{base:str}/{head:str}", responses=refusals(404))
     @slowly
     def compared(base: RunId, head: RunId, force: Force = False) -> dict[str, Any]:
@@ -183,9 +191,4 @@ def run_routes(services: Services) -> list[Any]:
         except InputError as error:
             raise Refused(400, str(error)) from None
 
-    @get("/labels/queues", sync_to_thread=True, responses=refusals())
-    def list_queues(limit: Limit = 50) -> Queues:
-        """Queues of labels."""
-        return Queues(queues=tuple(LabelQueues(store).all(limit=limit)))
-
-    return [list_runs, one_run, list_attempts, one_attempt, compared, list_queues]
+    return compared

@@ -13,7 +13,7 @@ from trivium.runs.artifacts.judge import agreement_answer, certificate
 from trivium.runs.items.table import ItemTable
 from trivium.suites.sanitize import sanitise
 from trivium.web.errors import Refused, refusals
-from trivium.web.pages.labels import queue_called
+from trivium.web.pages.site import queue_called
 from trivium.web.pages.trust import items_of, sentence
 from trivium.web.services import Services
 from trivium.web.threads import slowly

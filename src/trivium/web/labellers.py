@@ -1,15 +1,19 @@
 """Who labels through the server, on its pages and its JSON interface alike."""
 
-from typing import Any
+from typing import Any, Final
 
 from litestar import Request
 
 from trivium.errors import InputError
 from trivium.labels.people import typed_name
+from trivium.labels.records import LONGEST_NAME
 from trivium.store.tokens import Token
 from trivium.web.errors import Refused
 
-__all__ = ["labeller_of", "token_of"]
+__all__ = ["LABELLER", "labeller_in", "labeller_of", "token_of", "typed_in_browser"]
+
+LABELLER: Final = "trivium_labeller"
+"""Cookie that holds the name that was typed into this browser, on a server that asks for no tokens."""
 
 
 def token_of(request: Request[Any, Any, Any]) -> Token | None:
@@ -39,3 +43,20 @@ def labeller_of(request: Request[Any, Any, Any], typed: str | None) -> str:
     if typed:
         raise Refused(400, f'You label as the token "{token.name}": another name is not taken.')
     return token.actor
+
+
+def typed_in_browser(request: Request[Any, Any, Any]) -> str:
+    """The name that was typed into this browser; empty before it was."""
+    try:
+        return typed_name(bytes.fromhex(request.cookies.get(LABELLER, "")).decode("utf-8")[:LONGEST_NAME])
+    except (ValueError, InputError):
+        return ""
+
+
+def labeller_in(request: Request[Any, Any, Any]) -> tuple[str, str, bool]:
+    """Who labels in this browser, the name that is shown, and whether they may; empty texts for nobody."""
+    token = token_of(request)
+    if token is None:
+        name = typed_in_browser(request)
+        return name, name, True
+    return (token.actor, token.name, True) if token.allows("label") else ("", token.name, False)

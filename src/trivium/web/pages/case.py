@@ -59,25 +59,17 @@ def routes(site: Site) -> list[Any]:
         if record.id != run:
             return Redirect(case_address(record.id, case, repeat))
         rows = rows_of(site.store, record, case)
-        (_, attempt, evaluation) = row = repeat_of(rows, case, repeat)
+        row = repeat_of(rows, case, repeat)
+        attempt = row[1]
         trace = attempt.trace
         too_large = trace is not None and len(trace.spans) > DRAWN_SPANS
-        settings = msgspec.convert(record.settings, Settings, strict=False)
-        view = EvaluationView(
-            case=row[0],
-            attempt=msgspec.structs.replace(attempt, trace=None) if too_large else attempt,
-            scores=evaluation.scores,
-            composite=evaluation.composite,
-            passed=evaluation.passed,
-            why=why_not_passed(evaluation, settings) if evaluation.passed is False else None,
-        )
         tree = trees.of(record, case, attempt.repeat, trace) if too_large and trace is not None else None
         return site.page(
             request,
             "case_page.html",
             title=f"{case} in {record.id}",
             section="runs",
-            **case_context(view),
+            **case_context(_view(record, row, with_trace=not too_large)),
             differences=_differences(row[0].references, attempt.output),
             run=record,
             case=case,
@@ -97,12 +89,7 @@ def routes(site: Site) -> list[Any]:
         start: Start = 0,
     ) -> Response[str]:
         record = run_of(site.store, run)
-        tree = trees.known(record, case, repeat)
-        if tree is None:
-            attempt = repeat_of(rows_of(site.store, record, case), case, repeat)[1]
-            if attempt.trace is None:
-                raise Refused(404, "This attempt has no trace.")
-            tree = trees.of(record, case, repeat, attempt.trace)
+        tree = trees.opened(site.store, record, case, repeat)
         if span is not None and span not in tree.spans:
             raise Refused(404, "The trace has no such span.")
         return site.page(
@@ -117,6 +104,20 @@ def routes(site: Site) -> list[Any]:
         )
 
     return [one_case, level]
+
+
+def _view(run: RunRecord, row: Row, *, with_trace: bool) -> EvaluationView:
+    """What a report shows of an attempt."""
+    case, attempt, evaluation = row
+    settings = msgspec.convert(run.settings, Settings, strict=False)
+    return EvaluationView(
+        case=case,
+        attempt=attempt if with_trace else msgspec.structs.replace(attempt, trace=None),
+        scores=evaluation.scores,
+        composite=evaluation.composite,
+        passed=evaluation.passed,
+        why=why_not_passed(evaluation, settings) if evaluation.passed is False else None,
+    )
 
 
 def rows_of(store: Store, run: RunRecord, case: str) -> list[Row]:
@@ -254,14 +255,27 @@ class _Trees:
         self._remembered = remembered
         self._known: OrderedDict[tuple[int, float | None, str, int], _Tree] = OrderedDict()
 
-    def known(self, run: RunRecord, case: str, repeat: int) -> _Tree | None:
-        """The tree of an attempt's trace, if it is remembered."""
+    def opened(self, store: Store, run: RunRecord, case: str, repeat: int) -> _Tree:
+        """The tree of an attempt's trace, read if it is not remembered.
+
+        Raises:
+            Refused: If there is no such attempt, or it has no trace.
+        """
+        tree = self._remembered_tree(run, case, repeat)
+        if tree is None:
+            trace = repeat_of(rows_of(store, run, case), case, repeat)[1].trace
+            if trace is None:
+                raise Refused(404, "This attempt has no trace.")
+            tree = self.of(run, case, repeat, trace)
+        return tree
+
+    def _remembered_tree(self, run: RunRecord, case: str, repeat: int) -> _Tree | None:
         with self._lock:
             return self._known.get((run.number, run.finished, case, repeat))
 
     def of(self, run: RunRecord, case: str, repeat: int, trace: Trace) -> _Tree:
         """The tree of a trace, which is remembered."""
-        tree = self.known(run, case, repeat) or _Tree(trace)
+        tree = self._remembered_tree(run, case, repeat) or _Tree(trace)
         with self._lock:
             self._known[run.number, run.finished, case, repeat] = tree
             while len(self._known) > self._remembered:

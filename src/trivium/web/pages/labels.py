@@ -5,55 +5,33 @@ judges or other people said.
 """
 
 import asyncio
-import re
 import secrets
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
 from litestar import Request, Response, Router, get, post
 from litestar.params import FromPath
 from litestar.response import Redirect
-from sqlalchemy import and_, case, func, select
 
 from trivium.errors import InputError
 from trivium.labels.blind import Material, material_of
-from trivium.labels.monitored import queue_of_alert, queue_of_monitor
-from trivium.labels.people import typed_name
+from trivium.labels.monitored import queue_of_alert, queue_of_monitor, since_deployment
+from trivium.labels.progress import answers_in
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LONGEST_NAME, LabelQueue, QueueSettings, StoredLabel, Task
-from trivium.labels.tasks import NOBODY
-from trivium.reports.escape import one_line
 from trivium.reports.html.fragments import folded
 from trivium.reports.html.judgement import marked
-from trivium.store import schema as tables
-from trivium.store.connection import explain_errors
-from trivium.store.live_alerts import marks_of
 from trivium.store.store import Store
 from trivium.suites.sanitize import sanitise
 from trivium.web.errors import Refused
-from trivium.web.labellers import labeller_of, token_of
+from trivium.web.labellers import LABELLER, labeller_in, labeller_of, token_of, typed_in_browser
 from trivium.web.pages.case import level_of
-from trivium.web.pages.refusals import typed_in
-from trivium.web.pages.site import Site, run_of, segment, set_cookie
-from trivium.web.sessions import check_form
+from trivium.web.pages.forms import figure_in, form_in, typed_in, whole_in
+from trivium.web.pages.site import Site, queue_called, run_of, segment, set_cookie
 
-__all__ = ["counts_of", "figure_in", "form_in", "labeller_in", "queue_called", "routes", "whole_in"]
-
-LABELLER: Final = "trivium_labeller"
-"""Cookie that holds the name that was typed into this browser, on a server that asks for no tokens."""
-
-MOST_DAYS: Final = 7
-"""Days of a monitor's samples that a queue asks about, if nothing was deployed since."""
+__all__ = ["routes"]
 
 ANSWERS: Final = ("label", "cannot_tell", "skip")
-
-
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many items of a queue have an answer, and of how many people."""
-
-    items: int
-    people: int
 
 
 def routes(site: Site) -> list[Any]:
@@ -67,7 +45,7 @@ def _queue_routes(site: Site, queues: LabelQueues) -> list[Any]:
 
     @get("/", include_in_schema=False, sync_to_thread=True)
     def list_queues(request: Request[Any, Any, Any]) -> Response[str]:
-        rows = [(each, counts_of(site.store, each)) for each in queues.all(limit=100)]
+        rows = [(each, answers_in(site.store, each)) for each in queues.all(limit=100)]
         return site.page(
             request,
             "labels.html",
@@ -114,7 +92,7 @@ def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
             section="labels",
             forms=True,
             queue=asked,
-            counts=counts_of(site.store, asked),
+            counts=answers_in(site.store, asked),
             name=name,
             checked=token_of(request) is not None,
             may_label=may_label,
@@ -134,7 +112,7 @@ def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
             name = labeller_of(request, sanitise(form["name"].strip())[0][:LONGEST_NAME])
             set_cookie(here, request, LABELLER, name.encode("utf-8").hex())
             return here
-        by = labeller_of(request, "" if token_of(request) else _typed(request))
+        by = labeller_of(request, "" if token_of(request) else typed_in_browser(request))
         try:
             if "undo" in form:
                 number = whole_in("the answer", form["undo"])
@@ -160,39 +138,12 @@ def _made(store: Store, queues: LabelQueues, form: Mapping[str, str], by: str) -
             name,
             dimension,
             by=by,
-            since=_since(store, name, queues.now()),
+            since=since_deployment(store, name, queues.now()),
             settings=QueueSettings(uniform=True),
         )
     overlap = figure_in("the share that several people label", form.get("overlap") or "0") / 100
     run = run_of(store, form.get("run", ""))
     return queues.create(run, dimension, by=by, overlap=overlap, uniform="uniform" in form)
-
-
-def _since(store: Store, monitor: str, now: float) -> float:
-    """The last deployment or reset of a monitor, but at most ``MOST_DAYS`` ago."""
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        marks = marks_of(connection, monitor, limit=1)
-    return max([now - MOST_DAYS * 86_400, *(mark.time for mark in marks)])
-
-
-def queue_called(queues: LabelQueues, queue: str) -> LabelQueue:
-    """The queue with an id; refused with 404 if there is none."""
-    try:
-        return queues.get(queue[:100])
-    except InputError as error:
-        raise Refused(404, str(error)) from None
-
-
-def counts_of(store: Store, queue: LabelQueue) -> Counts:
-    """How far a queue is."""
-    labels = tables.labels.c
-    person = case((and_(labels.how != "adjudicated", labels.by != NOBODY), labels.by))
-    query = select(func.count(labels.place.distinct()), func.count(person.distinct())).where(
-        labels.queue == queue.number, labels.undone.is_(None), labels.answer != "skip"
-    )
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        items, people = connection.execute(query).one()
-    return Counts(items=items, people=people)
 
 
 def _store(queues: LabelQueues, queue: str, name: str, form: Mapping[str, str]) -> None:
@@ -211,51 +162,9 @@ def _store(queues: LabelQueues, queue: str, name: str, form: Mapping[str, str]) 
     )
 
 
-def whole_in(what: str, text: str) -> int:
-    """A whole number of a form, of a size that a store can hold."""
-    if not re.fullmatch("[0-9]{1,18}", text):
-        raise InputError(what, f'found "{one_line(text, at_most=40)}", expected a whole number from 0 on')
-    return int(text)
-
-
-def figure_in(what: str, text: str) -> float:
-    """A number of a form."""
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(what, f'found "{one_line(text, at_most=40)}", expected a number') from None
-
-
-async def form_in(request: Request[Any, Any, Any]) -> dict[str, str]:
-    """The fields of a form of this server."""
-    form = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
-    try:
-        check_form(request.cookies, form.get("form"))
-    except Refused as refusal:
-        refusal.typed = typed_in(form)
-        raise
-    return form
-
-
-def _typed(request: Request[Any, Any, Any]) -> str:
-    """The name that was typed into this browser; empty before it was."""
-    try:
-        return typed_name(bytes.fromhex(request.cookies.get(LABELLER, "")).decode("utf-8")[:LONGEST_NAME])
-    except (ValueError, InputError):
-        return ""
-
-
-def labeller_in(request: Request[Any, Any, Any]) -> tuple[str, str, bool]:
-    """Who labels in this browser, the name that is shown, and whether they may; empty texts for nobody."""
-    token = token_of(request)
-    if token is None:
-        return _typed(request), _typed(request), True
-    return (token.actor, token.name, True) if token.allows("label") else ("", token.name, False)
-
-
 def _actor(request: Request[Any, Any, Any]) -> str:
     actor = str(request.scope["state"]["actor"])[:LONGEST_NAME]
-    return actor if token_of(request) else _typed(request) or actor
+    return actor if token_of(request) else typed_in_browser(request) or actor
 
 
 def _shown(material: Material) -> dict[str, Any]:

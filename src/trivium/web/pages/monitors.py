@@ -83,20 +83,18 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
 
 def routes(site: Site) -> list[Any]:
     """The routes of the pages."""
-    store, clock, services = site.store, site.clock, site.services
-    live = _Live(site)
+    return [*_monitor_routes(site), *_routes_of_one(site)]
 
-    def known(monitor: str) -> str:
-        names = {*services.monitors, *monitors_of(store)}
-        if monitor not in names:
-            raise Refused(404, f'No monitor is called "{monitor[:100]}".{suggest(monitor[:100], names)}')
-        return monitor
+
+def _monitor_routes(site: Site) -> list[Any]:
+    """All monitors, and one of them, live."""
+    store, clock = site.store, site.clock
+    live = _Live(site)
 
     @get("/monitors", include_in_schema=False, sync_to_thread=True)
     def list_monitors(request: Request[Any, Any, Any]) -> Response[str]:
-        names = sorted({*services.monitors, *monitors_of(store)})
         now = clock()
-        statuses = [live.status(name, now) for name in names]
+        statuses = [live.status(name, now) for name in sorted(live.names())]
         refused = _refused(site, now)
         return site.page(
             request,
@@ -116,7 +114,7 @@ def routes(site: Site) -> list[Any]:
         before: Before = None,
         format: Form = "html",  # noqa: A002
     ) -> Response[str] | Stream:
-        name = known(monitor)
+        name = live.known(monitor)
         if format != "html":
             found = samples_of(store, name, latest=100_000)[::-1]
             return table_export(found, SAMPLE_COLUMNS, file=f"samples of {name}", form=format)
@@ -140,12 +138,18 @@ def routes(site: Site) -> list[Any]:
 
     @get("/monitors/{monitor:str}/events", include_in_schema=False)
     async def events(monitor: FromPath[str]) -> ServerSentEvent:
-        name = await asyncio.to_thread(known, monitor)
+        name = await asyncio.to_thread(live.known, monitor)
         return ServerSentEvent(live.stream(name))
+
+    return [list_monitors, one_monitor, events]
+
+
+def _routes_of_one(site: Site) -> list[Any]:
+    """An alert, and a trace."""
 
     @get("/alerts/{number:int}", include_in_schema=False, sync_to_thread=True)
     def one_alert(request: Request[Any, Any, Any], number: FromPath[int]) -> Response[str]:
-        alert = alert_of(store, number) if number < 2**63 else None
+        alert = alert_of(site.store, number) if number < 2**63 else None
         if alert is None:
             raise Refused(404, f"No alert has the number {number}.")
         message = msgspec.convert(alert.body, Message, strict=False)
@@ -163,12 +167,12 @@ def routes(site: Site) -> list[Any]:
 
     @get("/traces/{trace:str}", include_in_schema=False, sync_to_thread=True)
     def one_trace(request: Request[Any, Any, Any], trace: FromPath[str]) -> Response[str]:
-        found = reasons(store, sanitise(trace[:200])[0], now=clock())
+        found = reasons(site.store, sanitise(trace[:200])[0], now=site.clock())
         return site.page(
             request, "why.html", title=f"Trace {trace[:40]}", section="monitors", trace=trace, reasons=found
         )
 
-    return [list_monitors, one_monitor, events, one_alert, one_trace]
+    return [one_alert, one_trace]
 
 
 class _Live:
@@ -178,6 +182,17 @@ class _Live:
         self._site = site
         self._streams = 0
         self._known: dict[str, tuple[float, MonitorStatus]] = {}
+
+    def names(self) -> set[str]:
+        """Names of the monitors of this server and its store."""
+        return {*self._site.services.monitors, *monitors_of(self._site.store)}
+
+    def known(self, monitor: str) -> str:
+        """A monitor's name; refused with 404 if none is called so."""
+        names = self.names()
+        if monitor not in names:
+            raise Refused(404, f'No monitor is called "{monitor[:100]}".{suggest(monitor[:100], names)}')
+        return monitor
 
     def status(self, monitor: str, now: float) -> MonitorStatus:
         """The status of a monitor now, or a moment ago."""

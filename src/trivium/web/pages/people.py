@@ -14,9 +14,9 @@ from trivium.labels.people import shown_names
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LabelQueue
 from trivium.web.errors import Refused
-from trivium.web.pages.labels import figure_in, form_in, labeller_in, queue_called, whole_in
-from trivium.web.pages.refusals import typed_in
-from trivium.web.pages.site import Site, segment
+from trivium.web.labellers import labeller_in
+from trivium.web.pages.forms import figure_in, form_in, typed_in, whole_in
+from trivium.web.pages.site import Site, queue_called, segment
 from trivium.web.threads import slowly
 
 __all__ = ["routes"]

@@ -4,13 +4,13 @@ Programs get JSON. A browser that asks for a page without a login is sent to the
 one that sends a form is told that nothing was stored, sees what was typed, and gets a link to the login.
 """
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from litestar import Request
 
 from trivium.web.errors import Refused, header, media_type
+from trivium.web.pages.forms import typed_in
 from trivium.web.pages.site import Site
 from trivium.web.security import LOGIN_PATH, SAFE_METHODS, send_refusal
 from trivium.web.sessions import local_address
@@ -18,13 +18,10 @@ from trivium.web.sessions import local_address
 if TYPE_CHECKING:
     from litestar.types import HTTPScope, Receive, Send
 
-__all__ = ["answer_refusal", "typed_in"]
+__all__ = ["answer_refusal"]
 
 MOST_KEPT = 16_384
 """Bytes of a form that are read to show what was typed."""
-
-TYPED: Final = {"answer": "Answer", "value": "Score", "note": "Note"}
-"""Fields of forms that people type, and what they are called on a page."""
 
 ENDED: Final = "Your login has ended"
 
@@ -51,14 +48,6 @@ async def answer_refusal(
         refusal = Refused(refusal.status, message, headers=refusal.headers, typed=typed)
     answer = site.problem(request, refusal, login=login if refusal.status == 401 else "")
     await answer.to_asgi_response(None, request)(scope, receive, send)
-
-
-def typed_in(form: Mapping[str, str]) -> dict[str, str]:
-    """What a person typed into a form, by what it is called."""
-    shown = {name: form.get(field, "") for field, name in TYPED.items()}
-    answer = shown["Answer"].removeprefix("value ")
-    shown["Answer"] = {"label": "", "cannot_tell": "cannot tell"}.get(answer, answer)
-    return {name: value for name, value in shown.items() if value}
 
 
 def _login(request: Request[Any, Any, Any]) -> str:

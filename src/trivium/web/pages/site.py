@@ -20,7 +20,9 @@ from litestar import MediaType, Request, Response, get
 from litestar.params import FromQuery, PathParameter
 from litestar.response import Redirect, Stream
 
-from trivium.errors import StoreError
+from trivium.errors import InputError, StoreError
+from trivium.labels.queue import LabelQueues
+from trivium.labels.records import LabelQueue
 from trivium.reports.html.page import asset as report_asset
 from trivium.reports.html.page import environment
 from trivium.reports.wording import moment
@@ -41,6 +43,7 @@ __all__ = [
     "asset_url",
     "case_address",
     "query",
+    "queue_called",
     "redirected",
     "run_of",
     "segment",
@@ -282,6 +285,14 @@ def run_of(store: Store, run: str) -> RunRecord:
         if "no run is called" in str(error) or "several runs" in str(error) or "no run yet" in str(error):
             raise Refused(404, str(error).partition(": ")[2]) from None
         raise
+
+
+def queue_called(queues: LabelQueues, queue: str) -> LabelQueue:
+    """The queue with an id; refused with 404 if there is none."""
+    try:
+        return queues.get(queue[:100])
+    except InputError as error:
+        raise Refused(404, str(error)) from None
 
 
 def redirected(request: Request[Any, Any, Any], address: str) -> Redirect:

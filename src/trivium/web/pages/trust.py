@@ -25,8 +25,7 @@ from trivium.runs.items.table import ItemTable
 from trivium.store.store import Store
 from trivium.suites.sanitize import sanitise
 from trivium.web.errors import Refused
-from trivium.web.pages.labels import queue_called
-from trivium.web.pages.site import Site, redirected, run_of, segment
+from trivium.web.pages.site import Site, queue_called, redirected, run_of, segment
 from trivium.web.threads import slowly
 
 __all__ = ["items_of", "routes", "sentence"]
@@ -42,33 +41,12 @@ Part = tuple[str, dict[str, Any]]
 
 
 def routes(site: Site) -> list[Any]:
-    """The routes of the pages."""
-    known = _Answers()
+    """The routes of the pages, and of the certificates that they offer as files."""
+    return [*_page_routes(site), *_certificate_routes(site)]
 
-    def page(
-        request: Request[Any, Any, Any],
-        items: Callable[[], ItemTable] | None,
-        promise: "_Promise",
-        **context: Any,
-    ) -> Response[str]:
-        parts: list[Part] = []
-        problem = ""
-        certified: dict[str, Any] | None = None
-        if items is not None:
-            try:
-                parts, certified = known.of(items(), promise)
-            except (InputError, TrustError) as error:
-                problem = sentence(error)
-        return site.page(
-            request,
-            "trusted.html",
-            title=f"Trust in {context['dimension'] or 'judges'}, {context['subject']}",
-            parts=parts,
-            certified=certified,
-            promise=promise,
-            problem=problem,
-            **context,
-        )
+
+def _page_routes(site: Site) -> list[Any]:
+    page = _Page(site)
 
     @get("/runs/{run:str}/trust", include_in_schema=False)
     @slowly
@@ -85,7 +63,7 @@ def routes(site: Site) -> list[Any]:
         queues = LabelQueues(site.store).all(run=record.id)
         labelled = list(dict.fromkeys(queue.dimension for queue in queues))
         chosen = sanitise(dimension)[0] or next(iter(labelled), "")
-        return page(
+        return page.of(
             request,
             (lambda: items_of(site.store, record.id, chosen)) if chosen else None,
             _Promise(wrong, sure),
@@ -104,7 +82,7 @@ def routes(site: Site) -> list[Any]:
         request: Request[Any, Any, Any], queue: FromPath[str], wrong: Wrong = 10, sure: Sure = 90
     ) -> Response[str]:
         found = queue_called(LabelQueues(site.store), queue)
-        return page(
+        return page.of(
             request,
             lambda: items_of_queue(site.store, found.id),
             _Promise(wrong, sure),
@@ -117,6 +95,10 @@ def routes(site: Site) -> list[Any]:
             dimensions=[],
         )
 
+    return [of_run, of_queue]
+
+
+def _certificate_routes(site: Site) -> list[Any]:
     @get("/runs/{run:str}/trust/certificate", include_in_schema=False)
     @slowly
     def certificate_of_run(
@@ -133,7 +115,7 @@ def routes(site: Site) -> list[Any]:
         found = queue_called(LabelQueues(site.store), queue)
         return _download(lambda: items_of_queue(site.store, found.id), _Promise(wrong, sure))
 
-    return [of_run, of_queue, certificate_of_run, certificate_of_queue]
+    return [certificate_of_run, certificate_of_queue]
 
 
 def items_of(store: Store, run: str, dimension: str) -> ItemTable:
@@ -157,6 +139,40 @@ class _Promise(msgspec.Struct, frozen=True):
         """The certificate of some items that promises this."""
         epsilon, delta = round(self.wrong / 100, 9), round(1 - self.sure / 100, 9)
         return certificate(table, None, epsilon=epsilon, delta=delta)
+
+
+class _Page:
+    """The page of a run and a dimension, or of a queue."""
+
+    def __init__(self, site: Site) -> None:
+        self._site, self._answers = site, _Answers()
+
+    def of(
+        self,
+        request: Request[Any, Any, Any],
+        items: Callable[[], ItemTable] | None,
+        promise: _Promise,
+        **context: Any,
+    ) -> Response[str]:
+        """The page about some items; without figures where there are no items to read."""
+        parts: list[Part] = []
+        problem = ""
+        certified: dict[str, Any] | None = None
+        if items is not None:
+            try:
+                parts, certified = self._answers.of(items(), promise)
+            except (InputError, TrustError) as error:
+                problem = sentence(error)
+        return self._site.page(
+            request,
+            "trusted.html",
+            title=f"Trust in {context['dimension'] or 'judges'}, {context['subject']}",
+            parts=parts,
+            certified=certified,
+            promise=promise,
+            problem=problem,
+            **context,
+        )
 
 
 class _Answers:
