@@ -10,6 +10,7 @@ import contextlib
 import io
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from typing import NamedTuple
 import click
 import pytest
 
+from tests.encoders import ONNX, only_installed
 from trivium.cli.main import run_command, trivium
 from trivium.traces.recording import config as configuring
 
@@ -60,7 +62,14 @@ def _normalised(text: str) -> str:
 
 @pytest.fixture
 def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In an empty folder, with no model to ask, no hub to fetch from, and a terminal of 80 columns."""
+    """In an empty folder, with no model to ask, no hub to fetch from, and a terminal of 80 columns.
+
+    Without PyTorch, as `make demo` installs it, which takes seconds to import: encoders are run by ONNX Runtime,
+    and Opik does without the metrics for which it would import PyTorch and NLTK.
+    """
+    only_installed(monkeypatch, *ONNX)
+    for name in ("bert_score", "nltk"):
+        monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
