@@ -1,20 +1,15 @@
 """What a second process gains for `trivium score`, and what this machine lets it gain.
 
-    python -m benchmarks.workers [--attempts 100000] [--semantic 200] [--judged 2000] [--ray]
+    python -m benchmarks.workers [--attempts 100000] [--semantic 200] [--ray]
 
 Whole commands, starting with Python: recorded outputs with traces of 20 spans, text and trace metrics as in
 `benchmarks.score`; and, if an encoder is packaged, the semantic score alone (with one worker it already uses
 all cores, by threads). Beside the gain of `--workers 2` over `--workers 1` stands the machine's ceiling: two
 commands of one worker at the same time, on half of the attempts each, against one on all of them. `--ray`
 adds `--engine ray --workers 2` on a cluster that runs already, and its time over that of `--workers 2`.
-
-`--judged`: so many judgements by a provider that answers at once, in a process of its own. What counts is the
-CPU time of the run's process, which sends all requests: its inverse is how many judgements a second one run
-can take from any number of workers.
 """
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -24,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from benchmarks.commands import compiling, measured
+from benchmarks.commands import compiling
 from benchmarks.score import write_inputs
 from benchmarks.sizes import sized
 from trivium.metrics.text.encoders.loading import packaged_encoder
@@ -129,52 +124,11 @@ def measure(name: str, folder: Path, *, ray: bool, metrics: str | None, encoder:
     print(row, flush=True)
 
 
-def judged_command(folder: Path, url: str, workers: int) -> tuple[float, float]:
-    """CPU seconds of the run's process and of its workers."""
-    line = ["score", "judged.json", "--outputs", "judged.jsonl", "--store", "store.db", "--quiet"]
-    provider = {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "sk-loopback"}
-    taken = measured(folder, *line, "--workers", str(workers), environment=provider)
-    return taken.cpu, taken.cpu_of_others
-
-
-def measure_judged(folder: Path, attempts: int) -> None:
-    """Print the rows of judged runs; what a run of one judgement takes is taken off."""
-    from benchmarks.judge import _provider
-
-    judge = {"models": "openai:gpt-4o-mini", "on_failure": "fail", "concurrency": 50}
-    suite = {"name": "judged", "cases": "judged-cases.jsonl", "metrics": ["clarity"], "judge": judge}
-    (folder / "judged.json").write_text(json.dumps(suite))
-
-    def write(count: int) -> None:
-        cases = [
-            {"id": f"c{n}", "input": f"Review paper {n}.", "references": ["sound"]} for n in range(count)
-        ]
-        text = "It is sound and clear, and says what it should. " * 20
-        outputs = [{"case": f"c{n}", "output": f"Review {n}. {text}"} for n in range(count)]
-        for name, lines in (("judged-cases.jsonl", cases), ("judged.jsonl", outputs)):
-            (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-    print(f"\n{'judged':>9}{'workers':>9}{'ms CPU of the run':>19}{'of its workers':>16}{'a second':>10}")
-    with _provider("--latency", "0") as url:
-        for workers in sized((1, 2), (1,)):
-            write(1)
-            if sized(True, False):
-                judged_command(folder, url, workers)  # so that the request template is stored
-            start = judged_command(folder, url, workers)
-            write(attempts)
-            own, others = (
-                (taken - before) / attempts * 1000
-                for taken, before in zip(judged_command(folder, url, workers), start, strict=True)
-            )
-            print(f"{attempts:>9,}{workers:>9}{own:>19.2f}{others:>16.2f}{1000 / own:>10,.0f}", flush=True)
-
-
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--attempts", type=int, default=sized(100_000, 100))
     parser.add_argument("--semantic", type=int, default=sized(200, 0))
-    parser.add_argument("--judged", type=int, default=sized(2000, 2))
     parser.add_argument("--ray", action="store_true")
     given = parser.parse_args()
     header = f"{'metrics':<22}{'attempts':>9}{'1 s':>9}{'2 s':>9}{'gain':>9}{'ceiling':>11}"
@@ -191,8 +145,6 @@ def main() -> None:
         if given.semantic and encoder:
             write_inputs(folder, given.semantic)
             measure("semantic", folder, ray=given.ray, metrics="semantic", encoder=encoder)
-        if given.judged:
-            measure_judged(folder, given.judged)
 
 
 if __name__ == "__main__":

@@ -113,6 +113,24 @@ def test_runs_with_and_without_it_can_be_compared(judging):
     assert tv.compare(*runs).answer == "pass"
 
 
+def test_it_is_applied_in_the_order_of_the_outputs_with_workers_too(judging, tmp_path):
+    """Its accepted share moves after some of the judgements."""
+    _, _, path = judging
+    moved = tmp_path / "moved.json"
+    made = json.loads(Path(path).read_text())
+    moved.write_text(json.dumps(made | {"coverage": 1.0, "groups": 5_000, "threshold": 0.9}))
+    given = [{"case": f"c{n}", "output": f"A review. Review paper {n}. It is sound."} for n in range(40)]
+    found = []
+    for workers in (1, 2):
+        with Store(f"{tmp_path}/{workers}.db") as fresh:
+            judged = tv.evaluate(
+                suite(40, certificate=str(moved)), outputs=given, store=fresh, workers=workers
+            )
+        found.append([marks(each.scores)["clarity"] for each in judged.evaluations()])
+    assert found[0] == found[1]
+    assert len({each["why"] for each in found[0]}) > 1
+
+
 def drifting(share=0.6, groups=200):
     judged_by = JudgedBy(models=("m",), prompts=("p",))
     return JudgeCertificate(

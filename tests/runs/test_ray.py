@@ -19,7 +19,6 @@ from tests.runs.test_workers import ODD, figures, files, job_of, scored, stored
 from tests.runs.trace_scores.samples import support, write
 from trivium.agents.recorded import open_recorded
 from trivium.errors import InputError, MissingExtra, OutputsError, TriviumError
-from trivium.metrics.metric import Metric
 from trivium.metrics.registry import REGISTERED
 from trivium.runs.engines import processes as engine
 from trivium.runs.engines.partition import LOST, PartScorer, ScoredPart, Task, packed
@@ -27,7 +26,6 @@ from trivium.runs.engines.ray_workers import Part, PartQueue, Place, RemoteScore
 from trivium.runs.pipeline import NoProgress
 from trivium.store.partitions.writer import PartitionWriter
 from trivium.store.store import Store
-from trivium.suites.settings import JudgeSettings, Settings
 from trivium.suites.suite import Suite
 
 ray = pytest.importorskip("ray")
@@ -231,19 +229,10 @@ def test_a_node_that_is_lost_costs_nothing(
     cluster.nodes_of_test.append(cluster.add_node(num_cpus=1, **NODE))
 
 
-def judgements(scores: list[tuple]) -> list[tuple]:
-    """Without what an answer took, which is nothing where it comes from the cache."""
-    kept = ("value", "status", "raw", "reason")
-    return [
-        (case, {name: [score.get(key) for key in kept] for name, score in found.items()}, *rest)
-        for case, found, *rest in scores
-    ]
-
-
 def test_judges_are_asked_by_the_run_and_a_lost_node_costs_no_answer_twice(
     cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nodes build prompts and read answers; limits, budget and cache are in the process of the run."""
+    """Nodes compute texts and traces; a node is lost while the judges are asked."""
     from tests.runs.judging import test_judges_of_workers as judged
 
     def lose(question: object) -> Reaction:
@@ -256,7 +245,7 @@ def test_judges_are_asked_by_the_run_and_a_lost_node_costs_no_answer_twice(
         spent = judged.billed(server)
     with judged.provider(monkeypatch, plan=lose) as server:
         run, scores = judged.scored(tmp_path, "ray", workers=2, engine="ray")
-    assert judgements(scores) == judgements(alone)
+    assert judged.judgements(scores) == judged.judgements(alone)
     assert server.counts["requests"] == server.counts["answer"] == judged.CASES
     assert server.peak_in_flight <= judged.AT_ONCE
     assert run.summary().spent.cost_usd == pytest.approx(spent[0])
@@ -341,14 +330,7 @@ def test_what_only_the_process_of_the_run_can_do_is_refused(tmp_path: Path, monk
     assert refused(outputs=str(outputs), engine="spark") == 'engine: found "spark", expected local or ray'
     assert "scores recorded outputs only" in refused(agent=lambda question: "4")
     judge = {"models": ["openai:gpt-5-mini"]}
-    own = type("Own", (Metric,), {"name": "own"})()
-    recorded = open_recorded(str(outputs), Suite.load(suite, repeats=2))
-    with pytest.raises(InputError, match="cannot compute own, which only the process of the run can"):
-        engine.check_engine("ray", recorded, [own], Settings())
     gates = {"jaccard": {"at_least": 0.5}}
-    certified = Settings(judge=JudgeSettings(certificate=("certificate.json",)))
-    with pytest.raises(InputError, match="cannot apply certificates, which follow all judgements of a run"):
-        engine.check_engine("ray", recorded, [], certified)
     decided = {"until_decided": True, "gates": gates, "judge": judge, "metrics": ["jaccard"]}
     assert "scores many outputs at once" in refused(outputs=str(outputs), **decided)
     monkeypatch.setattr("trivium.runs.engines.processes.find_spec", lambda name: None)
@@ -356,12 +338,15 @@ def test_what_only_the_process_of_the_run_can_do_is_refused(tmp_path: Path, monk
 
 
 def result(indices: range) -> ScoredPart:
-    lines = [("", 0, str(index), None) for index in indices]
+    lines = [("", 0, str(index)) for index in indices]
     return ScoredPart(rows=None, aggregation=None, warnings=lines)  # type: ignore[arg-type]
 
 
-def indices_of(scored: ScoredPart) -> list[str]:
-    return [text for _, _, text, _ in scored.warnings]
+def indices_of(finished: tuple[Task, ScoredPart]) -> list[str]:
+    task, scored = finished
+    lines = [text for _, _, text in scored.warnings]
+    assert lines == [str(index) for index in task.indices]
+    return lines
 
 
 def test_parts_come_in_order_whatever_is_lost() -> None:

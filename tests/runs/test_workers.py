@@ -163,11 +163,11 @@ def test_a_short_run_starts_no_process(tmp_path: Path, one: tv.Run, monkeypatch:
 
 def test_an_encoder_is_loaded_several_times_only_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     metrics = build_metrics(["jaccard", "semantic"], Settings())
-    assert engine.process_count(None, metrics, Settings()) == 1
-    assert engine.process_count(3, metrics, Settings()) == 3
+    assert engine.process_count(None, metrics, metrics) == 1
+    assert engine.process_count(3, metrics, metrics) == 3
     monkeypatch.setattr("trivium.metrics.text.encoders.loading.installed_backends", tuple)
-    assert engine.process_count(None, metrics, Settings()) == cores()
-    assert engine.process_count(None, metrics[:1], Settings()) == cores()
+    assert engine.process_count(None, metrics, metrics) == cores()
+    assert engine.process_count(None, metrics[:1], metrics[:1]) == cores()
 
 
 def test_a_run_is_resumed_by_other_workers(tmp_path: Path, one: tv.Run) -> None:
@@ -241,21 +241,25 @@ def test_where_no_process_can_be_started_a_run_goes_on_without(
         scored(tmp_path, "three", workers=2)
 
 
-def test_a_metric_that_a_function_made_keeps_the_run_in_one_process(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Such as those that the integrations make of other tools' metrics."""
+def test_a_metric_that_a_function_made_is_computed_by_the_run(tmp_path: Path) -> None:
+    """Such as those that the integrations make of other tools' metrics; workers compute the others."""
     tv.metric("made")(type("Made", (worker_metrics.Noisy,), {"__doc__": "Made by a function."}))
-    run = scored(tmp_path, "two", metrics=["jaccard", "made"], workers=2)
-    assert run.summary().attempts == CASES + CASES // 50 + 1
-    assert "made can only be computed in one process: --workers has no effect" in caplog.messages
+    metrics = ["jaccard", "made"]
+    here, two = (scored(tmp_path, str(n), metrics=metrics, workers=n) for n in (1, 2))
+    assert stored(f"{tmp_path}/2.db", two) == stored(f"{tmp_path}/1.db", here)
+    assert figures(two) == figures(here)
+    metrics = [f"{ODD}:Deadly", "made"]
+    deadly = scored(tmp_path, "deadly", metrics=metrics, workers=2)
+    lost = [each for each in deadly.evaluations() if each.scores["deadly"].status == "error"]
+    assert {each.case for each in lost} == FATAL
+    assert {each.scores["made"].value for each in lost} == {1.0}
 
 
 def test_all_metrics_of_the_package_can_be_computed_elsewhere() -> None:
     names = [name for name in BUILT_IN if name not in CASE_FIGURES]
-    metrics = build_metrics([*names, "clarity", "agent.overall"], Settings())
+    metrics = build_metrics(names, Settings())
     assert len(metrics) > 20
-    assert engine.process_count(2, metrics, Settings()) == 2
+    assert engine.leaving(metrics, Settings()) == metrics
 
 
 def test_cases_that_cannot_be_sent_are_scored_here(
@@ -272,14 +276,14 @@ def test_cases_that_cannot_be_sent_are_scored_here(
     assert "cannot be sent to another process: cannot pickle" in caplog.text
 
 
-def test_a_metric_of_a_notebook_keeps_the_run_in_one_process(
+def test_where_all_metrics_are_of_a_notebook_no_worker_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(worker_metrics.Noisy, "__module__", "__main__")
     monkeypatch.setattr(Workers, "__init__", None)
-    run = scored(tmp_path, "two", metrics=["jaccard", f"{ODD}:Noisy"], workers=2)
+    run = scored(tmp_path, "two", metrics=[f"{ODD}:Noisy"], workers=2)
     assert run.summary().attempts == CASES + CASES // 50 + 1
-    assert "noisy can only be computed in one process: --workers has no effect" in caplog.messages
+    assert "only the process of the run can compute noisy: no workers are started" in caplog.messages
 
 
 def test_outputs_that_change_meanwhile_are_refused(tmp_path: Path) -> None:

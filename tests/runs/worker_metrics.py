@@ -51,6 +51,27 @@ class Patient(Metric):
         return self.ok(1.0)
 
 
+@metric("place")
+class Place(Metric):
+    """States the process that computed it."""
+
+    def score(self, metric_input: MetricInput) -> Score:
+        return self.ok(None, raw=os.getpid())
+
+
+@metric("here")
+class Here(Place):
+    """A test makes it one of a notebook."""
+
+
+@metric("after_clarity", needs=("clarity",))
+class AfterClarity(Metric):
+    """Takes over a judgement, and states the process that did so."""
+
+    def score(self, metric_input: MetricInput) -> Score:
+        return self.ok(metric_input.scores["clarity"].value, raw=os.getpid())
+
+
 # Suites of other tests that name no metrics are scored by all that there are.
-for each in (Deadly, Noisy, Patient, Slow):
+for each in (AfterClarity, Deadly, Here, Noisy, Patient, Place, Slow):
     del REGISTERED[each.name]

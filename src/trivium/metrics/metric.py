@@ -98,7 +98,7 @@ class MetricInput(msgspec.Struct, frozen=True):
     Attributes:
         case: The case.
         attempt: An attempt at it.
-        scores: Scores of the metrics that the metric ``needs``.
+        scores: Scores of the metrics that the metric ``needs``; at first, those that exist already.
         prefetched: Work that metrics have started for this input, such as pending judgements.
     """
 

@@ -39,49 +39,52 @@ log = logging.getLogger(__name__)
 Scores = dict[str, Score]
 
 
-def prefetch(metrics: Sequence[Metric], pairs: Sequence[tuple[Case, Attempt]]) -> list[MetricInput]:
-    """Make the inputs of metrics, and let metrics start their slow work.
+def prefetch(metrics: Sequence[Metric], inputs: Sequence[MetricInput]) -> None:
+    """Let metrics start their slow work.
 
     Args:
         metrics: Metrics in the order of ``build_metrics``.
-        pairs: Cases with the attempts to score.
+        inputs: What :func:`score_inputs` will score.
     """
-    inputs = [MetricInput(case, attempt, {}) for case, attempt in pairs]
     completed = [each for each in inputs if not each.attempt.failed]
     for metric in metrics:
         if completed and metric.prefetches:
             metric.prefetch(completed)
-    return inputs
 
 
 def score_inputs(metrics: Sequence[Metric], inputs: Sequence[MetricInput]) -> list[Scores]:
     """Score each input with every metric, in the order of the metrics.
 
-    A failed attempt has success 0, and its other scores are skipped
-    (docs/definitions/scores.md#failed-attempt). If a metric raises for an attempt, that score has status
-    ``error``; the others are computed.
+    Scores that an input has already are kept. A failed attempt has success 0, and its other scores are
+    skipped (docs/definitions/scores.md#failed-attempt). If a metric raises for an attempt, that score has
+    status ``error``; the others are computed.
 
     Raises:
         Stopped: If a metric was closed before it had scored all inputs.
     """
-    completed = [each for each in inputs if not each.attempt.failed]
     results: list[Scores] = [dict(each.scores) for each in inputs]
-    scores_of = {id(each): scores for each, scores in zip(inputs, results, strict=True)}
-    scored_inputs = [
-        MetricInput(each.case, each.attempt, scores_of[id(each)], each.prefetched) for each in completed
+    completed = [
+        (MetricInput(each.case, each.attempt, scores, each.prefetched), scores)
+        for each, scores in zip(inputs, results, strict=True)
+        if not each.attempt.failed
     ]
     for metric in metrics:
-        for metric_input, score in zip(completed, _scores_of(metric, scored_inputs), strict=True):
-            scores_of[id(metric_input)][metric.name] = score
-    for metric_input, scores in zip(inputs, results, strict=True):
-        if metric_input.attempt.failed:
-            scores.update(_failed(metrics, metric_input.attempt))
-    return results
+        due = [each for each in completed if metric.name not in each[1]]
+        for (_, scores), score in zip(due, _scores_of(metric, [each for each, _ in due]), strict=True):
+            scores[metric.name] = score
+    return [
+        _failed(metrics, each.attempt)
+        if each.attempt.failed
+        else {metric.name: scores[metric.name] for metric in metrics}
+        for each, scores in zip(inputs, results, strict=True)
+    ]
 
 
 def score_attempts(metrics: Sequence[Metric], pairs: Sequence[tuple[Case, Attempt]]) -> list[Scores]:
     """Score each attempt with every metric: :func:`prefetch`, then :func:`score_inputs`."""
-    return score_inputs(metrics, prefetch(metrics, pairs))
+    inputs = [MetricInput(case, attempt) for case, attempt in pairs]
+    prefetch(metrics, inputs)
+    return score_inputs(metrics, inputs)
 
 
 def _scores_of(metric: Metric, inputs: Sequence[MetricInput]) -> list[Score]:

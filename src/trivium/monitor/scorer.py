@@ -22,7 +22,7 @@ from trivium.errors import StoreError
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.metric import Metric, Score, Stopped, is_unavailable
 from trivium.metrics.registry import build_metrics, default_metrics
-from trivium.metrics.scoring import Scores, prefetch, score_inputs
+from trivium.metrics.scoring import Scores, score_attempts
 from trivium.monitor.interaction import Interaction, interaction_of
 from trivium.monitor.loop import Loop
 from trivium.monitor.monitored import Monitored
@@ -306,7 +306,7 @@ class _Day:
             Stopped: If the scorer is stopped meanwhile.
         """
         with self._lock:
-            return score_inputs(self.metrics, prefetch(self.metrics, cases))
+            return score_attempts(self.metrics, cases)
 
     def abandon(self) -> None:
         """Stop scoring; what judges are being asked is not waited for."""

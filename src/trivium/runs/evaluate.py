@@ -229,7 +229,7 @@ async def evaluate_async(
     recorded = opened_outputs(
         outputs, loaded, settings, leave_one_out=leave_one_out, skip_invalid=skip_invalid
     )
-    check_engine(engine, recorded, built, settings, stored=attempts_of is not None)
+    check_engine(engine, recorded, settings, stored=attempts_of is not None)
     if partitions is not None:
         if adapter is not None:
             raise InputError("", "--partitions needs recorded outputs or a stored run, and no agent")

@@ -3,11 +3,11 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from trivium.metrics.evaluation import evaluation
-from trivium.metrics.metric import Metric, MetricInput, Stopped
+from trivium.metrics.metric import Metric, MetricInput, Score, Stopped
 from trivium.metrics.scoring import Scores, prefetch, score_inputs
 from trivium.runs.certificates import Certificates
 from trivium.runs.event_loop import in_worker_thread
@@ -66,6 +66,16 @@ def batch_size(metrics: Sequence[Metric]) -> int:
     """Number of attempts that are scored at once."""
     one_by_one = all(type(metric).score_many is Metric.score_many for metric in metrics)
     return SINGLE_SCORE_BATCH if one_by_one else MAX_BATCH_ATTEMPTS
+
+
+class PartlyScored(StoredAttempt, frozen=True, kw_only=True):
+    """An attempt of which a worker has computed some scores.
+
+    Attributes:
+        scores: These scores, by metric.
+    """
+
+    scores: Mapping[str, Score]
 
 
 class PendingAttempt(NamedTuple):
@@ -136,13 +146,13 @@ class Pipeline:
 
     def prefetch(self, batch: Sequence[StoredAttempt]) -> list[PendingAttempt]:
         """Let metrics start scoring attempts; :meth:`score` waits for the scores."""
-        cases = self._suite.cases
-        pairs = [(stored.case or cases[stored.position], stored.attempt) for stored in batch]
-        metric_inputs = prefetch(self._metrics, pairs)
-        return [
-            PendingAttempt(stored, metric_input)
-            for stored, metric_input in zip(batch, metric_inputs, strict=True)
-        ]
+        pending = [PendingAttempt(stored, self._metric_input(stored)) for stored in batch]
+        prefetch(self._metrics, [each.metric_input for each in pending])
+        return pending
+
+    def _metric_input(self, stored: StoredAttempt) -> MetricInput:
+        case = stored.case or self._suite.cases[stored.position]
+        return MetricInput(case, stored.attempt, stored.scores if isinstance(stored, PartlyScored) else {})
 
     def score(self, batch: Sequence[PendingAttempt], *, save: bool) -> None:
         """Score attempts that :meth:`prefetch` returned, and store their evaluations.

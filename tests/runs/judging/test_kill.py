@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.judge_server import HANG, JudgeServer, Question, Reaction, faults
-from tests.runs.judging.suites import MODEL, PRICES, billed, provider, run, suite
+from tests.runs.judging.suites import MODEL, PRICES, billed, provider, review, run, suite
 from trivium.metrics.judge.budget.ledger import Spending
 from trivium.runs.run import Run
 from trivium.store.judge_cache import cache_size
@@ -48,6 +48,8 @@ class _Killer:
 
 
 def _suite(folder: Path, *, cases: int, **judge) -> None:
+    outputs = [{"case": f"c{i}", "output": review(f"paper {i}")} for i in range(cases)]
+    (folder / "outputs.jsonl").write_text("\n".join(map(json.dumps, outputs)))
     (folder / "suite.json").write_text(
         json.dumps(
             {
@@ -64,12 +66,22 @@ def _suite(folder: Path, *, cases: int, **judge) -> None:
 
 
 def _start(
-    folder: Path, server: JudgeServer, killer: _Killer, *, after: int | None, resume: str | None
+    folder: Path,
+    server: JudgeServer,
+    killer: _Killer,
+    *,
+    after: int | None,
+    resume: str | None,
+    workers: int | None = None,
 ) -> int:
-    """One process, until it is done or killed; its exit code."""
+    """One command, until it is done or killed; its exit code."""
     environment = os.environ | {"OPENAI_BASE_URL": server.openai_url, "OPENAI_API_KEY": "sk-test"}
-    command = [sys.executable, "-m", "trivium", "run", str(folder / "suite.json"), "--quiet"]
-    command += ["--agent", "tests.runs.judging.suites:review", "--store", str(folder / "store.db")]
+    command = [sys.executable, "-m", "trivium", "run" if workers is None else "score"]
+    command += [str(folder / "suite.json"), "--quiet", "--store", str(folder / "store.db")]
+    if workers is None:
+        command += ["--agent", "tests.runs.judging.suites:review"]
+    else:
+        command += ["--outputs", str(folder / "outputs.jsonl"), "--workers", str(workers)]
     killer.left = after
     killer.process = subprocess.Popen(
         command + (["--resume", resume] if resume else []), env=environment, stderr=subprocess.DEVNULL
@@ -86,8 +98,8 @@ def _state(folder: Path) -> tuple[str | None, int]:
         return (runs[0].id if runs else None), cache_size(store).answers
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_no_answer_that_had_arrived_is_paid_for_twice(tmp_path, seed):
+@pytest.mark.parametrize(("seed", "workers"), [(1, None), (2, 2)])
+def test_no_answer_that_had_arrived_is_paid_for_twice(tmp_path, seed, workers):
     rng = random.Random(seed)
     _suite(tmp_path, cases=CASES, cache=bool(seed % 2))
     killer = _Killer(lambda _: Reaction())
@@ -95,12 +107,13 @@ def test_no_answer_that_had_arrived_is_paid_for_twice(tmp_path, seed):
     with JudgeServer(latency=0.005, plan=killer) as server:
         for _ in range(2):
             answered, stored = server.counts["answered"], _state(tmp_path)[1]
-            _start(tmp_path, server, killer, after=rng.randrange(14, 20), resume=resume)
+            after = rng.randrange(14, 20)
+            _start(tmp_path, server, killer, after=after, resume=resume, workers=workers)
             resume, now_kept = _state(tmp_path)
             gone = server.counts["answered"] - answered - (now_kept - stored)
             assert 0 <= gone <= LOST, "more was lost than was on its way"
             lost += gone
-        assert _start(tmp_path, server, killer, after=None, resume=resume) in {0, 3}
+        assert _start(tmp_path, server, killer, after=None, resume=resume, workers=workers) in {0, 3}
         prompts = Counter(question.prompt for question in server.requests)
     assert len(prompts) == CASES
     assert server.counts["answered"] <= CASES + lost

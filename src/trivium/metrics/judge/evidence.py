@@ -72,7 +72,7 @@ class EvidenceSimilarity:
             if not self._off:
                 self._off = True
                 why = scores[0].reason
-                log.warning("evidence is not compared with the source: %s", why, extra={"once": "evidence"})
+                log.warning("evidence is not compared with the source: %s", why)
         return None
 
 

@@ -175,7 +175,7 @@ class Judge:
     ) -> Judgements | MissingVote | BudgetExhausted:
         """Return one model's judgement of every dimension, or why there is none."""
         try:
-            model = await self.executor.model(name)
+            model = self.executor.model(name)
             samples = await self._samples(model, prepared)
         except ModelUnavailable as unavailable:
             self._warn_once(name, f"the judge {name} is off: {unavailable}")
@@ -284,7 +284,7 @@ class Judge:
     def _warn_once(self, about: str, line: str) -> None:
         if about not in self._warned:
             self._warned.add(about)
-            log.warning(line, extra={"once": about})
+            log.warning(line)
 
 
 def _with_earlier_failures(missing: Sequence[MissingVote], judgement: Judgement) -> Judgement:

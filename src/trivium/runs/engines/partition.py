@@ -9,7 +9,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from trivium.agents.recorded import Partitioned
 from trivium.agents.recorded.record import PART_ATTEMPTS
@@ -29,14 +31,12 @@ from trivium.store.records import (
     StoredAttempt,
     StoredEvaluation,
     decoded_attempt,
+    encode,
 )
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
 from trivium.values import batched
-
-if TYPE_CHECKING:
-    from trivium.metrics.judge.client.remote import Address
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +46,8 @@ LOST = "the process that scored it ended unexpectedly (out of memory, or killed)
 _STRETCH = 512
 """Positions of which one number says whether they are in a set."""
 
-LogLine = tuple[str, int, str, str | None]
-"""Name of the logger, level, text, and what it is about if the run says that once (``extra={"once": …}``)."""
+LogLine = tuple[str, int, str]
+"""Name of the logger, level and text."""
 
 
 class Task(NamedTuple):
@@ -93,12 +93,13 @@ class Job(NamedTuple):
         recorded: The recorded outputs that every process reads; None if rows come with each task.
         suite: The suite with the cases.
         settings: Settings of the run.
-        metrics: Names of the metrics.
+        metrics: Names of the metrics that the process computes.
         run: The run.
         done: Position and repeat of the attempts that are stored already.
         partitions: Folder for partitions, and the number of that which begins with the first attempt; None
             if rows are to be stored by the process of the run.
-        judges: Where the process of the run sends the requests of judges; None if there are none.
+        evaluates: Whether the process evaluates the attempts. Otherwise it returns their scores, and the
+            process of the run adds further ones.
         save: Whether the attempts are to be stored, too.
         aggregates: Whether evaluations are aggregated while they are scored.
     """
@@ -110,7 +111,7 @@ class Job(NamedTuple):
     run: RunRecord
     done: "AttemptKeys"
     partitions: tuple[str, int] | None = None
-    judges: "Address | None" = None
+    evaluates: bool = True
     save: bool = True
     aggregates: bool = True
 
@@ -162,19 +163,26 @@ def _shared_numbers(path: Path, offset: int, kind: Kind, length: int) -> NumberB
 
 
 class ScoredPart(NamedTuple):
-    """Rows of scored attempts, ready to be stored.
+    """Rows of scored attempts, ready to be stored, or only their scores.
 
     Attributes:
         rows: Rows of the attempts and of their evaluations.
         aggregation: The evaluations, aggregated.
         warnings: What was logged meanwhile.
         partition: The partition that the rows point at, if they do.
+        scores: Scores of each attempt in JSON, in place of rows, if the process of the run evaluates it. A
+            pickled ``Score`` would state its defaults in its row.
     """
 
     rows: Rows
     aggregation: IncrementalAggregation
     warnings: list[LogLine]
     partition: Partition | None = None
+    scores: str = "[]"
+
+
+decoded_scores: Callable[[str], list[Scores]] = msgspec.json.Decoder(list[Scores]).decode
+"""Reads the scores of a :class:`ScoredPart`."""
 
 
 class PartScorer:
@@ -189,23 +197,6 @@ class PartScorer:
         self._metrics = build_metrics(job.metrics, job.settings)
         self._starts = array("Q")
 
-    def connect_judges(self, *, on_lost: Callable[[], None]) -> None:
-        """Have the process of the run send the requests of judges, before anything is scored.
-
-        Args:
-            on_lost: Called from another thread if the connection is lost; nothing can be judged then.
-
-        Raises:
-            TriviumError: If the process of the run cannot be reached.
-        """
-        if self._job.judges is None:
-            return
-        from trivium.metrics.judge.metrics import executor_of
-
-        executor = executor_of(self._metrics)
-        if executor is not None:
-            executor.connect(self._job.judges, on_lost=on_lost)
-
     def score(self, task: Task) -> ScoredPart:
         """Score the attempts of a task, leaving out those that are stored already.
 
@@ -215,17 +206,24 @@ class PartScorer:
         with _Warnings() as warnings:
             if self._job.partitions is not None and len(task.indices) > PART_ATTEMPTS:
                 return self._partition(task.indices, self._job.partitions, warnings)
-            aggregation = self._aggregation()
-            rows = self._score(task, aggregation)
-            return ScoredPart(rows, aggregation.finished(), warnings)
+            stored = self._read(task)
+            return self._part(stored, self._scores(stored), warnings)
 
-    def _score(self, task: Task, aggregation: IncrementalAggregation) -> Rows:
-        stored = self._read(task)
+    def _scores(self, stored: Sequence[StoredAttempt]) -> list[Scores]:
         scores: list[Scores] = []
         for batch in batched(stored, batch_size(self._metrics)):
             pairs = [(self._case(each), each.attempt) for each in batch]
             scores += score_attempts(self._metrics, pairs)
-        return self._rows(stored, scores, aggregation)
+        return scores
+
+    def _part(
+        self, stored: Sequence[StoredAttempt], scores: Sequence[Scores], warnings: list[LogLine]
+    ) -> ScoredPart:
+        aggregation = self._aggregation()
+        if not self._job.evaluates:
+            return ScoredPart(Rows(self._job.run), aggregation.finished(), warnings, scores=encode(scores))
+        rows = self._rows(stored, scores, aggregation)
+        return ScoredPart(rows, aggregation.finished(), warnings)
 
     def _partition(self, part: range, place: tuple[str, int], warnings: list[LogLine]) -> ScoredPart:
         """Score the parts that a range consists of, and write the rows to a partition."""
@@ -234,10 +232,11 @@ class PartScorer:
         aggregation = self._aggregation()
         try:
             for each in self._parts_of(part):
-                scored = self._score(Task(each), aggregation)
-                if scored.evaluations:
+                stored = self._read(Task(each))
+                rows = self._rows(stored, self._scores(stored), aggregation)
+                if rows.evaluations:
                     file = file or PartitionFile(self._job.run, folder, first + part.start)
-                    file.write(scored)
+                    file.write(rows)
             if file is None:
                 return ScoredPart(Rows(self._job.run), aggregation.finished(), warnings)
             partition = file.completed()
@@ -267,9 +266,7 @@ class PartScorer:
         for each in stored:
             log.warning("%s, repeat %d, is not scored: %s", each.attempt.case, each.attempt.repeat, LOST)
         errors = {metric.name: metric.error(LOST) for metric in self._metrics}
-        aggregation = self._aggregation()
-        rows = self._rows(stored, [dict(errors) for _ in stored], aggregation)
-        return ScoredPart(rows, aggregation.finished(), [])
+        return self._part(stored, [dict(errors) for _ in stored], [])
 
     def _read(self, task: Task) -> list[StoredAttempt]:
         job = self._job
@@ -319,8 +316,7 @@ class _Warnings(logging.Handler):
         self._lines: list[LogLine] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        once = getattr(record, "once", None)
-        self._lines.append((record.name, record.levelno, record.getMessage(), once))
+        self._lines.append((record.name, record.levelno, record.getMessage()))
 
     def __enter__(self) -> list[LogLine]:
         logging.getLogger().addHandler(self)

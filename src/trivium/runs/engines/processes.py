@@ -1,9 +1,14 @@
-"""Scores the attempts of a run: in this process, or in several once that pays."""
+"""Scores the attempts of a run: in this process, or in several once that pays.
+
+Workers compute the metrics that can leave the process of the run. If these are all, they also make the rows.
+Otherwise the process of the run adds what only it can compute, such as judgements, to the scores of workers.
+"""
 
 import logging
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from importlib.util import find_spec
 from itertools import chain
@@ -12,16 +17,15 @@ from typing import TYPE_CHECKING, Literal, Protocol, get_args
 from trivium.agents.recorded import Partitioned, Recorded
 from trivium.errors import InputError, MissingExtra, TriviumError
 from trivium.metrics.metric import Metric
-from trivium.metrics.scoring import is_third_party
+from trivium.metrics.registry import CASE_FIGURES, metric_class
 from trivium.metrics.text.encoders.encoder import cores
-from trivium.runs.pipeline import Pipeline
+from trivium.runs.pipeline import PartlyScored, Pipeline
 from trivium.store.partitions.writer import PartitionWriter
 from trivium.store.records import RunRecord, StoredAttempt
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
 
 if TYPE_CHECKING:
-    from trivium.metrics.judge.client.executor import JudgeExecutor
     from trivium.runs.engines.partition import AttemptKeys, LogLine, ScoredPart, Task
     from trivium.runs.engines.ray_workers import RayWorkers
     from trivium.runs.engines.workers import Workers
@@ -44,7 +48,6 @@ Engine = Literal["local", "ray"]
 def check_engine(
     engine: Engine,
     recorded: Recorded | None,
-    metrics: Sequence[Metric],
     settings: Settings,
     *,
     stored: bool = False,
@@ -54,7 +57,6 @@ def check_engine(
     Args:
         engine: The engine.
         recorded: The recorded outputs of the run, if there are any.
-        metrics: Its metrics.
         settings: Its settings.
         stored: Whether it scores the attempts of a stored run.
 
@@ -66,8 +68,6 @@ def check_engine(
         raise InputError("engine", f'found "{engine}", expected {" or ".join(get_args(Engine))}')
     if engine == "local":
         return
-    here = [metric.name for metric in metrics if not _can_leave(metric)]
-    certified = settings.judge is not None and settings.judge.certificate
     if recorded is None and not stored:
         problem = "scores recorded outputs only (--outputs)"
     elif not stored and not isinstance(recorded, Partitioned):
@@ -76,12 +76,6 @@ def check_engine(
         )
     elif settings.until_decided:
         problem = "scores many outputs at once, and --until-decided one after the other"
-    elif certified:
-        problem = (
-            "cannot apply certificates, which follow all judgements of a run: leave judge.certificate out"
-        )
-    elif here:
-        problem = f"cannot compute {', '.join(here)}, which only the process of the run can: leave it out"
     else:
         if find_spec("ray") is None:
             raise MissingExtra("ray", "--engine ray")
@@ -146,6 +140,9 @@ class Scoring:
     ) -> None:
         self._metrics = metrics
         self._names = tuple(names)
+        self._leaving = leaving(metrics, settings)
+        certified = settings.judge is not None and settings.judge.certificate
+        self._evaluated_there = len(self._leaving) == len(metrics) and not certified
         self._suite = suite
         self._settings = settings
         self._run = run
@@ -161,13 +158,14 @@ class Scoring:
             source: The attempts.
             save: Also store the attempts.
         """
-        count = 1
-        if self._engine == "local":
-            count = process_count(self._workers, self._metrics, self._settings) if source.in_parts else 1
-            if count == 1:
-                await self._pipeline.score_all(source.left(), save=save)
-                return
-        await self._pipeline.in_thread(lambda: self._score(source, count, save=save))
+        if self._metrics and not self._leaving and (self._engine == "ray" or self._workers not in {None, 1}):
+            names = ", ".join(metric.name for metric in self._metrics)
+            log.warning("only the process of the run can compute %s: no workers are started", names)
+        count = process_count(self._workers, self._metrics, self._leaving) if source.in_parts else 1
+        if self._leaving and (self._engine == "ray" or count > 1):
+            await self._pipeline.in_thread(lambda: self._score(source, count, save=save))
+        else:
+            await self._pipeline.score_all(source.left(), save=save)
 
     def _score(self, source: Source, count: int, *, save: bool) -> None:
         from trivium.runs.engines.workers import NoWorkers
@@ -190,42 +188,57 @@ class Scoring:
             self._pipeline.score_now(source.left(), save=save)
 
     def _score_in_workers(self, source: Source, tasks: "Iterator[Task]", count: int, *, save: bool) -> None:
-        pool = self._pool(source, count, save=save)
+        partitions = self._partitions if self._evaluated_there and source.recorded is not None else None
+        place = None if partitions is None else (partitions.folder, partitions.reserve(len(source)))
+        pool = self._pool(source, count, place=place, save=save)
         self._pipeline.closes(pool.stop)
-        if self._partitions is not None and source.recorded is not None:
+        if not self._evaluated_there:
+            with closing(_partly_scored(pool, source, tasks)) as attempts:
+                self._pipeline.score_now(attempts, save=save)
+            return
+        if partitions is not None:
             most = len(source) // (PARTS_A_WORKER * (self._workers or cores()))
             tasks = _joined(tasks, min(MOST_TOGETHER, most))
-        logged: set[str] = set()
-        for scored in pool.scored(tasks):
-            _log(scored.warnings, logged)
+        for _, scored in pool.scored(tasks):
+            _log(scored.warnings)
             self._save(scored)
             if self._pipeline.closed:
                 return
 
-    def _pool(self, source: Source, count: int, *, save: bool) -> "Workers | RayWorkers":
+    def _pool(
+        self, source: Source, count: int, *, place: tuple[str, int] | None, save: bool
+    ) -> "Workers | RayWorkers":
         from trivium.runs.engines.partition import Job
 
-        place = None
-        if self._partitions is not None and source.recorded is not None:
-            place = self._partitions.folder, self._partitions.reserve(len(source))
         job = Job(
             source.recorded,
             self._suite,
             self._settings,
-            self._names,
+            self._names_there(),
             self._run,
             source.done,
             partitions=place,
+            evaluates=self._evaluated_there,
             save=save,
             aggregates=self._pipeline.aggregates,
         )
         if self._engine == "ray":
             from trivium.runs.engines.ray_workers import RayWorkers
 
-            return RayWorkers(job, self._metrics, self._workers, _executor(self._metrics))
+            return RayWorkers(job, self._leaving, self._workers)
         from trivium.runs.engines.workers import Workers
 
-        return Workers(job, self._metrics, count, _executor(self._metrics))
+        return Workers(job, self._leaving, count)
+
+    def _names_there(self) -> tuple[str, ...]:
+        """The names that the metrics of workers are built from."""
+        there = {metric.name for metric in self._leaving}
+        wanted = [*self._names, *(need for metric in self._metrics for need in metric.needs)]
+        return tuple(
+            name
+            for name in dict.fromkeys(wanted)
+            if name not in CASE_FIGURES and metric_class(name, self._settings).name in there
+        )
 
     def _save(self, scored: "ScoredPart") -> None:
         write = None
@@ -234,59 +247,61 @@ class Scoring:
         self._pipeline.save_scored(scored.rows, scored.aggregation, write=write)
 
 
-def _log(warnings: Iterable["LogLine"], logged: set[str]) -> None:
-    """Log what workers have logged; what each says once is said once of all of them."""
-    for name, level, line, once in warnings:
-        if once in logged:
-            continue
-        if once is not None:
-            logged.add(once)
+def _partly_scored(
+    pool: "Workers | RayWorkers", source: Source, tasks: "Iterator[Task]"
+) -> Generator[PartlyScored, None, None]:
+    """Yield the attempts of a source, in order, with the scores that workers have computed."""
+    from trivium.runs.engines.partition import decoded_scores
+
+    for task, part in pool.scored(tasks):
+        _log(part.warnings)
+        for stored, scores in zip(source.attempts(task), decoded_scores(part.scores), strict=True):
+            yield PartlyScored(
+                position=stored.position, attempt=stored.attempt, case=stored.case, scores=scores
+            )
+
+
+def _log(warnings: Iterable["LogLine"]) -> None:
+    """Log what workers have logged."""
+    for name, level, line in warnings:
         logging.getLogger(name).log(level, "%s", line)
 
 
-def _executor(metrics: Sequence[Metric]) -> "JudgeExecutor | None":
-    """What sends the requests of the judges, if there are any."""
-    if not any(metric.tier == "judge" for metric in metrics):
-        return None
-    from trivium.metrics.judge.metrics import executor_of
-
-    return executor_of(metrics)
-
-
-def process_count(workers: int | None, metrics: Sequence[Metric], settings: Settings) -> int:
-    """Number of processes of this machine that can score.
+def process_count(workers: int | None, metrics: Sequence[Metric], there: Sequence[Metric]) -> int:
+    """Number of processes of this machine that score.
 
     Args:
         workers: The wanted number; None for as many as are of use.
-        metrics: The metrics.
-        settings: The settings of the run.
+        metrics: The metrics of the run.
+        there: Those that other processes can compute.
     """
-    if workers == 1:
-        return 1
-    if settings.judge is not None and settings.judge.certificate:
-        if workers is not None:
-            log.warning("certificates follow all judgements in one process: --workers has no effect")
-        return 1
-    if workers is None and any(metric.prefetches for metric in metrics):
+    if workers == 1 or not there or (workers is None and len(there) < len(metrics)):
         return 1  # a judged run mostly waits for its provider
-    for metric in metrics:
-        if not _can_leave(metric):
-            if workers is not None:
-                log.warning("%s can only be computed in one process: --workers has no effect", metric.name)
-            return 1
     if workers is None and any(metric.uses_all_cores and _is_installed(metric) for metric in metrics):
         return 1  # each process would load the encoder, which may take gigabytes
     return workers or cores()
 
 
-def _can_leave(metric: Metric) -> bool:
-    """Whether other processes can compute a metric.
+def leaving(metrics: Sequence[Metric], settings: Settings) -> list[Metric]:
+    """Return the metrics that other processes can compute.
 
-    Judges are built from the settings. A class of a script, a notebook or a function is not found by its
-    name.
+    Args:
+        metrics: The metrics of a run, each after those that it needs.
+        settings: Settings of the run.
     """
-    if metric.tier == "judge" and not is_third_party(metric):
-        return True
+    left: set[str] = set()
+    for metric in metrics:
+        if _can_leave(metric) and all(metric_class(need, settings).name in left for need in metric.needs):
+            left.add(metric.name)
+    return [metric for metric in metrics if metric.name in left]
+
+
+def _can_leave(metric: Metric) -> bool:
+    """Whether other processes can compute a metric, if they can compute all that it needs.
+
+    Metrics that prefetch, such as judges, mostly wait and share what they wait for. A class of a script, a
+    notebook or a function is not found by its name.
+    """
     cls = type(metric)
     found: object = sys.modules.get(cls.__module__)
     for part in cls.__qualname__.split("."):

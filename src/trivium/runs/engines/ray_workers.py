@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from ray import ObjectRef
     from ray.actor import ActorHandle
 
-    from trivium.metrics.judge.client.executor import JudgeExecutor
-
 log = logging.getLogger(__name__)
 
 AHEAD = 2
@@ -100,11 +98,10 @@ class PartQueue:
         self._order.append(Part(task))
         return self._order[-1]
 
-    def finished(self) -> Iterator[ScoredPart]:
+    def finished(self) -> Iterator[tuple[Task, ScoredPart]]:
         """Yield and remove the scored parts that wait for no earlier one."""
         while self._order and (scored := self._order[0].scored) is not None:
-            self._order.popleft()
-            yield scored
+            yield self._order.popleft().task, scored
 
     def again(self, part: Part) -> None:
         """Score a part again, before all others."""
@@ -155,19 +152,11 @@ class RayWorkers:
         job: What is to be scored, and how. Every node must find its files under the same paths.
         metrics: The metrics of the job.
         count: Number of workers; None for as many as the cluster has CPUs when the run begins.
-        executor: Sends the requests of their judges, from this process.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        metrics: Sequence[Metric],
-        count: int | None,
-        executor: "JudgeExecutor | None" = None,
-    ) -> None:
+    def __init__(self, job: Job, metrics: Sequence[Metric], count: int | None) -> None:
         self._job = job
         self._count = count
-        self._executor = executor
         self._modules = tuple(sorted({type(metric).__module__ for metric in metrics}))
         self._stopped = threading.Event()
         self._workers: list[_Worker] = []
@@ -178,8 +167,10 @@ class RayWorkers:
         """End the workers; parts that are not scored yet are abandoned. From any thread."""
         self._stopped.set()
 
-    def scored(self, tasks: Iterator[Task]) -> Iterator[ScoredPart]:
-        """Score parts, and yield the results in order. At most a few parts for each worker are in memory.
+    def scored(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, ScoredPart]]:
+        """Score parts, and yield each with its result, in order.
+
+        At most a few parts for each worker are in memory.
 
         Raises:
             TriviumError: If there is no cluster, no worker starts, or the outputs or the cases have changed.
@@ -188,9 +179,6 @@ class RayWorkers:
         with cluster() as cpus:
             import ray
 
-            if self._executor is not None:
-                judges = self._executor.serve(ray.util.get_node_ip_address())
-                content = packed(self._job._replace(judges=judges))
             job = ray.put(content)
             place = Place(__version__, str(Path.cwd()), tuple(sys.path), self._modules)
             scorer = ray.remote(num_cpus=1, max_restarts=0)(RemoteScorer)
@@ -332,15 +320,7 @@ class RemoteScorer:
         except (TriviumError, ImportError, OSError) as failed:
             hint = "every node needs the suite, the outputs and the modules of metrics, under the same paths"
             raise TriviumError(f"node {node}: {failed} ({hint})") from failed
-        try:
-            self._scorer.connect_judges(on_lost=_end)
-        except TriviumError as failed:
-            raise TriviumError(f"node {node}: {failed}") from failed
 
     def score(self, task: Task) -> ScoredPart:
         """See :meth:`PartScorer.score`."""
         return self._scorer.score(task)
-
-
-def _end() -> None:
-    os._exit(1)

@@ -16,7 +16,7 @@ from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from trivium.errors import TriviumError
 from trivium.metrics.metric import Metric
@@ -30,9 +30,6 @@ from trivium.runs.engines.partition import (
     packed,
 )
 from trivium.runs.event_loop import THRESHOLDS_WHILE_SCORING
-
-if TYPE_CHECKING:
-    from trivium.metrics.judge.client.executor import JudgeExecutor
 
 log = logging.getLogger(__name__)
 
@@ -63,15 +60,11 @@ class Workers:
         job: What is to be scored, and how.
         metrics: The metrics of the job.
         count: Number of processes.
-        executor: Sends the requests of their judges, from this process.
     """
 
-    def __init__(
-        self, job: Job, metrics: Sequence[Metric], count: int, executor: "JudgeExecutor | None" = None
-    ) -> None:
+    def __init__(self, job: Job, metrics: Sequence[Metric], count: int) -> None:
         self._job = job
         self._count = count
-        self._executor = executor
         self._modules = tuple(sorted({type(metric).__module__ for metric in metrics}))
         self._context = multiprocessing.get_context("spawn")  # a fork would not survive the run's threads
         self._while_open, self._open = self._context.Pipe(duplex=False)
@@ -80,27 +73,24 @@ class Workers:
         """End the workers; parts that are not scored yet are abandoned. From any thread."""
         self._open.close()
 
-    def scored(self, tasks: Iterator[Task]) -> Iterator[ScoredPart]:
-        """Score parts, and yield the results in order. At most a few parts are in memory.
+    def scored(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, ScoredPart]]:
+        """Score parts, and yield each with its result, in order. At most a few parts are in memory.
 
         Raises:
             NoWorkers: If no process can be started.
             TriviumError: If the outputs or the cases have changed.
         """
-        job = self._job
-        if self._executor is not None:
-            job = job._replace(judges=self._executor.serve("127.0.0.1"))
         # In a file: arguments travel through a pipe, and the run would wait for each process to start.
         with TemporaryDirectory(prefix="trivium-workers-") as folder:
             self._job_file = Path(folder) / "job"
             try:
-                self._job_file.write_bytes(packed(job, folder=Path(folder)))
+                self._job_file.write_bytes(packed(self._job, folder=Path(folder)))
             except NotPortable as error:
                 log.warning("%s", error)
                 raise NoWorkers from error
             yield from self._scored(tasks)
 
-    def _scored(self, tasks: Iterator[Task]) -> Iterator[ScoredPart]:
+    def _scored(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, ScoredPart]]:
         flying: deque[tuple[Task, Future[ScoredPart] | None]] = deque()
         more = True
         while more:
@@ -113,8 +103,7 @@ class Workers:
                     more = bool(flying)
                     if flying and (future := flying[0][1]) is not None:
                         result = future.result()
-                        flying.popleft()
-                        yield result
+                        yield flying.popleft()[0], result
             except BrokenProcessPool as broken:
                 if self._open.closed:
                     return
@@ -125,7 +114,7 @@ class Workers:
                 pool.shutdown(wait=True, cancel_futures=True)
             for task, future in flying:
                 if future is not None and _succeeded(future):
-                    yield future.result()
+                    yield task, future.result()
                 else:
                     yield from self._again(task)
             flying.clear()
@@ -139,15 +128,15 @@ class Workers:
             log.warning("no process can be started: %s", refused)
             raise NoWorkers from refused
 
-    def _again(self, task: Task) -> Iterator[ScoredPart]:
+    def _again(self, task: Task) -> Iterator[tuple[Task, ScoredPart]]:
         """Score a part by itself, or else its attempts, which shows the one that ends its process."""
         left = [task]
         while left:
             with self._pool(1) as pool:
                 try:
                     while left:
-                        yield _submit(pool, _score, left[-1]).result()
-                        left.pop()
+                        scored = _submit(pool, _score, left[-1]).result()
+                        yield left.pop(), scored
                 except BrokenProcessPool:
                     if self._open.closed:
                         return
@@ -155,7 +144,7 @@ class Workers:
                     if len(lost.indices) > 1:
                         left += [lost.alone(index) for index in reversed(lost.indices)]
                     else:
-                        yield PartScorer(self._job).unscored(lost)
+                        yield lost, PartScorer(self._job).unscored(lost)
 
     def _pool(self, count: int) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(
@@ -195,7 +184,6 @@ def _begin(job: Path, modules: Sequence[str], workers: int, while_open: Connecti
     for module in modules:
         import_module(module)
     _scorer = PartScorer(pickle.loads(job.read_bytes()))  # noqa: S301 - the run has just written it
-    _scorer.connect_judges(on_lost=_end)
 
 
 def _show_start() -> None:

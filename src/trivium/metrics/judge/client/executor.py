@@ -3,14 +3,13 @@
 import asyncio
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from trivium.metrics.judge.budget.budget import Budget
 from trivium.metrics.judge.client.cache import ResponseCache
-from trivium.metrics.judge.client.models import AskResult, LocalModels, Model, Models
-from trivium.metrics.judge.client.remote import Address, RemoteModels, RequestServer
+from trivium.metrics.judge.client.models import AskResult, Model, Models
 from trivium.metrics.judge.client.request import ModelRequest
 from trivium.metrics.judge.client.retry import DEFAULT_RETRY_POLICY, RetryPolicy
 from trivium.suites.settings import JudgeSettings
@@ -26,8 +25,6 @@ class JudgeExecutor:
     """Runs judgements on an event-loop thread of its own.
 
     The thread starts at first use and ends with :meth:`close`, or when the executor is garbage-collected.
-    Executors of several processes can share the connections, limits, budget and cache of one of them, which
-    then sends all their requests (:meth:`serve`, :meth:`connect`).
 
     Args:
         settings: The suite's settings.
@@ -36,57 +33,27 @@ class JudgeExecutor:
 
     def __init__(self, settings: JudgeSettings, *, retry_policy: RetryPolicy = DEFAULT_RETRY_POLICY) -> None:
         self.settings = settings
-        self._local = LocalModels(settings, retry_policy)
-        self._models: Models = self._local
-        self._most = max(MAX_CONCURRENT_JUDGEMENTS, JUDGEMENTS_PER_REQUEST * (settings.concurrency or 0))
-        self._thread = _EventLoopThread(self._most)
-        self._thread.on_end(self._local.close)
+        self._models = Models(settings, retry_policy)
+        most = max(MAX_CONCURRENT_JUDGEMENTS, JUDGEMENTS_PER_REQUEST * (settings.concurrency or 0))
+        self._thread = _EventLoopThread(most, at_end=self._models.close)
         self._finalizer = weakref.finalize(self, self._thread.stop)
 
     def configure(self, *, cache: ResponseCache | None = None, budget: Budget | None = None) -> None:
         """Set the cache and budget of a run, before first use. The caller closes them."""
-        self._local.cache = cache or self._local.cache
-        self._local.budget = budget or self._local.budget
-
-    def serve(self, host: str) -> Address:
-        """Answer the requests of executors in other processes from now on, until this one is closed.
-
-        Args:
-            host: The address of this machine at which they find it.
-
-        Raises:
-            TriviumError: If nothing can listen there.
-        """
-        server = RequestServer(self._local, self._most)
-        self._thread.on_end(server.close)
-        return self._thread.run(lambda: server.start(host)).result()
-
-    def connect(self, address: Address, *, on_lost: Callable[[], None]) -> None:
-        """Have the executor at an address send all requests, before first use.
-
-        Args:
-            address: What :meth:`serve` returned in the other process.
-            on_lost: Called on the executor's thread if the connection is lost; no request is answered then.
-
-        Raises:
-            TriviumError: If it cannot be reached.
-        """
-        remote = RemoteModels(on_lost)
-        self._thread.on_end(remote.close)
-        self._thread.run(lambda: remote.open(address)).result()
-        self._models = remote
+        self._models.cache = cache or self._models.cache
+        self._models.budget = budget or self._models.budget
 
     def submit(self, make: Callable[[], Coroutine[Any, Any, T]]) -> "Future[T]":
         """Run a coroutine on the executor's thread; it is cancelled when the executor is closed."""
-        return self._thread.run(make, counted=True)
+        return self._thread.run(make)
 
-    async def model(self, name: str) -> Model:
+    def model(self, name: str) -> Model:
         """Return a model, opened at first use. Call it on the executor's thread only.
 
         Raises:
             ModelUnavailable: If it cannot be used.
         """
-        return await self._models.model(name)
+        return self._models.opened(name).model
 
     async def ask(self, name: str, request: ModelRequest, *, about: tuple[str, ...]) -> AskResult:
         """Answer a request from the cache, from an equal request in flight, or by sending it.
@@ -117,22 +84,19 @@ class _EventLoopThread:
     """The executor's thread. It holds no reference to the executor, which may be collected first.
 
     Args:
-        most: Most counted coroutines that run at the same time.
+        most: Most coroutines that run at the same time.
+        at_end: Run once all of them are cancelled.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, *, at_end: Callable[[], Awaitable[None]]) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._stopped = False
-        self._at_end: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        self._at_end = at_end
         self._slots = asyncio.Semaphore(most)
 
-    def on_end(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Have a coroutine run once all others are cancelled, the last one first."""
-        self._at_end.append(close)
-
-    def run(self, make: Callable[[], Coroutine[Any, Any, T]], *, counted: bool = False) -> "Future[T]":
+    def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> "Future[T]":
         """Run a coroutine, which is cancelled when the thread is stopped."""
         with self._lock:
             if self._stopped:
@@ -144,7 +108,7 @@ class _EventLoopThread:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self._run_loop, name="trivium-judges", daemon=True)
                 self._thread.start()
-            return asyncio.run_coroutine_threadsafe(self._in_slot(make) if counted else make(), self._loop)
+            return asyncio.run_coroutine_threadsafe(self._in_slot(make), self._loop)
 
     async def _in_slot(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         async with self._slots:
@@ -181,6 +145,5 @@ class _EventLoopThread:
         for task in under_way:
             task.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
-        for close in reversed(self._at_end):
-            await close()
+        await self._at_end()
         await asyncio.sleep(0)  # lets transports notice that they are closed

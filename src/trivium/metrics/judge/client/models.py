@@ -7,7 +7,7 @@ the others go to the scheduler of their model, without the parameters that its s
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -67,31 +67,6 @@ class AskResult(msgspec.Struct, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()
 
 
-class Models(Protocol):
-    """What a judge asks. Every method but ``drop`` is called on the executor's event loop."""
-
-    async def model(self, name: str) -> Model:
-        """Return a model, opened at first use.
-
-        Raises:
-            ModelUnavailable: If it cannot be used.
-        """
-
-    async def ask(self, name: str, request: ModelRequest, *, about: tuple[str, ...]) -> AskResult:
-        """Answer a request.
-
-        Raises:
-            GivenUp: If there is no answer.
-            BudgetExhausted: If the budget does not allow it.
-        """
-
-    def drop(self, keys: Iterable[str]) -> None:
-        """Remove responses without a usable answer from the cache."""
-
-    async def close(self) -> None:
-        """Close every connection. No request may follow."""
-
-
 class PromptCacheGate:
     """Sends the first request about a case alone, so that the others use the provider's prompt cache."""
 
@@ -131,8 +106,8 @@ class OpenedModel(msgspec.Struct, frozen=True, kw_only=True):
     scheduler: RequestScheduler
 
 
-class LocalModels:
-    """Models that this process asks itself; see :class:`Models`.
+class Models:
+    """What judges ask. Every method but ``drop`` is called on the executor's event loop.
 
     Args:
         settings: The suite's settings.
@@ -153,22 +128,23 @@ class LocalModels:
         self._lookups: dict[str, asyncio.Future[ModelResponse | None]] = {}
         self._next_fetch: asyncio.TimerHandle | None = None
 
-    async def model(self, name: str) -> Model:
-        """See :meth:`Models.model`."""
-        return self.opened(name).model
-
     async def ask(self, name: str, request: ModelRequest, *, about: tuple[str, ...]) -> AskResult:
-        """See :meth:`Models.ask`."""
+        """Answer a request.
+
+        Raises:
+            GivenUp: If there is no answer.
+            BudgetExhausted: If the budget does not allow it.
+        """
         opened = self.opened(name)
         async with opened.shared.turn(request) if opened.shared else nullcontext():
             return await self._ask_adapted(opened, request, about)
 
     def drop(self, keys: Iterable[str]) -> None:
-        """See :meth:`Models.drop`."""
+        """Remove responses without a usable answer from the cache."""
         self.cache.drop(list(keys))
 
     async def close(self) -> None:
-        """See :meth:`Models.close`."""
+        """Close every connection. No request may follow."""
         for opened in self._opened.values():
             if isinstance(opened, OpenedModel):
                 await opened.scheduler.close()
