@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 BUDGET_SECONDS = 5.0
-SHOWN = 20
+SHOWN, SHOWN_SECONDS = 20, 0.5
 LOOPS, LOOP_SECONDS = 1_000_000, 0.030
 """Additions of a fixed loop, and the CPU time that they take on an idle machine of 2026."""
 
@@ -80,10 +80,11 @@ class CpuBudget:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if len(self.spent) > SHOWN:
+        dearest = [each for each in sorted(self.spent, reverse=True)[:SHOWN] if each[0] >= SHOWN_SECONDS]
+        if dearest:
             total = sum(used for used, _, _ in self.spent)
             terminalreporter.section(f"{total:,.0f} s of CPU in {len(self.spent):,} tests, most of it in")
-            for used, _, name in sorted(self.spent, reverse=True)[:SHOWN]:
+            for used, _, name in dearest:
                 terminalreporter.line(f"{used:6.1f} s  {name}")
         for used, budget, name in self.spent:
             if used > budget:

@@ -8,6 +8,7 @@ import dataclasses
 import datetime
 import numbers
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from typing import Any, TypeVar
 
 import msgspec
@@ -23,6 +24,9 @@ _MOST_ELEMENTS = 10_000
 
 _MOST_BITS = 1024
 """Most bits of an integer that is written as a number; Python refuses to print very large ones."""
+
+_MISSING_TYPES = frozenset({"NAType", "NaTType"})
+"""The types of pandas.NA and pandas.NaT."""
 
 _DEEPEST = 100
 """Most levels of nesting that :class:`_Walk` follows."""
@@ -63,6 +67,16 @@ def encode(value: Any, as_text: list[str] | None = None) -> bytes:
     # A cycle, deep nesting, a lone surrogate or an object that raises: copy it part by part.
     walk = _Walk([] if as_text is None else as_text)
     return msgspec.json.encode(walk.walked(value, 0))
+
+
+def is_absent(value: Any) -> bool:
+    """Whether a value stands for none: None, NaN, and NA and NaT of pandas.
+
+    Only what the host program or a table of numbers writes so is missing; the text ``"NaN"`` is a text.
+    """
+    if isinstance(value, numbers.Real | Decimal):
+        return value != value  # noqa: PLR0124 - only NaN differs from itself
+    return value is None or type(value).__name__ in _MISSING_TYPES
 
 
 def plain_text(value: Any) -> str:

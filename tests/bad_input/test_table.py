@@ -125,9 +125,9 @@ WRONG = {
         ("o.csv: line 2: byte 0xe9 at offset 17 is not valid UTF-8: save the file as UTF-8", "`iconv -f"),
     ),
     "outputs between semicolons": Row(
-        {"o.csv": "case;output\n1;x\n"},
+        {"o.csv": "case;output\n1;x;y\n"},
         "score cases.jsonl --outputs o.csv",
-        ("o.csv: uses ';' as separator, expected ','",),
+        ("o.csv: line 2: has 3 cells, expected 2 as in the first line",),
     ),
     "a typo in a column of outputs": Row(
         {"o.csv": "case,ouput\n1,x\n"},

@@ -1,8 +1,10 @@
 """A suite can be made of Python objects: lists of cases, mappings, data frames."""
 
 import inspect
+from decimal import Decimal
 
 import msgspec
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -112,3 +114,22 @@ def test_a_wrong_keyword_is_a_type_error():
 def test_a_single_case_is_told_apart_from_a_suite(case):
     with pytest.raises(SuiteError, match="is one case, not a suite: put it in a list"):
         Suite.load(case)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), np.float32("nan"), Decimal("nan"), pd.NA, pd.NaT])
+def test_missing_is_missing_in_records_as_in_frames(missing):
+    records = [{"question": "Capital of Fiji?", "answer": "Suva"}, {"question": "Any?", "answer": missing}]
+    for source in (records, pd.DataFrame(records).astype(object)):
+        assert [each.references for each in Suite.load(source).cases] == [("Suva",), ()]
+
+
+def test_missing_parts_of_a_list_are_no_references():
+    [case] = Suite.load([{"question": "?", "answer": ["a", float("nan"), None, "b"]}]).cases
+    assert case.references == ("a", "b")
+
+
+def test_whole_numbers_stay_whole_where_pandas_has_a_gap():
+    frame = pd.DataFrame({"question": ["a", "b", "c"], "answer": [4, None, 6], "price": [1.5, None, 2.0]})
+    cases = Suite.load(frame).cases
+    assert [each.references for each in cases] == [("4",), (), ("6",)]
+    assert [each.metadata for each in cases] == [{"price": 1.5}, {}, {"price": 2.0}]

@@ -12,6 +12,7 @@ import msgspec
 
 from trivium.errors import Problem, suggest
 from trivium.suites.case import COLUMN_ALIASES, Case
+from trivium.values import is_absent
 
 OUTPUT_ALIASES = {
     "case": ("case", "case_id", "id", "_id", "idx", "question_id", "task_id"),
@@ -250,11 +251,11 @@ def rows_as_cases(
 def _case(row: Mapping[Any, Any], columns: Columns, number: int) -> dict[str, Any]:
     case: dict[str, Any] = {} if "id" in columns.fields else {"id": str(number)}
     for field, column in columns.fields.items():
-        if row.get(column) is not None:
+        if not is_absent(row.get(column)):
             case[field] = texts_of(row[column]) if field == "references" else json_value(row[column])
     if "input" not in case:
         case["input"] = None
-    extra = {name: json_value(row[name]) for name in columns.metadata if row.get(name) is not None}
+    extra = {name: json_value(row[name]) for name in columns.metadata if not is_absent(row.get(name))}
     if extra:
         given = case.get("metadata")
         case["metadata"] = extra | given if isinstance(given, dict) else extra
@@ -267,12 +268,12 @@ _TEXTS = "text"
 
 def texts_of(value: Any) -> list[str]:
     """Return the references in a value: a text, several texts, SQuAD's mapping, or else its JSON."""
-    if value is None or isinstance(value, str):
-        return [value] if value else []
+    if is_absent(value) or isinstance(value, str):
+        return [value] if isinstance(value, str) and value else []
     if isinstance(value, Mapping) and isinstance(value.get(_TEXTS), list | tuple):
         value = value[_TEXTS]
     items = value if isinstance(value, list | tuple) else [value]
-    texts = [item if isinstance(item, str) else _json(item) for item in items]
+    texts = [item if isinstance(item, str) else _json(item) for item in items if not is_absent(item)]
     return list(dict.fromkeys(text for text in texts if text))
 
 

@@ -130,6 +130,37 @@ def test_large_files_of_other_tools_are_numbered_from_file_to_file(tmp_path):
     assert "question" in suite.notes[0]
 
 
+WRITTEN = {
+    "a comma": "id,input\na,x\nb,y\n",
+    "a semicolon, as Excel in most of Europe": "\ufeffid;input\r\na;x\r\nb;y\r\n",
+    "a tab": "id\tinput\na\tx\nb\ty\n",
+    "a bar": "id|input\na|x\nb|y\n",
+    "a line that states it": "\ufeffsep=;\r\nid;input\r\na;x\r\nb;y\r\n",
+    "blank lines before and between": "\n\nid,input\n\na,x\n\nb,y\n\n",
+    "empty rows and columns behind": "id,input,,\na,x,,\nb,y,,\n,,,\n,\n",
+    "the index of pandas": ",id,input\n0,a,x\n1,b,y\n",
+    "quotes around all": '"id";"input"\n"a";"x"\n"b";"y"\n',
+}
+"""Two cases, as programs write them."""
+
+
+@pytest.mark.parametrize("from_size", [0, 10**9])
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+@pytest.mark.parametrize("content", WRITTEN.values(), ids=WRITTEN)
+def test_tables_are_read_as_programs_write_them(tmp_path, monkeypatch, from_size, suffix, content):
+    monkeypatch.setattr(tables, "LARGE_FROM", from_size)
+    path = tmp_path / f"c{suffix}"
+    path.write_text(content, encoding="utf-8", newline="")
+    suite = Suite.load(path)
+    assert [(each.id, each.input) for each in suite.cases] == [("a", "x"), ("b", "y")]
+    assert suite.notes == ()
+
+
+def test_a_comma_within_a_text_separates_nothing_where_semicolons_do(tmp_path):
+    (tmp_path / "c.csv").write_text('id;input\na;"1,5; 2,5"\nb;1,5\n')
+    assert [each.input for each in Suite.load(tmp_path / "c.csv").cases] == ["1,5; 2,5", "1,5"]
+
+
 @pytest.mark.parametrize("from_size", [0, 10**9])
 @pytest.mark.parametrize(
     ("content", "said"),
@@ -141,7 +172,8 @@ def test_large_files_of_other_tools_are_numbered_from_file_to_file(tmp_path):
         (b'id,input\na,"x\ny"\nb,q,r\n', "line 4: has 3 cells, expected 2 as in the first line"),
         (b'id,input\na,q\nb,"x\ny', "line 3: broken CSV: unexpected end of data"),
         (b"id,input,expect\na,q,{\n", "line 2: expect: broken JSON"),
-        (b"id;input\na;q\n", "uses ';' as separator, expected ','"),
+        (b"id;input\na;q;r\n", "line 2: has 3 cells, expected 2 as in the first line"),
+        (b"sep=;\nid;input\na\n", "line 3: has 1 cells, expected 2 as in the first line"),
         (b"id,inputs,input\na,q,r\n", 'unknown column "inputs". Did you mean "input"?'),
         ("id,input\na,q\nb,é\n".encode("latin-1"), "line 3: byte 0xe9 at offset 15 is not valid UTF-8"),
         ("\ufeffid,input\na,".encode() + b"\xff", "line 2: byte 0xff at offset 14 is not valid UTF-8"),

@@ -12,7 +12,7 @@ from trivium.agents.recorded.tables import output_columns_of, raw_output, read_r
 from trivium.errors import OutputsError, Problem
 from trivium.number_buffer import NumberBuffer, SpillFile
 from trivium.suites.case import Case
-from trivium.suites.files.csv_file import CsvFile
+from trivium.suites.files.csv_file import CSV, CsvFile
 from trivium.suites.files.documents import MalformedDocument, check_is_file
 from trivium.suites.files.parquet import ParquetFile
 from trivium.suites.files.tables import present_cells
@@ -59,7 +59,7 @@ class TableOutputs:
         self._stamp = stamp_of(path)
         spill = None if together is None else together.spill
         self._file: CsvFile | ParquetFile
-        if path.suffix.lower() == ".csv":
+        if path.suffix.lower() in CSV:
             self._file = CsvFile(path, error=OutputsError, spill=spill)
         else:
             self._file = ParquetFile(path, error=OutputsError)

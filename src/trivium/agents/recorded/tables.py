@@ -15,6 +15,7 @@ from trivium.agents.recorded.record import Output, trace_problems
 from trivium.errors import OutputsError, Problem, suggest
 from trivium.storage import open_file
 from trivium.suites.columns import EXCEL, EXCEL_REFUSED, Columns, input_column, json_value, output_columns
+from trivium.suites.files.csv_file import CSV
 from trivium.suites.files.documents import (
     MalformedDocument,
     check_is_file,
@@ -27,7 +28,7 @@ from trivium.suites.sanitize import sanitise
 from trivium.suites.suite import Suite
 from trivium.suites.validation import at, convert, describe, problem
 
-TABLES = frozenset({".csv", ".parquet"})
+TABLES = CSV | {".parquet"}
 
 _JSON_COLUMNS = frozenset({"trace", "usage", "metadata", "flags"})
 _NUMBERS = frozenset({"repeat", "seconds", "reward"})

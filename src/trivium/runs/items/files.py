@@ -1,6 +1,5 @@
 """Reads records, labels and calibrators from JSONL, CSV and Parquet files."""
 
-import csv
 import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,10 +13,8 @@ from trivium.errors import ItemsError, Problem, TrustError, suggest
 from trivium.runs.items.records import LISTED, Label
 from trivium.storage import open_file
 from trivium.store.export.tables import unescape_formula
-from trivium.suites.files.csv_file import header_of, other_separator
+from trivium.suites.files.csv_file import CsvHeader, csv_rows
 from trivium.suites.files.documents import (
-    LARGEST_DOCUMENT,
-    SAVE_AS_UTF_8,
     MalformedDocument,
     check_is_file,
     decode,
@@ -34,7 +31,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 Refuse = Callable[[int, str], None]
 """Called with the number of a line or row, and a description of its mistake."""
 
-WORDS = {".jsonl": "line", ".csv": "line", ".parquet": "row"}
+WORDS = {".jsonl": "line", ".csv": "line", ".tsv": "line", ".parquet": "row"}
 """Formats by suffix, and the word for their records."""
 
 JSON_FIELDS = frozenset({"signals"})
@@ -54,7 +51,7 @@ def read_records(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[in
         ItemsError: If the file cannot be read in the format of its suffix.
     """
     check_is_file(path, error=ItemsError)
-    readers = {".jsonl": _jsonl, ".csv": _csv, ".parquet": _parquet}
+    readers = {".jsonl": _jsonl, ".csv": _csv, ".tsv": _csv, ".parquet": _parquet}
     read = readers.get(path.suffix.lower())
     if read is None:
         raise ItemsError(
@@ -116,30 +113,18 @@ def _called(raw: Any) -> str:
 
 
 def _csv(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]:
-    csv.field_size_limit(LARGEST_DOCUMENT)
-    number = 1
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = csv.reader(file, strict=True)
-            header = header_of(lines)
-            _check_columns(header, kind, path)
-            number = lines.line_num + 1
-            for cells in lines:
-                if cells and len(cells) != len(header):
-                    refuse(number, f"has {len(cells)} cells, expected {len(header)} as in the first line")
-                elif cells:
-                    raw = {
-                        name: value
-                        for name, cell in zip(header, cells, strict=True)
-                        if (value := _cell(name, cell)) is not None
-                    }
-                    yield from _converted(_whole(raw, kind, header), kind, number, refuse)
-                number = lines.line_num + 1
-    except csv.Error as wrong:
-        raise ItemsError(str(path), Problem(f"line {number}", f"broken CSV: {wrong}")) from wrong
-    except UnicodeDecodeError as wrong:
-        what = f"byte {wrong.object[wrong.start]:#04x} is not valid UTF-8: {SAVE_AS_UTF_8}"
-        raise ItemsError(str(path), what) from wrong
+    header, checked = CsvHeader(), False
+    for _, number, cells in csv_rows(path, header, error=ItemsError):
+        if not checked:
+            _check_columns(header.names, kind, path)
+            checked = True
+        if isinstance(cells, Problem):
+            refuse(number, cells.what)
+            continue
+        raw = {name: value for name, cell in cells if (value := _cell(name, cell)) is not None}
+        yield from _converted(_whole(raw, kind, header.names), kind, number, refuse)
+    if not checked:
+        _check_columns(header.names, kind, path)
 
 
 def _cell(name: str, cell: str) -> Any:
@@ -175,8 +160,6 @@ def _whole(raw: dict[str, Any], kind: type[msgspec.Struct], header: list[str]) -
 
 
 def _check_columns(names: list[str], kind: type[msgspec.Struct], path: Path) -> None:
-    if other := other_separator(names):
-        raise ItemsError(str(path), other)
     known = kind.__struct_fields__
     problems = [
         Problem("", f'duplicate column "{name}"') for place, name in enumerate(names) if name in names[:place]

@@ -1,9 +1,10 @@
-"""Reads the rows of CSV files: from end to end, or any range of them."""
+"""Reads the rows of CSV files, also those of Excel and pandas: from end to end, or any range of them."""
 
 import csv
+import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
 
 from trivium.errors import Problem
@@ -11,17 +12,57 @@ from trivium.number_buffer import NumberBuffer, SpillFile
 from trivium.suites.files.documents import LARGEST_DOCUMENT, InputErrorType, read_lines
 from trivium.suites.files.parquet import PART_BYTES, ROWS_AT_ONCE
 
+CSV = frozenset({".csv", ".tsv"})
+"""Suffixes of files whose cells have a separator between them, which their first line tells."""
+
+
+class CsvHeader:
+    """Columns and separator of a file, read from its first line that is not blank.
+
+    Attributes:
+        columns: The name of each cell; empty where the file states none, as for the index of pandas.
+        separator: Comma, semicolon, tab or bar; what a line ``sep=;`` of Excel says.
+    """
+
+    def __init__(self) -> None:
+        self.columns: list[str] = []
+        self.separator = ","
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns that have one. The others are not read."""
+        return list(filter(None, self.columns))
+
+    def read(self, lines: Iterator[str]) -> Iterator[str]:
+        """Find the separator, and yield the line with the names, the first that is not blank."""
+        written = filter(str.strip, lines)
+        for first in islice(written, 1):
+            if stated := _STATED_SEPARATOR.fullmatch(first):
+                self.separator = stated[1]
+                yield from islice(written, 1)
+                return
+            cells = {each: len(next(csv.reader([first], delimiter=each), [])) for each in SEPARATORS}
+            self.separator = "," if cells[","] > 1 else max(SEPARATORS, key=cells.__getitem__)
+            yield first
+
+
+SEPARATORS = (",", ";", "\t", "|")
+"""Separators of cells: the comma if the first line has one, else what separates most there."""
+
+_STATED_SEPARATOR = re.compile(r"sep=(.)\s*", re.IGNORECASE | re.DOTALL)
+
 
 def csv_rows(
-    path: Path, names: list[str], *, error: InputErrorType, start: int = 0, first: int = 1
+    path: Path, header: CsvHeader, *, error: InputErrorType, start: int = 0, first: int = 1
 ) -> Iterator[tuple[int, int, list[tuple[str, str]] | Problem]]:
     """Yield offset in bytes, number of the first line, and columns and cells of each row.
 
-    Blank lines and empty cells are left out. A row with more or fewer cells than columns is a Problem.
+    Blank lines, rows of empty cells, empty cells and cells of columns without a name are left out. A row with
+    more or fewer cells than columns is a Problem, unless what it has more is empty.
 
     Args:
         path: The file.
-        names: The columns; filled in from the first line that is not blank if the list is empty.
+        header: The columns; filled in from the file if there are none.
         error: Class of the errors raised.
         start: Offset at which a row begins, in bytes.
         first: Number of its first line, from 1.
@@ -30,30 +71,32 @@ def csv_rows(
         InputError: As ``error``, if the file cannot be read or is no CSV.
     """
     csv.field_size_limit(LARGEST_DOCUMENT)  # the default is too small for the source of a case
-    begin, number = start, first
-    end = start
+    end, line = start, first
 
     def texts() -> Iterator[str]:
-        nonlocal end
+        nonlocal end, line
         for end, text in read_lines(path, error=error, start=start, first=first):  # noqa: B007
+            line += 1
             yield text
 
-    lines = csv.reader(texts(), strict=True)
+    begin, number, lines = end, line, texts()
     try:
-        for cells in lines:
-            offset, line = begin, number
-            begin, number = end, first + lines.line_num
-            if not cells:
+        head = [] if header.columns else [*header.read(lines)]
+        for cells in csv.reader(chain(head, lines), strict=True, delimiter=header.separator):
+            offset, row = begin, number
+            begin, number = end, line
+            columns = header.columns
+            if not columns:
+                columns += [name.strip() for name in cells]
+                while columns and not columns[-1]:
+                    columns.pop()
+            elif not any(cells):
                 continue
-            if not names:
-                names += _header(cells)
-                if other := other_separator(names):
-                    raise error(str(path), other)
-            elif len(cells) != len(names):
-                found = f"has {len(cells)} cells, expected {len(names)} as in the first line"
-                yield offset, line, Problem(f"line {line}", found)
+            elif len(cells) < len(columns) or any(cells[len(columns) :]):
+                found = f"has {len(cells)} cells, expected {len(columns)} as in the first line"
+                yield offset, row, Problem(f"line {row}", found)
             else:
-                yield offset, line, [(name, cell) for name, cell in zip(names, cells, strict=True) if cell]
+                yield offset, row, [(name, cell) for name, cell in zip(columns, cells) if name and cell]  # noqa: B905
     except csv.Error as wrong:
         raise error(str(path), Problem(f"line {number}", f"broken CSV: {wrong}")) from wrong
 
@@ -70,7 +113,7 @@ class CsvFile:
 
     Attributes:
         path: The file.
-        names: Names of the columns.
+        header: Its columns.
 
     Raises:
         InputError: As ``error``, if the file cannot be read or is no CSV.
@@ -78,16 +121,21 @@ class CsvFile:
 
     def __init__(self, path: Path, *, error: InputErrorType, spill: SpillFile | None = None) -> None:
         self.path = path
-        self.names: list[str] = []
+        self.header = CsvHeader()
         self._error = error
         self._starts: NumberBuffer[int] = NumberBuffer("Q", spill)
         self._lines: NumberBuffer[int] = NumberBuffer("Q", self._starts.file)
-        for start, line, _ in csv_rows(path, self.names, error=error):
+        for start, line, _ in csv_rows(path, self.header, error=error):
             self._starts.append(start)
             self._lines.append(line)
         if spill is not None:
             self._starts.seal()
             self._lines.seal()
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return self.header.names
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -112,7 +160,7 @@ class CsvFile:
         if not part:
             return
         start, first = self._starts[part.start], self._lines[part.start]
-        found = csv_rows(self.path, self.names, error=self._error, start=start, first=first)
+        found = csv_rows(self.path, self.header, error=self._error, start=start, first=first)
         for _, line, cells in islice(found, len(part)):
             yield line, cells if isinstance(cells, Problem) else dict(cells)
 
@@ -122,18 +170,3 @@ class CsvFile:
 
     def close(self) -> None:
         """Do nothing: the file is open only while it is read."""
-
-
-def header_of(lines: Iterator[list[str]]) -> list[str]:
-    """Return the column names from the first line that is not blank."""
-    return _header(next(filter(None, lines), []))
-
-
-def _header(cells: Sequence[str]) -> list[str]:
-    return [name.strip() for name in cells]
-
-
-def other_separator(names: Sequence[str]) -> str:
-    """The message for a first line whose separator is not the comma; empty if it is."""
-    found = [word for sign, word in ((";", "';'"), ("\t", "tabs")) if len(names) == 1 and sign in names[0]]
-    return f"uses {found[0]} as separator, expected ','" if found else ""

@@ -38,7 +38,7 @@ from trivium.suites.validation import describe, unknown_key
 
 SUITE_KEYS = ("name", "description", "cases", *SOURCES, "config", *SETTING_KEYS)
 DOCUMENTS = (".yaml", ".yml", ".json", ".toml")
-TABLES = (".csv", ".parquet")
+TABLES = (".csv", ".tsv", ".parquet")
 CASES = (".jsonl", *TABLES)
 """Files of cases in a folder; others may be anything."""
 

@@ -18,7 +18,7 @@ from trivium.number_buffer import SpillFile
 from trivium.storage import Stamp, temporary_copy
 from trivium.suites.case import Case
 from trivium.suites.columns import Columns, case_columns
-from trivium.suites.files.csv_file import csv_rows
+from trivium.suites.files.csv_file import CSV, CsvHeader, csv_rows
 from trivium.suites.files.documents import (
     LARGEST_DOCUMENT,
     InputErrorType,
@@ -30,6 +30,7 @@ from trivium.suites.files.jsonl import MOST_PROBLEMS, CaseFile
 from trivium.suites.files.parquet import ParquetFile, parquet_rows
 from trivium.suites.sanitize import sanitise
 from trivium.suites.validation import convert, unknown_key
+from trivium.values import is_absent
 
 COLUMNS = ("id", "input", "references", "source", "expect", "tags", "complexity", "group", "metadata")
 
@@ -172,15 +173,16 @@ def table_rows(
         InputError: As ``error``, if the file is not such a table; also while the rows are read.
     """
     names: list[str] = []
-    csv_file = path.suffix.lower() == ".csv"
-    rows = _csv_rows(path, names, error) if csv_file else _parquet_rows(path, names, error, largest)
+    header = CsvHeader()
+    csv_file = path.suffix.lower() in CSV
+    rows = _csv_rows(path, header, error) if csv_file else _parquet_rows(path, names, error, largest)
     first = next(rows, None)
-    return names, rows if first is None else chain([first], rows)
+    return names or header.names, rows if first is None else chain([first], rows)
 
 
-def _csv_rows(path: Path, names: list[str], error: InputErrorType) -> Iterator[tuple[str, Row]]:
+def _csv_rows(path: Path, header: CsvHeader, error: InputErrorType) -> Iterator[tuple[str, Row]]:
     """Yield place and cells of each row, after filling in the column names."""
-    for _, line, cells in csv_rows(path, names, error=error):
+    for _, line, cells in csv_rows(path, header, error=error):
         if isinstance(cells, Problem):
             raise error(str(path), cells)
         yield f"line {line}", cells
@@ -201,18 +203,13 @@ def _parquet_rows(
 
 def present_cells(row: dict[str, Any]) -> Row:
     """Names and cells of a row of Parquet, without those that are missing."""
-    return [(name, _without_absent(cell)) for name, cell in row.items() if not _is_absent(cell)]
-
-
-def _is_absent(value: Any) -> bool:
-    """Whether a value is missing: null in Parquet, NaN in data frames of pandas."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
+    return [(name, _without_absent(cell)) for name, cell in row.items() if not is_absent(cell)]
 
 
 def _without_absent(value: Any) -> Any:
     """Remove the missing parts of a cell."""
     if isinstance(value, dict):
-        return {key: _without_absent(item) for key, item in value.items() if not _is_absent(item)}
+        return {key: _without_absent(item) for key, item in value.items() if not is_absent(item)}
     if isinstance(value, float) and math.isinf(value):
         raise MalformedDocument("", "holds infinity, expected a finite number")
     return [_without_absent(item) for item in value] if isinstance(value, list) else value

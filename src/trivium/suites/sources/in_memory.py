@@ -1,6 +1,6 @@
 """Reads suites and outputs from Python objects: lists of cases, mappings, data frames and data sets."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from trivium.errors import SuiteError, raise_problems
@@ -8,9 +8,7 @@ from trivium.suites.case import Case, Cases
 from trivium.suites.columns import rows_as_cases
 from trivium.suites.sources.datasets import is_dataset, of_object
 from trivium.suites.validation import describe
-
-_MISSING_CELLS = frozenset({"NAType", "NaTType"})
-"""The types of pandas.NA and pandas.NaT."""
+from trivium.values import is_absent
 
 
 def suite_keys(source: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -74,16 +72,28 @@ def rows_of_table(table: Any) -> list[Any] | None:
             return None
     if not isinstance(rows, list):
         return None
-    return [_without_missing(row) if isinstance(row, Mapping) else row for row in rows]
+    gaps = _whole_with_gaps(rows)
+    return [_without_missing(row, gaps) if isinstance(row, Mapping) else row for row in rows]
 
 
-def _without_missing(row: Mapping[Any, Any]) -> dict[str, Any]:
-    return {str(name): _plain(cell) for name, cell in row.items() if not _is_missing(cell)}
+def _whole_with_gaps(rows: Sequence[Any]) -> set[Any]:
+    """Columns of whole numbers that are floats because a cell is missing, as pandas has them."""
+    gaps, others = set(), set()
+    for row in rows:
+        for name, cell in row.items() if isinstance(row, Mapping) else ():
+            if is_absent(cell):
+                gaps.add(name)
+            elif not (isinstance(cell, float) and cell.is_integer()):
+                others.add(name)
+    return gaps - others
 
 
-def _is_missing(cell: Any) -> bool:
-    is_nan = isinstance(cell, float) and cell != cell  # noqa: PLR0124 - only NaN differs from itself
-    return cell is None or is_nan or type(cell).__name__ in _MISSING_CELLS
+def _without_missing(row: Mapping[Any, Any], whole: Container[Any]) -> dict[str, Any]:
+    return {
+        str(name): int(cell) if name in whole else _plain(cell)
+        for name, cell in row.items()
+        if not is_absent(cell)
+    }
 
 
 def _plain(cell: Any) -> Any:
