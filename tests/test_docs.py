@@ -64,7 +64,7 @@ def _normalised(text: str) -> str:
 def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In an empty folder, with no model to ask, no hub to fetch from, and a terminal of 80 columns.
 
-    Without PyTorch, as `make demo` installs it, which takes seconds to import: encoders are run by ONNX Runtime,
+    Without PyTorch, as `make demo` installs it, which takes seconds to import: ONNX Runtime runs encoders,
     and Opik does without the metrics for which it would import PyTorch and NLTK.
     """
     only_installed(monkeypatch, *ONNX)
