@@ -30,7 +30,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from benchmarks.sizes import sized
-from trivium.trust.intervals import difference_interval, jeffreys, mean_interval, rate_interval
+from trivium.trust.intervals import difference_interval, mean_interval, rate_interval
 from trivium.trust.selective.inference import BootstrapOptions, bootstrap_selective_metrics, selective_metrics
 from trivium.trust.selective.items import Items
 
@@ -105,6 +105,14 @@ def ours(values: Floats, codes: Ints, kind: str) -> Ends:
     else:
         found = mean_interval(values, codes)
     return found.low, found.high
+
+
+def jeffreys(rate: float, n: float) -> Ends:
+    """Equal tails of Beta(hits + 1/2, misses + 1/2); 0 or 1 beyond equal outcomes (Brown et al. 2001)."""
+    from scipy.stats import beta
+
+    low, high = beta.interval(0.95, rate * n + 0.5, (1 - rate) * n + 0.5)
+    return 0.0 if rate == 0 else low, 1.0 if rate == 1 else high
 
 
 def jeffreys_clustered(values: Floats, codes: Ints, kind: str) -> Ends | None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from tests.runs.judged_runs import judged_run, judgement
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LabelQueue, StoredLabel
+from trivium.labels.writing import insert_label
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 
@@ -41,3 +42,25 @@ def label_all(
     while (task := queues.next(queue.id, by)) is not None:
         given.append(queues.answer(queue.id, task.place, by, "label", value(task.case)))
     return given
+
+
+def volunteered(store: Store, run: RunRecord, case: str, value: float) -> None:
+    """Store a label of an attempt that was chosen because it looks bad, as in the queue of an alert."""
+    with store.engine.begin() as connection:
+        insert_label(
+            connection,
+            run=run.id,
+            case=case,
+            repeat=0,
+            dimension="clarity",
+            answer="label",
+            value=value,
+            by="ann",
+            at=1_000.0,
+            how="volunteered",
+            probability=None,
+            queue=None,
+            place=None,
+            key=f"{case} by ann",
+            note=None,
+        )

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.labels.labelled import judged, label_all
+from tests.labels.labelled import judged, label_all, volunteered
 from trivium.errors import InputError, ItemsError
 from trivium.labels import files
 from trivium.labels.files import LABEL_COLUMNS, import_labels, label_rows
@@ -71,20 +71,13 @@ def test_items_of_which_nobody_can_tell_are_counted_and_left_out(queues, store):
 
 
 def test_volunteered_labels_never_enter(queues, run, store):
-    queues.volunteer(run, "c3", 0, "clarity", "ann", 1.0)
+    volunteered(store, run, "c3", 1.0)
     with pytest.raises(InputError, match="1 label was volunteered, and left out"):
         labels_for(store, run, "clarity")
     queue = queues.create(run, "clarity", by="ann")
     label_all(queues, queue, "ben", lambda _case: 0.0)
     assert used(labels_for(store, run, "clarity"))["c3"] == 0.0
     assert progress_of(queues, queue.id).estimate.value == 0.0
-
-
-def test_a_volunteered_label_is_of_an_attempt_that_is_there(queues, run):
-    with pytest.raises(InputError, match='no repeat 1 of case "c3"'):
-        queues.volunteer(run, "c3", 1, "clarity", "ann", 1.0)
-    first = queues.volunteer(run, "c3", 0, "clarity", "ann", 1.0, key="form")
-    assert queues.volunteer(run, "c3", 0, "clarity", "ann", 1.0, key="form") == first
 
 
 def test_the_estimate_of_a_queue_is_peoples_mean_once_all_are_labelled(queues, run):

@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from tests.labels.labelled import judged
 from tests.runs.judged_runs import judged_run, judgement
-from trivium.errors import InputError, TrustError
+from trivium.errors import TrustError
 from trivium.labels.population import choices_for, population_of
 from trivium.labels.records import unpacked
 
@@ -80,11 +80,6 @@ def test_the_answers_are_those_of_the_rubric(store, dimension, names, values):
 def test_levels_are_ordered_and_keep_what_they_mean(store):
     _, choices = choices_for(judged(store, 1), "completeness")
     assert [choice.value for choice in choices] == sorted(choice.value for choice in choices)
-
-
-def test_a_run_of_failed_attempts_has_nothing_to_label(store, queues):
-    with pytest.raises(InputError, match="expected a number"):
-        queues.volunteer(judged(store, 1), "c0", 0, "clarity", "ann", 2.0)
 
 
 QUERIES = [

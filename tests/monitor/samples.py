@@ -58,3 +58,11 @@ def store_traffic(store: Store, time: float, *, service: str | None = None) -> N
     }  # fmt: skip
     with store.engine.begin() as connection:
         connection.execute(schema.live_traces.insert().values(row))
+
+
+def deliveries_of(store: Store, alert: int) -> list[dict[str, Any]]:
+    """The messages of an alert, oldest first."""
+    table = schema.live_deliveries
+    with store.engine.connect() as connection:
+        rows = connection.execute(table.select().where(table.c.alert == alert).order_by(table.c.number))
+        return [dict(row) for row in rows.mappings()]

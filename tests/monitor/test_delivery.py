@@ -4,12 +4,12 @@ import logging
 
 import pytest
 
-from tests.monitor.samples import BEGIN
+from tests.monitor.samples import BEGIN, deliveries_of
 from tests.monitor.test_channels import Receiver, receiver
 from trivium.monitor.alerting.delivery import BACKOFF, MOST_TRIES, Deliverer
 from trivium.monitor.alerting.messages import Message
 from trivium.monitor.monitored import Monitored
-from trivium.store.live_alerts import add_deliveries, deliveries_of, open_alert
+from trivium.store.live_alerts import add_deliveries, open_alert
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import AlertSettings, ChannelSettings, MonitorSettings
 from trivium.suites.settings import Settings
@@ -33,7 +33,7 @@ def store_message(store: Store, *, channels: int = 1) -> int:
 
 
 def rows(store: Store, alert: int) -> list[tuple[str, int]]:
-    return [(row["state"], row["tries"]) for row in deliveries_of(store, [alert])]
+    return [(row["state"], row["tries"]) for row in deliveries_of(store, alert)]
 
 
 def test_a_message_is_sent_once(any_url, receiver: Receiver):
@@ -82,7 +82,7 @@ def test_a_message_is_given_up_after_many_tries(url, receiver: Receiver, caplog)
             deliverer.deliver(BEGIN + n * 4000)
         assert len(receiver.requests) == MOST_TRIES
         assert rows(store, alert) == [("failed", MOST_TRIES)]
-        assert "answered 500" in deliveries_of(store, [alert])[0]["reason"]
+        assert "answered 500" in deliveries_of(store, alert)[0]["reason"]
         assert "it is not tried again" in caplog.records[-1].message
 
 
@@ -114,7 +114,7 @@ def test_a_channel_that_breaks_in_an_unknown_way_is_retried_and_given_up(url, mo
         for n in range(MOST_TRIES + 3):
             deliverer.deliver(BEGIN + n * 4000)
         assert rows(store, alert) == [("failed", MOST_TRIES)]
-        assert deliveries_of(store, [alert])[0]["reason"] == "failed: RuntimeError"
+        assert deliveries_of(store, alert)[0]["reason"] == "failed: RuntimeError"
 
 
 def test_the_log_is_the_channel_if_none_is_given(url, caplog):

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from tests.monitor.samples import BEGIN, sample, store_samples, store_traffic
+from tests.monitor.samples import BEGIN, deliveries_of, sample, store_samples, store_traffic
 from trivium.monitor.alerting.messages import text_of
 from trivium.monitor.levels import Levels
 from trivium.monitor.monitored import Monitored
@@ -14,7 +14,7 @@ from trivium.monitor.status import STATE, status_of, watched_of
 from trivium.monitor.watcher import Watcher
 from trivium.store import schema
 from trivium.store.audit import audit_log
-from trivium.store.live_alerts import add_mark, alerts_of, deliveries_of, state_of
+from trivium.store.live_alerts import add_mark, alerts_of, state_of
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import (
     AlertSettings,
@@ -73,7 +73,7 @@ def test_a_drop_alerts_once_and_its_recovery_once(store):
     assert messages[-1].status == "healthy"
     (alert,) = alerts_of(store, "support")
     assert (alert.state, alert.cause) == ("resolved", "quality")
-    assert len(deliveries_of(store, [alert.number])) == len(messages)
+    assert len(deliveries_of(store, alert.number)) == len(messages)
     log = [(entry.actor, entry.action, entry.body["status"]) for entry in audit_log(store)]
     assert log[0] == ("monitor support", "alert resolved", "healthy")
     assert ("monitor support", "alert changed", "critical") in log
@@ -277,7 +277,7 @@ def test_several_watchers_send_a_message_once(any_url):
         for thread in threads:
             thread.join()
         (alert,) = [each for each in alerts_of(store, "support") if each.cause == "quality"]
-        assert len(deliveries_of(store, [alert.number])) == 1
+        assert len(deliveries_of(store, alert.number)) == 1
 
 
 def test_a_late_version_of_a_trace_is_not_counted_again(store):
@@ -298,7 +298,7 @@ def test_a_message_is_stored_for_each_channel(store):
     store_samples(store, traffic(200, 0.3))
     watcher(store, alerts=AlertSettings(channels=channels)).look(at(200))
     (alert,) = alerts_of(store, "support")
-    assert [row["channel"] for row in deliveries_of(store, [alert.number])] == [0, 1]
+    assert [row["channel"] for row in deliveries_of(store, alert.number)] == [0, 1]
 
 
 def test_a_status_says_what_the_seed_says(store):
@@ -453,7 +453,7 @@ def test_messages_of_two_stores_have_different_keys(url, tmp_path):
             store_traffic(opened, BEGIN)
             watcher(opened, by=()).look(at(200))
             (alert,) = alerts_of(opened, "support")
-            (row,) = deliveries_of(opened, [alert.number])
+            (row,) = deliveries_of(opened, alert.number)
             assert row["key"] == f"{alert.body['key']}:0"
             keys.append(row["key"])
     assert keys[0] != keys[1]

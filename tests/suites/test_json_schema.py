@@ -9,16 +9,16 @@ from tests.strategies import cases, suites
 from trivium.agents.recorded.outputs import output_schema
 from trivium.runs.items.records import Item, Judgement, Label
 from trivium.suites.case import Case
-from trivium.suites.json_schema import case_schema, record_schema, suite_schema
+from trivium.suites.json_schema import record_schema, suite_schema
 from trivium.suites.rubrics.rubric import Rubric
 
 SUITE = jsonschema.Draft202012Validator(suite_schema())
-CASE = jsonschema.Draft202012Validator(case_schema())
+CASE = jsonschema.Draft202012Validator(record_schema(Case))
 
 
 def test_they_are_json_schemas():
     jsonschema.Draft202012Validator.check_schema(suite_schema())
-    jsonschema.Draft202012Validator.check_schema(case_schema())
+    jsonschema.Draft202012Validator.check_schema(record_schema(Case))
 
 
 @settings(max_examples=30)
@@ -65,7 +65,7 @@ def test_keys_are_described():
     schema = suite_schema()
     undescribed = [key for key, value in schema["properties"].items() if not value.get("description")]
     assert not undescribed
-    case = case_schema()["$defs"]["Case"]
+    case = record_schema(Case)["$defs"]["Case"]
     assert not [key for key, value in case["properties"].items() if not value.get("description")]
     assert "Attributes" not in case["description"]
 

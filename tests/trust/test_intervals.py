@@ -9,11 +9,9 @@ from scipy import stats
 from trivium.trust.clustered import ClusteredMean
 from trivium.trust.intervals import (
     gate_answer,
-    jeffreys,
     mean_interval,
     probability_of_change,
     rate_interval,
-    wilson,
 )
 
 UNIT = st.floats(0, 1, allow_subnormal=False)
@@ -187,6 +185,13 @@ def test_codes_with_gaps_are_as_good_as_any(items, other):
     assert rate_interval(values > 0.5, codes) == rate_interval(values > 0.5, other(codes))
 
 
+def wilson(rate: float, n: float) -> tuple[float, float]:
+    """Wilson's interval at 95 %, in closed form."""
+    z = stats.norm.ppf(0.975)
+    centre, reach = rate + z**2 / (2 * n), z * np.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2))
+    return (centre - reach) / (1 + z**2 / n), (centre + reach) / (1 + z**2 / n)
+
+
 @pytest.mark.parametrize(("hits", "n"), [(0, 10), (3, 10), (9, 10), (50, 50)])
 def test_a_rate_of_single_outcomes_has_wilsons_interval(hits, n):
     expected = stats.binomtest(hits, n).proportion_ci(0.95, method="wilson")
@@ -201,7 +206,7 @@ def test_outcomes_that_only_repeat_their_group_count_once_and_take_students_t():
     t = stats.t.ppf(0.975, 15)
     assert (0.75 - found.high) ** 2 == pytest.approx(t**2 * found.high * (1 - found.high) / 15)
     assert (0.75 - found.low) ** 2 > t**2 * found.low * (1 - found.low) / 15
-    assert rate_interval(np.ones(32), np.repeat(np.arange(8), 4)).low == wilson(1.0, 8)[0]
+    assert rate_interval(np.ones(32), np.repeat(np.arange(8), 4)).low == pytest.approx(wilson(1.0, 8)[0])
 
 
 @pytest.mark.parametrize("size", [50, 1000])
@@ -230,13 +235,6 @@ def test_under_ten_groups_no_interval_is_narrower_than_that_of_as_many_values(it
         t = stats.t.ppf(0.975, count - 1)
         for end in (found.low, found.high):  # the error shrinks towards the ends of the range
             assert (end - share) ** 2 * share * (1 - share) >= t**2 * error**2 * end * (1 - end) - 1e-9
-
-
-@pytest.mark.parametrize(("hits", "n"), [(0, 10), (3, 10), (50, 50)])
-def test_jeffreys_is_the_beta_posteriors_middle(hits, n):
-    low, high = stats.beta.interval(0.95, hits + 0.5, n - hits + 0.5)
-    found = jeffreys(hits / n, n)
-    assert found == pytest.approx((0 if hits == 0 else low, 1 if hits == n else high))
 
 
 def test_outcomes_that_balance_within_groups_count_as_independent_at_most():

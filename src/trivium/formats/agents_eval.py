@@ -215,11 +215,6 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     return [agents_eval_trace(document, source=source) for document in documents]
 
 
-def trace_folders(folder: str | Path) -> list[Path]:
-    """The runs below a folder: those that hold a ``trace.json``, by name."""
-    return sorted(path.parent for path in Path(folder).rglob(TRACE_FILE))
-
-
 def read_run(folder: str | Path) -> Trace:
     """The trace of a run's folder, its graph included.
 

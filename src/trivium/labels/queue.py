@@ -51,7 +51,6 @@ from trivium.labels.tasks import (
     waiting,
 )
 from trivium.labels.writing import checked_name, insert_label, key_of, label_with_key, noted
-from trivium.runs.items.join import attempts_of
 from trivium.store import schema
 from trivium.store.audit import add_audit
 from trivium.store.connection import begin_writing, explain_errors
@@ -409,49 +408,6 @@ class LabelQueues:
                 probability=row.probability,
                 queue=queue.number,
                 place=place,
-                key=digest,
-                note=noted(note),
-            )
-
-    def volunteer(
-        self,
-        run: RunRecord,
-        case: str,
-        repeat: int,
-        dimension: str,
-        by: str,
-        value: float,
-        *,
-        key: str | None = None,
-        note: str | None = None,
-    ) -> StoredLabel:
-        """Store a label that nobody asked for; it never enters an estimate.
-
-        Raises:
-            InputError: If the run has no such attempt, or the value is wrong.
-        """
-        by = checked_name(by)
-        checked_value("label", value)
-        case = str(sanitise(case)[0])
-        if (case, repeat) not in attempts_of(self.store, run):
-            raise InputError(f"run {run.id}", f'has no repeat {repeat} of case "{case[:200]}"')
-        digest = key_of("volunteered", run.id, by, secrets.token_hex(16) if key is None else key)
-        with explain_errors(self.store.engine), self.store.engine.begin() as connection:
-            begin_writing(connection)
-            return label_with_key(connection, digest) or insert_label(
-                connection,
-                run=run.id,
-                case=case,
-                repeat=repeat,
-                dimension=str(sanitise(dimension)[0]),
-                answer="label",
-                value=value,
-                by=by,
-                at=self._clock(),
-                how="volunteered",
-                probability=None,
-                queue=None,
-                place=None,
                 key=digest,
                 note=noted(note),
             )

@@ -18,9 +18,6 @@ from trivium.traces.outcome import completed, input_of, output_of, started, tags
 from trivium.traces.trace import Trace
 from trivium.values import encode, plain
 
-FACETS = ("agent", "tool", "tag", "model", "version", "service")
-"""What figures can be computed by."""
-
 MOST_VALUES = 50
 """Values of one facet that are kept of an interaction; a trace may name thousands of tools."""
 
@@ -74,7 +71,7 @@ class Interaction(Recorded, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def facets(self) -> Mapping[str, tuple[str, ...]]:
-        """Its values of each of ``FACETS``."""
+        """Its values of each facet, which figures can be computed by."""
         spans = self.trace.spans if self.trace is not None else ()
         return {
             "agent": _values(self.trace.agents if self.trace is not None else ()),

@@ -5,7 +5,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from html import escape
-from pathlib import Path
 from typing import IO, Any
 
 from trivium.metrics.metric import Score, is_judge_fallback
@@ -21,21 +20,6 @@ TEXT_CHARS = 4_000
 """Longest reason, input or output in characters; longer ones are cut."""
 SPOOL_BYTES = 4_000_000
 _COPY_CHARS = 65_536
-
-
-def render_junit(summary: Summary, evaluations: Iterable[EvaluationView]) -> str:
-    """The run as one JUnit document."""
-    return "".join(junit_parts(summary, evaluations))
-
-
-def write_junit(path: Path, summary: Summary, evaluations: Iterable[EvaluationView]) -> None:
-    """Write the run as a JUnit file.
-
-    Raises:
-        OSError: If the file cannot be written.
-    """
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(junit_parts(summary, evaluations))
 
 
 def junit_parts(summary: Summary, evaluations: Iterable[EvaluationView]) -> Iterator[str]:

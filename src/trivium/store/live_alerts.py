@@ -299,15 +299,6 @@ def settle_delivery(
             )
 
 
-def deliveries_of(store: Store, alerts: Sequence[int]) -> list[dict[str, Any]]:
-    """The messages of alerts, without their bodies, oldest first."""
-    table = schema.live_deliveries
-    columns = [table.c[name] for name in ("alert", "channel", "key", "state", "tries", "due", "reason")]
-    query = select(*columns).where(table.c.alert.in_(alerts)).order_by(table.c.number)
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        return [dict(row) for row in connection.execute(query).mappings()]
-
-
 # Marks
 
 

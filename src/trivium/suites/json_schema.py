@@ -15,11 +15,6 @@ from trivium.suites.sources import SOURCES
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def case_schema() -> dict[str, Any]:
-    """Schema of a case: one line of a .jsonl file."""
-    return record_schema(Case)
-
-
 def record_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Schema of a record: a file of its own, or one line of a .jsonl file."""
     (reference,), components = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")

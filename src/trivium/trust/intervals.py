@@ -14,8 +14,8 @@ from typing import Literal
 import numpy.typing as npt
 
 from trivium.trust.arrays import check_inside_unit
-from trivium.trust.clustered import ClusteredMean, score_ends
-from trivium.trust.distributions import Interval, normal_critical_value
+from trivium.trust.clustered import ClusteredMean
+from trivium.trust.distributions import Interval
 from trivium.trust.sample_size import TARGET_POWER, needed_groups
 
 
@@ -132,29 +132,6 @@ def difference_interval(
     check_inside_unit(level=level)
     clustered = ClusteredMean.of(differences, groups, kind="difference")
     return None if clustered is None else clustered.interval(level)
-
-
-def wilson(rate: float, n: float, *, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a rate in [0, 1] of ``n`` > 0 (perhaps effective) independent outcomes."""
-    return score_ends(rate, n, normal_critical_value(level))
-
-
-def jeffreys(rate: float, n: float, *, level: float = 0.95) -> tuple[float, float]:
-    """Jeffreys' interval of a rate: equal tails of Beta(hits + 1/2, misses + 1/2).
-
-    If all outcomes are equal, the end beyond them is 0 or 1 (Brown, Cai & DasGupta 2001).
-
-    Args:
-        rate: In [0, 1].
-        n: Independent outcomes (perhaps an effective number), above 0.
-        level: Nominal coverage, in (0, 1).
-    """
-    from scipy.special import betaincinv  # slow to import
-
-    hits, misses, tail = rate * n + 0.5, (1 - rate) * n + 0.5, (1 - level) / 2
-    low = 0.0 if rate == 0 else float(betaincinv(hits, misses, tail))
-    high = 1.0 if rate == 1 else float(betaincinv(hits, misses, 1 - tail))
-    return low, high
 
 
 def probability_of_change(clustered: ClusteredMean | None, thresholds: Sequence[float]) -> float | None:

@@ -9,7 +9,7 @@ from tests.goldens import data
 from tests.strategies import few_names
 from tests.traces.samples import calls, tool
 from trivium.agents.attempt import Attempt
-from trivium.formats.agents_eval import read_run, trace_folders
+from trivium.formats.agents_eval import read_run
 from trivium.formats.tau_bench import changes_state, read_trajectories
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import score_attempts
@@ -64,7 +64,7 @@ def test_useless_calls_in_real_trajectories_lower_selection_and_convergence_alon
 
 
 def test_useless_hand_offs_in_real_runs_raise_the_overhead_alone():
-    talking = [read_run(run) for run in trace_folders(data("traces/agents-eval/mas"))]
+    talking = [read_run(run) for run in sorted(data("traces/agents-eval/mas").iterdir())]
     talking = [trace for trace in talking if trace.messages]
     assert talking
     for trace in talking:

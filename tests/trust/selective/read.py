@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.goldens import data
+from trivium.trust.selective.curve import Curve, hull
 from trivium.trust.selective.items import Items, losses
 
 SIGNALS: dict[str, Callable[[dict[str, Any]], float]] = {
@@ -58,3 +59,11 @@ def run_rows(mode: str, confidence: str, among: Collection[int] | None = None) -
         for item, truth in result["ground_truth_items"].items()
         for signals in [result["item_signals"][item]]
     ]
+
+
+def lower_hull_aurc(curve: Curve) -> float | None:
+    """The area under the lower convex hull of the working points, level before the first of them."""
+    if not curve.coverage.size:
+        return None
+    x, y = hull(curve.coverage.tolist(), curve.selective_risk.tolist())
+    return x[0] * y[0] + float(np.trapezoid(y, x))

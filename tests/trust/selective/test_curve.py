@@ -6,12 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.goldens import golden
-from tests.trust.selective.read import items_of
+from tests.trust.selective.read import items_of, lower_hull_aurc
 from trivium.errors import TrustError
 from trivium.trust.selective.curve import (
     augrc,
     aurc,
-    lower_hull_aurc,
     optimal_curve,
     risk_at,
     risk_coverage,

@@ -1,26 +1,23 @@
 """Bootstrapped figures and deltas; oracles: the reference's replicates, resampled items ranked anew."""
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.goldens import golden
-from tests.trust.selective.read import items_of, run_rows
+from tests.trust.selective.read import items_of, lower_hull_aurc, run_rows
 from trivium.errors import TrustError
 from trivium.trust.cluster_bootstrap import estimate
 from trivium.trust.resampling.chunks import draw_counts
 from trivium.trust.selective.curve import (
     augrc,
     aurc,
-    lower_hull_aurc,
     optimal_curve,
     risk_at,
     risk_coverage,
 )
 from trivium.trust.selective.inference import (
-    LEGACY,
     BootstrapOptions,
     bootstrap_deltas,
     bootstrap_selective_metrics,
@@ -43,7 +40,9 @@ def drawn(groups, resamples, seed):
 
 
 def plan_of(line):
-    return msgspec.structs.replace(LEGACY, resamples=line["n_resamples"], seed=line["seed"])
+    return BootstrapOptions(
+        resamples=line["n_resamples"], seed=line["seed"], rng="legacy", method="legacy", empty_is_zero=True
+    )
 
 
 def same_estimate(estimate, reference, where):

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from tests.trust.selective.read import lower_hull_aurc
 from tests.trust.selective.test_inference import NAMES, near
 from trivium.errors import TrustError
 from trivium.trust.active_inference import labelled_items
 from trivium.trust.active_sampling import Sampling, next_draw
-from trivium.trust.selective.curve import augrc, aurc, lower_hull_aurc, optimal_curve, risk_at, risk_coverage
+from trivium.trust.selective.curve import augrc, aurc, optimal_curve, risk_at, risk_coverage
 from trivium.trust.selective.inference import (
     BootstrapOptions,
     bootstrap_deltas,

@@ -35,22 +35,6 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-def walk_convergence(graph: IndexGraph, source: int, target: int, steps: int) -> float | None:
-    """Return length of the shortest path / length of a walk.
-
-    Args:
-        graph: The graph.
-        source: First node of the walk.
-        target: Last node of the walk.
-        steps: Number of edges of the walk.
-
-    Returns:
-        In [0, 1], or None for a walk without edges, or if there is no path.
-    """
-    shortest = graph.hops(source, target)
-    return None if shortest is None or steps <= 0 else min(1.0, shortest / steps)
-
-
 WITHOUT_EXPECTATION = "shortest path of the calls made"
 """Method of the score if the case does not state ``expect.tools``."""
 

@@ -94,11 +94,6 @@ class SizedCache(Generic[V]):
                 _, (_, freed) = self._entries.popitem(last=False)
                 self._size -= freed
 
-    @property
-    def total_size(self) -> int:
-        """Total size of the cached values."""
-        return self._size
-
     def __len__(self) -> int:
         return len(self._entries)
 

@@ -16,12 +16,6 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-ELEMENTS = frozenset(
-    {"p", "strong", "em", "s", "code", "pre", "blockquote", "ul", "ol", "li", "hr", "br", "div"}
-    | {"table", "thead", "tbody", "tr", "th", "td"}
-)
-"""All elements that a rendered text may consist of."""
-
 _LOOKS_LIKE_MARKDOWN = re.compile(
     r"^(?:#{1,6} \S|\s*[-*+] \S|\s*\d+[.)] \S|```|~~~|> |\|.+\|)"  # at the beginning of a line
     r"|\*\*\S|(?<!\w)__\S|`[^`\n]+`|\[[^\]\n]+\]\([^)\n]+\)",

@@ -159,18 +159,6 @@ def augrc(curve: Curve, *, max_coverage: float = 1.0) -> float | None:
     return _area(curve.coverage, curve.generalized_risk, 0.0, max_coverage)
 
 
-def lower_hull_aurc(curve: Curve) -> float | None:
-    """AURC over the lower convex hull of the working points (docs/definitions/selective.md#lower-hull).
-
-    Reaching it requires randomised thresholds, and it can be below the optimal area, so no conclusion rests
-    on it.
-    """
-    if not curve.coverage.size:
-        return None
-    x, y = hull(curve.coverage.tolist(), curve.selective_risk.tolist())
-    return _area(np.array(x), np.array(y), y[0], 1.0)
-
-
 def hull(x: list[float], y: list[float]) -> tuple[list[float], list[float]]:
     """Lower convex hull of points with ascending x, from the first to the last (Andrew's monotone chain)."""
     hull_x: list[float] = []
@@ -275,8 +263,6 @@ def lower_hull_areas(ranking: Ranking, weights: Counts, *, n_items: Floats) -> F
     """AURC over the lower hull of the working points, one weighting after the other.
 
     Definition: docs/definitions/selective.md#lower-hull.
-
-    Args and shapes are those of :func:`optimal_areas`; the ranking is that of the curve.
 
     Args and shapes are those of :func:`optimal_areas`; the ranking is the curve's own.
     """

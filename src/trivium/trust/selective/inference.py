@@ -184,7 +184,8 @@ class BootstrapOptions(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         resamples: Number of resamples.
         seed: Seed of the generator.
-        rng: ``pcg64``, or ``legacy`` for NumPy's RandomState.
+        rng: ``pcg64``, or ``legacy`` for NumPy's RandomState, which with ``method="legacy"`` reproduces the
+            artifacts of the original tool (docs/definitions/intervals.md#legacy).
         level: Nominal coverage of the intervals, in (0, 1).
         method: Method of the intervals; see :func:`trivium.trust.cluster_bootstrap.estimate`.
         empty_is_zero: Whether an area is 0 in a resample without predictions, as in the artifacts of the
@@ -207,8 +208,6 @@ class BootstrapOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEFAULT = BootstrapOptions()
-LEGACY = BootstrapOptions(resamples=1000, rng="legacy", method="legacy", empty_is_zero=True)
-"""Options that reproduce the artifacts of the original tool (docs/definitions/intervals.md#legacy)."""
 
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True, eq=False):
