@@ -176,80 +176,115 @@ def active_mean(
             reason="no item has a label",
             **figures,
         )
-    labels, fitted, weights = y[told], f[drawn.items[told]], drawn.weights[told]
-    _, _, weight = residuals(fitted, labels, weights)
-    moved = weight * (float(f.mean()) - drawn.mean(f[drawn.items]))
-    share = drawn.mean(told.astype(np.float64))
-    value = (drawn.mean(np.where(told, y, 0.0)) + moved) / share
-    shown = min(high, max(low, value))
-    clusters = np.unique(codes[drawn.items[told]]).size
-    few = labels.size <= FITTED
-    if few or clusters < 2:
-        reason = (
-            f"at most {FITTED} labels give no interval" if few else "one labelled group gives no interval"
-        )
+    fit = _Fit(drawn, f, codes, told, y, ends=(low, high))
+    if fit.why_no_interval:
         return ActiveMean(
-            value=shown, interval=None, interval_items=None, weight=weight, reason=reason, **figures
+            value=fit.shown,
+            interval=None,
+            interval_items=None,
+            weight=fit.weight,
+            reason=fit.why_no_interval,
+            **figures,
         )
-    errors = _Errors(
-        drawn, f, codes, weight, ends=(low, high), binary=bool(np.isin(labels, (low, high)).all())
-    )
-    freedom = max(1, min(clusters - 1, labels.size - FITTED))
-    t = t_critical_value(level, freedom)
-    filled = np.where(told, y, value)
-
-    def interval(*, further: bool) -> Interval:
-        centre, error, slack = errors.of(filled, level, further=further)
-        reach = t * error / share + slack
-        return Interval(
-            low=max(low, min(shown, value + centre / share - reach)),
-            high=min(high, max(shown, value + centre / share + reach)),
-            level=level,
-            method="active PPI by groups, t" if further else "active PPI, t",
-            n=labels.size,
-            groups=clusters,
-            std_error=error / share,
-        )
-
-    def worst(score: float, side: int) -> float:
-        """The end of the interval if each label that cannot be told were ``score``."""
-        z = np.where(told, y, score)
-        centre, error, slack = errors.of(z, level, further=True)
-        return min(high, max(low, drawn.mean(z) + moved + centre + side * (t * error + slack)))
-
-    further, items = interval(further=True), interval(further=False)
-    missing = not told.all()
-    effective = _effective_labels(labels, weights, items.std_error, f.size, errors.added(labels))
+    further, items = fit.interval(level, further=True), fit.interval(level, further=False)
+    worst_and_best = fit.end(low, -1, level), fit.end(high, 1, level)
+    effective = fit.effective_labels(items.std_error)
     return ActiveMean(
-        value=shown,
+        value=fit.shown,
         interval=further,
         interval_items=items,
-        weight=weight,
-        bounds=(worst(low, -1), worst(high, 1)) if missing else (further.low, further.high),
+        weight=fit.weight,
+        bounds=(further.low, further.high) if told.all() else worst_and_best,
         effective_labels=effective,
-        saved=1 - labels.size / effective if effective else None,
-        rho2=_squared_correlation(fitted, labels, weights),
+        saved=1 - fit.labels.size / effective if effective else None,
+        rho2=_squared_correlation(fit.scores, fit.labels, fit.weights),
         **figures,
     )
 
 
-class _Errors:
-    """Standard errors of weighted means of the drawn items, with the judge's scores fitted to them."""
+class _Fit:
+    """The judge's scores, fitted to at least one label.
+
+    Args:
+        drawn: The drawn items.
+        f: The judge's score of each item of the population.
+        codes: The cluster of each.
+        told: Whether each drawn item has a label, shape (m,).
+        y: Its label, shape (m,); ignored where it has none.
+        ends: Lowest and highest possible score.
+
+    Attributes:
+        labels: The labels, shape (k,).
+        scores: The judge's scores of the labelled items, shape (k,).
+        weights: How many times each counts, shape (k,).
+        weight: Weight of the judge's scores.
+        shown: The estimate, between ``ends``.
+        why_no_interval: Empty if there is one.
+    """
 
     def __init__(
         self,
         drawn: Labelled,
         f: Floats,
         codes: Ints,
-        weight: float,
+        told: npt.NDArray[np.bool_],
+        y: Floats,
         *,
         ends: tuple[float, float],
-        binary: bool,
     ) -> None:
-        self._drawn, self._f, self._codes, self._weight = drawn, f, codes, weight
-        self._ends, self._binary = ends, binary
+        self._drawn, self._f, self._codes, self._told, self._y, self._ends = drawn, f, codes, told, y, ends
+        self.labels, self.scores, self.weights = y[told], f[drawn.items[told]], drawn.weights[told]
+        _, _, self.weight = residuals(self.scores, self.labels, self.weights)
+        self._moved = self.weight * (float(f.mean()) - drawn.mean(f[drawn.items]))
+        self._share = drawn.mean(told.astype(np.float64))
+        self._value = (drawn.mean(np.where(told, y, 0.0)) + self._moved) / self._share
+        self.shown = self._within(self._value)
+        self._binary = bool(np.isin(self.labels, ends).all())
+        self._clusters = np.unique(codes[drawn.items[told]]).size
+        self.why_no_interval = ""
+        if self.labels.size <= FITTED:
+            self.why_no_interval = f"at most {FITTED} labels give no interval"
+        elif self._clusters < 2:
+            self.why_no_interval = "one labelled group gives no interval"
 
-    def of(self, z: Floats, level: float, *, further: bool) -> tuple[float, float, float]:
+    def _within(self, value: float) -> float:
+        low, high = self._ends
+        return min(high, max(low, value))
+
+    def _t(self, level: float) -> float:
+        return t_critical_value(level, max(1, min(self._clusters - 1, self.labels.size - FITTED)))
+
+    def interval(self, level: float, *, further: bool) -> Interval:
+        """The interval for further items like these, or for the mean of these very items."""
+        filled = np.where(self._told, self._y, self._value)
+        centre, error, slack = self._errors(filled, level, further=further)
+        reach = self._t(level) * error / self._share + slack
+        middle = self._value + centre / self._share
+        low, high = self._ends
+        return Interval(
+            low=max(low, min(self.shown, middle - reach)),
+            high=min(high, max(self.shown, middle + reach)),
+            level=level,
+            method="active PPI by groups, t" if further else "active PPI, t",
+            n=self.labels.size,
+            groups=self._clusters,
+            std_error=error / self._share,
+        )
+
+    def end(self, score: float, side: int, level: float) -> float:
+        """The lower (-1) or upper (1) end of the interval if all untold labels were ``score``."""
+        z = np.where(self._told, self._y, score)
+        centre, error, slack = self._errors(z, level, further=True)
+        reach = self._t(level) * error + slack
+        return self._within(self._drawn.mean(z) + self._moved + centre + side * reach)
+
+    def effective_labels(self, error: float) -> float | None:
+        """Number of uniform labels whose mean would have this standard error; None if that is unknown."""
+        # The labels that are added so that few of them do not look too sure.
+        added = np.array(self._ends if self._binary else ())
+        return _effective_labels(self.labels, self.weights, error, self._f.size, added)
+
+    def _errors(self, z: Floats, level: float, *, further: bool) -> tuple[float, float, float]:
         """Shift of the centre, standard error and what is added to the reach of the interval.
 
         Args:
@@ -257,7 +292,7 @@ class _Errors:
             level: Nominal coverage.
             further: Whether the mean is that of further items like these, or that of these items.
         """
-        drawn, f, weight = self._drawn, self._f, self._weight
+        drawn, f, weight = self._drawn, self._f, self.weight
         intercept = drawn.mean(z) - weight * drawn.mean(f[drawn.items])
         e = z - intercept - weight * f[drawn.items]
         low, high = self._ends
@@ -281,10 +316,6 @@ class _Errors:
         own = np.append(by_cluster, extra) / m * sqrt(lost * (m - 1) / m * count / (count - 1))
         own[: by_cluster.size] += weight * np.bincount(self._codes, f - f.mean()) / f.size
         return float(extra.sum()) / m, sqrt(max(variance, float(own @ own))), slack
-
-    def added(self, labels: Floats) -> Floats:
-        """The labels that are added so that few of them do not look too sure."""
-        return np.array(self._ends if self._binary else ())
 
 
 def _effective_labels(

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from difflib import get_close_matches
 from math import sqrt
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Unpack, get_args
 
 import msgspec
 import numpy as np
@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 from trivium.trust.arrays import Floats, check_inside_unit
 from trivium.trust.distributions import Interval
 from trivium.trust.resampling.chunks import Counts, Rng
-from trivium.trust.resampling.statistics import OnProgress, leave_one_out, over_resamples
+from trivium.trust.resampling.statistics import Computing, leave_one_out, over_resamples
 
 Method = Literal["expanded percentile", "percentile", "bca", "legacy"]
 
@@ -222,8 +222,7 @@ def bootstrap(
     rng: Rng = "pcg64",
     level: float = 0.95,
     method: Method = "expanded percentile",
-    threads: int | None = 1,
-    progress: OnProgress | None = None,
+    **computing: Unpack[Computing],
 ) -> Estimate:
     """Resample groups with replacement and estimate the uncertainty of a statistic.
 
@@ -242,9 +241,9 @@ def bootstrap(
         rng: ``pcg64``, or ``legacy`` for NumPy's RandomState.
         level: Nominal coverage, in (0, 1).
         method: Method of the interval; see :func:`trivium.trust.cluster_bootstrap.estimate`.
-        threads: How many threads call the statistic at the same time; None: one per processor. The resamples
-            are the same.
-        progress: Called on this thread with the number of further resamples that are done.
+        **computing: ``threads``, how many threads call the statistic at the same time: 1 by default; None is
+            one per processor. ``progress``, called on this thread with the number of further resamples that
+            are done. The resamples are the same.
 
     Raises:
         ValueError: If an option is out of its range, or the statistic returns another shape or an infinite
@@ -256,8 +255,9 @@ def bootstrap(
         0.75
     """
     check_method(method, level)
-    if threads is not None and threads < 1:
-        raise ValueError(f"threads must be at least 1; found {threads}")
+    how: Computing = {"threads": 1, **computing}
+    if how["threads"] is not None and how["threads"] < 1:
+        raise ValueError(f"threads must be at least 1; found {how['threads']}")
     if resamples < 0 or seed < 0:
         raise ValueError(f"resamples and seed must be at least 0; found {resamples} and {seed}")
     if given not in {"weights", "items"}:
@@ -266,36 +266,15 @@ def bootstrap(
     count, n = known.count, known.codes.size
     if not count:
         return estimate(None, np.empty(0), groups=0, n=0, level=level, method=method)
-    rows = np.argsort(known.codes, kind="stable")
-    owner = known.codes[rows]
-
-    def figures(weights: Counts) -> Floats:
-        if given == "weights":
-            results = statistic(weights.T.astype(np.float64))
-        else:
-            results = [statistic(np.repeat(rows, column[owner])) for column in weights.T]
-        values, expected = np.asarray(results, np.float64), weights.shape[1:]
-        if values.shape != expected:
-            raise ValueError(
-                f"the statistic must return one value per resample, shape {expected}; found {values.shape}"
-            )
-        return values[None, :]
-
+    figures = _on_weights(statistic) if given == "weights" else _on_items(statistic, known)
     at_once = max(1, _WEIGHTS_AT_ONCE // count)
     replicates = over_resamples(
-        figures,
-        count,
-        resamples=resamples,
-        seed=seed,
-        rng=rng,
-        at_once=at_once,
-        threads=threads,
-        progress=progress,
+        figures, count, resamples=resamples, seed=seed, rng=rng, at_once=at_once, **how
     )
     point = float(figures(np.ones((count, 1), np.uint8))[0, 0])
     left_out = None
     if method == "bca":
-        left_out = leave_one_out(figures, count, at_once=at_once, threads=threads)[0]
+        left_out = leave_one_out(figures, count, at_once=at_once, threads=how["threads"])[0]
     return estimate(
         None if np.isnan(point) else point,
         replicates[0] if resamples else np.empty(0),
@@ -306,3 +285,32 @@ def bootstrap(
         left_out=left_out,
         sizes=np.bincount(known.codes, minlength=count),
     )
+
+
+def _on_weights(statistic: Callable[[npt.NDArray[Any]], Any]) -> Callable[[Counts], Floats]:
+    """The statistic as a function of counts, shape (groups, b), with values of shape (1, b)."""
+
+    def figures(counts: Counts) -> Floats:
+        return _one_each(statistic(counts.T.astype(np.float64)), counts)
+
+    return figures
+
+
+def _on_items(statistic: Callable[[npt.NDArray[Any]], Any], groups: Groups) -> Callable[[Counts], Floats]:
+    """The same for a statistic of the rows of one resample."""
+    rows = np.argsort(groups.codes, kind="stable")
+    owner = groups.codes[rows]
+
+    def figures(counts: Counts) -> Floats:
+        return _one_each([statistic(np.repeat(rows, column[owner])) for column in counts.T], counts)
+
+    return figures
+
+
+def _one_each(results: Any, counts: Counts) -> Floats:
+    values, expected = np.asarray(results, np.float64), counts.shape[1:]
+    if values.shape != expected:
+        raise ValueError(
+            f"the statistic must return one value per resample, shape {expected}; found {values.shape}"
+        )
+    return values[None, :]

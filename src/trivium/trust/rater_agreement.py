@@ -7,7 +7,7 @@ hardly any pair twice: the work goes with the pairs that occur, not with all tha
 
 from collections.abc import Hashable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import msgspec
 import numpy as np
@@ -21,7 +21,7 @@ from trivium.trust.cluster_bootstrap import Groups, estimate
 from trivium.trust.distributions import Interval
 from trivium.trust.intervals import rate_interval
 from trivium.trust.resampling.chunks import Counts
-from trivium.trust.resampling.statistics import ChunkMap, OnProgress, chunk_size, over_resamples
+from trivium.trust.resampling.statistics import Computing, chunk_size, over_resamples
 from trivium.trust.weighted_means import weighted_mean
 
 RATES = ("exact", "within_one")
@@ -99,9 +99,7 @@ def agreement(
     resamples: int = 10_000,
     seed: int = 42,
     weights: npt.ArrayLike | None = None,
-    threads: int | None = None,
-    chunk_map: ChunkMap | None = None,
-    progress: OnProgress | None = None,
+    **computing: Unpack[Computing],
 ) -> Agreement:
     """Compute all measures of agreement, each with a cluster-robust interval.
 
@@ -124,10 +122,8 @@ def agreement(
             :func:`~trivium.trust.active_inference.labelled_items` for labels asked for actively. The two
             rates then have the wide interval of :func:`~trivium.trust.weighted_means.weighted_mean`; that of
             ``active_mean`` is shorter for exact agreement.
-        threads: Default: one per processor. It changes no result.
-        chunk_map: Where resamples are computed, instead of on threads: see
-            :data:`trivium.trust.resampling.statistics.ChunkMap`. It changes no result.
-        progress: Called with the number of further resamples that are done, on the calling thread.
+        **computing: ``threads``, ``chunk_map`` and ``progress``, which change no result: see
+            :class:`trivium.trust.resampling.statistics.Computing`.
 
     Raises:
         TrustError: If labels are not finite, differ in length, or have more than 500 distinct values.
@@ -162,9 +158,7 @@ def agreement(
         seed=seed,
         rng="pcg64",
         at_once=min(chunk_size(clusters.count), max(1, _CELLS_AT_ONCE // cells)),
-        threads=threads,
-        chunk_map=chunk_map,
-        progress=progress,
+        **computing,
     )
     if not resamples:
         replicates = np.empty((len(RANKED), 0))

@@ -1,7 +1,7 @@
 """Computes agreement, certificates and calibrators of a judge from labelled items."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ from trivium.trust.cluster_bootstrap import Groups
 from trivium.trust.confidence.functions import Confidence
 from trivium.trust.distributions import Interval
 from trivium.trust.rater_agreement import RANKED, RATES, agreement
-from trivium.trust.resampling.statistics import ChunkMap, OnProgress
+from trivium.trust.resampling.statistics import Computing
 
 Ints = npt.NDArray[np.int64]
 
@@ -33,8 +33,7 @@ def agreement_answer(
     scale: tuple[float, float] | None = None,
     resamples: int = 10_000,
     seed: int = 42,
-    chunk_map: ChunkMap | None = None,
-    progress: OnProgress | None = None,
+    **computing: Unpack[Computing],
 ) -> dict[str, Any]:
     """Compute the agreement of predictions and truths, and people's mean estimated from the judge's.
 
@@ -45,8 +44,8 @@ def agreement_answer(
         scale: Lowest and highest value of predictions and truths, if the user states them.
         resamples: Number of bootstrap resamples of the groups.
         seed: Seed of the resamples.
-        chunk_map: Where resamples are computed, instead of on threads; it changes no result.
-        progress: Called with the number of further resamples that are done, on the calling thread.
+        **computing: ``chunk_map`` and ``progress``, which change no result: see
+            :class:`trivium.trust.resampling.statistics.Computing`.
 
     Returns:
         A JSON value.
@@ -68,8 +67,7 @@ def agreement_answer(
         resamples=resamples,
         seed=seed,
         weights=weights,
-        chunk_map=chunk_map,
-        progress=progress,
+        **computing,
     )
     answer: dict[str, Any] = {
         "n": found.n,

@@ -4,8 +4,9 @@ Definition: docs/definitions/calibration.md#cross-fitting.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -39,6 +40,34 @@ METHODS = ("temperature", "logistic", "platt", "linear", "isotonic")
 FOLDS = 5
 
 
+class FitKeywords(TypedDict, total=False):
+    """The fields of :class:`FitOptions`, as keywords of :func:`fit_calibrator`."""
+
+    confidence: str | None
+    training: Mapping[str, Any] | None
+    warnings: Iterable[str]
+    folds: int
+    seed: int
+
+
+class FitOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How the items are split, and what is stored with a calibrator.
+
+    Attributes:
+        confidence: The confidence function whose values the features hold; None if they are signals.
+        training: Provenance to store: ``judges``, ``prompts``, paths, …
+        warnings: Earlier caveats to store, such as defaults used for missing signals.
+        folds: Number of folds; at most the number of groups is used.
+        seed: Seed of the split of the groups into folds.
+    """
+
+    confidence: str | None = None
+    training: Mapping[str, Any] | None = None
+    warnings: Iterable[str] = ()
+    folds: int = FOLDS
+    seed: int = 42
+
+
 def fit_calibrator(
     method: str,
     x: npt.ArrayLike,
@@ -47,12 +76,8 @@ def fit_calibrator(
     features: Sequence[str],
     groups: Groups | Sequence[Hashable],
     target: str = "correctness",
-    confidence: str | None = None,
-    training: Mapping[str, Any] | None = None,
-    warnings: Iterable[str] = (),
-    folds: int = FOLDS,
-    seed: int = 42,
     weights: npt.ArrayLike | None = None,
+    **options: Unpack[FitKeywords],
 ) -> Calibrator:
     """Fit one calibrator on all items, and measure its quality on groups that it was not fitted on.
 
@@ -70,16 +95,14 @@ def fit_calibrator(
         features: Names of the d features.
         groups: The group of each item, n of them; the fold of a group depends on its id.
         target: One of :data:`~trivium.trust.calibration.methods.TARGETS`.
-        confidence: The confidence function whose values ``x`` holds; None if it holds signals.
-        training: Provenance to store: ``judges``, ``prompts``, paths, …
-        warnings: Earlier caveats to store, such as defaults used for missing signals.
-        folds: Number of folds; at most the number of groups is used.
-        seed: Seed of the split of the groups into folds.
         weights: How many times each item counts in fits and figures, shape (n,), above 0; once by default.
+        **options: ``folds`` and ``seed`` of the split; ``confidence``, ``training`` and ``warnings`` to store
+            with the calibrator. See :class:`FitOptions`.
 
     Raises:
         TrustError: If method, target and data do not fit together.
     """
+    plan = FitOptions(**options)
     _check_combination(method, features, target)
     matrix, targets, clusters = _checked(x, y, groups, features=features, target=target)
     if method == "temperature" and (matrix.min() < 0 or matrix.max() > 1):
@@ -92,42 +115,50 @@ def fit_calibrator(
     model = _fit(method, matrix, targets, each, continuous=continuous)
     artifact_method = TEMPERATURE if method == "temperature" else "logistic" if method == "linear" else method
     fitted = Calibrator(method=artifact_method, model=model, features=tuple(features))
-    fold = assign_folds(clusters, folds=folds, seed=seed)
+    fold = assign_folds(clusters, folds=plan.folds, seed=plan.seed)
     out_of_fold, fold_models, reason = _cross_fitted(
         method, matrix, targets, each, fold, fitted.features, continuous=continuous
     )
-    measure = _regression_quality if continuous else probability_quality
+    quality = _regression_quality if continuous else probability_quality
     metrics: dict[str, Any] = {
-        "cross_fitted": None if out_of_fold is None else measure(out_of_fold, targets, weights=each),
+        "cross_fitted": None if out_of_fold is None else quality(out_of_fold, targets, weights=each),
         "cross_fitted_reason": reason,
         "folds": None if out_of_fold is None else len(fold_models),
-        "in_sample": measure(fitted.apply(matrix), targets, weights=each),
+        "in_sample": quality(fitted.apply(matrix), targets, weights=each),
     }
     if matrix.shape[1] == 1 and matrix.min() >= 0 and matrix.max() <= 1:
-        metrics["uncalibrated"] = measure(matrix[:, 0], targets, weights=each)
+        metrics["uncalibrated"] = quality(matrix[:, 0], targets, weights=each)
     if method == "temperature":
-        for when, figures in (("before", metrics["uncalibrated"]), ("after", metrics["in_sample"])):
-            metrics |= {f"ece_{when}": figures["ece"], f"nll_{when}": figures["nll"]}
+        metrics |= _before_and_after(metrics)
     return Calibrator(
         method=artifact_method,
         model=model,
         features=tuple(features),
         target=target,
-        confidence=confidence,
+        confidence=plan.confidence,
         training_metadata={
-            **(training or {}),
+            **(plan.training or {}),
             "n_samples": targets.size,
             "n_groups": clusters.count,
             "positive_rate": None if continuous else float(np.average(targets, weights=each)),
         },
         metrics=metrics,
-        warnings=(*warnings, *_warnings(model, matrix, features)),
+        warnings=(*plan.warnings, *_warnings(model, matrix, features)),
         fitted_groups={
             group_digest(clusters.ids[code]): number
             for code, number in zip(clusters.codes.tolist(), fold.tolist(), strict=True)
         },
         fold_models=fold_models,
     )
+
+
+def _before_and_after(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """The two figures that artifacts of a temperature also name by when they were measured."""
+    return {
+        f"{name}_{when}": metrics[kind][name]
+        for when, kind in (("before", "uncalibrated"), ("after", "in_sample"))
+        for name in ("ece", "nll")
+    }
 
 
 def _fit(method: str, x: Floats, y: Floats, each: Floats, *, continuous: bool) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -22,6 +23,20 @@ _MOST_RESAMPLES = 1024
 Compute = Callable[[Weightings], Floats]
 ChunkMap = Callable[[Compute, Iterator[Weightings]], Generator[Floats, None, None]]
 """Applies a function to chunks, wherever it likes, and yields the results in the order of the chunks."""
+
+
+class Computing(TypedDict, total=False):
+    """How resamples are computed. It changes no result.
+
+    Attributes:
+        threads: Number of threads; by default one per processor.
+        chunk_map: Where chunks are computed, instead of on threads.
+        progress: Called with the number of further resamples that are done, on the calling thread.
+    """
+
+    threads: int | None
+    chunk_map: ChunkMap | None
+    progress: OnProgress | None
 
 
 def on_threads(threads: int) -> ChunkMap:
@@ -51,9 +66,7 @@ def over_resamples(
     seed: int,
     rng: Rng,
     at_once: int | None = None,
-    threads: int | None = None,
-    chunk_map: ChunkMap | None = None,
-    progress: OnProgress | None = None,
+    **computing: Unpack[Computing],
 ) -> Floats:
     """Apply ``compute`` to all resamples, chunk by chunk, on several threads, in bounded memory.
 
@@ -68,25 +81,51 @@ def over_resamples(
         seed: Seed of the generator.
         rng: The generator.
         at_once: Most resamples in a chunk; default: :func:`chunk_size`.
-        threads: Default: one per processor.
-        chunk_map: Where chunks are computed, instead of on threads.
-        progress: Called on this thread with the number of further resamples that are done.
+        **computing: See :class:`Computing`.
 
     Returns:
         Shape (metrics, resamples); (0, 0) without resamples.
     """
-    size, workers, done = at_once or chunk_size(groups), threads or processors(), []
-    if chunk_map is None and (workers == 1 or resamples <= size):
-        chunk_map, in_order = _one_by_one, True
-    else:
-        chunk_map, in_order = chunk_map or on_threads(workers), False
-    chunks = resample_chunks(groups, resamples=resamples, seed=seed, rng=rng, at_once=size, in_order=in_order)
-    with closing(chunk_map(partial(_figures, compute), chunks)) as computed:
+    size = at_once or chunk_size(groups)
+
+    def chunks(in_order: bool) -> Iterator[Weightings]:
+        return resample_chunks(
+            groups, resamples=resamples, seed=seed, rng=rng, at_once=size, in_order=in_order
+        )
+
+    done = _computed(compute, chunks, one=resamples <= size, **computing)
+    return np.concatenate(done, axis=1) if done else np.empty((0, 0))
+
+
+def _computed(
+    compute: Callable[[Counts], Floats],
+    chunks: Callable[[bool], Iterator[Weightings]],
+    *,
+    one: bool,
+    threads: int | None = None,
+    chunk_map: ChunkMap | None = None,
+    progress: OnProgress | None = None,
+) -> list[Floats]:
+    """Apply a function to chunks.
+
+    Args:
+        compute: The function.
+        chunks: Makes the chunks, given whether they are computed in order, on this thread.
+        one: Whether there is at most one.
+        threads: See :class:`Computing`, as for the rest.
+        chunk_map: Where chunks are computed.
+        progress: Called after each chunk.
+    """
+    workers = threads or processors()
+    in_order = chunk_map is None and (one or workers == 1)
+    apply = _one_by_one if in_order else chunk_map or on_threads(workers)
+    done = []
+    with closing(apply(partial(_figures, compute), chunks(in_order))) as computed:
         for values in computed:
             done.append(values)
             if progress is not None:
                 progress(values.shape[1])
-    return np.concatenate(done, axis=1) if done else np.empty((0, 0))
+    return done
 
 
 def _figures(compute: Callable[[Counts], Floats], chunk: Weightings) -> Floats:
@@ -114,8 +153,7 @@ def leave_one_out(
     groups: int,
     *,
     at_once: int | None = None,
-    threads: int | None = None,
-    chunk_map: ChunkMap | None = None,
+    **computing: Unpack[Computing],
 ) -> Floats:
     """The statistics with each group left out once, shape (statistics, groups).
 
@@ -124,12 +162,9 @@ def leave_one_out(
             threads.
         groups: Number of groups, at least 1.
         at_once: Most groups left out in a chunk; default: :func:`chunk_size`.
-        threads: Default: one per processor.
-        chunk_map: Where chunks are computed, instead of on threads.
+        **computing: See :class:`Computing`.
     """
-    size, workers = at_once or chunk_size(groups), threads or processors()
-    if chunk_map is None:
-        chunk_map = _one_by_one if workers == 1 or groups <= size else on_threads(workers)
+    size = at_once or chunk_size(groups)
     chunks = (LeftOut(groups, start, min(start + size, groups)) for start in range(0, groups, size))
-    with closing(chunk_map(partial(_figures, compute), chunks)) as computed:
-        return np.concatenate(list(computed), axis=1)
+    done = _computed(compute, lambda _: chunks, one=groups <= size, **computing)
+    return np.concatenate(done, axis=1)
