@@ -16,6 +16,7 @@ from trivium.suites.files.documents import (
     read_document,
     read_mapping,
 )
+from trivium.suites.suite import Suite
 
 
 @pytest.mark.parametrize(
@@ -111,3 +112,12 @@ def test_a_text_that_is_cut_short_is_broken_where_it_ends(text, where, blank):
     with pytest.raises(MalformedDocument) as caught:
         parse_json(text + blank)
     assert caught.value.problem.where == where
+
+
+@pytest.mark.parametrize("root", ["{}", "cases:\n{}"])
+def test_numbers_among_the_answers_of_cases_keep_the_form_in_which_they_are_written(tmp_path, root):
+    cases = "- {id: 1.10, question: a, answer: 4.50}\n- {id: 1.1, question: b, answer: [1e3, 02139, 7]}\n"
+    (tmp_path / "c.yaml").write_text(root.format(cases))
+    found = Suite.load(tmp_path / "c.yaml").cases
+    assert [each.id for each in found] == ["1.10", "1.1"]
+    assert [each.references for each in found] == [("4.50",), ("1e3", "02139", "7")]

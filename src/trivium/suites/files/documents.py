@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from trivium.errors import InputError, Problem, SuiteError
 from trivium.storage import open_file
+from trivium.suites.case import COLUMN_ALIASES
 from trivium.values import TOO_MANY_VALUES, holds_too_many_values
 
 if TYPE_CHECKING:  # imported by what reads YAML only
@@ -285,6 +286,10 @@ _SCALARS = (
 """Tag, pattern and possible first characters of the scalars that are not texts."""
 
 
+_WRITTEN = {"references", "group", *COLUMN_ALIASES["id"], *COLUMN_ALIASES["references"]}
+"""Keys of a case whose numbers are texts."""
+
+
 @cache
 def _loader() -> Any:
     """The safe loader with the core schema's scalars."""
@@ -323,6 +328,7 @@ def load(text: str) -> Any:
             if node is None:
                 return None
             _check(node)
+            _keep_written(node)
             return loader.construct_document(node)
         finally:
             loader.dispose()
@@ -407,6 +413,20 @@ def _check(root: "yaml.Node") -> None:
         waiting.extend((child, False) for child in _children(node))
     if sizes[id(root)] > min(len(sizes) + ALIAS_GROWTH, MOST_NODES):
         raise MalformedDocument("", f"its aliases expand to {sizes[id(root)]:,} values: that is too many")
+
+
+def _keep_written(root: Any) -> None:
+    """Let numbers among a case's id, group and references be texts as they are written: 4.50, 1.10, 1e3."""
+    if root.id == "mapping":
+        cases = [case for key, value in root.value if key.value == "cases" for case in _children(value)]
+    else:
+        cases = _children(root)
+    for case in cases:
+        for key, value in case.value if case.id == "mapping" else ():
+            if key.value in _WRITTEN:
+                for each in (value, *(_children(value) if value.id == "sequence" else ())):
+                    if each.tag in {"tag:yaml.org,2002:float", "tag:yaml.org,2002:int"}:
+                        each.tag = "tag:yaml.org,2002:str"
 
 
 def _children(node: Any) -> list[Any]:
