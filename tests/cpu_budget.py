@@ -1,9 +1,9 @@
 """The CPU budget of a test: 5 seconds of its own process and of those that it started and waited for.
 
-A test that needs more says so, and why: ``@pytest.mark.cpu(8, "compares two agents of the demo")``. What the
-fixtures of a file or of the session take counts for no test, since it depends on which one comes first.
-pytest prints the tests that took most, and fails if one is over its budget. On a slow or busy machine budgets
-grow as much as the time that a fixed loop takes there.
+A test that needs more says so, and why: ``@pytest.mark.cpu(8, "compares two agents of the demo")``. What
+fixtures of a file or of the session take to set up, and all that is torn down, counts for no test, since it
+depends on which one comes first or last. pytest prints the tests that took most, and fails if one is over its
+budget. On a slow or busy machine budgets grow as much as the time that a fixed loop takes there.
 """
 
 import resource
@@ -59,7 +59,7 @@ class CpuBudget:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-        if call.when == "teardown":
+        if call.when == "call":
             spent = item.stash[SPENT]
             used = cpu_seconds() - spent["before"] - spent["shared"]
             mark = item.get_closest_marker("cpu")
@@ -69,7 +69,7 @@ class CpuBudget:
             item.user_properties.append((PROPERTY, (used, budget)))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "teardown":
+        if report.when == "call":
             self.spent += [
                 (*value, report.nodeid) for name, value in report.user_properties if name == PROPERTY
             ]
