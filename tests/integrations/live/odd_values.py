@@ -1,15 +1,8 @@
-"""Tools of each framework return values of any type, before Trivium listens and while it does.
-
-It prints, of each value, how the agent ended without Trivium and with it, and how many calls were recorded.
-"""
+"""An agent's tool returns values of any type, before Trivium listens and while it does."""
 
 import asyncio
-import json
-import sys
+from collections.abc import Awaitable, Callable
 from typing import Any
-
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
 
 import trivium as tv
 from tests.odd_values import ODD
@@ -28,79 +21,40 @@ def odd() -> Any:
     return Given.value
 
 
-def pydantic_ai():
-    from pydantic_ai import Agent
+class OddValues:
+    """How an agent with the tool :func:`odd` ends, once for each value before anything listens.
 
-    from tests.integrations.live.with_pydantic_ai import call, says, scripted
+    Args:
+        ask: Asks the agent, and gives its answer.
+    """
 
-    Agent.instrument_all()
-    agent = Agent(scripted(call(("odd", {})), says("done")), name="boss", tools=[odd])
+    def __init__(self, ask: Callable[[], Awaitable[str]]) -> None:
+        self._ask = ask
+        self._without = asyncio.run(self._each(self._ended))
 
-    async def ask():
-        return (await agent.run("go")).output
+    def listened(self) -> dict[str, list[Any]]:
+        """Of each value: how the agent ended without Trivium, recorded to a file, and recorded within a
+        block; and how many calls of the tool the block recorded.
+        """
+        tv.trace.configure(folder="odd")
+        found = asyncio.run(self._each(self._recorded))
+        return {name: [self._without[name], *ends] for name, ends in found.items()}
 
-    return ask
+    async def _each(self, ended: Callable[[], Awaitable[Any]]) -> dict[str, Any]:
+        found = {}
+        for name in NAMES:
+            Given.value = ODD[name]
+            found[name] = await ended()
+        return found
 
-
-def openai_agents():
-    import httpx2
-    from openai import AsyncOpenAI
-    from openinference.instrumentation.openai_agents import OpenAIAgentsInstrumentor
-
-    from agents import Agent, OpenAIChatCompletionsModel, Runner, function_tool
-    from tests.integrations.live import with_openai_agents
-
-    OpenAIAgentsInstrumentor().instrument()
-    with_openai_agents.MANAGER = ((("odd", {}),), "done")
-    http = httpx2.AsyncClient(transport=httpx2.MockTransport(with_openai_agents.answer))
-    client = AsyncOpenAI(api_key="none", base_url="http://127.0.0.1:9/v1", http_client=http)
-    model = OpenAIChatCompletionsModel("manager-model", client)
-    agent = Agent(name="boss", model=model, tools=[function_tool(odd)])
-
-    async def ask():
-        return (await Runner.run(agent, "go")).final_output
-
-    return ask
-
-
-def langgraph():
-    from langchain_core.tools import tool
-    from openinference.instrumentation.langchain import LangChainInstrumentor
-
-    from tests.integrations.live.with_langgraph import Scripted, graph_of
-
-    LangChainInstrumentor().instrument()
-    graph = graph_of("boss", Scripted(steps=((("odd", {}),), "done")), [tool(odd)])
-
-    async def ask():
-        return (await graph.ainvoke({"messages": [("user", "go")]}))["messages"][-1].content
-
-    return ask
-
-
-async def ended(ask) -> str:
-    try:
-        return await ask()
-    except Exception as error:
-        return type(error).__name__
-
-
-async def main(ask) -> dict[str, Any]:
-    found = {}
-    for name in NAMES:
-        Given.value = ODD[name]
-        found[name] = [await ended(ask)]
-    tv.trace.listen()
-    for name in NAMES:
-        Given.value = ODD[name]
-        found[name].append(await ended(ask))  # to a file
+    async def _recorded(self) -> list[Any]:
+        to_a_file = await self._ended()
         with tv.trace.recorded() as recorded:
-            found[name].append(await ended(ask))
-        found[name].append(len(recorded.trace.tool_calls))
-    return found
+            in_a_block = await self._ended()
+        return [to_a_file, in_a_block, len(recorded.trace.tool_calls)]
 
-
-if __name__ == "__main__":
-    trace.set_tracer_provider(TracerProvider(shutdown_on_exit=False))
-    frameworks = {"pydantic_ai": pydantic_ai, "openai_agents": openai_agents, "langgraph": langgraph}
-    print(json.dumps(asyncio.run(main(frameworks[sys.argv[1]]()))))
+    async def _ended(self) -> str:
+        try:
+            return await self._ask()
+        except Exception as error:
+            return type(error).__name__

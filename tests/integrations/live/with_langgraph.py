@@ -23,6 +23,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 import trivium as tv
 from tests.integrations.live import program
+from tests.integrations.live.odd_values import OddValues, odd
 
 
 class Scripted(BaseChatModel):
@@ -147,13 +148,22 @@ async def agent(question: str) -> str:
     return state["messages"][-1].content
 
 
+boss = graph_of("boss", Scripted(steps=((("odd", {}),), "done")), [tool(odd)])
+
+
+async def ask() -> str:
+    return (await boss.ainvoke({"messages": [("user", "go")]}))["messages"][-1].content
+
+
 if __name__ == "__main__":
     trace.set_tracer_provider(TracerProvider(shutdown_on_exit=False))
     LangChainInstrumentor().instrument()
+    values = OddValues(ask)
     tv.trace.listen()
     service = Service()
     langsmith_client = Client(
         "http://127.0.0.1:9", api_key="none", session=service, auto_batch_tracing=False, info={}
     )
-    program.main(agent)
+    report = program.done(agent)
     Path("native.jsonl").write_text("".join(json.dumps(body) + "\n" for body in service.bodies))
+    program.show(report | {"odd": values.listened()})

@@ -25,6 +25,7 @@ from agents import (
     function_tool,
 )
 from tests.integrations.live import program
+from tests.integrations.live.odd_values import OddValues, odd
 
 MANAGER = (
     (("search", {"query": "cats"}), ("search", {"query": "dogs"})),
@@ -35,6 +36,7 @@ MANAGER = (
 )
 WRITER = ((("look_up", {"word": "cat"}),), "a draft")
 EDITOR = ("the answer",)
+BOSS = ((("odd", {}),), "done")
 
 
 def answer(request: httpx2.Request) -> httpx2.Response:
@@ -46,7 +48,8 @@ def answer(request: httpx2.Request) -> httpx2.Response:
 
 def chat(asked):
     turns = sum(message["role"] == "assistant" for message in asked["messages"])
-    step = MANAGER[turns] if asked["model"] == "manager-model" else EDITOR[0]
+    scripts = {"manager-model": MANAGER, "boss-model": BOSS}
+    step = scripts[asked["model"]][turns] if asked["model"] in scripts else EDITOR[0]
     message = {"role": "assistant", "content": step if isinstance(step, str) else None}
     if not isinstance(step, str):
         message["tool_calls"] = [
@@ -98,10 +101,15 @@ def response(asked):
     }
 
 
+def provider() -> AsyncOpenAI:
+    """A client of the script."""
+    http = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
+    return AsyncOpenAI(api_key="none", base_url="http://127.0.0.1:9/v1", http_client=http)
+
+
 def team() -> Agent:
     """The manager, with the writer as a tool and the editor to hand over to."""
-    http = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
-    client = AsyncOpenAI(api_key="none", base_url="http://127.0.0.1:9/v1", http_client=http)
+    client = provider()
 
     @function_tool
     def flaky(number: int) -> str:
@@ -135,6 +143,11 @@ async def agent(question: str) -> str:
     return (await Runner.run(team(), question)).final_output
 
 
+async def ask() -> str:
+    model = OpenAIChatCompletionsModel("boss-model", provider())
+    return (await Runner.run(Agent(name="boss", model=model, tools=[function_tool(odd)]), "go")).final_output
+
+
 class Items(TracingProcessor):
     """Keeps what the SDK exports."""
 
@@ -164,8 +177,10 @@ if __name__ == "__main__":
     trace.set_tracer_provider(TracerProvider(shutdown_on_exit=False))
     # In place of the SDK's own exporter, which would send everything to OpenAI.
     OpenAIAgentsInstrumentor().instrument()
+    values = OddValues(ask)
     tv.trace.listen()
     items = Items()
     add_trace_processor(items)
-    program.main(agent)
+    report = program.done(agent)
     Path("native.jsonl").write_text("".join(json.dumps(line) + "\n" for line in items.lines))
+    program.show(report | {"odd": values.listened()})

@@ -8,6 +8,7 @@ from pydantic_ai.usage import RequestUsage
 
 import trivium as tv
 from tests.integrations.live import program
+from tests.integrations.live.odd_values import OddValues, odd
 
 
 def scripted(*steps):
@@ -76,8 +77,17 @@ async def agent(question: str) -> str:
     return (await manager.run(question)).output
 
 
+boss = Agent(scripted(call(("odd", {})), says("done")), name="boss", tools=[odd])
+
+
+async def ask() -> str:
+    return (await boss.run("go")).output
+
+
 if __name__ == "__main__":
     trace.set_tracer_provider(TracerProvider(shutdown_on_exit=False))
     Agent.instrument_all()
+    values = OddValues(ask)
     tv.trace.listen()
-    program.main(agent)
+    report = program.done(agent)
+    program.show(report | {"odd": values.listened()})
