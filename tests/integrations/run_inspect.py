@@ -74,4 +74,6 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
+    # Inspect would import what there is of these for its samples; its scripted model needs neither.
+    sys.modules["anthropic"] = sys.modules["openai"] = None  # type: ignore[assignment]
     main(sys.argv[1])

@@ -1,9 +1,11 @@
 """Real logs of Inspect AI, made with its scripted model: run as a program, so that it changes nothing here.
 
-python make_logs.py FOLDER writes ``agents.eval``, ``agents.json``, ``plain.eval``, ``edited.eval``,
-``broken.eval`` and ``unlogged.eval``.
+python make_logs.py FOLDER VALUES writes ``agents.eval``, ``agents.json``, ``plain.eval``, ``edited.eval``,
+``broken.eval`` and ``unlogged.eval``; and what Inspect says of them and of a JSON list of values: the means
+that it reports (``means.json``) and the numbers for which the values count (``numbers.json``).
 """
 
+import json
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +16,17 @@ from inspect_ai.agent import AgentState, agent, as_tool, handoff, react
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, ProvenanceData, edit_score, read_eval_log, write_eval_log
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
-from inspect_ai.scorer import Score, ScoreEdit, Target, accuracy, includes, match, mean, scorer
+from inspect_ai.scorer import (
+    Score,
+    ScoreEdit,
+    Target,
+    accuracy,
+    includes,
+    match,
+    mean,
+    scorer,
+    value_to_float,
+)
 from inspect_ai.solver import TaskState, generate
 from inspect_ai.tool import ToolError, tool
 
@@ -105,7 +117,13 @@ def run(folder: Path, name: str, task: Task, outputs: list[ModelOutput], **optio
     return log
 
 
-def main(folder: Path) -> None:
+def reported(log: Path) -> dict[str, float]:
+    """The accuracy by each scorer."""
+    results = read_eval_log(str(log)).results
+    return {score.name: score.metrics["accuracy"].value for score in results.scores}
+
+
+def main(folder: Path, values: list[object]) -> None:
     samples = [Sample(id="a", input="1+2?", target="3"), Sample(id="b", input="2+1?", target=["3", "three"])]
     tools = [add(), as_tool(helper(), description="helps")]
     for name in ("agents.eval", "agents.json"):
@@ -136,7 +154,12 @@ def main(folder: Path) -> None:
     run(folder, "broken.eval", failing, [say("0")], fail_on_error=False)
     quiet = Task(name="quiet", dataset=numbered[:1], solver=generate(), scorer=match())
     run(folder, "unlogged.eval", quiet, [say("0")], log_samples=False)
+    means = {name: reported(folder / name) for name in ("plain.eval", "edited.eval")}
+    (folder / "means.json").write_text(json.dumps(means))
+    (folder / "numbers.json").write_text(json.dumps([value_to_float()(value) for value in values]))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    # Inspect would import what there is of these for its samples; its scripted model needs neither.
+    sys.modules["anthropic"] = sys.modules["openai"] = None  # type: ignore[assignment]
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]))
