@@ -12,11 +12,8 @@ FIRST = 50
 GAIN_SHARE = 0.3
 """A wider window stays if throughput rises by at least this share of what the window was widened by."""
 
-NEAR_TIMEOUT = 0.5
-"""Median latency, as a share of the timeout, above which the window is narrowed."""
-
-LONGEST_REST = 32
-"""Most measurements between two attempts to widen the window."""
+REST = 32
+"""Measurements after which a window that was taken back is widened again."""
 
 Outcome = Literal["open", "admitted", "rejected"]
 
@@ -51,25 +48,23 @@ class SentRequest:
 class ConcurrencyWindow:
     """Limits the requests in flight; the limit doubles while throughput rises, up to a maximum.
 
-    A wider window that does not raise throughput is taken back and tried again after a growing interval.
+    A wider window that does not raise throughput is taken back and tried again after a while. Timeouts halve
+    the window.
 
     Args:
         most: Maximum number of requests in flight.
-        timeout: Timeout of one request, seconds.
     """
 
-    def __init__(self, most: int, timeout: float) -> None:
+    def __init__(self, most: int) -> None:
         self.most = most
         self.size = min(FIRST, most)
-        self._timeout = timeout
-        self._doubling = True
         self._full = False
         self._since = 0.0
-        self._times: list[float] = []
-        self._late = 0
+        self._latencies: list[float] = []
+        self._timeouts = 0
         self._before: tuple[int, float] | None = None
+        """Size and median latency before the window was widened, until it is known whether that helped."""
         self._rest = 0
-        self._next_rest = 1
 
     def filled(self) -> None:
         """Note that a request had to wait for a free slot."""
@@ -78,44 +73,36 @@ class ConcurrencyWindow:
     def answered(self, sent: float, now: float) -> None:
         """Record the latency of an answered request."""
         if sent >= self._since:
-            self._times.append(now - sent)
-            if len(self._times) >= max(5, self.size // 2):
+            self._latencies.append(now - sent)
+            if len(self._latencies) >= max(5, self.size // 2):
                 self._conclude(now)
 
     def timed_out(self, sent: float, now: float) -> None:
         """Record a timeout."""
         if sent >= self._since:
-            self._late += 1
-            if self._late >= 3 and self._late > 0.2 * (len(self._times) + self._late):
-                self._narrow(now, 0.5)
+            self._timeouts += 1
+            if self._timeouts >= 3 and self._timeouts > 0.2 * (len(self._latencies) + self._timeouts):
+                self._resize(max(1, self.size // 2), now)
 
     def _conclude(self, now: float) -> None:
-        took = median(self._times)
-        if took > NEAR_TIMEOUT * self._timeout and self.size > 1:
-            self._narrow(now, 0.7)
-            return
+        latency = median(self._latencies)
         if self._before is not None:
             size, before = self._before
             wider = self.size / size
-            if wider / (took / max(before, 1e-9)) < 1 + GAIN_SHARE * (wider - 1) and took - before > 0.005:
-                self.size, self._before, self._doubling = size, None, False
-                self._rest = self._next_rest = min(LONGEST_REST, 2 * self._next_rest)
-                self._start(now)
+            throughput = wider / (latency / max(before, 1e-9))
+            if throughput < 1 + GAIN_SHARE * (wider - 1) and latency - before > 0.005:
+                self._rest = REST
+                self._resize(size, now)
                 return
-        self._before = None
         if self._rest:
             self._rest -= 1
         elif self._full and self.size < self.most:
-            self._before = (self.size, took)
-            wider = 2 * self.size if self._doubling else self.size + max(1, self.size // 4)
-            self.size = min(self.most, wider)
-        self._start(now)
+            self._resize(min(self.most, 2 * self.size), now, before=latency)
+            return
+        self._resize(self.size, now)
 
-    def _narrow(self, now: float, share: float) -> None:
-        self.size = max(1, int(self.size * share))
-        self._before, self._doubling = None, False
-        self._rest = 4
-        self._start(now)
-
-    def _start(self, now: float) -> None:
-        self._since, self._times, self._late, self._full = now, [], 0, False
+    def _resize(self, size: int, now: float, *, before: float | None = None) -> None:
+        """Begin a measurement with the next request."""
+        self._before = None if before is None else (self.size, before)
+        self.size, self._since = size, now
+        self._latencies, self._timeouts, self._full = [], 0, False

@@ -143,11 +143,10 @@ class RateLimiter:
 
     Args:
         most: Maximum number of requests in flight; None for MAX_IN_FLIGHT.
-        timeout: Timeout of one request, seconds.
     """
 
-    def __init__(self, *, most: int | None = None, timeout: float = 60) -> None:
-        self.window = ConcurrencyWindow(most or MAX_IN_FLIGHT, timeout)
+    def __init__(self, *, most: int | None = None) -> None:
+        self.window = ConcurrencyWindow(most or MAX_IN_FLIGHT)
         self.pacer = Pacer()
         self.in_flight = 0
 
@@ -222,7 +221,6 @@ class Pacer:
         self._lead = 0.0
         self._due = -math.inf
         self._retry_after_from = self._retry_after_until = -math.inf
-        self._retry_after_right = self._retry_after_wrong = 0
         self._test: SentRequest | None = None
         self._jitter = 0.0
 
@@ -257,7 +255,7 @@ class Pacer:
             return sent
         if self.rate_model.refusal_probability(now + self._short_while(), in_flight) > DOUBT:
             self._doubtful = sent
-        if self._retry_after_holds(now):
+        if now < self._retry_after_until:
             self._test = sent
         sent.refusal_probabilities = self.rate_model.sent(sent.time, in_flight)
         return sent
@@ -314,7 +312,7 @@ class Pacer:
         return rate_model
 
     def _time_until_safe(self, rate_model: RateModel, now: float, in_flight: int) -> float:
-        if self._test is not None and self._retry_after_holds(now):
+        if self._test is not None and now < self._retry_after_until:
             return self._retry_after_until - now
         at = rate_model.free_by(now, in_flight, RISK, costly=self._outcomes.usual_refusal / self._gap())
         if self._doubtful is not None and not self._doubtful.counted:
@@ -322,7 +320,7 @@ class Pacer:
             if at > now or rate_model.refusal_probability(now + self._short_while(), in_flight) > DOUBT:
                 return max(MIN_WAIT, self._outcomes.until_known(now))
             return 0.0
-        if at > now and not self._retry_after_holds(now):
+        if at > now >= self._retry_after_until:
             probe_at = max(now, self._probe_at())
             risk, gap = rate_model.refusal_probability(probe_at, in_flight), self._gap()
             saved = at - probe_at if at < math.inf else UNKNOWN_WAIT * gap
@@ -349,10 +347,6 @@ class Pacer:
     def _short_while(self) -> float:
         return 0.003 + 0.1 * self._gap()
 
-    def _retry_after_holds(self, now: float) -> bool:
-        """Whether a Retry-After is in force and earlier ones have mostly proved right."""
-        return now < self._retry_after_until and self._retry_after_right >= self._retry_after_wrong
-
     def _apply_outcomes(self, now: float) -> None:
         if self._being_written is not None and self._being_written.outcome != "open":
             self._being_written = None
@@ -367,10 +361,7 @@ class Pacer:
             if not refused:
                 self._admitted.append(sent.time)
                 self._jitter *= JITTER_DECAY
-            if self._retry_after_from < sent.time < self._retry_after_until:
-                self._retry_after_right += refused
-                self._retry_after_wrong += not refused
-                if not refused:
-                    self._retry_after_until = -math.inf
+            if not refused and self._retry_after_from < sent.time:
+                self._retry_after_until = -math.inf
             if sent.retry_at is not None and by_limit > 0.5 and sent.retry_at > self._retry_after_until:
                 self._retry_after_from, self._retry_after_until, self._test = now, sent.retry_at, None

@@ -59,6 +59,9 @@ OUTAGE_FAILURES = 3
 """Judgements in a row whose failure counts as an outage; the number of requests in flight if that is larger,
 because failures return faster than answers. Also used for refusals in a row."""
 
+OUTAGE_PROBE_SECONDS = 1.0
+"""Interval between the probes of a provider in an outage."""
+
 LOGGED_WAIT_SECONDS = 10.0
 """A Retry-After of at least this long is logged, with the time at which it ends."""
 
@@ -114,7 +117,7 @@ class RequestScheduler:
         self._retry_policy = retry_policy
         self._cache = cache or MemoryResponseCache()
         self._max_pending = max(8, 2 * (most or MAX_IN_FLIGHT))
-        self.limiter = RateLimiter(most=most, timeout=timeout)
+        self.limiter = RateLimiter(most=most)
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + self._time_limit
         self._waiting: dict[Priority, deque[asyncio.Future[SentRequest]]] = {
@@ -357,8 +360,7 @@ class RequestScheduler:
         if failure.kind in ("provider_error", "connection", "timeout") and first:
             self._failing.add(mark)
         if self._in_outage():
-            now = self._loop.time()
-            self.limiter.pacer.pause_until(now + min(2.0, max(0.1, 0.3 * (now - self._last_success()))))
+            self.limiter.pacer.pause_until(self._loop.time() + OUTAGE_PROBE_SECONDS)
             self._dispatch()
 
     def _in_outage(self) -> bool:
