@@ -3,10 +3,9 @@
     python -m benchmarks.judged_start [--rounds 7]
 
 Processes of their own alternate: a bare script that sends as many requests with the OpenAI SDK, all at once;
-pydantic-evals with its ``LLMJudge``; and Trivium with a new store, with the request templates that an earlier
-command stored and without. Two more rows: text metrics alone, and 2,000 judgements of 200 ms, 50 at once,
-whose ideal is 8 s. The provider is ``tests.judge_server`` in a process of its own. Medians; everything runs
-from compiled files, as installed.
+pydantic-evals with its ``LLMJudge``; and Trivium with a new store, with a judge and with text metrics alone.
+One more row: 2,000 judgements of 200 ms, 50 at once, whose ideal is 8 s. The provider is
+``tests.judge_server`` in a process of its own. Medians; everything runs from compiled files, as installed.
 """
 
 import argparse
@@ -126,11 +125,11 @@ def measure(code: list[str], folder: Path, environment: dict[str, str]) -> tuple
 
 
 @contextmanager
-def provider(folder: Path, *options: str) -> Iterator[dict[str, str]]:
+def provider(*options: str) -> Iterator[dict[str, str]]:
     """Run a provider, and yield an environment whose commands ask it."""
     with _provider(*options) as url:
         asked = {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "sk-loopback"}
-        yield asked | {"TRIVIUM_CACHE": str(folder / "cache")}
+        yield asked
 
 
 def main() -> None:
@@ -141,13 +140,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_inputs(folder, OUTPUTS)
-        with provider(folder) as environment:
-            without = environment | {"TRIVIUM_CACHE": ""}
+        with provider() as environment:
             commands = {
                 "OpenAI SDK, bare script": ([OPENAI, "requests.json"], environment),
                 "pydantic-evals": ([PYDANTIC_EVALS, "outputs.jsonl", MODEL], environment),
                 "trivium score, judged": (trivium("judged.json"), environment),
-                "the same, first command": (trivium("judged.json"), without),
                 "trivium score, text": (trivium("text.json"), environment),
             }
             taken: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
@@ -165,7 +162,7 @@ def main() -> None:
         for row, (wall, cpu) in medians.items():
             print(f"{row:<26}{wall:>9.2f}{cpu:>9.2f}{wall / script:>10.2f}")
         write_inputs(folder, MANY, concurrency=AT_ONCE)
-        with provider(folder, "--latency", str(LATENCY)) as environment:
+        with provider("--latency", str(LATENCY)) as environment:
             for _ in range(WARM_UP):
                 measure(trivium("judged.json"), folder, environment)
             wall, cpu = measure(trivium("judged.json"), folder, environment)

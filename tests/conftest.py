@@ -32,9 +32,6 @@ __all__ = [
 # A pytest that a test starts itself does without plugins that call home, and take 20 s to import.
 os.environ.setdefault("PYTEST_ADDOPTS", "-p no:deepeval -p no:opik")
 
-# No test finds what another, or the user's own commands, have left there.
-os.environ["TRIVIUM_CACHE"] = ""
-
 # Threads of torch and NumPy that wait for work sleep: by default they spin, on a core that others need.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

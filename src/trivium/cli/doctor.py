@@ -109,8 +109,7 @@ def _extra(name: str) -> Finding:
 
 
 def _judge(provider: str) -> Finding:
-    from trivium.metrics.judge.client.model_factory import why_unavailable
-    from trivium.metrics.judge.client.template_cache import model_address
+    from trivium.metrics.judge.client.model_factory import model_address, why_unavailable
 
     model = JUDGES[provider]
     off = why_unavailable(model)

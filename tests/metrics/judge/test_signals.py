@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 from scipy.stats import entropy
 
-from trivium.metrics.judge.client.pydantic_ai_client import compact_logprobs
+from trivium.metrics.judge.client.wire_formats import compact_logprobs
 from trivium.metrics.judge.signals import NO_TOKEN_SIGNALS, score_spans
 from trivium.metrics.judge.signals import token_signals as signals_of_tokens
 

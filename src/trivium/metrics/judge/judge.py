@@ -14,8 +14,8 @@ import msgspec
 from trivium.metrics.judge.budget.budget import BudgetExhausted, answer_tokens
 from trivium.metrics.judge.budget.prices import context_chars
 from trivium.metrics.judge.client.executor import JudgeExecutor
-from trivium.metrics.judge.client.model_factory import ModelUnavailable
 from trivium.metrics.judge.client.models import Model
+from trivium.metrics.judge.client.providers import ModelUnavailable
 from trivium.metrics.judge.client.request import GivenUp
 from trivium.metrics.judge.client.structured_output import Question, StructuredAnswer, ask
 from trivium.metrics.judge.evidence import EvidenceSimilarity, retrieval

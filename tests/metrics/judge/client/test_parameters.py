@@ -273,7 +273,7 @@ def test_impossible_settings_are_reported_when_the_suite_is_read(judge, message)
 
 def test_a_model_that_cannot_be_asked_directly_says_so(monkeypatch):
     with served(JudgeServer(), monkeypatch):
-        (scores,) = judged(models=["openai-responses:gpt-4o"], client="direct", on_failure="skip")
+        (scores,) = judged(models=["groq:llama-3"], client="direct", on_failure="skip")
     assert "cannot be asked directly over HTTP (judge.client: direct)" in scores["clarity"].reason
 
 

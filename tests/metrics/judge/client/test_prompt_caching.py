@@ -9,7 +9,7 @@ from tests.judge_server import JudgeServer
 from tests.metrics.judge.asked import ATTEMPT, CASE, CLAUDE, MINI, judged, served
 from tests.metrics.judge.budget.calls import reply
 from trivium.metrics.judge.budget.prices import Prices
-from trivium.metrics.judge.client.direct_client import message_response
+from trivium.metrics.judge.client.wire_formats import read_messages
 
 DIMENSIONS = ("technical_accuracy", "constructiveness")
 """They look at the same texts."""
@@ -83,7 +83,7 @@ def test_providers_that_cache_by_themselves_get_no_marks_and_all_at_once(monkeyp
 def test_what_is_put_into_the_cache_costs_more():
     usage = {"input_tokens": 10, "cache_creation_input_tokens": 1000, "cache_read_input_tokens": 100}
     body = {"content": [{"type": "text", "text": "{}"}], "stop_reason": "end_turn"}
-    read = message_response(msgspec.json.encode(body | {"usage": usage | {"output_tokens": 5}}))
+    read = read_messages(msgspec.json.encode(body | {"usage": usage | {"output_tokens": 5}}))
     assert (read.input_tokens, read.cached_tokens, read.cache_write_tokens) == (1110, 100, 1000)
     given = {CLAUDE: {"input": 1.0, "output": 5.0}}
     cost = Prices([CLAUDE], given).price(CLAUDE).cost(read)

@@ -14,14 +14,9 @@ import msgspec
 from trivium.metrics.judge.budget.budget import Budget, run_budget
 from trivium.metrics.judge.client.cache import MemoryResponseCache, ResponseCache
 from trivium.metrics.judge.client.direct_client import open_direct_client
-from trivium.metrics.judge.client.model_factory import (
-    ModelDescription,
-    ModelUnavailable,
-    describe,
-    expand_variables,
-    open_model,
-)
+from trivium.metrics.judge.client.model_factory import describe, open_model
 from trivium.metrics.judge.client.parameters import Parameters
+from trivium.metrics.judge.client.providers import ModelDescription, ModelUnavailable, expand_variables
 from trivium.metrics.judge.client.pydantic_ai_client import Client, PydanticAIClient
 from trivium.metrics.judge.client.request import ModelRequest, ModelResponse, ParameterRefused
 from trivium.metrics.judge.client.retry import RetryPolicy
@@ -179,7 +174,6 @@ class Models:
             model = open_model(name, server=server)
             client, description = PydanticAIClient(model, headers), describe(model, name)
         _check_sendable(description, name, server, settings)
-        effort = settings.reasoning_effort
         if self.budget is None:
             self.budget = run_budget(self._settings)
         prefix = name.partition(":")[0]
@@ -210,7 +204,7 @@ class Models:
                 provider=provider,
                 address=description.base_url,
                 model=description.name,
-                thinks=description.thinks if effort is None else effort != "none",
+                thinks=description.thinks(settings.reasoning_effort),
             ),
             parameters=parameters,
             shared=PromptCacheGate() if parameters.marks == "case" else None,

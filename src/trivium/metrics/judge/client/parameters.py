@@ -13,13 +13,16 @@ from typing import Literal
 import msgspec
 
 from trivium.metrics.judge.client.cache import ResponseCache
-from trivium.metrics.judge.client.request import KEY_VERSION, ModelRequest, ModelResponse, ParameterRefused
+from trivium.metrics.judge.client.request import (
+    KEY_VERSION,
+    ModelRequest,
+    ModelResponse,
+    ParameterRefused,
+    schema_prompt,
+)
 from trivium.suites.settings import JudgeSettings, ServerSettings
 
 log = logging.getLogger(__name__)
-
-SCHEMA_PROMPT = "\n\nAnswer with one JSON object that fits this JSON schema, and with nothing else:\n"
-"""Introduces the schema in the prompt of a model that accepts neither a schema nor a tool."""
 
 REPLACEMENTS = {
     "response_format": "the JSON schema of the answer is sent as a tool",
@@ -109,7 +112,7 @@ class Parameters:
             output = "prompted"
         instructions = request.instructions
         if output == "prompted":
-            instructions += SCHEMA_PROMPT + msgspec.json.encode(request.schema).decode()
+            instructions += schema_prompt(request.schema)
         body = {**self._body, **self._server_body}
         return msgspec.structs.replace(
             request,

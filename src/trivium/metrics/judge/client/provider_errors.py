@@ -1,12 +1,12 @@
 """Classifies provider errors: message, whether to retry, and whether the request may be billed."""
 
+import json
 import re
 from collections.abc import Collection, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
+from trivium.http import retry_after_seconds
 from trivium.masking import mask
 from trivium.metrics.judge.client.request import Kind, ModelRequest, RequestError
 
@@ -73,6 +73,15 @@ _NO_SUCH_MODEL = re.compile(
     re.IGNORECASE,
 )
 
+_QUOTA = frozenset(
+    {"insufficient_quota", "billing_error", "billing_hard_limit_reached", "credit_balance_exhausted"}
+    | {f"{kind}_limit_exceeded" for kind in ("organization_spend", "project_spend", "organization_usage")}
+)
+"""Types and codes of errors of an account without credit, which some providers send as 429."""
+
+_NO_CREDIT = "credit balance is too low"
+"""Anthropic's message for the same, sent as 400."""
+
 _MAX_MESSAGE_CHARS = 250
 
 
@@ -85,48 +94,86 @@ def error_of(request: ModelRequest, error: "ModelAPIError") -> RequestError:
     """
     from pydantic_ai import exceptions
 
-    status: int | None = getattr(error, "status_code", None)
-    body = getattr(error, "body", None)
-    message = message_of(body) or ("" if status is not None else str(error))
-    quota = isinstance(error, exceptions.ModelQuotaExceededError)
-    refused = None if quota else refused_parameter(request.parameters, status, body, message)
-    if refused is not None:
-        return RequestError(_message(request.model, status, message), kind="permanent", refused=refused)
-    return RequestError(
-        _message(request.model, status, message),
-        kind=_kind(error, status, quota=quota),
-        retry_after=getattr(error, "retry_after", None),
-        billed=_may_be_billed(error, status),
-        same_for_all=quota or _same_for_all(status, message),
-        maybe_one_text=status == 403,
-    )
+    if isinstance(error, exceptions.ModelConnectionError | exceptions.ModelRequestTimeout):
+        sent = getattr(error, "phase", None) not in PHASES_BEFORE_SENDING
+        return RequestError(_message(request.model, None, str(error)), kind="connection", billed=sent)
+    status, body = getattr(error, "status_code", None), getattr(error, "body", None)
+    failure = read_error(request, status, body if status is not None or body else str(error))
+    failure.retry_after = error.retry_after
+    failure.billed |= error.provider_error_code == "content_filter"
+    if isinstance(error, exceptions.ModelQuotaExceededError):
+        failure.kind, failure.refused, failure.same_for_all = "permanent", None, True
+    elif isinstance(error, exceptions.ModelRateLimitError) and failure.refused is None:
+        failure.kind = "rate_limited"
+    return failure
 
 
-def error_in_body(request: ModelRequest, body: bytes) -> RequestError | None:
-    """Return the error that a gateway sent with status 200, or None."""
+def error_of_response(
+    request: ModelRequest, status: int, headers: Mapping[str, str], body: bytes
+) -> RequestError:
+    """Read the response to a request that failed.
+
+    Args:
+        request: The request that failed.
+        status: HTTP status of the response; one below 400 if the body holds no answer.
+        headers: Headers of the response, by lower-case name.
+        body: Its body.
+    """
     try:
-        decoded = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+        decoded = json.loads(body)
+    except (ValueError, RecursionError):
+        decoded = body.decode(errors="replace")
+    if status >= 400:
+        return read_error(request, status, decoded, retry_after=retry_after_seconds(headers))
     error = decoded.get("error") if isinstance(decoded, Mapping) else None
     if not error:
-        return None
+        why = f"{request.model}: the reply holds no answer that can be read"
+        return RequestError(why, kind="provider_error", billed=True)
     given = error if isinstance(error, Mapping) else {}
-    status = next((found for key in ("code", "type") if (found := _status_of(given.get(key)))), None)
-    message = message_of(error)
-    same_for_all = status is not None and _same_for_all(status, message)
-    kind: Kind = "provider_error"
-    if status in _RATE_LIMITED:
+    named = next((found for key in ("code", "type") if (found := _status_of(given.get(key)))), None)
+    return read_error(request, named, error, billed=True)
+
+
+def read_error(
+    request: ModelRequest,
+    status: int | None,
+    body: Any,
+    *,
+    retry_after: float | None = None,
+    billed: bool = False,
+) -> RequestError:
+    """Read an error that a provider reports.
+
+    The provider does not bill what it rejects (400, 401, 403, 404, 413, 422), rate limits (429, 503, 529) and
+    server errors (500). Billing is unknown for a 200 without an answer and for gateway timeouts. Azure bills
+    prompts that its content filter rejects.
+
+    Args:
+        request: The request that failed.
+        status: HTTP status of the error, or None.
+        body: The decoded body, or a text.
+        retry_after: Seconds to wait as requested by the provider, or None.
+        billed: Whether the provider may bill the request whatever the error is.
+    """
+    message = message_of(body)
+    inner = body.get("error", body) if isinstance(body, Mapping) else None
+    words = {str(inner.get(key)) for key in ("code", "type")} if isinstance(inner, Mapping) else set()
+    quota = status == 402 or not _QUOTA.isdisjoint(words) or _NO_CREDIT in message.lower()
+    refused = None if quota else refused_parameter(request.parameters, status, body, message)
+    unusable = quota or status in SAME_FOR_ALL_REQUESTS or (status == 400 and _NO_SUCH_MODEL.search(message))
+    kind: Kind = "permanent"
+    if status in _RATE_LIMITED and not quota:
         kind = "rate_limited"
-    elif status is not None and status < 500 and status not in TRANSIENT:
-        kind = "permanent"
-    refused = refused_parameter(request.parameters, status, error, message)
-    if refused is not None:
-        return RequestError(
-            _message(request.model, status, message), kind="permanent", billed=True, refused=refused
-        )
+    elif refused is None and not quota and (status is None or status in TRANSIENT or status >= 500):
+        kind = "provider_error"
     return RequestError(
-        _message(request.model, status, message), kind=kind, billed=True, same_for_all=same_for_all
+        _message(request.model, status, message),
+        kind=kind,
+        retry_after=retry_after,
+        billed=billed or status is None or status in GATEWAY_TIMEOUTS or "content_filter" in words,
+        same_for_all=refused is None and bool(unusable),
+        maybe_one_text=refused is None and status == 403,
+        refused=refused,
     )
 
 
@@ -196,10 +243,6 @@ def _message(model: str, status: int | None, message: str) -> str:
     return f"{model}: {label}: {message}" if message else f"{model}: {label}"
 
 
-def _same_for_all(status: int | None, message: str) -> bool:
-    return status in SAME_FOR_ALL_REQUESTS or (status == 400 and _NO_SUCH_MODEL.search(message) is not None)
-
-
 def _status_of(code: Any) -> int | None:
     """HTTP status that corresponds to the code or type of an error."""
     if isinstance(code, str) and code.isdecimal():
@@ -207,33 +250,3 @@ def _status_of(code: Any) -> int | None:
     if isinstance(code, int) and not isinstance(code, bool):
         return code if 400 <= code < 600 else None
     return _STATUS_OF.get(code) if isinstance(code, str) else None
-
-
-def _kind(error: "ModelAPIError", status: int | None, *, quota: bool) -> Kind:
-    from pydantic_ai import exceptions
-
-    if isinstance(error, exceptions.ModelConnectionError | exceptions.ModelRequestTimeout):
-        return "connection"
-    if quota:
-        return "permanent"
-    if isinstance(error, exceptions.ModelRateLimitError) or status in _RATE_LIMITED:
-        return "rate_limited"
-    # No status means a 200 without an answer, such as the page of a gateway.
-    transient = (exceptions.ModelUnavailableError, exceptions.ModelServerError)
-    failing = isinstance(error, transient) or status is None or status in TRANSIENT or status >= 500
-    return "provider_error" if failing else "permanent"
-
-
-def _may_be_billed(error: "ModelAPIError", status: int | None) -> bool:
-    """Whether a provider may bill a request that it did not answer.
-
-    Errors that the provider itself reports are not billed: rejected requests (400, 401, 403, 404, 413, 422),
-    rate limits (429, 503, 529) and server errors (500). Billing is unknown for a connection lost after
-    sending, for a 200 without an answer, and for gateway timeouts. Azure bills prompts that its content
-    filter rejects.
-    """
-    from pydantic_ai import exceptions
-
-    if isinstance(error, exceptions.ModelConnectionError):
-        return error.phase not in PHASES_BEFORE_SENDING
-    return status is None or status in GATEWAY_TIMEOUTS or error.provider_error_code == "content_filter"

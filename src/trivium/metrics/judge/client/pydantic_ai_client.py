@@ -10,12 +10,12 @@ from trivium.metrics.judge.client.model_factory import thinks
 from trivium.metrics.judge.client.provider_errors import error_of
 from trivium.metrics.judge.client.request import (
     MAX_TOKENS,
-    Alternative,
+    NO_ANSWER,
     ModelRequest,
     ModelResponse,
     RequestError,
-    Token,
 )
+from trivium.metrics.judge.client.wire_formats import NAME, PURPOSE, compact_logprobs
 from trivium.suites.sanitize import sanitise
 
 if TYPE_CHECKING:
@@ -144,28 +144,6 @@ def plausible_count(tokens: int) -> int:
     return tokens if 0 <= tokens <= MAX_TOKENS else 0
 
 
-def compact_logprobs(logprobs: list[dict[str, Any]] | None) -> list[Token] | None:
-    """Reduce log-probabilities to the fields in use; keep bytes only if they differ from the text's."""
-    if not logprobs:
-        return None
-    return [_compact_token(each) for each in logprobs]
-
-
-def _compact_token(given: dict[str, Any]) -> Token:
-    text, own = str(given.get("token", "")), given.get("bytes")
-    return Token(
-        token=text,
-        logprob=_number(given.get("logprob")),
-        top_logprobs=[Alternative(_number(top.get("logprob"))) for top in given.get("top_logprobs") or ()],
-        # The text of a token that is part of a character is lossy; only its bytes identify it.
-        bytes=None if not own or list(text.encode(errors="replace")) == own else own,
-    )
-
-
-def _number(value: Any) -> float | None:
-    return None if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
-
-
 def _messages(request: ModelRequest) -> "list[ModelMessage]":
     from pydantic_ai.messages import CachePoint, TextPart, UserPromptPart
     from pydantic_ai.messages import ModelRequest as SdkRequest
@@ -175,7 +153,7 @@ def _messages(request: ModelRequest) -> "list[ModelMessage]":
     for index, turn in enumerate(request.turns):
         if index % 2:
             # A malformed answer goes back as plain text: a broken tool call cannot be sent.
-            messages.append(SdkResponse(parts=[TextPart(turn or "(no answer)")], model_name=request.model))
+            messages.append(SdkResponse(parts=[TextPart(turn or NO_ANSWER)], model_name=request.model))
         else:
             instructions = None if index else request.instructions
             content: str | list[str | CachePoint] = turn if index else request.case + turn
@@ -221,7 +199,10 @@ def _with_sampling(
 ) -> "ModelSettings":
     """Add sampling settings, if the model accepts them."""
     profile: Any = model.profile
-    reasons = profile.get("openai_supports_reasoning") and thinks(model, request.reasoning_effort)
+    effort = request.reasoning_effort
+    reasons = profile.get("openai_supports_reasoning") and (
+        thinks(model) if effort is None else effort != "none"
+    )
     if reasons or profile.get("anthropic_disallows_sampling_settings"):
         return settings  # PydanticAI would drop them, too, with a warning for each
     if request.temperature is not None:
@@ -238,14 +219,14 @@ def _parameters(request: ModelRequest) -> "ModelRequestParameters":
     from pydantic_ai.tools import ToolDefinition
 
     if request.output == "native":
-        output = OutputObjectDefinition(json_schema=request.schema, name="judgement", strict=True)
+        output = OutputObjectDefinition(json_schema=request.schema, name=NAME, strict=True)
         return ModelRequestParameters(output_mode="native", output_object=output)
     if request.output == "prompted":
         return ModelRequestParameters(output_mode="text")
     tool = ToolDefinition(
-        name="judgement",
+        name=NAME,
         parameters_json_schema=request.schema,
-        description="Give your judgement.",
+        description=PURPOSE,
         kind="output",
     )
     return ModelRequestParameters(output_mode="tool", output_tools=[tool], allow_text_output=False)

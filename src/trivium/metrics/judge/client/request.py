@@ -12,6 +12,9 @@ from trivium.suites.sanitize import sanitise
 KEY_VERSION = "1"
 """Version of the cache key; change it to invalidate every cached response."""
 
+NO_ANSWER = "(no answer)"
+"""Stands for an empty answer that is sent back with an error."""
+
 MAX_TOKENS = 10_000_000
 """Largest plausible token count of one request, several times any model's limit."""
 
@@ -87,6 +90,12 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         # Do not sort the properties of the schema: models answer in their order.
         canonical = msgspec.json.encode([KEY_VERSION, msgspec.structs.replace(self, marks="")])
         return blake2b(canonical, digest_size=32).hexdigest()
+
+
+def schema_prompt(schema: dict[str, Any]) -> str:
+    """Return the end of a prompt that asks for an answer by a schema."""
+    introduction = "\n\nAnswer with one JSON object that fits this JSON schema, and with nothing else:\n"
+    return introduction + msgspec.json.encode(schema).decode()
 
 
 class Alternative(msgspec.Struct, frozen=True, gc=False):
@@ -183,19 +192,6 @@ class RequestError(Exception):
         self.same_for_all = same_for_all
         self.maybe_one_text = maybe_one_text
         self.refused = refused
-
-    def again(self) -> "RequestError":
-        """Return a copy of this error for another request."""
-        return RequestError(
-            str(self),
-            kind=self.kind,
-            retry_after=self.retry_after,
-            billed=self.billed,
-            sent=self.sent,
-            same_for_all=self.same_for_all,
-            maybe_one_text=self.maybe_one_text,
-            refused=self.refused,
-        )
 
 
 class GivenUp(Exception):

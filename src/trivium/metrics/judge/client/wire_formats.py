@@ -1,0 +1,338 @@
+"""The three request formats: OpenAI's chat completions and Responses, and Anthropic's Messages.
+
+Each has a function that builds the body of a request and one that reads the body of a response. Sources:
+https://platform.openai.com/docs/api-reference and https://platform.claude.com/docs/en/api/messages.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from trivium.metrics.judge.client.providers import Format, ModelDescription
+from trivium.metrics.judge.client.request import (
+    MAX_TOKENS,
+    NO_ANSWER,
+    Alternative,
+    ModelRequest,
+    ModelResponse,
+    Token,
+    schema_prompt,
+)
+from trivium.metrics.judge.client.special_tokens import broken_up
+from trivium.suites.sanitize import sanitise
+
+NAME, PURPOSE = "judgement", "Give your judgement."
+"""Name of the schema or tool of an answer, and the tool's description."""
+
+_THINKING_TOKENS = {"minimal": 1024, "low": 2048, "medium": 10_000, "high": 16_384}
+_MOST_THINKING_TOKENS = 32_768
+"""Budget of a Claude model that needs one, by effort, and of every higher effort, as in PydanticAI 2.68."""
+
+_CACHED = {"cache_control": {"type": "ephemeral", "ttl": "5m"}}
+"""Marks the end of a part that Anthropic caches."""
+
+Body = dict[str, Any]
+
+
+class WireFormat(NamedTuple):
+    """One request format.
+
+    Attributes:
+        path: End of the address, after the base URL.
+        build: Builds the body of a request.
+        read: Reads the body of a response; None if it holds no answer.
+    """
+
+    path: str
+    build: Callable[[ModelRequest, ModelDescription], Body]
+    read: Callable[[bytes], ModelResponse | None]
+
+
+def build_chat(request: ModelRequest, model: ModelDescription) -> Body:
+    """Build the body of a chat completion."""
+    schema: Body = {"name": NAME} | ({"strict": True} if model.strict else {})
+    system = {"role": "system", "content": request.instructions}
+    body: Body = {"model": request.model, "stream": False, "messages": [system, *_turns(request, model)]}
+    if request.limit != "none":
+        usual = "max_completion_tokens" if model.completion_limit else "max_tokens"
+        body[request.limit or usual] = request.max_tokens
+    if request.seed is not None:
+        body["seed"] = request.seed
+    if request.reasoning_effort is not None:
+        body["reasoning_effort"] = request.reasoning_effort
+    if request.output == "native":
+        body["response_format"] = {"type": "json_schema", "json_schema": schema | {"schema": request.schema}}
+        if model.schema_in_prompt:
+            system["content"] += schema_prompt(request.schema)
+    elif request.output == "tool":
+        function = schema | {"description": PURPOSE, "parameters": request.schema}
+        body |= _tool({"type": "function", "function": function}, request, model)
+    return body | _sampling(request, model, {"logprobs": True}) | request.body
+
+
+def build_responses(request: ModelRequest, model: ModelDescription) -> Body:
+    """Build the body of a request to the Responses API, which takes no seed."""
+    schema = {"name": NAME, "strict": True}
+    body: Body = {"model": request.model, "stream": False, "instructions": request.instructions}
+    body["input"] = _turns(request, model)
+    if request.limit != "none":
+        body[request.limit or "max_output_tokens"] = request.max_tokens
+    if request.reasoning_effort is not None:
+        body["reasoning"] = {"effort": request.reasoning_effort}
+    if request.output == "native":
+        body["text"] = {"format": {"type": "json_schema", **schema, "schema": request.schema}}
+    elif request.output == "tool":
+        tool = {"type": "function", **schema, "description": PURPOSE, "parameters": request.schema}
+        body |= _tool(tool, request, model)
+    return body | _sampling(request, model, {"include": ["message.output_text.logprobs"]}) | request.body
+
+
+def build_messages(request: ModelRequest, model: ModelDescription) -> Body:
+    """Build the body of a request to the Messages API, which needs a limit of tokens and takes no seed."""
+    turns = [turn | {"content": [_text(turn["content"])]} for turn in _turns(request, model)]
+    if request.marks == "case" and request.case:
+        turns[0]["content"] = [_text(request.case) | _CACHED, _text(request.turns[0])]
+    marks = _CACHED if request.marks else {}
+    body: Body = {"model": request.model, "stream": False, "system": [_text(request.instructions) | marks]}
+    body |= {"messages": turns, "max_tokens": request.max_tokens} | _thinking(request.reasoning_effort, model)
+    if request.output == "native":
+        schema = {"type": "json_schema", "schema": request.schema}
+        body["output_config"] = body.get("output_config", {}) | {"format": schema}
+    elif request.output == "tool":
+        tool = {"name": NAME, "description": PURPOSE, "input_schema": request.schema} | marks
+        forced = model.forces_tool(request.reasoning_effort)
+        body |= {"tools": [tool], "tool_choice": {"type": "any" if forced else "auto"}}
+    if request.temperature is not None and model.samples(request.reasoning_effort):
+        body["temperature"] = request.temperature
+    return body | request.body
+
+
+def _turns(request: ModelRequest, model: ModelDescription) -> list[Body]:
+    """The messages after the instructions."""
+    first, *others = request.turns
+    texts = [request.case + first, *(text or NO_ANSWER for text in others)]
+    texts = [broken_up(text) for text in texts] if model.screened else texts
+    return [{"role": "assistant" if n % 2 else "user", "content": text} for n, text in enumerate(texts)]
+
+
+def _sampling(request: ModelRequest, model: ModelDescription, logprobs: Body) -> Body:
+    """Temperature and log-probabilities, if the model accepts them; ``logprobs`` asks for the latter."""
+    fields: Body = {} if request.temperature is None else {"temperature": request.temperature}
+    if request.top_logprobs:
+        fields |= logprobs | {"top_logprobs": request.top_logprobs}
+    return fields if model.samples(request.reasoning_effort) else {}
+
+
+def _tool(tool: Body, request: ModelRequest, model: ModelDescription) -> Body:
+    return {
+        "tools": [tool],
+        "tool_choice": "required" if model.forces_tool(request.reasoning_effort) else "auto",
+    }
+
+
+def _text(text: str) -> Body:
+    return {"type": "text", "text": text}
+
+
+def _thinking(effort: str | None, model: ModelDescription) -> Body:
+    """The fields that ask a Claude model for a reasoning effort."""
+    known = model.efforts
+    if effort is None or (effort == "none" and not (known and model.thinks(None))):
+        return {}
+    if effort == "none" and model.thinking == "default":
+        return {"thinking": {"type": "between_tools" if model.forced_tool == "never" else "disabled"}}
+    thinking: Body = {"type": "adaptive"}
+    if "max" not in known:
+        thinking = {"type": "enabled", "budget_tokens": _THINKING_TOKENS.get(effort, _MOST_THINKING_TOKENS)}
+    if not known:
+        return {"thinking": thinking}
+    nearest = known[0] if effort in ("none", "minimal") else known[-1]
+    return {"thinking": thinking, "output_config": {"effort": effort if effort in known else nearest}}
+
+
+class _Object(msgspec.Struct):
+    """Any object of a response, with the fields that are read."""
+
+    model: str | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+    choices: "list[_Object] | None" = None
+    message: "_Object | None" = None
+    output: "list[_Object] | None" = None
+    content: "str | list[_Object] | None" = None
+    type: str | None = None
+    text: Any = None
+    refusal: str | None = None
+    tool_calls: "list[_Object] | None" = None
+    function: "_Object | None" = None
+    arguments: str | None = None
+    input: msgspec.Raw = msgspec.Raw()
+    logprobs: msgspec.Raw = msgspec.Raw(b"null")
+    finish_reason: str | None = None
+    stop_reason: str | None = None
+    status: str | None = None
+    incomplete_details: "_Object | None" = None
+    reason: str | None = None
+
+
+class _Token(msgspec.Struct, gc=False):
+    token: str
+    logprob: float
+    top_logprobs: list[Alternative] | None = None
+
+
+class _Logprobs(msgspec.Struct):
+    content: list[_Token] | None = None
+
+
+_OBJECT = msgspec.json.Decoder(_Object)
+_LOGPROBS = msgspec.json.Decoder(_Logprobs | list[_Token] | None)
+_UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
+
+_FINISH = {
+    "length": ("length", "max_output_tokens", "max_tokens", "model_context_window_exceeded"),
+    "stop": ("stop", "completed", "end_turn", "stop_sequence"),
+    "tool_call": ("tool_calls", "function_call", "tool_use"),
+    "content_filter": ("content_filter", "refusal"),
+}
+_FINISH_OF = {word: finish for finish, words in _FINISH.items() for word in words}
+"""Why an answer ended, by the word of any of the formats."""
+
+
+def read_chat(body: bytes) -> ModelResponse | None:
+    """Read a chat completion; None if it holds no answer."""
+    chat = _decoded(body)
+    if chat is None or not chat.choices or (message := chat.choices[0].message) is None:
+        return None
+    choice, called = chat.choices[0], [call.function for call in message.tool_calls or ()]
+    text = message.content if isinstance(message.content, str) else _joined(message.content or ())
+    if called:
+        text = (called[0] and called[0].arguments) or ""
+    ended = "refusal" if message.refusal else choice.finish_reason or "stop"
+    return _response(chat, text, ended, choice.logprobs, ("prompt_tokens", "completion_tokens"))
+
+
+def read_responses(body: bytes) -> ModelResponse | None:
+    """Read a response of the Responses API; None if it holds no answer."""
+    response = _decoded(body)
+    if response is None or response.error or response.output is None:
+        return None
+    calls = [item.arguments or "" for item in response.output if item.type == "function_call"]
+    messages = [item.content for item in response.output if item.type == "message"]
+    parts = [part for content in messages if isinstance(content, list) for part in content]
+    ended = response.incomplete_details.reason if response.incomplete_details else response.status
+    if any(part.type == "refusal" for part in parts):
+        ended = "refusal"
+    logprobs = parts[0].logprobs if len(parts) == 1 and not calls else msgspec.Raw(b"null")
+    text = calls[0] if calls else _joined(parts)
+    return _response(response, text, ended, logprobs, ("input_tokens", "output_tokens"))
+
+
+def read_messages(body: bytes) -> ModelResponse | None:
+    """Read a message of the Messages API; None if it holds no answer."""
+    message = _decoded(body)
+    if message is None or not isinstance(message.content, list):
+        return None
+    # The input of a tool stays undecoded, so that duplicate keys are noticed.
+    calls = [
+        bytes(each.input).decode(errors="replace") for each in message.content if each.type == "tool_use"
+    ]
+    text = calls[0] if calls else _joined(each for each in message.content if each.type == "text")
+    usage = message.usage or {}
+    cached, written = (_count(usage, f"cache_{kind}_input_tokens") for kind in ("read", "creation"))
+    return ModelResponse(
+        text=text,
+        finish=_FINISH_OF.get(message.stop_reason or ""),
+        model=message.model or "",
+        logprobs=None,
+        input_tokens=_count(usage, "input_tokens") + cached + written,
+        output_tokens=_count(usage, "output_tokens"),
+        cached_tokens=cached,
+        cache_write_tokens=written,
+        cost_usd=None,
+    )
+
+
+def _response(
+    top: _Object, text: str, ended: str | None, logprobs: msgspec.Raw, counts: tuple[str, str]
+) -> ModelResponse:
+    """A response of one of OpenAI's formats, which name the counts of tokens differently."""
+    usage = top.usage or {}
+    details = usage.get(f"{counts[0]}_details")
+    details = details if isinstance(details, dict) else {}
+    return ModelResponse(
+        text="" if ended == "refusal" else text,
+        finish=_FINISH_OF.get(ended or ""),
+        model=top.model or "",
+        logprobs=_tokens(logprobs, text),
+        input_tokens=_count(usage, counts[0]),
+        output_tokens=_count(usage, counts[1]),
+        cached_tokens=_count(details, "cached_tokens"),
+        cache_write_tokens=_count(details, "cache_write_tokens"),
+        cost_usd=None,
+    )
+
+
+def _decoded(body: bytes) -> _Object | None:
+    try:
+        return _OBJECT.decode(body)
+    except _UNREADABLE:
+        pass
+    try:  # lone surrogates, which can be neither stored nor sent on, are replaced
+        return _OBJECT.decode(msgspec.json.encode(sanitise(json.loads(body))[0]))
+    except _UNREADABLE:
+        return None
+
+
+def _joined(parts: Iterable[_Object]) -> str:
+    return "".join(part.text for part in parts if isinstance(part.text, str))
+
+
+def _count(usage: Body, name: str) -> int:
+    """A reported number of tokens, or 0 if there is none or it is impossible."""
+    count = usage.get(name)
+    return count if isinstance(count, int) and 0 <= count <= MAX_TOKENS else 0
+
+
+def _tokens(raw: msgspec.Raw, text: str) -> list[Token] | None:
+    """The log-probabilities of an answer's tokens; None without any, or if they are malformed."""
+    try:
+        found = _LOGPROBS.decode(raw)
+    except _UNREADABLE:
+        return None
+    tokens = found.content if isinstance(found, _Logprobs) else found
+    if not tokens:
+        return None
+    if text in "".join([each.token for each in tokens]):
+        return [Token(each.token, each.logprob, each.top_logprobs) for each in tokens]
+    decoded = msgspec.json.decode(raw)  # a token is part of a character, so decode the bytes, too
+    return compact_logprobs(decoded["content"] if isinstance(decoded, dict) else decoded)
+
+
+def compact_logprobs(logprobs: list[Body] | None) -> list[Token] | None:
+    """Reduce log-probabilities to the fields in use; keep bytes only if they differ from the text's."""
+    return [_compact_token(each) for each in logprobs] if logprobs else None
+
+
+def _compact_token(given: Body) -> Token:
+    text, own = str(given.get("token", "")), given.get("bytes")
+    return Token(
+        token=text,
+        logprob=_number(given.get("logprob")),
+        top_logprobs=[Alternative(_number(top.get("logprob"))) for top in given.get("top_logprobs") or ()],
+        # The text of a token that is part of a character is lossy; only its bytes identify it.
+        bytes=None if not own or list(text.encode(errors="replace")) == own else own,
+    )
+
+
+def _number(value: Any) -> float | None:
+    return None if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
+
+
+FORMATS: dict[Format, WireFormat] = {
+    "chat": WireFormat("/chat/completions", build_chat, read_chat),
+    "responses": WireFormat("/responses", build_responses, read_responses),
+    "messages": WireFormat("/v1/messages", build_messages, read_messages),
+}
