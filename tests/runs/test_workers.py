@@ -248,11 +248,6 @@ def test_a_metric_that_a_function_made_is_computed_by_the_run(tmp_path: Path) ->
     here, two = (scored(tmp_path, str(n), metrics=metrics, workers=n) for n in (1, 2))
     assert stored(f"{tmp_path}/2.db", two) == stored(f"{tmp_path}/1.db", here)
     assert figures(two) == figures(here)
-    metrics = [f"{ODD}:Deadly", "made"]
-    deadly = scored(tmp_path, "deadly", metrics=metrics, workers=2)
-    lost = [each for each in deadly.evaluations() if each.scores["deadly"].status == "error"]
-    assert {each.case for each in lost} == FATAL
-    assert {each.scores["made"].value for each in lost} == {1.0}
 
 
 def test_all_metrics_of_the_package_can_be_computed_elsewhere() -> None:
