@@ -44,7 +44,6 @@ TO_MEND = "to be divided"
 
 LONG_FUNCTIONS = {
     "trivium.store.migrations.versions.v0004_live_traffic.upgrade": MIGRATION,
-    "trivium.metrics.judge.client.structured_output.ask": TO_MEND,
     "trivium.metrics.judge.judgement.judgement_of": TO_MEND,
     "trivium.metrics.scoring.score": TO_MEND,
     "trivium.reports.trust.charts._risk": TO_MEND,

@@ -14,10 +14,10 @@ import msgspec
 from trivium.metrics.judge.budget.budget import BudgetExhausted, answer_tokens
 from trivium.metrics.judge.budget.prices import context_chars
 from trivium.metrics.judge.client.executor import JudgeExecutor
-from trivium.metrics.judge.client.models import Model
+from trivium.metrics.judge.client.models import OpenedModel
 from trivium.metrics.judge.client.providers import ModelUnavailable
-from trivium.metrics.judge.client.request import GivenUp
-from trivium.metrics.judge.client.structured_output import Question, StructuredAnswer, ask
+from trivium.metrics.judge.client.request import GivenUp, ModelRequest
+from trivium.metrics.judge.client.structured_output import StructuredAnswer, ask
 from trivium.metrics.judge.evidence import EvidenceSimilarity, retrieval
 from trivium.metrics.judge.judgement import Judgement, judgement_of, usage_of
 from trivium.metrics.judge.panel import MissingVote, Vote, combine_votes
@@ -30,6 +30,7 @@ from trivium.suites.settings import JudgeSettings
 log = logging.getLogger(__name__)
 
 SAMPLED_TEMPERATURE = 0.7
+TOP_LOGPROBS = 5
 """Temperature of several samples (docs/definitions/judge.md#samples); a single sample uses 0."""
 
 Judgements = dict[str, Judgement]
@@ -175,7 +176,7 @@ class Judge:
     ) -> Judgements | MissingVote | BudgetExhausted:
         """Return one model's judgement of every dimension, or why there is none."""
         try:
-            model = self.executor.model(name)
+            model = self.executor.models.opened(name)
             samples = await self._samples(model, prepared)
         except ModelUnavailable as unavailable:
             self._warn_once(name, f"the judge {name} is off: {unavailable}")
@@ -252,24 +253,30 @@ class Judge:
         by_complexity = self.settings.models_by_complexity
         return by_complexity.get(metric_input.case.complexity, self.settings.models)
 
-    async def _samples(self, model: Model, prepared: PreparedRequest) -> list[StructuredAnswer]:
+    async def _samples(self, model: OpenedModel, prepared: PreparedRequest) -> list[StructuredAnswer]:
         """Return the answered samples; raise the first error if there are none."""
         settings = self.settings
+        names = tuple(each.name for each in prepared.dimensions)
+        thinks = model.description.thinks(settings.reasoning_effort)
         usual = 0.0 if settings.samples == 1 else SAMPLED_TEMPERATURE
 
         async def one(index: int) -> StructuredAnswer:
-            question = Question(
-                static=prepared.static,
+            request = ModelRequest(
+                provider=model.description.provider,
+                address=model.description.base_url,
+                model=model.description.name,
+                instructions=prepared.static,
                 case=prepared.case,
-                ask=prepared.ask,
+                turns=(prepared.ask,),
                 schema=prepared.schema,
+                output="native",
                 temperature=usual if settings.temperature is None else settings.temperature,
                 seed=(settings.seed or 0) + index,
-                max_tokens=settings.max_tokens or answer_tokens(prepared.dimensions, thinks=model.thinks),
+                max_tokens=settings.max_tokens or answer_tokens(prepared.dimensions, thinks=thinks),
+                top_logprobs=TOP_LOGPROBS,
                 sample=index,
-                about=tuple(each.name for each in prepared.dimensions),
             )
-            return await ask(self.executor, model, question, prepared.parse)
+            return await ask(self.executor.models, model.name, request, names, prepared.parse)
 
         if settings.samples == 1:
             return [await one(0)]

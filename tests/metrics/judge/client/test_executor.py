@@ -30,7 +30,7 @@ def server(monkeypatch):
 
 def answers(executor, *calls):
     async def ask():
-        asking = [executor.ask(GPT, each, about=("clarity",)) for each in calls]
+        asking = [executor.models.ask(GPT, each, about=("clarity",)) for each in calls]
         return await asyncio.gather(*asking, return_exceptions=True)
 
     return executor.submit(ask)
@@ -138,7 +138,7 @@ def test_no_further_request_is_sent_while_responses_are_not_stored(server, monke
     least = max(8, 2 * (concurrency or 100))
 
     async def may_more_come():
-        return executor._models.opened(GPT).scheduler.limiter.in_flight > 0 or disk.handed_over < least
+        return executor.models.opened(GPT).scheduler.limiter.in_flight > 0 or disk.handed_over < least
 
     while executor.submit(may_more_come).result():
         threading.Event().wait(0.01)
@@ -171,7 +171,7 @@ def test_while_requests_wait_further_answers_are_looked_up_many_at_once(server, 
     calls = distinct(3 + LOOKUPS_TOGETHER)
 
     async def waiting():
-        return executor._models.opened(GPT).scheduler.asking
+        return executor.models.opened(GPT).scheduler.asking
 
     answers(executor, *calls[:3])
     while executor.submit(waiting).result() < 3:

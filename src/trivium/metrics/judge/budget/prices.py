@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from trivium.errors import Problem
+from trivium.metrics.judge.client.providers import provider_and_model
 from trivium.metrics.judge.client.request import ModelRequest, ModelResponse
 from trivium.suites.settings import JudgeSettings
 
@@ -146,12 +147,6 @@ def price_problems(judge: JudgeSettings) -> list[Problem]:
     if not problems and judge.budget_usd is not None and find_spec("genai_prices") is not None:
         problems = Prices(models_of(judge), judge.prices).problems()
     return problems
-
-
-def provider_and_model(name: str) -> tuple[str, str]:
-    """Split a model's name into provider and model, as in requests."""
-    provider, _, model = name.partition(":")
-    return ("openai-chat" if provider == "openai" else provider), model
 
 
 def _suite_price(name: str, prices: Mapping[Literal["input", "output"], float]) -> Price:

@@ -3,14 +3,13 @@
 import asyncio
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from trivium.metrics.judge.budget.budget import Budget
 from trivium.metrics.judge.client.cache import ResponseCache
-from trivium.metrics.judge.client.models import AskResult, Model, Models
-from trivium.metrics.judge.client.request import ModelRequest
+from trivium.metrics.judge.client.models import Models
 from trivium.metrics.judge.client.retry import DEFAULT_RETRY_POLICY, RetryPolicy
 from trivium.suites.settings import JudgeSettings
 
@@ -29,51 +28,26 @@ class JudgeExecutor:
     Args:
         settings: The suite's settings.
         retry_policy: How often and how long failing requests are retried.
+
+    Attributes:
+        models: Answers the requests of judgements. Call it on the executor's thread only.
     """
 
     def __init__(self, settings: JudgeSettings, *, retry_policy: RetryPolicy = DEFAULT_RETRY_POLICY) -> None:
         self.settings = settings
-        self._models = Models(settings, retry_policy)
+        self.models = Models(settings, retry_policy)
         most = max(MAX_CONCURRENT_JUDGEMENTS, JUDGEMENTS_PER_REQUEST * (settings.concurrency or 0))
-        self._thread = _EventLoopThread(most, at_end=self._models.close)
+        self._thread = _EventLoopThread(most, at_end=self.models.close)
         self._finalizer = weakref.finalize(self, self._thread.stop)
 
     def configure(self, *, cache: ResponseCache | None = None, budget: Budget | None = None) -> None:
         """Set the cache and budget of a run, before first use. The caller closes them."""
-        self._models.cache = cache or self._models.cache
-        self._models.budget = budget or self._models.budget
+        self.models.cache = cache or self.models.cache
+        self.models.budget = budget or self.models.budget
 
     def submit(self, make: Callable[[], Coroutine[Any, Any, T]]) -> "Future[T]":
         """Run a coroutine on the executor's thread; it is cancelled when the executor is closed."""
         return self._thread.run(make)
-
-    def model(self, name: str) -> Model:
-        """Return a model, opened at first use. Call it on the executor's thread only.
-
-        Raises:
-            ModelUnavailable: If it cannot be used.
-        """
-        return self._models.opened(name).model
-
-    async def ask(self, name: str, request: ModelRequest, *, about: tuple[str, ...]) -> AskResult:
-        """Answer a request from the cache, from an equal request in flight, or by sending it.
-
-        Call it on the executor's thread only.
-
-        Args:
-            name: The model's name in the suite.
-            request: The request, with every parameter that the server may still refuse.
-            about: Names of the dimensions that are judged.
-
-        Raises:
-            GivenUp: If there is no answer.
-            BudgetExhausted: If the budget does not allow it.
-        """
-        return await self._models.ask(name, request, about=about)
-
-    def drop(self, keys: Iterable[str]) -> None:
-        """Remove responses without a usable answer from the cache, by the keys of their requests."""
-        self._models.drop(keys)
 
     def close(self) -> None:
         """Cancel judgements under way and close every connection. No request may follow."""

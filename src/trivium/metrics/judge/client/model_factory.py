@@ -18,6 +18,7 @@ from trivium.metrics.judge.client.providers import (
     describe_direct,
     expand_variables,
     normalised_address,
+    provider_and_model,
 )
 from trivium.suites.settings import ServerSettings
 
@@ -71,6 +72,7 @@ def describe(model: "Model", name: str) -> ModelDescription:
     profile: Any = model.profile
     dropped: frozenset[str] = getattr(model, "unsupported_settings", frozenset())
     return ModelDescription(
+        provider=provider_and_model(name)[0],
         name=name.removeprefix(PYTHON) if from_python else model.model_name,
         base_url=model.model_name if from_python else str(model.base_url),
         native_schema=bool(profile.get("supports_json_schema_output")),
@@ -118,7 +120,7 @@ def open_model(name: str, *, server: ServerSettings | None = None) -> "Model":
     base_url = None if server is None or server.base_url is None else expand_variables(server.base_url)
     check_key(name, needed=base_url is None)
     own = partial(_create_provider, base_url=base_url) if base_url is not None else None
-    sdk_name = name.replace("openai:", "openai-chat:", 1) if name.startswith("openai:") else name
+    sdk_name = ":".join(provider_and_model(name)) if ":" in name else name
     try:
         model = infer_model(sdk_name) if own is None else infer_model(sdk_name, own)
     except ModelUnavailable:

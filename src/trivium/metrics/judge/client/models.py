@@ -28,24 +28,6 @@ LOOKUPS_TOGETHER, LOOKUP_SECONDS = 32, 0.05
 those of so many seconds."""
 
 
-class Model(msgspec.Struct, frozen=True, kw_only=True):
-    """A model that is ready for requests.
-
-    Attributes:
-        name: Its name in the suite.
-        provider: Protocol: ``openai-chat``, ``anthropic``, …
-        address: Base URL.
-        model: The provider's name for it.
-        thinks: Whether it reasons before it answers.
-    """
-
-    name: str
-    provider: str
-    address: str
-    model: str
-    thinks: bool
-
-
 class AskResult(msgspec.Struct, frozen=True, kw_only=True):
     """A response, and what it took.
 
@@ -85,17 +67,19 @@ class PromptCacheGate:
 
 
 class OpenedModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model with what sends its requests.
+    """A model that is ready for requests.
 
     Attributes:
-        model: The model.
+        name: Its name in the suite.
+        description: What is known about it.
         parameters: Builds the parameters of its requests.
         shared: Holds back further requests about a case until the first has filled the provider's prompt
             cache; None if that saves nothing.
         scheduler: Sends its requests.
     """
 
-    model: Model
+    name: str
+    description: ModelDescription
     parameters: Parameters
     shared: PromptCacheGate | None
     scheduler: RequestScheduler
@@ -124,7 +108,12 @@ class Models:
         self._next_fetch: asyncio.TimerHandle | None = None
 
     async def ask(self, name: str, request: ModelRequest, *, about: tuple[str, ...]) -> AskResult:
-        """Answer a request.
+        """Answer a request from the cache, from an equal request in flight, or by sending it.
+
+        Args:
+            name: The model's name in the suite.
+            request: The request, with every parameter that the server may still refuse.
+            about: Names of the dimensions that are judged.
 
         Raises:
             GivenUp: If there is no answer.
@@ -175,37 +164,22 @@ class Models:
             client, description = PydanticAIClient(model, headers), describe(model, name)
         _check_sendable(description, name, server, settings)
         if self.budget is None:
-            self.budget = run_budget(self._settings)
-        prefix = name.partition(":")[0]
-        provider = "openai-chat" if prefix == "openai" else prefix
-        parameters = Parameters(
-            name,
-            settings,
-            place=(provider, description.base_url, description.name),
-            native=description.native_schema,
-            completion_limit=description.completion_limit,
-            marks_cache=description.marks_cache,
-            cache=self.cache,
-        )
+            self.budget = run_budget(settings)
+        parameters = Parameters(name, settings, description, self.cache)
         scheduler = RequestScheduler(
             client,
             self.budget,
             name=name,
-            most=self._settings.concurrency,
-            timeout=self._settings.timeout,
-            time_limit=self._settings.time_limit,
+            most=settings.concurrency,
+            timeout=settings.timeout,
+            time_limit=settings.time_limit,
             retry_policy=self._retry_policy,
             cache=self.cache,
             refused_since=parameters.refused_since,
         )
         return OpenedModel(
-            model=Model(
-                name=name,
-                provider=provider,
-                address=description.base_url,
-                model=description.name,
-                thinks=description.thinks(settings.reasoning_effort),
-            ),
+            name=name,
+            description=description,
             parameters=parameters,
             shared=PromptCacheGate() if parameters.marks == "case" else None,
             scheduler=scheduler,

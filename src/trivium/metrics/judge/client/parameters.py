@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from trivium.metrics.judge.client.cache import ResponseCache
+from trivium.metrics.judge.client.providers import ModelDescription
 from trivium.metrics.judge.client.request import (
     KEY_VERSION,
     ModelRequest,
@@ -39,10 +40,7 @@ class Parameters:
     Args:
         name: The model's name in the suite.
         settings: The suite's settings.
-        place: Provider, address and model, as in requests.
-        native: Whether the model accepts a JSON schema for its answer; otherwise a tool is used.
-        completion_limit: Whether ``max_tokens`` is usually sent as ``max_completion_tokens``.
-        marks_cache: Whether the provider caches only the marked parts of a request.
+        model: What is known about the model.
         cache: Stores the refused parameters.
 
     Attributes:
@@ -52,23 +50,13 @@ class Parameters:
     """
 
     def __init__(
-        self,
-        name: str,
-        settings: JudgeSettings,
-        *,
-        place: tuple[str, str, str],
-        native: bool,
-        completion_limit: bool,
-        marks_cache: bool,
-        cache: ResponseCache,
+        self, name: str, settings: JudgeSettings, model: ModelDescription, cache: ResponseCache
     ) -> None:
         self._name = name
-        self._native = native
-        self._completion_limit = completion_limit
+        self._model = model
         self._cache = cache
-        self._key = blake2b(
-            msgspec.json.encode(["refused parameters", KEY_VERSION, *place]), digest_size=32
-        ).hexdigest()
+        about = ["refused parameters", KEY_VERSION, model.provider, model.base_url, model.name]
+        self._key = blake2b(msgspec.json.encode(about), digest_size=32).hexdigest()
         self._bounded = settings.budget_usd is not None or settings.budget_tokens is not None
         self._effort = settings.reasoning_effort
         server = settings.servers.get(name) or ServerSettings()
@@ -79,7 +67,7 @@ class Parameters:
         self._limits = 0
         shown_again = settings.samples > 1 or not settings.together
         self.marks: Literal["", "static", "case"] = ""
-        if marks_cache:
+        if model.marks_cache:
             self.marks = "case" if shown_again else "static"
         self.refused: tuple[str, ...] = ()
         self._adapting = False
@@ -105,7 +93,7 @@ class Parameters:
     def applied(self, request: ModelRequest) -> ModelRequest:
         """Return a request with the parameters that the server accepts."""
         out = {*self._unset, *self.refused}
-        output = request.output if self._native else "tool"
+        output = request.output if self._model.native_schema else "tool"
         if output == "native" and "response_format" in out:
             output = "tool"
         if output == "tool" and "tools" in out:
@@ -180,7 +168,7 @@ class Parameters:
             return "none"
         if not self._limits:
             return ""
-        return "max_tokens" if self._completion_limit else "max_completion_tokens"
+        return "max_tokens" if self._model.completion_limit else "max_completion_tokens"
 
     async def _load(self) -> None:
         found = await asyncio.to_thread(self._cache.fetch, [self._key])

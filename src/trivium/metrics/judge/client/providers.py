@@ -83,6 +83,7 @@ class ModelDescription(msgspec.Struct, frozen=True, kw_only=True):
     """What is known about a model, as far as requests depend on it.
 
     Attributes:
+        provider: Its provider, as in requests: ``openai-chat``, ``anthropic``, …
         name: The provider's name for it; of one that Python code makes where it is.
         base_url: Its base URL; of one that Python code makes what it calls itself.
         native_schema: Whether it accepts a JSON schema for its answer.
@@ -100,6 +101,7 @@ class ModelDescription(msgspec.Struct, frozen=True, kw_only=True):
         drops: Which of ``extra_body`` and ``extra_headers`` its client silently drops.
     """
 
+    provider: str
     name: str
     base_url: str
     native_schema: bool = True
@@ -131,7 +133,7 @@ class ModelDescription(msgspec.Struct, frozen=True, kw_only=True):
         return when == "always" or (when == "unthinking" and not thinks)
 
 
-_OPENAI = r"(openai(-chat|-responses)?:|litellm:(openai/)?)"
+_OPENAI = r"(openai-(chat|responses):|litellm:(openai/)?)"
 _CLAUDE = r"(anthropic:|litellm:anthropic/)claude-"
 _EFFORTS = ("low", "medium", "high")
 _BY_GATEWAY = "deepseek(-ai)?|meta(-llama|-models)?|qwen|alibaba|moonshotai|amazon|bedrock|zai(-org)?|z-ai"
@@ -184,6 +186,12 @@ _CLOSED = re.compile(
 """Names of models that only their makers serve, who take special tokens for text."""
 
 
+def provider_and_model(name: str) -> tuple[str, str]:
+    """Split a model's name into provider and model, as in requests."""
+    provider, _, model = name.partition(":")
+    return ("openai-chat" if provider == "openai" else provider), model
+
+
 def describe_direct(name: str, server: ServerSettings | None = None) -> ModelDescription | None:
     """Describe a model whose requests are built here; None for one of another provider.
 
@@ -194,7 +202,7 @@ def describe_direct(name: str, server: ServerSettings | None = None) -> ModelDes
     Raises:
         ModelUnavailable: If the extra, its key or its address is missing or wrong.
     """
-    prefix, _, model = name.partition(":")
+    prefix, model = provider_and_model(name)
     if (provider := PROVIDERS.get(prefix)) is None:
         return None
     if find_spec("aiohttp") is None:
@@ -209,7 +217,7 @@ def describe_direct(name: str, server: ServerSettings | None = None) -> ModelDes
     screened = prefix in ("ollama", "together", "vllm") or (
         prefix not in ("anthropic", "deepseek", "fireworks") and not _CLOSED.match(model.lower())
     )
-    return ModelDescription(name=model, base_url=base_url, screened=screened, **fields)
+    return ModelDescription(provider=prefix, name=model, base_url=base_url, screened=screened, **fields)
 
 
 def _known_name(prefix: str, model: str) -> str:

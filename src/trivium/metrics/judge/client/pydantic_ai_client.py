@@ -9,11 +9,11 @@ from trivium.masking import mask
 from trivium.metrics.judge.client.model_factory import thinks
 from trivium.metrics.judge.client.provider_errors import error_of
 from trivium.metrics.judge.client.request import (
-    MAX_TOKENS,
     NO_ANSWER,
     ModelRequest,
     ModelResponse,
     RequestError,
+    plausible_count,
 )
 from trivium.metrics.judge.client.wire_formats import NAME, PURPOSE, compact_logprobs
 from trivium.suites.sanitize import sanitise
@@ -137,11 +137,6 @@ def _converted_response(response: "SdkResponse") -> ModelResponse:
         cache_write_tokens=plausible_count(usage.cache_write_tokens),
         cost_usd=None,
     )
-
-
-def plausible_count(tokens: int) -> int:
-    """Return a reported token count, or 0 if it is impossible."""
-    return tokens if 0 <= tokens <= MAX_TOKENS else 0
 
 
 def _messages(request: ModelRequest) -> "list[ModelMessage]":

@@ -124,6 +124,11 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     bytes: Any = None
 
 
+def plausible_count(tokens: Any) -> int:
+    """Return a reported number of tokens, or 0 if it is none or impossible."""
+    return tokens if isinstance(tokens, int) and 0 <= tokens <= MAX_TOKENS else 0
+
+
 class ModelResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The response of a model.
 

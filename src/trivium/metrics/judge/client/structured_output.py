@@ -5,50 +5,21 @@ Definition: docs/definitions/judge.md#unavailable-judge.
 
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
 import msgspec
 
 from trivium.metrics.judge.budget.budget import BudgetExhausted
-from trivium.metrics.judge.client.executor import JudgeExecutor
-from trivium.metrics.judge.client.models import Model
+from trivium.metrics.judge.client.models import AskResult, Models
 from trivium.metrics.judge.client.request import GivenUp, ModelRequest, ModelResponse
-from trivium.metrics.judge.prompts.answer import Answers, MalformedAnswer, PartlyMalformed, Schema, about
+from trivium.metrics.judge.prompts.answer import Answers, MalformedAnswer, PartlyMalformed, about
 
 log = logging.getLogger(__name__)
-
-TOP_LOGPROBS = 5
 
 TWO_INVALID = "answered twice, never as asked: "
 
 MAX_CHARS_SENT_BACK = 20_000
 """Most characters of a malformed answer that are sent back with the error."""
-
-
-class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A question to a model, before its parameters are chosen.
-
-    Attributes:
-        static: The judge's instructions, the same for all cases.
-        case: The material to judge, between delimiters.
-        ask: The task.
-        schema: JSON schema of the answer.
-        temperature: 0 or more.
-        seed: For providers that take one.
-        max_tokens: Most tokens of the answer.
-        sample: Index of the sample, from 0.
-        about: Names of the dimensions that are judged.
-    """
-
-    static: str
-    case: str
-    ask: str
-    schema: Schema
-    temperature: float
-    seed: int | None
-    max_tokens: int
-    sample: int
-    about: tuple[str, ...]
 
 
 class StructuredAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,9 +49,10 @@ class StructuredAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def ask(
-    executor: JudgeExecutor,
-    model: Model,
-    question: Question,
+    models: Models,
+    name: str,
+    request: ModelRequest,
+    dimensions: tuple[str, ...],
     parse: Callable[[str, Collection[str]], Answers],
 ) -> StructuredAnswer:
     """Ask a model, and ask once more for the dimensions whose answer is invalid.
@@ -88,9 +60,10 @@ async def ask(
     If the second answer is invalid too, it is removed from the cache, so that a later run asks again.
 
     Args:
-        executor: Runs the requests.
-        model: The model.
-        question: The question.
+        models: Answers the requests.
+        name: The model's name in the suite.
+        request: The request, with every parameter that the server may still refuse.
+        dimensions: Names of the dimensions that are judged.
         parse: Parses a text into answers about some dimensions, or raises MalformedAnswer. The error is sent
             to the model with a second request, for the dimensions without an answer only.
 
@@ -98,67 +71,70 @@ async def ask(
         GivenUp: If there is no usable answer.
         BudgetExhausted: If the budget does not allow it.
     """
-    began, requests = time.monotonic(), 0
-    sent: list[str] = []
-    left_out: tuple[str, ...] = ()
-    responses: list[ModelResponse] = []
+    began = time.monotonic()
+    results: list[AskResult] = []
     answer: Answers = {}
     response_of: dict[str, ModelResponse] = {}
-    missing: dict[str, str] = {}
-    remaining = question.about
-    turns: tuple[str, ...] = (question.ask,)
+    errors: dict[str, str] = {}
     before, after = TWO_INVALID, ""
+    sent, left = request, dimensions
     for is_second in (False, True):
         try:
-            request = _request(model, question, turns, remaining)
-            result = await executor.ask(model.name, request, about=question.about)
-            sent.append(result.key)
-            left_out = result.left_out
+            results.append(await models.ask(name, sent, about=dimensions))
         except (GivenUp, BudgetExhausted) as failure:
             if not answer:
                 raise
             # Keep the valid part of the first answer.
             before, after = "answered once, not as asked (", f"), and no more: {failure}"
             break
-        response, requests = result.response, requests + result.requests
-        responses.append(response)
-        error, valid = _parsed(response, remaining, parse)
+        response = results[-1].response
+        error, valid = _parsed(response, left, parse)
         answer |= valid
         response_of |= dict.fromkeys(valid, response)
         if error is None:
-            missing = {}
+            errors = {}
             break
-        cut = f" (cut off at {question.max_tokens:,} tokens, judge.max_tokens)"
-        cut = cut if response.finish == "length" else ""
+        is_cut = response.finish == "length"
+        cut = f" (cut off at {request.max_tokens:,} tokens, judge.max_tokens)" if is_cut else ""
         if isinstance(error, PartlyMalformed):
-            missing = {name: why + cut for name, why in error.errors.items()}
+            errors = {each: why + cut for each, why in error.errors.items()}
         if is_second or response.finish == "content_filter":
             if answer:
                 break
-            executor.drop(sent)
+            models.drop([each.key for each in results])
             why = f"{TWO_INVALID}{error}{cut}" if is_second else "refused to answer"
-            raise GivenUp(f"{model.model} {why}", transient=False)
-        log.info("%s: malformed answer, asked once more: %s%s", model.model, error, cut)
-        remaining = tuple(name for name in remaining if name not in answer)
-        part = f"{', '.join(remaining)} again, and nothing else" if answer else "the whole answer again"
-        correction = f"That answer cannot be used: {error.wanted}. Give {part}, as JSON."
-        if cut:
-            correction += " It was cut off at its end: be brief."
-        turns = (question.ask, response.text[:MAX_CHARS_SENT_BACK], correction)
-    if missing:
-        executor.drop(sent[1:])
+            raise GivenUp(f"{request.model} {why}", transient=False)
+        log.info("%s: malformed answer, asked once more: %s%s", request.model, error, cut)
+        left = tuple(each for each in left if each not in answer)
+        sent = _once_more(request, response, error, left if answer else ())
+    if errors:
+        models.drop([each.key for each in results[1:]])
+    responses = [each.response for each in results]
     costs = [each.cost_usd for each in responses if each.cost_usd is not None]
     return StructuredAnswer(
         answer=answer,
-        errors={name: f"{before}{why}{after}" for name, why in missing.items()},
+        errors={each: f"{before}{why}{after}" for each, why in errors.items()},
         response_of=response_of,
         input_tokens=sum(each.input_tokens for each in responses),
         output_tokens=sum(each.output_tokens for each in responses),
         cost_usd=sum(costs) if len(costs) == len(responses) else None,
         seconds=time.monotonic() - began,
-        requests=requests,
-        left_out=left_out,
+        requests=sum(each.requests for each in results),
+        left_out=results[-1].left_out,
     )
+
+
+def _once_more(
+    request: ModelRequest, response: ModelResponse, error: MalformedAnswer, names: Collection[str]
+) -> ModelRequest:
+    """The request that sends a malformed answer back, for some dimensions, or for all if none are named."""
+    part = f"{', '.join(names)} again, and nothing else" if names else "the whole answer again"
+    correction = f"That answer cannot be used: {error.wanted}. Give {part}, as JSON."
+    if response.finish == "length":
+        correction += " It was cut off at its end: be brief."
+    turns = (*request.turns, response.text[:MAX_CHARS_SENT_BACK], correction)
+    schema = about(tuple(names), request.schema) if names else request.schema
+    return msgspec.structs.replace(request, turns=turns, schema=schema)
 
 
 def _parsed(
@@ -171,21 +147,3 @@ def _parsed(
         return partly, partly.valid
     except MalformedAnswer as wholly:
         return wholly, {}
-
-
-def _request(model: Model, question: Question, turns: tuple[str, ...], names: Sequence[str]) -> ModelRequest:
-    return ModelRequest(
-        provider=model.provider,
-        address=model.address,
-        model=model.model,
-        instructions=question.static,
-        case=question.case,
-        turns=turns,
-        schema=question.schema if len(names) == len(question.about) else about(names, question.schema),
-        output="native",
-        temperature=question.temperature,
-        seed=question.seed,
-        max_tokens=question.max_tokens,
-        top_logprobs=TOP_LOGPROBS,
-        sample=question.sample,
-    )

@@ -12,12 +12,12 @@ import msgspec
 
 from trivium.metrics.judge.client.providers import Format, ModelDescription
 from trivium.metrics.judge.client.request import (
-    MAX_TOKENS,
     NO_ANSWER,
     Alternative,
     ModelRequest,
     ModelResponse,
     Token,
+    plausible_count,
     schema_prompt,
 )
 from trivium.metrics.judge.client.special_tokens import broken_up
@@ -291,9 +291,7 @@ def _joined(parts: Iterable[_Object]) -> str:
 
 
 def _count(usage: Body, name: str) -> int:
-    """A reported number of tokens, or 0 if there is none or it is impossible."""
-    count = usage.get(name)
-    return count if isinstance(count, int) and 0 <= count <= MAX_TOKENS else 0
+    return plausible_count(usage.get(name))
 
 
 def _tokens(raw: msgspec.Raw, text: str) -> list[Token] | None:
