@@ -389,7 +389,10 @@ def foreign_rows(path: Path, first: int = 0) -> tuple[list[tuple[str, Any]], Col
 
 
 def _columns_of_first(path: Path) -> Columns | None:
-    """Map the keys of the first line that is not blank; None if it is no JSON object."""
+    """Map the keys of the first line that is not blank; None if it is no JSON object.
+
+    None also for a line that cannot be read or is too large: reading the file says what is wrong.
+    """
     check_is_file(path)
     try:
         with open_file(path) as file:
@@ -398,9 +401,11 @@ def _columns_of_first(path: Path) -> Columns | None:
             )
         if line.lstrip().startswith(b"["):
             raise SuiteError(str(path), Problem("line 1", A_LIST))
+        if holds_too_many_values(line):
+            return None
         raw = parse_json(decode(line))
     except (OSError, MalformedDocument):
-        return None  # reading the file describes what is wrong
+        return None
     if not isinstance(raw, dict) or ({"case", "output"} <= raw.keys() and "input" not in raw):
         return None
     return case_columns([str(key) for key in raw])
