@@ -52,7 +52,7 @@ check-fast: lint check
 # Before a release, and once a week: it takes twice the time of the tests, so that they are run without it.
 coverage: $(TEST)/.installed
 	rm -f .coverage .coverage.*
-	$(PYTEST) -p pytest_cov --cov --cov-report=
+	$(PYTEST) -p pytest_cov --cov --cov-report= --hypothesis-profile=thorough
 	$(TEST)/bin/coverage report
 	for package in $(PACKAGES); do printf '%-12s ' "$$package" && \
 		$(TEST)/bin/coverage report --include="src/trivium/$$package/*" --format=total --fail-under=90; done

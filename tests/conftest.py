@@ -41,13 +41,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Under CI every run tries the same examples, so that a failure there belongs to the change; elsewhere each
-# run looks for new ones.
-settings.register_profile(
-    "trivium",
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-    derandomize=bool(os.environ.get("CI")),
-)
+# run looks for new ones. `make coverage`, which takes its time, tries more: --hypothesis-profile=thorough.
+for profile, examples in (("trivium", 40), ("thorough", 200)):
+    settings.register_profile(
+        profile,
+        deadline=None,
+        max_examples=examples,
+        suppress_health_check=[HealthCheck.too_slow],
+        derandomize=bool(os.environ.get("CI")),
+    )
 settings.load_profile("trivium")
 
 
