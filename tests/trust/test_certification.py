@@ -1,6 +1,7 @@
 """Certified acceptance keeps its promise in simulated worlds where the truth is known."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -17,13 +18,13 @@ def at_most(broken, worlds, promise):
     """Whether so many broken promises fit the promised rate, allowing for three standard errors.
 
     Where a promise of 0.1 is just kept, 1 draw of worlds in 500 says otherwise (seeds are fixed). Where it
-    is broken in 0.16 of 800 worlds, or in 0.21 of 250, 97 draws of 100 say so.
+    is broken in 0.19 of 400 worlds, in 0.26 of 120, or in 0.30 of 80, 97 draws of 100 say so.
     """
     return broken / worlds <= promise + 3 * (promise * (1 - promise) / worlds) ** 0.5
 
 
 def test_a_judge_that_is_too_often_wrong_is_certified_no_more_often_than_promised():
-    rng, worlds = np.random.default_rng(1), 800
+    rng, worlds = np.random.default_rng(1), 400
     broken = sum(
         certify(rng.random(60) < 0.1001, rng.random(60), range(60)).threshold is not None
         for _ in range(worlds)
@@ -34,7 +35,7 @@ def test_a_judge_that_is_too_often_wrong_is_certified_no_more_often_than_promise
 
 @pytest.mark.parametrize("levels", [None, 5])
 def test_the_error_above_a_certified_threshold_is_as_promised(levels):
-    rng, worlds, broken, certified = np.random.default_rng(2), 800, 0, 0
+    rng, worlds, broken, certified = np.random.default_rng(2), 400, 0, 0
     for _ in range(worlds):
         confidence = rng.random(200)
         if levels:
@@ -52,7 +53,7 @@ def test_the_error_above_a_certified_threshold_is_as_promised(levels):
 
 @pytest.mark.parametrize("verdicts", [70, 400])
 def test_starting_again_uses_up_no_more_than_was_promised(verdicts):
-    rng, worlds = np.random.default_rng(6), 250
+    rng, worlds = np.random.default_rng(6), 120
     broken = sum(
         certify(rng.random(verdicts) < 0.1001, rng.random(verdicts), range(verdicts)).threshold is not None
         for _ in range(worlds)
@@ -76,25 +77,26 @@ def clustered(rng, groups, size, rate):
     return wrong.ravel(), confidence.ravel(), np.repeat(np.arange(groups), size).tolist()
 
 
-@pytest.mark.parametrize("bound", ["betting", "hoeffding"])
-def test_errors_that_come_in_groups_do_not_break_the_promise(bound):
-    rng, worlds, broken, ignoring = np.random.default_rng(3), 250, 0, 0
+def test_errors_that_come_in_groups_do_not_break_the_promise():
+    rng, worlds, broken, ignoring = np.random.default_rng(3), 80, Counter(), 0
     for _ in range(worlds):
-        wrong, confidence, groups = clustered(rng, 60, 3, 0.12)
-        broken += certify(wrong, confidence, groups, bound=bound).threshold is not None
+        wrong, confidence, groups = clustered(rng, 40, 4, 0.12)
+        for bound in ("betting", "hoeffding"):
+            broken[bound] += certify(wrong, confidence, groups, bound=bound).threshold is not None
         ignoring += certify(wrong, confidence, range(wrong.size)).threshold is not None
-    assert at_most(broken, worlds, DELTA)
+    assert at_most(broken["betting"], worlds, DELTA)
+    assert at_most(broken["hoeffding"], worlds, DELTA)
     assert not at_most(ignoring, worlds, DELTA)  # as if each verdict stood alone, the promise breaks
 
 
 def test_good_judges_are_certified_in_groups_too():
     rng, certified = np.random.default_rng(4), 0
-    for _ in range(50):
+    for _ in range(25):
         wrong, confidence, groups = clustered(rng, 300, 3, 0.004)
         found = certify(wrong, confidence, groups)
         certified += found.threshold is not None
         assert found.method == "betting"
-    assert certified >= 35
+    assert certified >= 17
 
 
 def test_a_certificate_on_half_of_the_real_papers_holds_on_the_other_half():

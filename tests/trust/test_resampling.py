@@ -45,11 +45,11 @@ def test_the_first_block_is_numpys_default_generator(groups, resamples):
     assert (drawn(groups, resamples=resamples, seed=9, rng="pcg64", at_once=1024) == expected).all()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     groups=st.sampled_from([1_000_001, 2_000_000, 5_000_000]),
-    resamples=st.integers(1, 9),
-    at_once=st.integers(1, 9),
+    resamples=st.integers(1, 6),
+    at_once=st.integers(1, 6),
     in_order=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
@@ -106,9 +106,10 @@ def test_neighbouring_blocks_agree_no_more_often_than_chance(seed):
     for block in (1, 2):
         matches = np.count_nonzero(rows[:2] == rows[2 * block : 2 * block + 2])
         assert matches < 2 + 6 * 2**0.5  # two expected
-        joint = np.histogram2d(rows[:2].ravel() % 16, rows[2 * block : 2 * block + 2].ravel() % 16, bins=16)
+        pairs = 16 * (rows[:2] % 16) + rows[2 * block : 2 * block + 2] % 16
+        joint = np.bincount(pairs.ravel(), minlength=256)
         expected = 2 * groups / 256
-        chi2 = ((joint[0] - expected) ** 2 / expected).sum()
+        chi2 = ((joint - expected) ** 2 / expected).sum()
         assert chi2 < 255 + 6 * (2 * 255) ** 0.5
 
 
@@ -214,4 +215,4 @@ def test_memory_does_not_grow_with_the_resamples(rng):
     # at a time, at 4 + 1 + 1 + 4 bytes a draw. This thread: 2 resamples that are skipped.
     most = 2 * (2 * 400_000 + 10 * 200_000) + 4 * 200_000 + 200_000
     assert peak(40) < most
-    assert peak(200) < most
+    assert peak(100) < most

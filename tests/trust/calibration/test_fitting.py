@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trivium.errors import TrustError
@@ -61,7 +61,6 @@ def test_isotonic_is_scikit_learns(seed):
     np.testing.assert_allclose(found.apply(query), peer.predict(query), atol=1e-12)
 
 
-@settings(max_examples=60)
 @given(st.lists(st.tuples(st.floats(0.001, 0.999), st.booleans()), min_size=1, max_size=30))
 def test_no_temperature_is_likelier_than_the_fitted_one(data):
     p, y = np.array([d[0] for d in data]), np.array([d[1] for d in data], dtype=float)
