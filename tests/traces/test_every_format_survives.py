@@ -31,7 +31,7 @@ from trivium.errors import TraceError
 from trivium.traces.native import native_trace
 from trivium.traces.readers import FORMATS, read_path
 
-ENOUGH = 20_000
+ENOUGH = 5_000
 
 SPANS = [
     {"id": "a", "kind": "agent", "name": "boss", "start": 0.0, "end": 9.0},
@@ -193,9 +193,7 @@ def test_a_foreign_value_nested_a_hundred_thousand_deep_is_passed_over_or_refuse
 
 @pytest.mark.parametrize("name", [name for name in JSON if name not in DOCUMENTS])
 @settings(
-    max_examples=60,
     derandomize=True,
-    deadline=None,
     suppress_health_check=[
         HealthCheck.too_slow,
         HealthCheck.data_too_large,
@@ -210,7 +208,7 @@ def test_foreign_fields_and_values_of_other_types_are_read_or_refused(name, tmp_
 
 
 def large(folder):
-    """A file of each format with 20,000 spans or more, made as small ones are."""
+    """A file of each format with 5,000 spans or more, made as small ones are."""
     times = {"start": 1.0, "end": 2.0}
     run = {"run_type": "tool", "name": "look", "trace_id": "r", "start_time": 1, "end_time": 2}
     half = range(ENOUGH // 2)
@@ -308,9 +306,9 @@ for path in sys.argv[1:]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of a process's memory is kept on Linux")
-def test_twenty_thousand_spans_of_every_format_are_read_in_bounded_memory(tmp_path):
+def test_five_thousand_spans_of_every_format_are_read_in_bounded_memory(tmp_path):
     files = list(large(tmp_path))
-    command = [sys.executable, "-c", READ.format(limit=500), *(str(path) for _, path in files)]
+    command = [sys.executable, "-c", READ.format(limit=200), *(str(path) for _, path in files)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stderr == ""
     rows = [line.split(maxsplit=2) for line in done.stdout.splitlines()]

@@ -95,8 +95,8 @@ class TestTheCriticalPath:
         assert [step.span for step in Process(normalise(spans)).path] == [str(step) for step in longest]
         assert nx.dag_longest_path_length(graph) == sum(took[step] for step in longest)
 
-    def test_of_50_000_levels_takes_no_recursion(self):
-        depth = 50_000
+    def test_of_20_000_levels_takes_no_recursion(self):
+        depth = 20_000
         spans = [
             agent(
                 str(level),

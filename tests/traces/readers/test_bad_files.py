@@ -125,14 +125,13 @@ def mutated(draw: st.DrawFn, document: Any) -> Any:
 
 
 @pytest.mark.parametrize("format", DOCUMENTS)
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_values_of_any_type_anywhere_are_read_or_refused(format, data):
     read_or_refused(mutated(data.draw, DOCUMENTS[format]), format)
 
 
 @pytest.mark.parametrize("format", DOCUMENTS)
-@settings(max_examples=50)
 @given(documents=st.lists(json_values, max_size=4))
 def test_any_json_at_all_is_read_or_refused(format, documents):
     read_or_refused(documents, format)
@@ -154,15 +153,15 @@ def test_ids_that_repeat_and_parents_that_loop_are_repaired(format):
     assert "cycle" in {problem.kind for problem in trace.problems}
 
 
-def test_fifty_thousand_spans_are_read(tmp_path):
+def test_twenty_thousand_spans_are_read(tmp_path):
     lines = [
         json.dumps(line | {"id": f"{line['id']}-{copy}", "parent_id": parent and f"{parent}-{copy}"})
-        for copy in range(4_600)
+        for copy in range(1_850)
         for line in CASE[1:]
         for parent in [line["parent_id"]]
     ]
     path = tmp_path / "many.jsonl"
     path.write_text("\n".join(lines))
     _, (trace,) = read_path(path)
-    assert len(trace.spans) == 50_600
+    assert len(trace.spans) == 20_350
     assert trace.problems == ()

@@ -239,8 +239,8 @@ def test_other_values_are_left_out_and_reported_once():
         read_all({"foo": 1})
 
 
-def test_a_chain_of_33_000_spans_is_read():
-    spans = [item(str(n), "agent", str(n - 1) if n else None, name="ab"[n % 2]) for n in range(33_000)]
+def test_a_chain_of_15_000_spans_is_read():
+    spans = [item(str(n), "agent", str(n - 1) if n else None, name="ab"[n % 2]) for n in range(15_000)]
     (trace,) = read_all(*reversed(spans))
-    assert trace_facts([trace]).max_depth == 33_000
-    assert len(trace.messages) == 2 * 32_999
+    assert trace_facts([trace]).max_depth == 15_000
+    assert len(trace.messages) == 2 * 14_999

@@ -5,7 +5,7 @@ import json
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.goldens import data
@@ -192,7 +192,6 @@ def test_the_histories_of_a_real_run_have_the_counts_worked_out_by_hand():
     assert whole.llm_output_tokens == of_spans["llm_output_tokens"]
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.recursive(json_values | st.sampled_from(WORDS), of_words, max_leaves=25))
 def test_messages_of_any_content_are_read_or_refused(message):
     """An unhashable kind was a find of atheris."""

@@ -30,10 +30,10 @@ def double(number):
 
 
 def pooled(_question, start="fork", prepare=lambda function: function):
-    """Twenty calls of a tool in four processes."""
+    """Twenty calls of a tool in two processes."""
     with (
         tv.trace.agent("boss"),
-        ProcessPoolExecutor(4, mp_context=multiprocessing.get_context(start)) as pool,
+        ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(start)) as pool,
     ):
         return sum(pool.map(prepare(double), range(CALLS)))
 

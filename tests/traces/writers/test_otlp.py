@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 from google.protobuf.json_format import Parse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as genai
@@ -88,7 +88,6 @@ def assert_equal(back, trace):
     assert set(back.agents) == set(trace.agents)
 
 
-@settings(max_examples=40)
 @given(written=st.lists(rich_traces() | traces(), min_size=1, max_size=3))
 def test_what_is_read_back_is_what_was_written(tmp_path_factory, written):
     folder = tmp_path_factory.mktemp("otlp")
@@ -102,7 +101,6 @@ def test_what_is_read_back_is_what_was_written(tmp_path_factory, written):
             assert_equal(its, trace)
 
 
-@settings(max_examples=40)
 @given(trace=rich_traces())
 def test_tool_calls_are_in_the_same_order_where_starts_differ(tmp_path_factory, trace):
     (back,) = read_back(tmp_path_factory.mktemp("otlp") / "file", lines(trace)[0])
@@ -111,7 +109,6 @@ def test_tool_calls_are_in_the_same_order_where_starts_differ(tmp_path_factory, 
         assert [span.id for span in back.tool_calls] == [span.id for span in trace.tool_calls]
 
 
-@settings(max_examples=40)
 @given(trace=rich_traces() | traces())
 def test_the_json_parser_of_protobuf_accepts_it(trace):
     (line,) = lines(trace, resource={"service.name": "me"}, events=[("e", {"n": 1, "x": 0.5, "yes": True})])
@@ -123,7 +120,6 @@ def test_the_json_parser_of_protobuf_accepts_it(trace):
     assert sum(event.name == "e" for span in spans for event in span.events) == 1
 
 
-@settings(max_examples=40)
 @given(written=st.lists(rich_traces() | traces(), min_size=1, max_size=3))
 def test_protobuf_holds_the_same_spans(written):
     for entry in resource_spans(traces_to_export(written)):
@@ -266,7 +262,6 @@ def test_a_trace_keeps_its_id_but_two_do_not_share_one():
     assert ids[1] != ids[0]
 
 
-@settings(max_examples=40)
 @given(cut=texts)
 def test_own_words_that_were_cut_short_leave_what_the_conventions_tell(tmp_path_factory, cut):
     document = json.loads(lines(TRACE)[0])

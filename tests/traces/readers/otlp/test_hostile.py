@@ -18,7 +18,7 @@ from trivium.traces.opentelemetry.semconv import INTERNAL_NAMES
 from trivium.traces.readers import read_documents, read_path, read_trace
 from trivium.traces.summary import trace_facts
 
-quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def survives(path, stored):
@@ -135,7 +135,6 @@ any_spans = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(any_spans, min_size=1, max_size=6))
 def test_spans_of_any_content_are_read_or_refused(spans):
     try:
@@ -231,7 +230,7 @@ BOUNDED = """
 import resource, sys
 from trivium.traces.readers import read_path
 from trivium.errors import TraceError
-limit = 600 * 2**20
+limit = 300 * 2**20
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 for path in sys.argv[1:]:
     try:
@@ -242,24 +241,22 @@ for path in sys.argv[1:]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of a process's memory is kept on Linux")
-def test_50_000_spans_and_a_bomb_are_read_in_bounded_memory(tmp_path):
+def test_20_000_spans_and_a_bomb_are_read_in_bounded_memory(tmp_path):
     import gzip
 
-    spans = [tool(f"{number:08}", "look", parent="boss", at=(number, number + 1)) for number in range(50_000)]
+    spans = [tool(f"{number:08}", "look", parent="boss", at=(number, number + 1)) for number in range(20_000)]
     for number, each in enumerate(spans):
         each["spanId"] = f"{number + 1:016x}"
-    (tmp_path / "large.json").write_bytes(content(agent("boss", at=(0, 60_000)), *spans))
-    with gzip.open(tmp_path / "bomb.gz", "wb", compresslevel=1) as file:
-        for _ in range(80):
-            file.write(b" " * 2**23)
+    (tmp_path / "large.json").write_bytes(content(agent("boss", at=(0, 20_001)), *spans))
+    (tmp_path / "bomb.gz").write_bytes(80 * gzip.compress(b" " * 2**23, compresslevel=1))
     paths = [str(tmp_path / name) for name in ("large.json", "bomb.gz")]
     completed = subprocess.run(
         [sys.executable, "-c", BOUNDED, *paths[:1]], capture_output=True, text=True, check=False
     )
-    assert (completed.stdout, completed.stderr) == ("50001\n", "")
+    assert (completed.stdout, completed.stderr) == ("20001\n", "")
     assert Path(paths[1]).stat().st_size < 4_000_000
     completed = subprocess.run(
-        [sys.executable, "-c", BOUNDED.replace("600", "2500"), paths[1]],
+        [sys.executable, "-c", BOUNDED.replace("300", "2500"), paths[1]],
         capture_output=True,
         text=True,
         check=False,
