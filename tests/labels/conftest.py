@@ -8,11 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.labels.labelled import Clock, judged
-from tests.store.conftest import any_url, url
+from tests.store.conftest import url
+from tests.store.postgres import any_made_url
 from trivium.labels.queue import LabelQueues
 from trivium.store.store import Store
 
-__all__ = ["any_url", "url"]
+__all__ = ["any_made_url", "url"]
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Runs to label, and people who label."""
 
 from collections.abc import Callable
+from math import inf
 
 from tests.runs.judged_runs import judged_run, judgement
 from trivium.labels.queue import LabelQueues
@@ -35,11 +36,16 @@ def judged(store: Store, cases: int = 12, *, prefix: str = "c", low: float = 0.0
 
 
 def label_all(
-    queues: LabelQueues, queue: LabelQueue, by: str, value: Callable[[str], float] = lambda case: 1.0
+    queues: LabelQueues,
+    queue: LabelQueue,
+    by: str,
+    value: Callable[[str], float] = lambda case: 1.0,
+    *,
+    most: float = inf,
 ) -> list[StoredLabel]:
-    """Let a person answer until nothing is left."""
-    given = []
-    while (task := queues.next(queue.id, by)) is not None:
+    """Let a person answer until nothing is left, or until they have given so many answers."""
+    given: list[StoredLabel] = []
+    while len(given) < most and (task := queues.next(queue.id, by)) is not None:
         given.append(queues.answer(queue.id, task.place, by, "label", value(task.case)))
     return given
 

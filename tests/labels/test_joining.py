@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.labels.labelled import judged, label_all, volunteered
+from tests.store.postgres import on_sqlite
 from trivium.errors import InputError, ItemsError
 from trivium.labels import files
 from trivium.labels.files import LABEL_COLUMNS, import_labels, label_rows
@@ -160,6 +161,7 @@ def label_some(queues, queue, count):
         queues.answer(queue.id, task.place, "ann", "label", truth)
 
 
+@on_sqlite
 def test_labels_asked_where_the_judge_was_unsure_are_weighted(queues, store):
     run = judged(store, 120)
     queue = queues.create(run, "clarity", by="ann", seed=5)
@@ -179,6 +181,7 @@ def test_labels_asked_where_the_judge_was_unsure_are_weighted(queues, store):
     assert fitted.training_metadata["positive_rate"] == pytest.approx(agreed["exact"]["value"])
 
 
+@on_sqlite
 def test_a_certificate_uses_only_those_that_are_a_random_sample(queues, store):
     run = judged(store, 120)
     queue = queues.create(run, "clarity", by="ann", seed=5)
@@ -192,6 +195,7 @@ def test_a_certificate_uses_only_those_that_are_a_random_sample(queues, store):
     assert (corrected["labelled"], corrected["unlabelled"]) == (made["n"], 120 - made["n"])
 
 
+@on_sqlite
 def test_a_queue_for_a_certificate_asks_all_at_random(queues, store):
     run = judged(store, 120)
     queue = queues.create(run, "clarity", by="ann", seed=5, uniform=True)
@@ -203,9 +207,9 @@ def test_a_queue_for_a_certificate_asks_all_at_random(queues, store):
 
 
 def test_where_all_are_labelled_all_count_once(queues, store):
-    run = judged(store, 60)
+    run = judged(store, 12)
     queue = queues.create(run, "clarity", by="ann", seed=5)
-    label_some(queues, queue, 60)
+    label_some(queues, queue, 12)
     table = items_of_queue(store, queue.id)
     assert table.weights is None
     assert table.at_random is None

@@ -5,6 +5,7 @@ from sqlalchemy import delete, update
 
 from tests.labels.labelled import judged, label_all
 from tests.monitor.samples import BEGIN, sample, store_samples
+from tests.store.postgres import on_sqlite
 from trivium.errors import InputError
 from trivium.labels.joining import items_of_queue
 from trivium.labels.monitored import queue_of_alert, queue_of_monitor
@@ -60,7 +61,7 @@ def test_labels_of_an_alerts_samples_never_enter_an_estimate(queues, live, store
         )
     queue = queue_of_alert(queues, number, "clarity", by="ann")
     assert sorted(queues.population(queue).position) == list(range(50))
-    given = label_all(queues, queue, "ann")
+    given = label_all(queues, queue, "ann", most=3)
     assert {(label.how, label.probability) for label in given} == {("volunteered", None)}
     progress = progress_of(queues, queue.id)
     assert progress.estimate is None
@@ -102,6 +103,7 @@ def test_who_only_decided_and_nobody_are_not_counted_as_people_who_label(queues,
     assert (counts.people, counts.items) == (2, 2)
 
 
+@on_sqlite
 def test_labels_of_random_samples_certify_the_judge_of_several_days(queues, live, store):
     """The judge is right where its confidence is above a half; the samples lie in two runs, of two days."""
     other = judged(store, 200, prefix="d")
@@ -141,7 +143,8 @@ def test_a_queue_without_labels_or_without_its_runs_has_no_items(queues, live, s
     queue = queue_of_monitor(queues, "support", "clarity", by="ann", since=0)
     with pytest.raises(InputError, match="no label yet"):
         items_of_queue(store, queue.id)
-    label_all(queues, queue, "ann")
+    label_all(queues, queue, "ann", most=3)
+    assert items_of_queue(store, queue.id).n == 3
     with store.engine.begin() as connection:
         connection.execute(update(schema.runs).values(suite_name="elsewhere"))
     with pytest.raises(InputError, match="runs were deleted"):

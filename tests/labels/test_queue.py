@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import delete, select
 
 from tests.labels.labelled import judged, label_all
+from tests.store.postgres import on_sqlite
 from trivium.errors import InputError
 from trivium.labels.queue import LabelQueues
 from trivium.labels.tasks import SKIP_RETURNS
@@ -114,6 +115,7 @@ def test_overlapping_items_are_given_to_several_people(queues, run):
     assert queues.next(queue.id, "cem") is None
 
 
+@on_sqlite
 def test_the_share_of_overlap_is_kept(queues, store):
     queue = queues.create(judged(store, 100), "clarity", by="ann", overlap=0.3, seed=1)
     items = label_all(queues, queue, "ann")

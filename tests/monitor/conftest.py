@@ -1,5 +1,6 @@
 """Fixtures: URLs of empty stores."""
 
-from tests.store.conftest import any_url, url
+from tests.store.conftest import url
+from tests.store.postgres import any_made_url
 
-__all__ = ["any_url", "url"]
+__all__ = ["any_made_url", "url"]

@@ -167,7 +167,7 @@ def test_the_counts_of_other_processes_count(tmp_path):
         assert one.decide(interaction("d")).probability == pytest.approx(8 / 32)
 
 
-LIFE = 1500
+LIFE = 1000
 
 
 def life(seed: int, rules, *, per_hour=None) -> tuple[float, list[float], list[float]]:
@@ -198,7 +198,6 @@ def life(seed: int, rules, *, per_hour=None) -> tuple[float, list[float], list[f
     ("rules", "per_hour"),
     [
         ((), None),
-        (({"errors": True, "rate": 1.0},), None),
         (({"errors": True, "rate": 1.0}, {"tag": "vip", "rate": 0.5}), None),
         (({"errors": True, "rate": 1.0},), 50),
     ],

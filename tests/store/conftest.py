@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.store.postgres import empty
+
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
@@ -15,13 +17,5 @@ def any_url(request, url) -> str:
     if request.param == "sqlite":
         return url
     address = request.getfixturevalue("postgres_url")
-    _empty(address)
+    empty(address)
     return address
-
-
-def _empty(url: str) -> None:
-    import psycopg
-
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA public CASCADE")
-        connection.execute("CREATE SCHEMA public")

@@ -1,4 +1,4 @@
-"""Starts a PostgreSQL server for the tests on loopback, and stops it at the end."""
+"""Starts a PostgreSQL server for the tests on loopback, empties it for each test, and stops it at the end."""
 
 import os
 import pwd
@@ -11,6 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+
+from trivium.store import schema
 
 _FOLDERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
 
@@ -58,3 +60,46 @@ def server(initdb: str, pg_ctl: str) -> Iterator[str]:
             yield f"postgresql://trivium@127.0.0.1:{port}/postgres"
         finally:
             subprocess.run([pg_ctl, "-D", data, "-m", "immediate", "stop"], **quiet, **user)
+
+
+on_sqlite = pytest.mark.parametrize("any_url", ["sqlite"], indirect=True)
+"""For a test of what is computed from a store, whose queries other tests send to both databases."""
+
+
+@pytest.fixture(params=["sqlite", "postgresql"], name="any_url")
+def any_made_url(request: pytest.FixtureRequest, url: str) -> str:
+    """URL of an empty SQLite store, then of a PostgreSQL store, which may have its tables already.
+
+    For rooms that use stores; the tests of the store itself begin without tables.
+    """
+    if request.param == "sqlite":
+        return url
+    address: str = request.getfixturevalue("postgres_url")
+    if not _emptied_tables(address):
+        empty(address)
+    return address
+
+
+def empty(url: str) -> None:
+    """Leave no table, and nothing else, in a database."""
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+
+
+def _emptied_tables(url: str) -> bool:
+    """Delete all rows and number anew, a tenth of the work; False for other tables than a store's."""
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        if {name for (name,) in tables} != {*schema.metadata.tables, "alembic_version"}:
+            return False
+        for table in reversed(schema.metadata.sorted_tables):
+            connection.execute(f'DELETE FROM "{table.name}"')
+        sequences = connection.execute("SELECT sequencename FROM pg_sequences WHERE schemaname = 'public'")
+        for (name,) in sequences.fetchall():
+            connection.execute(f'ALTER SEQUENCE "{name}" RESTART')
+    return True

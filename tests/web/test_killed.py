@@ -4,6 +4,7 @@
 """
 
 import json
+import logging
 import os
 import random
 import signal
@@ -14,6 +15,11 @@ import time
 from collections.abc import Callable
 from tempfile import TemporaryDirectory
 
+from opentelemetry.exporter.otlp.proto.http import Compression
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import SpanExportResult
 from sqlalchemy import func, select
 
 from tests.otlp_requests import agent_trace, body
@@ -57,14 +63,6 @@ def serve(url: str, port: int) -> None:
 
 def export(port: int, acknowledged: int, compression: str) -> None:
     """Send one trace after the other, each until it is acknowledged, as the SDK of an application does."""
-    import logging
-
-    from opentelemetry.exporter.otlp.proto.http import Compression
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
-    from opentelemetry.sdk.trace.export import SpanExportResult
-
     logging.disable()
     ended = []
 

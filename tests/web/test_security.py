@@ -45,18 +45,15 @@ def traces(client, headers=None):
     return client.post("/v1/traces", content=body(agent_trace()), headers=content | (headers or {}))
 
 
-@pytest.mark.parametrize(
-    ("host", "status"),
-    [
+def test_other_names_in_host_are_refused_also_on_loopback(connect):
+    client = connect(Access(names=frozenset({"traces.example.org"})))
+    for host, status in [
         ("localhost", 200), ("LOCALHOST:4318", 200), ("127.0.0.1:1", 200), ("[::1]:4318", 200), ("::1", 403),
         ("localhost.", 200), ("evil.example", 403), ("localhost.evil.example", 403), ("10.0.0.7", 403),
         ("", 403), ("traces.example.org", 200), ("evil.example@localhost", 403),
         ("[::1].evil.example", 403),
-    ],
-)  # fmt: skip
-def test_other_names_in_host_are_refused_also_on_loopback(connect, host, status):
-    client = connect(Access(names=frozenset({"traces.example.org"})))
-    assert client.get("/healthz", headers={"host": host}).status_code == status
+    ]:  # fmt: skip
+        assert client.get("/healthz", headers={"host": host}).status_code == status, host
 
 
 def test_a_public_server_may_be_called_by_its_address(connect):
@@ -65,16 +62,13 @@ def test_a_public_server_may_be_called_by_its_address(connect):
     assert client.get("/healthz", headers={"host": "evil.example"}).status_code == 403
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
+def test_pages_of_other_sites_can_change_nothing(client):
+    for headers, status in [
         ({}, 200), ({"origin": "http://127.0.0.1"}, 200), ({"origin": "https://evil.example"}, 403),
         ({"origin": "null"}, 403), ({"origin": "http://127.0.0.1:81"}, 403),
         ({"sec-fetch-site": "cross-site"}, 403), ({"sec-fetch-site": "same-origin"}, 200),
-    ],
-)  # fmt: skip
-def test_pages_of_other_sites_can_change_nothing(client, headers, status):
-    assert traces(client, headers).status_code == status
+    ]:  # fmt: skip
+        assert traces(client, headers).status_code == status, headers
 
 
 def test_loopback_needs_no_token_but_what_comes_through_a_proxy_does(client, token):

@@ -15,8 +15,12 @@ CASES = [
 ]
 
 
-@pytest.fixture
-def runs(store):
+@pytest.fixture(scope="module")
+def runs(shared_store):
+    return two_runs(shared_store)
+
+
+def two_runs(store):
     """Ids of two runs of one suite: the second passes in twelve more of fourteen cases."""
     ids = []
     for good in (2, 14):
@@ -30,8 +34,8 @@ def runs(store):
     return ids
 
 
-def test_the_answer_comes_first_then_the_cases_with_both_outputs(client, runs):
-    page = client.get(f"/compare/{runs[0]}/{runs[1]}", headers=HTML).text
+def test_the_answer_comes_first_then_the_cases_with_both_outputs(shared_client, runs):
+    page = shared_client.get(f"/compare/{runs[0]}/{runs[1]}", headers=HTML).text
     text = re.sub(r"<[^>]+>", " ", page)
     assert text.index("Answer") < text.index("What changed") < text.index("Metrics")
     assert "<script>answer" not in page
@@ -40,9 +44,9 @@ def test_the_answer_comes_first_then_the_cases_with_both_outputs(client, runs):
     assert case == f"/runs/{runs[0]}/case?id=case+%3Ci%3E2%3C%2Fi%3E%2F2"
 
 
-def test_further_cases_are_on_the_next_page(client, runs):
+def test_further_cases_are_on_the_next_page(shared_client, runs):
     def listed(**query):
-        page = client.get(f"/compare/{runs[0]}/{runs[1]}", params=query, headers=HTML).text
+        page = shared_client.get(f"/compare/{runs[0]}/{runs[1]}", params=query, headers=HTML).text
         return re.findall(r'<details class="attempt moved" id="([^"]+)"', page), 'rel="next"' in page
 
     (first, more), (second, end) = listed(), listed(start=10)
@@ -50,9 +54,9 @@ def test_further_cases_are_on_the_next_page(client, runs):
     assert not set(first) & set(second)
 
 
-def test_swapped_runs_have_opposite_differences(client, runs):
+def test_swapped_runs_have_opposite_differences(shared_client, runs):
     def deltas(base, head):
-        text = client.get(f"/compare/{base}/{head}", params={"format": "csv"}).text
+        text = shared_client.get(f"/compare/{base}/{head}", params={"format": "csv"}).text
         return {row["metric"]: float(row["delta"]) for row in csv.DictReader(io.StringIO(text))}
 
     there, back = deltas(*runs), deltas(*reversed(runs))
@@ -60,7 +64,8 @@ def test_swapped_runs_have_opposite_differences(client, runs):
     assert back == pytest.approx({name: -value for name, value in there.items()})
 
 
-def test_an_interrupted_run_is_compared_anew(client, runs, store):
+def test_an_interrupted_run_is_compared_anew(client, store):
+    runs = two_runs(store)
     address = f"/compare/{runs[0]}/{runs[1]}"
     store.finish(store.run(runs[1]), "interrupted", summary=None)
     client.get(address, headers=HTML)
@@ -69,17 +74,18 @@ def test_an_interrupted_run_is_compared_anew(client, runs, store):
     assert "10 cases" in re.sub(r"<[^>]+>", " ", client.get(address, headers=HTML).text)
 
 
-def test_the_beginning_of_an_id_leads_to_the_whole(client, runs):
-    answer = client.get("/compare", params={"base": runs[0], "head": runs[1]}, headers=HTML)
+def test_the_beginning_of_an_id_leads_to_the_whole(shared_client, runs):
+    answer = shared_client.get("/compare", params={"base": runs[0], "head": runs[1]}, headers=HTML)
     assert answer.url.path == f"/compare/{runs[0]}/{runs[1]}"
 
 
 @pytest.mark.parametrize("address", ["/compare/none/{}", "/compare/{}/none", "/compare?base={}"])
-def test_without_two_runs_nothing_is_compared(client, runs, address):
-    assert client.get(address.format(runs[0]), headers=HTML).status_code in {400, 404}
+def test_without_two_runs_nothing_is_compared(shared_client, runs, address):
+    assert shared_client.get(address.format(runs[0]), headers=HTML).status_code in {400, 404}
 
 
-def test_unlike_runs_are_compared_only_on_wish(client, runs, store):
+def test_unlike_runs_are_compared_only_on_wish(client, store):
+    runs = two_runs(store)
     suite = {"name": "facts", "cases": CASES, "metrics": ["success"], "success": {"exact": True}}
     other = tv.evaluate(suite, agent=str, store=store).id
     refused = client.get(f"/compare/{runs[0]}/{other}", headers=HTML)

@@ -18,7 +18,17 @@ HTML = {"Accept": "text/html"}
 
 @pytest.fixture
 def scored(client):
-    """A client of a server that has scored three interactions."""
+    return after_three(client)
+
+
+@pytest.fixture(scope="module")
+def read(shared_client):
+    """A client of a server that has scored three interactions, for tests that only read."""
+    return after_three(shared_client)
+
+
+def after_three(client):
+    """The client, after its server has scored three interactions."""
     for number in range(3):
         client.services.intake.receive(body(agent_trace(bytes(range(15)) + bytes([number]))), "protobuf")
     now = time.time() + 1
@@ -31,16 +41,16 @@ def text_of(answer) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", answer.text).split())
 
 
-def test_every_monitor_is_listed_with_its_answer(scored):
-    page = text_of(scored.get("/monitors", headers=HTML))
+def test_every_monitor_is_listed_with_its_answer(read):
+    page = text_of(read.get("/monitors", headers=HTML))
     assert "support healthy 100 % of the traffic passes" in page
 
 
-def test_the_page_of_a_monitor_leads_to_the_case_of_each_sample(scored):
-    page = scored.get("/monitors/support", headers=HTML)
+def test_the_page_of_a_monitor_leads_to_the_case_of_each_sample(read):
+    page = read.get("/monitors/support", headers=HTML)
     traces = re.findall(r'href="(/traces/\w+)"', page.text)
     assert len(traces) == 3
-    why = scored.get(traces[0], headers=HTML)
+    why = read.get(traces[0], headers=HTML)
     assert "sampled with probability 1" in text_of(why)
     assert re.search(r'href="/runs/live-[^"/]+/case\?id=\w+"', why.text)
 
@@ -66,14 +76,14 @@ def test_deployments_alerts_and_refused_spans_are_on_the_page(scored, store):
 @pytest.mark.parametrize(
     "path", ["/monitors/suport", "/monitors/suport/events", "/alerts/9", f"/alerts/{2**70}"]
 )
-def test_what_is_unknown_is_not_found(scored, path):
-    answer = scored.get(path, headers=HTML)
+def test_what_is_unknown_is_not_found(read, path):
+    answer = read.get(path, headers=HTML)
     assert answer.status_code == 404
     assert "suport" not in path or 'Did you mean "support"?' in text_of(answer).replace("&#34;", '"')
 
 
-def test_samples_are_exported(scored):
-    lines = scored.get("/monitors/support", params={"format": "csv"}).text.splitlines()
+def test_samples_are_exported(read):
+    lines = read.get("/monitors/support", params={"format": "csv"}).text.splitlines()
     assert lines[0].startswith("trace,version,time")
     assert len(lines) == 4
 

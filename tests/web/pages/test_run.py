@@ -16,8 +16,12 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def run(store):
+@pytest.fixture(scope="module")
+def run(shared_store):
+    return evaluated(shared_store)
+
+
+def evaluated(store):
     """A run in which every fourth of 40 cases fails."""
     suite = {"name": "facts", "cases": CASES, "metrics": ["success"], "success": {"contains": "any"}}
 
@@ -36,21 +40,21 @@ def text_of(page: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", page).split())
 
 
-def test_the_answer_comes_before_the_cases_and_these_before_the_scores(client, run):
-    page = client.get(f"/runs/{run.id}", headers=HTML).text
+def test_the_answer_comes_before_the_cases_and_these_before_the_scores(shared_client, run):
+    page = shared_client.get(f"/runs/{run.id}", headers=HTML).text
     text = text_of(page)
     assert text.index("30 of 40 passed") < text.index("Cases, the worst first") < text.index("Scores")
     assert "<b>" not in page.replace("<b>30</b>", "")
     assert "<i>Question" not in page
 
 
-def test_the_worst_cases_come_first_and_the_rest_on_further_pages(client, run):
-    page = client.get(f"/runs/{run.id}", headers=HTML).text
+def test_the_worst_cases_come_first_and_the_rest_on_further_pages(shared_client, run):
+    page = shared_client.get(f"/runs/{run.id}", headers=HTML).text
     first = cases_of(page)
     assert len(first) == 25
     assert {int(name.split("%2F")[1].split("+")[0]) % 4 for name in first[:10]} == {0}
     following = re.search(r'rel="next" href="([^"]+)#cases"', page)[1].replace("&amp;", "&")
-    second = cases_of(client.get(f"/runs/{run.id}{following}", headers=HTML).text)
+    second = cases_of(shared_client.get(f"/runs/{run.id}{following}", headers=HTML).text)
     assert len(second) == 15
     assert not set(first) & set(second)
 
@@ -59,33 +63,37 @@ def test_the_worst_cases_come_first_and_the_rest_on_further_pages(client, run):
     ("chosen", "number"),
     [({"verdict": "failed"}, 10), ({"verdict": "passed", "q": "/3"}, 9), ({"q": "nothing"}, 0)],
 )
-def test_filters_select_attempts_and_the_export_holds_them(client, run, chosen, number):
-    part = client.get(
+def test_filters_select_attempts_and_the_export_holds_them(shared_client, run, chosen, number):
+    part = shared_client.get(
         f"/runs/{run.id}", params=chosen, headers=HTML | {"HX-Request": "true", "HX-Target": "attempts"}
     ).text
     assert part.strip().startswith('<div id="attempts"')
     assert len(cases_of(part)) == number
     rows = list(
-        csv.DictReader(io.StringIO(client.get(f"/runs/{run.id}", params={**chosen, "format": "csv"}).text))
+        csv.DictReader(
+            io.StringIO(shared_client.get(f"/runs/{run.id}", params={**chosen, "format": "csv"}).text)
+        )
     )
     assert len(rows) == number
 
 
-def test_slices_are_shown_on_wish(client, run):
-    assert "by tag" in text_of(client.get(f"/runs/{run.id}", params={"by": "tag"}, headers=HTML).text)
-    problem = client.get(f"/runs/{run.id}", params={"by": "nothing"}, headers=HTML)
+def test_slices_are_shown_on_wish(shared_client, run):
+    assert "by tag" in text_of(shared_client.get(f"/runs/{run.id}", params={"by": "tag"}, headers=HTML).text)
+    problem = shared_client.get(f"/runs/{run.id}", params={"by": "nothing"}, headers=HTML)
     assert problem.status_code == 200
     assert "nothing" in text_of(problem.text)
 
 
-def test_a_run_without_a_summary_shows_what_is_there(client, run, store):
+def test_a_run_without_a_summary_shows_what_is_there(client, store):
+    run = evaluated(store)
     store.finish(run.record, "interrupted", summary=None)
     assert "30 of 40 passed" in text_of(client.get(f"/runs/{run.id}", headers=HTML).text)
     empty = store.new_run(id="empty", suite_name="s", suite="x", kind="agent", settings={}, provenance={})
     assert "no summary yet" in text_of(client.get(f"/runs/{empty.id}", headers=HTML).text)
 
 
-def test_the_run_can_be_compared_with_another_one(client, run, store):
+def test_the_run_can_be_compared_with_another_one(client, store):
+    run = evaluated(store)
     other = tv.evaluate({"name": "facts", "cases": CASES, "metrics": ["success"]}, agent=str, store=store)
     page = client.get(f"/runs/{run.id}", headers=HTML).text
     assert f'<option value="{other.id}">' in page
@@ -94,25 +102,25 @@ def test_the_run_can_be_compared_with_another_one(client, run, store):
 @pytest.mark.parametrize(
     ("address", "status"), [("/runs/none", 404), ("/runs/{}?after=x", 400), ("/runs/{}?sort=x", 400)]
 )
-def test_what_is_wrong_is_refused(client, run, address, status):
-    assert client.get(address.format(run.id), headers=HTML).status_code == status
+def test_what_is_wrong_is_refused(shared_client, run, address, status):
+    assert shared_client.get(address.format(run.id), headers=HTML).status_code == status
 
 
-def test_the_beginning_of_an_id_leads_to_the_run(client, run):
-    assert client.get(f"/runs/{run.id[:-1]}", headers=HTML).url.path == f"/runs/{run.id}"
+def test_the_beginning_of_an_id_leads_to_the_run(shared_client, run):
+    assert shared_client.get(f"/runs/{run.id[:-1]}", headers=HTML).url.path == f"/runs/{run.id}"
 
 
-def test_the_beginning_of_an_id_keeps_what_the_address_asks(client, run):
+def test_the_beginning_of_an_id_keeps_what_the_address_asks(shared_client, run):
     beginning = f"/runs/{run.id[:-1]}"
-    failed = client.get(beginning, params={"verdict": "failed", "format": "csv"})
+    failed = shared_client.get(beginning, params={"verdict": "failed", "format": "csv"})
     assert len(failed.text.splitlines()) == 1 + 10
-    same = client.get(f"/compare/{run.id[:-1]}/{run.id}", params={"format": "csv"})
+    same = shared_client.get(f"/compare/{run.id[:-1]}/{run.id}", params={"format": "csv"})
     assert same.headers["content-type"] == "text/csv; charset=utf-8"
 
 
 @pytest.mark.parametrize(
     "place", ["[1,0.5,99999999999999999999,0]", "[0,null,2147483648,0]", "[-1,0,0,0]", "[0,0,0,-1]", "1", "{"]
 )
-def test_a_place_in_the_list_that_cannot_be_is_refused(client, run, place):
-    assert client.get(f"/runs/{run.id}", params={"after": place}, headers=HTML).status_code == 400
-    assert client.get(f"/api/v1/runs/{run.id}/attempts", params={"after": place}).status_code == 400
+def test_a_place_in_the_list_that_cannot_be_is_refused(shared_client, run, place):
+    assert shared_client.get(f"/runs/{run.id}", params={"after": place}, headers=HTML).status_code == 400
+    assert shared_client.get(f"/api/v1/runs/{run.id}/attempts", params={"after": place}).status_code == 400

@@ -10,13 +10,13 @@ import pytest
 HTML = {"Accept": "text/html"}
 
 
-@pytest.fixture
-def runs(store):
-    """Three runs: of an agent, of recorded outputs, and of a hostile name."""
+@pytest.fixture(scope="module")
+def client_of_three(shared_client, shared_store):
+    """A client of a server with three runs: of an agent, of recorded outputs, and of a hostile name."""
     for number, (suite, kind, rate) in enumerate(
         [("reviews", "agent", 0.9), ("answers", "recorded", None), ("<b>=1+1</b>", "agent", 0.2)]
     ):
-        run = store.new_run(
+        run = shared_store.new_run(
             id=f"run-{number}",
             suite_name=suite,
             suite=f"s{number}",
@@ -30,7 +30,8 @@ def runs(store):
             if rate is None
             else {"attempts": 4, "pass_rate": {"value": rate}, "composite": {"mean": 1 - rate}}
         )
-        store.finish(run, "done" if summary else "interrupted", summary=summary)
+        shared_store.finish(run, "done" if summary else "interrupted", summary=summary)
+    return shared_client
 
 
 def listed(client, **chosen):
@@ -55,30 +56,30 @@ def listed(client, **chosen):
         ({"start": "1"}, [1, 0]),
     ],
 )
-def test_filters_and_orders(client, runs, chosen, expected):
-    assert listed(client, **chosen) == [f"run-{number}" for number in expected]
+def test_filters_and_orders(client_of_three, chosen, expected):
+    assert listed(client_of_three, **chosen) == [f"run-{number}" for number in expected]
 
 
-def test_a_filter_replaces_only_the_table(client, runs):
-    answer = client.get(
+def test_a_filter_replaces_only_the_table(client_of_three):
+    answer = client_of_three.get(
         "/runs", params={"q": "run-1"}, headers=HTML | {"HX-Request": "true", "HX-Target": "found"}
     )
     assert answer.text.strip().startswith('<div id="found"')
 
 
-def test_names_never_become_markup(client, runs):
-    body = client.get("/runs", headers=HTML).text
+def test_names_never_become_markup(client_of_three):
+    body = client_of_three.get("/runs", headers=HTML).text
     assert "<b>=1" not in body
     assert "&lt;b&gt;=1+1" in body
 
 
-def test_the_export_holds_all_that_the_filters_select(client, runs):
+def test_the_export_holds_all_that_the_filters_select(client_of_three):
     lines = [
         json.loads(line)
-        for line in client.get("/runs", params={"format": "json", "kind": "agent"}).text.splitlines()
+        for line in client_of_three.get("/runs", params={"format": "json", "kind": "agent"}).text.splitlines()
     ]
     assert [(line["run"], line["pass_rate"]) for line in lines] == [("run-2", 0.2), ("run-0", 0.9)]
-    rows = list(csv.DictReader(io.StringIO(client.get("/runs", params={"format": "csv"}).text)))
+    rows = list(csv.DictReader(io.StringIO(client_of_three.get("/runs", params={"format": "csv"}).text)))
     assert [row["run"] for row in rows] == ["run-2", "run-1", "run-0"]
 
 
@@ -89,8 +90,8 @@ def test_an_export_holds_no_formula(client, store):
 
 
 @pytest.mark.parametrize("chosen", [{"sort": "x"}, {"start": "-1"}, {"q": "x" * 10_001}, {"format": "pdf"}])
-def test_a_wrong_query_is_refused(client, chosen):
-    assert client.get("/runs", params=chosen, headers=HTML).status_code == 400
+def test_a_wrong_query_is_refused(shared_client, chosen):
+    assert shared_client.get("/runs", params=chosen, headers=HTML).status_code == 400
 
 
 def test_an_empty_store_says_how_to_make_a_run(client):

@@ -14,8 +14,12 @@ from trivium.labels.queue import LabelQueues
 HTML = {"Accept": "text/html"}
 
 
-@pytest.fixture
-def run(store):
+@pytest.fixture(scope="module")
+def run(shared_store):
+    return evaluated(shared_store)
+
+
+def evaluated(store):
     """A run of forty cases, of which the metric says that every fourth is wrong."""
     cases = [
         {"id": f"c{n}", "input": f"Question <b>{n}", "references": ["good"], "group": f"g{n // 2}"}
@@ -38,7 +42,8 @@ def text_of(answer) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", answer.text).split())
 
 
-def test_labels_of_the_store_say_how_far_it_agrees_with_people(client, run, store):
+def test_labels_of_the_store_say_how_far_it_agrees_with_people(client, store):
+    run = evaluated(store)
     label(store, run, 40)
     page = client.get(f"/runs/{run.id}/trust", headers=HTML)
     assert page.status_code == 200
@@ -49,26 +54,29 @@ def test_labels_of_the_store_say_how_far_it_agrees_with_people(client, run, stor
     assert "sqlite" not in text
 
 
-def test_without_labels_it_says_how_to_get_some(client, run):
-    assert "make a queue of labels" in text_of(client.get(f"/runs/{run.id}/trust", headers=HTML))
-    wrong = client.get(f"/runs/{run.id}/trust", params={"dimension": "<b>sucess"}, headers=HTML)
+def test_without_labels_it_says_how_to_get_some(shared_client, run):
+    assert "make a queue of labels" in text_of(shared_client.get(f"/runs/{run.id}/trust", headers=HTML))
+    wrong = shared_client.get(f"/runs/{run.id}/trust", params={"dimension": "<b>sucess"}, headers=HTML)
     assert wrong.status_code == 200
     assert "<b>sucess" not in wrong.text
 
 
-def test_an_unknown_run_is_not_found(client):
-    assert client.get("/runs/none/trust", headers=HTML).status_code == 404
+def test_an_unknown_run_is_not_found(shared_client):
+    assert shared_client.get("/runs/none/trust", headers=HTML).status_code == 404
 
 
-def test_a_dimension_may_hold_what_a_database_cannot(client, run):
-    assert client.get(f"/runs/{run.id}/trust", params={"dimension": "a\0"}, headers=HTML).status_code == 200
+def test_a_dimension_may_hold_what_a_database_cannot(shared_client, run):
+    assert (
+        shared_client.get(f"/runs/{run.id}/trust", params={"dimension": "a\0"}, headers=HTML).status_code
+        == 200
+    )
 
 
-@pytest.fixture
-def sure(store):
+@pytest.fixture(scope="module")
+def sure(shared_store):
     """A run of sixty judgements, and labels of them all: the judge is right where it is sure."""
-    record = judged(store, 60)
-    queues = LabelQueues(store)
+    record = judged(shared_store, 60)
+    queues = LabelQueues(shared_store)
 
     def people(case: str) -> float:
         number = int(case[1:])
@@ -83,14 +91,14 @@ def link_of(page) -> str:
     return unescape(re.search(r'download href="([^"]+)"', page.text)[1])
 
 
-def test_a_certificate_is_chosen_and_downloaded(client, sure, store, tmp_path):
+def test_a_certificate_is_chosen_and_downloaded(shared_client, sure, shared_store, tmp_path):
     record, _ = sure
     here = f"/runs/{record.id}/trust"
-    assert "None yet" in text_of(client.get(here, params={"wrong": 1}, headers=HTML))
-    page = client.get(here, params={"wrong": 20, "sure": 80}, headers=HTML)
+    assert "None yet" in text_of(shared_client.get(here, params={"wrong": 1}, headers=HTML))
+    page = shared_client.get(here, params={"wrong": 20, "sure": 80}, headers=HTML)
     assert "need no person" in text_of(page)
     assert "sqlite" not in page.text
-    file = client.get(link_of(page))
+    file = shared_client.get(link_of(page))
     assert file.headers["content-disposition"] == 'attachment; filename="certificate.json"'
     answer = file.json()
     assert (answer["epsilon"], answer["delta"], answer["dimension"]) == (0.2, 0.2, "clarity")
@@ -98,28 +106,33 @@ def test_a_certificate_is_chosen_and_downloaded(client, sure, store, tmp_path):
     # It is what the command writes.
     written = tmp_path / "certificate.json"
     command = ["trust", "certify", record.id, "--dimension", "clarity", "--epsilon", "0.2", "--delta", "0.2"]
-    assert run_command([*command, "--output", str(written), "--store", str(store.url), "--json"]) == 0
+    assert run_command([*command, "--output", str(written), "--store", str(shared_store.url), "--json"]) == 0
     assert json.loads(written.read_text()) == answer
     # And another promise is another certificate, not the remembered one.
-    looser = client.get(link_of(client.get(here, params={"wrong": 40, "sure": 80}, headers=HTML))).json()
+    looser = shared_client.get(
+        link_of(shared_client.get(here, params={"wrong": 40, "sure": 80}, headers=HTML))
+    ).json()
     assert looser["n_accepted"] > answer["n_accepted"]
 
 
-def test_a_queue_has_its_own_page_of_trust(client, sure):
+def test_a_queue_has_its_own_page_of_trust(shared_client, sure):
     _, queue = sure
-    page = client.get(f"/labels/{queue.id}/trust", params={"wrong": 20, "sure": 80}, headers=HTML)
+    page = shared_client.get(f"/labels/{queue.id}/trust", params={"wrong": 20, "sure": 80}, headers=HTML)
     assert "need no person" in text_of(page)
-    assert client.get(link_of(page)).json()["dimension"] == "clarity"
-    assert f'href="/labels/{queue.id}/trust"' in client.get(f"/labels/{queue.id}", headers=HTML).text
-    assert client.get("/labels/none/trust", headers=HTML).status_code == 404
+    assert shared_client.get(link_of(page)).json()["dimension"] == "clarity"
+    assert f'href="/labels/{queue.id}/trust"' in shared_client.get(f"/labels/{queue.id}", headers=HTML).text
+    assert shared_client.get("/labels/none/trust", headers=HTML).status_code == 404
 
 
 @pytest.mark.parametrize("wrong", ["0", "100", "nan", "x"])
-def test_a_promise_that_cannot_be_is_refused(client, run, wrong):
-    assert client.get(f"/runs/{run.id}/trust", params={"wrong": wrong}, headers=HTML).status_code == 400
+def test_a_promise_that_cannot_be_is_refused(shared_client, run, wrong):
+    assert (
+        shared_client.get(f"/runs/{run.id}/trust", params={"wrong": wrong}, headers=HTML).status_code == 400
+    )
 
 
-def test_without_labels_there_is_no_file(client, run, store):
+def test_without_labels_there_is_no_file(client, store):
+    run = evaluated(store)
     answer = client.get(f"/runs/{run.id}/trust/certificate", params={"dimension": "success"})
     assert answer.status_code == 400
     assert "has no label" in answer.text
@@ -127,23 +140,26 @@ def test_without_labels_there_is_no_file(client, run, store):
     assert client.get(f"/labels/{queue.id}/trust/certificate").status_code == 400
 
 
-def test_the_json_interface_answers_the_same(client, run, sure):
+def test_the_json_interface_answers_the_same(shared_client, run, sure):
     record, queue = sure
-    assert client.get(f"/api/v1/runs/{run.id}/agreement", params={"dimension": "success"}).status_code == 400
+    assert (
+        shared_client.get(f"/api/v1/runs/{run.id}/agreement", params={"dimension": "success"}).status_code
+        == 400
+    )
     for where, more in ((f"runs/{record.id}", {"dimension": "clarity"}), (f"labels/queues/{queue.id}", {})):
-        agreement = client.get(f"/api/v1/{where}/agreement", params=more).json()
+        agreement = shared_client.get(f"/api/v1/{where}/agreement", params=more).json()
         assert agreement["n"] == 60
         options = {"epsilon": 0.2, "delta": 0.2} | more
-        found = client.get(f"/api/v1/{where}/certificate", params=options).json()
+        found = shared_client.get(f"/api/v1/{where}/certificate", params=options).json()
         assert (found["epsilon"], found["delta"]) == (0.2, 0.2)
         assert found["threshold"] is not None
-    assert client.get("/api/v1/labels/queues/none/agreement").status_code == 404
+    assert shared_client.get("/api/v1/labels/queues/none/agreement").status_code == 404
 
 
-def test_a_certificate_of_a_queue_by_the_command(sure, store, capsys):
-    certify = ["trust", "certify", "--queue", sure[1].id, "--store", str(store.url)]
+def test_a_certificate_of_a_queue_by_the_command(sure, shared_store, capsys):
+    certify = ["trust", "certify", "--queue", sure[1].id, "--store", str(shared_store.url)]
     assert run_command([*certify, "--epsilon", "0.2", "--delta", "0.2"]) == 0
     assert "of the 60 items" in " ".join(capsys.readouterr().out.split())
     assert run_command([*certify, "--dimension", "clarity"]) == 2
     assert "leave out ITEMS" in capsys.readouterr().err
-    assert run_command(["trust", "agree", "--queue", "none", "--store", str(store.url)]) == 2
+    assert run_command(["trust", "agree", "--queue", "none", "--store", str(shared_store.url)]) == 2
