@@ -246,16 +246,13 @@ def test_any_text_can_be_masked(text):
 )
 def test_a_hostile_text_takes_time_in_proportion_to_its_length(masked, piece):
     def seconds(text: str) -> float:
-        took = []
-        for _ in range(3):
-            began = process_time()
-            masked(text)
-            took.append(process_time() - began)
-        return min(took)
+        began = process_time()
+        masked(text)
+        return process_time() - began
 
-    once = seconds(piece * 1_000)
+    once = min(seconds(piece * 1_000) for _ in range(3))
     # Eight times as long takes 8 times as long; where a pattern backtracks, 64 times.
-    assert seconds(piece * 8_000) < 25 * max(once, 0.001)
+    assert any(seconds(piece * 8_000) < 25 * max(once, 0.001) for _ in range(3))
 
 
 def test_secrets_of_the_environment_are_masked_in_any_form(monkeypatch):

@@ -32,7 +32,13 @@ def types_read(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
-        function = ast.unparse(node.func)
+        match node.func:  # as ast.unparse writes it, in a tenth of the time
+            case ast.Name(id=function):
+                pass
+            case ast.Attribute(value=ast.Name(id=module), attr=name):
+                function = f"{module}.{name}"
+            case _:
+                function = ast.unparse(node.func)
         if function in ("msgspec.convert", "convert") and len(node.args) > 1:
             yield ast.unparse(node.args[1])
         elif function.endswith("json.Decoder") and node.args:

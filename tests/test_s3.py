@@ -187,14 +187,15 @@ def test_traces_in_a_bucket_are_shown_and_a_busy_server_is_asked_again(
     assert s3.failures["logs/a.jsonl"] == []
 
 
-@pytest.mark.parametrize("command", ["show", "import", "score"])
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("command", "source", "said"),
     [
-        ("s3://bucket/logs/a.jsonl", "s3://bucket/logs/a.jsonl: cannot be "),
-        ("s3://bucket/none.jsonl", "s3://bucket/none.jsonl: "),
-        ("s3://other/none.jsonl", "s3://other/none.jsonl: "),
-        ("s3://other/*.jsonl", "s3://other/*.jsonl: no file has such a name"),
+        ("show", "s3://bucket/logs/a.jsonl", "s3://bucket/logs/a.jsonl: cannot be "),
+        ("show", "s3://bucket/none.jsonl", "s3://bucket/none.jsonl: "),
+        ("show", "s3://other/none.jsonl", "s3://other/none.jsonl: "),
+        ("show", "s3://other/*.jsonl", "s3://other/*.jsonl: no file has such a name"),
+        ("import", "s3://bucket/logs/a.jsonl", "s3://bucket/logs/a.jsonl: cannot be "),
+        ("score", "s3://bucket/none.jsonl", "s3://bucket/none.jsonl: "),
     ],
 )
 def test_a_bucket_that_refuses_or_lacks_traces_is_told(

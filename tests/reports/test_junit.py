@@ -1,7 +1,7 @@
 from xml.etree import ElementTree as ET
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reports import samples
@@ -86,7 +86,6 @@ def test_without_gates_there_is_no_suite_of_gates():
     assert len(parsed(samples.summary(gates=()))) == 1
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.text(st.characters(exclude_categories=()), min_size=1, max_size=60))
 def test_any_text_gives_well_formed_xml_that_says_it(text):
     view = samples.view(0)

@@ -36,7 +36,7 @@ def test_an_emoji_is_no_lone_surrogate():
 
 def test_a_value_of_any_depth_is_cleaned():
     value = "\0"
-    for _ in range(100_000):
+    for _ in range(20_000):
         value = [value]
     cleaned, flags = sanitise(value)
     assert flags == ("nul",)

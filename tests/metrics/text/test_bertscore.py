@@ -17,7 +17,6 @@ from trivium.metrics.text.encoders.loading import load
 from trivium.metrics.text.lexical import SizedCache
 
 LETTERS = st.text(alphabet="abcdef .,", max_size=60)
-TEXTS = [REVIEW, OTHER_REVIEW, RECIPE, "A short one.", REVIEW + " " + RECIPE]
 
 
 def torchmetrics(a: str, b: str, folder: Path, **options: object) -> tuple[float, float, float]:
@@ -47,7 +46,7 @@ def nothing_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_semantic_equals_the_oracle(minilm_folder: Path, minilm_onnx_folder: Path):
     lines = [line for line in golden("text_pairs.jsonl") if line.get("bertscore")]
     lines.sort(key=lambda line: len(line["a"]) + len(line["b"]))
-    for folder, chosen in ((minilm_onnx_folder, lines), (minilm_folder, lines[::4])):
+    for folder, chosen in ((minilm_onnx_folder, lines[::3]), (minilm_folder, lines[::6])):  # longest included
         compared = compare_pairs(load(str(folder)), [(line["a"], line["b"]) for line in chosen])
         for line in chosen:
             found = compared[line["a"], line["b"]].match
@@ -55,15 +54,6 @@ def test_semantic_equals_the_oracle(minilm_folder: Path, minilm_onnx_folder: Pat
                 if value is not None and hasattr(found, key):
                     expected = pytest.approx(min(1.0, value), abs=1e-5)
                     assert getattr(found, key) == expected, (line["id"], key)
-
-
-def test_semantic_of_a_batch_equals_torchmetrics_one_pair_at_a_time(
-    minilm_folder: Path, minilm_onnx_folder: Path
-):
-    pairs = [(a, b) for a in TEXTS for b in TEXTS if a != b][1::5]
-    expected = [torchmetrics(a, b, minilm_folder)[2] for a, b in pairs]
-    for folder in (minilm_folder, minilm_onnx_folder):
-        assert scored(pairs, encoder=str(folder)) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("layer", [None, 0, 1, 2])

@@ -1,5 +1,3 @@
-import json
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trivium as tv
-from tests.goldens import data, golden
+from tests.goldens import golden
 from tests.metrics.text.texts import OTHER_REVIEW, RECIPE, REVIEW
 from trivium.errors import SuiteError
 from trivium.metrics.metric import MetricInput, Score
@@ -167,16 +165,3 @@ def test_similarity_equals_the_oracle(minilm_folder: Path):
     chosen = lines[::3]
     values = scored([(line["a"], [line["b"]]) for line in chosen], minilm_folder)
     assert values == pytest.approx([min(1.0, line["overall"]) for line in chosen], abs=1e-5)
-
-
-def test_reviews_of_one_paper_are_as_alike_as_measured_elsewhere(minilm_folder: Path):
-    pairs = []
-    for file in sorted(data("peerread/acl_2017").glob("*/reviews/*.json")):
-        reviews = [each["comments"] for each in json.loads(file.read_text(encoding="utf-8"))["reviews"]]
-        for index, review in enumerate(reviews):
-            if len(reviews) > 1:
-                pairs.append((review, reviews[:index] + reviews[index + 1 :]))
-    values = scored(pairs, minilm_folder)
-    assert len(values) == 17
-    assert round(statistics.mean(values), 3) == 0.368
-    assert round(max(values), 3) == 0.421

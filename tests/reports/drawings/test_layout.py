@@ -23,7 +23,6 @@ def walks(draw):
     return widths, sorted(edges)
 
 
-@settings(deadline=None, max_examples=80)
 @given(walks())
 def test_no_node_covers_another(walk):
     widths, edges = walk
@@ -34,7 +33,6 @@ def test_no_node_covers_another(walk):
         assert apart or abs(y1 - y2) >= HEIGHT
 
 
-@settings(deadline=None, max_examples=80)
 @given(walks())
 def test_everything_lies_inside_the_drawing(walk):
     widths, edges = walk
@@ -46,7 +44,6 @@ def test_everything_lies_inside_the_drawing(walk):
         assert all(0 <= x <= layout.width and 0 <= y <= layout.height for x, y in route)
 
 
-@settings(deadline=None, max_examples=80)
 @given(walks())
 def test_every_edge_runs_from_the_rim_of_its_source_to_the_rim_of_its_target(walk):
     widths, edges = walk
@@ -59,7 +56,6 @@ def test_every_edge_runs_from_the_rim_of_its_source_to_the_rim_of_its_target(wal
             assert abs(x - centre_x) <= widths[node] / 2
 
 
-@settings(deadline=None, max_examples=80)
 @given(walks())
 def test_the_start_is_on_top_and_the_end_at_the_bottom(walk):
     widths, edges = walk

@@ -3,7 +3,7 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reports import samples
@@ -47,7 +47,6 @@ def test_every_agent_has_its_lane():
     assert names == list(samples.WORKFLOW)
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(st.floats(-1e9, 1e9), st.floats(0, 1e6)), min_size=1, max_size=30))
 def test_no_bar_covers_another_of_its_lane_and_none_leaves_the_drawing(times):
     made = draw_timeline(Trace(spans=tuple(span(p, s, s + d) for p, (s, d) in enumerate(times))))

@@ -186,39 +186,22 @@ def test_texts_of_strangers_are_shown_and_never_obeyed(record: object) -> None:
     assert "<script>" in page.text
 
 
-def test_in_a_kernel_a_record_is_shown_once_and_its_text_is_whole(tmp_path: Path) -> None:
-    source = """
-import trivium as tv
-
-suite = tv.Suite(name="s", cases=[{"id": c, "input": c, "references": [c]} for c in "abcd"])
-suite = suite.with_settings(metrics=["jaccard"])
-base, head = (tv.evaluate(suite, agent=str, store="sqlite:///s.db") for _ in range(2))
-"""
-    cells = [source, "tv.compare(base, head)", "head.summary()", "print(str(head.summary()))"]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])
-    nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    _, compared, summary, printed = (cell["outputs"] for cell in notebook.cells)
-    for outputs in (compared, summary):
-        assert [each["output_type"] for each in outputs] == ["execute_result"]
-        assert set(outputs[0]["data"]) == {"text/plain", "text/html"}
-        assert "jaccard" in outputs[0]["data"]["text/plain"]
-    assert [each["output_type"] for each in printed] == ["stream"]
-    assert "jaccard" in printed[0]["text"]
-
-
-def test_the_example_notebook_runs_and_shows_them(tmp_path: Path) -> None:
+def test_the_example_notebook_runs_and_shows_each_record_once_with_its_text(tmp_path: Path) -> None:
     notebook = nbformat.read(ROOT / "examples" / "notebook" / "two_agents.ipynb", as_version=4)
+    notebook.cells += map(nbformat.v4.new_code_cell, ("head.summary()", "print(str(head.summary()))"))
 
     nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
 
-    results = [
-        output["data"]
-        for cell in notebook.cells
-        for output in cell.get("outputs", [])
-        if output["output_type"] == "execute_result"
-    ]
-    run, comparison, frame, curve = (data["text/html"] for data in results)
-    assert "done" in Page(run).text
-    assert "✓ pass" in Page(comparison).text
-    assert "<table" in frame
-    assert "AURC" in Page(curve).text
+    *cells, printed = [cell["outputs"] for cell in notebook.cells if cell.get("outputs")]
+    assert [[each["output_type"] for each in outputs] for outputs in cells] == [["execute_result"]] * 5
+    run, comparison, frame, curve, summary = (outputs[0]["data"] for outputs in cells)
+    for data in (run, comparison, curve, summary):
+        assert set(data) == {"text/plain", "text/html"}
+    assert "done" in Page(run["text/html"]).text
+    assert "✓ pass" in Page(comparison["text/html"]).text
+    assert "<table" in frame["text/html"]
+    assert "AURC" in Page(curve["text/html"]).text
+    assert "success" in comparison["text/plain"]
+    assert "success" in summary["text/plain"]
+    assert [each["output_type"] for each in printed] == ["stream"]
+    assert "success" in printed[0]["text"]

@@ -58,8 +58,18 @@ def two() -> dict:
     return artifact(table(abstain=0.5), table(abstain=0.1, name="b.jsonl"))
 
 
-def test_a_chart_names_its_axes_its_lines_and_where_answers_end(one):
-    shown = words(draw_curves(one, ".svg"))
+@pytest.fixture(scope="module")
+def drawn(one) -> bytes:
+    return draw_curves(one, ".svg")
+
+
+@pytest.fixture(scope="module")
+def drawn_two(two) -> bytes:
+    return draw_curves(two, ".svg")
+
+
+def test_a_chart_names_its_axes_its_lines_and_where_answers_end(drawn):
+    shown = words(drawn)
     for piece in (
         "coverage",
         "risk: mean loss",
@@ -76,13 +86,13 @@ def test_a_chart_names_its_axes_its_lines_and_where_answers_end(one):
     assert "a: how wrong are the most confident answers?" in shown
 
 
-def test_a_row_says_by_what_its_answers_are_ranked_where_that_has_a_name(one, two):
+def test_a_row_says_by_what_its_answers_are_ranked_where_that_has_a_name(one, drawn_two):
     named = dict(one, confidence_variants={"token_msp": one["confidence_variants"]["confidence"]})
     assert "a: how wrong are the most confident answers by token_msp?" in words(draw_curves(named, ".svg"))
-    assert "How wrong are the most confident answers?" in words(draw_curves(two, ".svg"))
+    assert "How wrong are the most confident answers?" in words(drawn_two)
 
 
-def test_a_count_is_drawn_on_the_side_of_its_dot_without_the_line(one):
+def test_a_count_is_drawn_on_the_side_of_its_dot_without_the_line(one, drawn):
     above, below = {}, {}
     entry = one["confidence_variants"]["confidence"]["reliability"]
     for stated, right, n in zip(entry["confidence"], entry["accuracy"], entry["count"], strict=True):
@@ -90,7 +100,7 @@ def test_a_count_is_drawn_on_the_side_of_its_dot_without_the_line(one):
             (above if right >= stated else below)[n] = (stated, right)
     assert below, "some of these predictions are too sure"
     assert above
-    root = ElementTree.fromstring(draw_curves(one, ".svg"))
+    root = ElementTree.fromstring(drawn)
     ends = {
         int(node.text): node.get("text-anchor")
         for node in root.iter("{http://www.w3.org/2000/svg}text")
@@ -100,9 +110,9 @@ def test_a_count_is_drawn_on_the_side_of_its_dot_without_the_line(one):
     assert {ends[n] for n in above.keys() - below.keys()} == {"middle"}
 
 
-def test_the_reliability_diagram_counts_all_predictions(one):
+def test_the_reliability_diagram_counts_all_predictions(one, drawn):
     entry = one["confidence_variants"]["confidence"]
-    shown = words(draw_curves(one, ".svg"))
+    shown = words(drawn)
     counts = [count for count in entry["reliability"]["count"] if count]
     assert sum(counts) == one["population"]["items_predicted"]
     assert all(re.search(rf"\b{count}\b", shown) for count in counts)
@@ -125,8 +135,8 @@ def test_the_best_ranking_ends_where_the_curve_ends_and_is_never_worse(one):
     assert (there <= np.array(curve["selective_risk"]) + 1e-9).all()
 
 
-def test_two_inputs_stand_in_one_chart(two):
-    shown = words(draw_curves(two, ".svg"))
+def test_two_inputs_stand_in_one_chart(drawn_two):
+    shown = words(drawn_two)
     assert "first: a" in shown
     assert "second: b" in shown
     assert shown.count("abstains beyond") == 2
