@@ -1,14 +1,140 @@
-"""Encoding values of any type."""
+"""Reading values of which nothing is known, and encoding values of any type."""
 
 import json
+import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.odd_values import AS_TEXT, ODD, PLAIN, NoText
+from tests.strategies import json_values
 from trivium.store import records as bodies
-from trivium.values import encode, plain_text
+from trivium.values import (
+    amount,
+    batched,
+    count,
+    dict_,
+    dicts,
+    encode,
+    is_number,
+    json_or_text,
+    json_text,
+    list_,
+    nonempty_text,
+    number,
+    plain_text,
+    sum_known,
+    text_or_json,
+)
+
+NAN, INF = math.nan, math.inf
+READERS = (is_number, number, amount, count, nonempty_text, dict_, list_, dicts)
+
+
+@pytest.mark.parametrize(
+    ("value", "as_number", "as_amount", "as_count"),
+    [
+        (3, 3.0, 3.0, 3),
+        (0, 0.0, 0.0, 0),
+        (3.0, 3.0, 3.0, 3),
+        (3.7, 3.7, 3.7, None),
+        (-1, -1.0, None, None),
+        (2**53, 2.0**53, None, 2**53),
+        (2**53 + 1, 2.0**53, None, None),
+        (10**400, None, None, None),
+        (1e300, None, None, None),
+        (NAN, None, None, None),
+        (INF, None, None, None),
+        (True, None, None, None),
+        (None, None, None, None),
+        ("3", None, None, 3),
+        ("3.0", None, None, None),
+        ("-3", None, None, None),
+        ("9" * 17, None, None, None),
+        ("", None, None, None),
+        ([3], None, None, None),
+        (np.float64(3), 3.0, 3.0, 3),
+        (np.int64(3), None, None, None),
+        (np.bool_(True), None, None, None),
+    ],
+)
+def test_a_number_is_read_for_what_it_counts(value, as_number, as_amount, as_count):
+    found = [number(value), amount(value), count(value)]
+    assert found == [as_number, as_amount, as_count]
+    assert [type(each) for each in found if each is not None] == [
+        kind
+        for kind, each in zip((float, float, int), (as_number, as_amount, as_count), strict=True)
+        if each is not None
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        *((one, True) for one in (3, 0.5, NAN, INF, 10**400, np.float64(1))),
+        *((one, False) for one in (True, "3", None, np.int64(3))),
+    ],
+)
+def test_true_is_no_number(value, expected):
+    assert is_number(value) is expected
+
+
+@given(json_values | st.floats() | st.integers())
+def test_no_json_value_makes_a_reader_raise(value):
+    for read in READERS:
+        read(value)
+
+
+def test_what_is_not_asked_for_is_left_out():
+    assert [nonempty_text(value) for value in ("a", "", 3, None)] == ["a", None, None, None]
+    assert [dict_(value) for value in ({"a": 1}, [1], None)] == [{"a": 1}, {}, {}]
+    assert [list_(value) for value in ([1], (1,), {"a": 1}, "text", None)] == [[1], [1], [], [], []]
+    assert dicts([{"a": 1}, 2, {}]) == [{"a": 1}, {}]
+    assert [sum_known(numbers) for numbers in ([1, None, 2], [None], [])] == [3, None, None]
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(), st.lists))
+def test_json_is_written_and_read_back(value):
+    text = json_text(value)
+    assert json.loads(text) == value
+    assert json_or_text(text) == value
+
+
+def test_equal_values_have_equal_canonical_texts():
+    one, other = {"a": 1, "b": [{"d": 1, "c": 2}]}, {"b": [{"c": 2, "d": 1}], "a": 1}
+    assert (
+        json_text(one, canonical=True)
+        == json_text(other, canonical=True)
+        == json.dumps(one, sort_keys=True, separators=(",", ":"))
+    )
+    assert json_text(one) != json_text(other)
+
+
+@pytest.mark.parametrize("text", ["plain", "[1", "", "[" * 100_000, '"\\ud800"', "NaN"])
+def test_a_text_that_is_no_json_stays_as_it_is(text):
+    assert json_or_text(text) == text
+
+
+def test_a_text_stays_a_text_and_other_values_become_json():
+    assert [text_or_json(value) for value in ("[1]", "", None, 0, False, {"b": 1, "a": 2})] == [
+        "[1]",
+        "",
+        "",
+        "0",
+        "false",
+        '{"b":1,"a":2}',
+    ]
+    assert text_or_json({"b": 1, "a": 2}, canonical=True) == '{"a":2,"b":1}'
+
+
+@given(st.lists(st.integers()), st.integers(1, 5))
+def test_batches_hold_every_item_once_and_only_the_last_is_smaller(items, size):
+    found = list(batched(iter(items), size))
+    assert [item for batch in found for item in batch] == items
+    assert all(len(batch) == size for batch in found[:-1])
+    assert all(0 < len(batch) <= size for batch in found)
 
 
 @pytest.mark.parametrize("name", PLAIN)

@@ -1,4 +1,7 @@
-"""Encodes any Python value as JSON without raising, limits the values in a JSON text, resolves records.
+"""Reads values of which nothing is known, writes any value as JSON, and limits the values in a JSON text.
+
+What other tools wrote may hold anything: :func:`number`, :func:`count`, :func:`dict_` and the like return
+what they are asked for, or None or nothing. They take any JSON value, and what Python code makes of one.
 
 User code can return any object, even one that claims another class, refers to itself, or raises in its
 ``repr``. :func:`encode` writes a bounded copy of each.
@@ -9,7 +12,7 @@ import datetime
 import numbers
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import msgspec
 
@@ -33,6 +36,98 @@ _DEEPEST = 100
 
 _MOST_NODES = 100_000
 """Most values that :class:`_Walk` copies, which bounds structures with shared parts."""
+
+
+_MOST_AMOUNT = 1e12
+_MOST_COUNT = 2**53
+"""Largest whole number that a double holds exactly, as all do up to there."""
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Whether a value is an int or a float; true and false are none.
+
+    NaN and infinity are numbers, and so is NumPy's float64, which is a float; its other scalars are not.
+    """
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def number(value: Any) -> float | None:
+    """Return a finite number as a float; None for any other value, texts, true and false included."""
+    return float(value) if is_number(value) and abs(value) < 1e300 else None
+
+
+def amount(value: Any) -> float | None:
+    """Return a number of seconds or dollars, from 0 to 10¹² (exclusive); None for any other value."""
+    return float(value) if is_number(value) and 0 <= value < _MOST_AMOUNT else None
+
+
+def count(value: Any) -> int | None:
+    """Return a whole number of things, such as tokens, from 0 to 2⁵³; None for any other value.
+
+    A float without a fraction and a text of at most 16 digits count, because some formats write those.
+    """
+    if type(value) is int and 0 <= value <= _MOST_COUNT:
+        return value
+    if isinstance(value, str) and value.isdecimal() and len(value) <= 16:
+        value = int(value)
+    if not is_number(value) or not 0 <= value <= _MOST_COUNT or value != int(value):
+        return None
+    return int(value)
+
+
+def sum_known(numbers: Iterable[Any]) -> Any:
+    """Sum the numbers that are not None; None if there is none."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
+
+
+def nonempty_text(value: Any) -> str | None:
+    """Return a text that is not empty; None for any other value."""
+    return value if isinstance(value, str) and value else None
+
+
+def dict_(value: Any) -> dict[str, Any]:
+    """Return a JSON object; an empty one for any other value."""
+    return value if isinstance(value, dict) else {}
+
+
+def list_(value: Any) -> list[Any]:
+    """Return a list, or a tuple as one; an empty list for any other value."""
+    return value if isinstance(value, list) else list(value) if isinstance(value, tuple) else []
+
+
+def dicts(value: Any) -> list[dict[str, Any]]:
+    """Return the objects in a JSON list; an empty list for any other value."""
+    return [item for item in list_(value) if isinstance(item, dict)]
+
+
+def json_or_text(text: str) -> Any:
+    """Decode a text that holds JSON; return any other text, or one nested too deep, unchanged."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return text
+
+
+def json_text(value: Any, *, canonical: bool = False) -> str:
+    """Return a JSON value or record as compact JSON.
+
+    Args:
+        value: The value.
+        canonical: Whether to sort the keys of objects, so that equal values have equal texts.
+
+    Raises:
+        TypeError: If it holds another type of value; see :func:`encode`.
+        UnicodeEncodeError: If a text in it has a lone surrogate.
+    """
+    return msgspec.json.encode(value, order="deterministic" if canonical else None).decode()
+
+
+def text_or_json(value: Any, *, canonical: bool = False) -> str:
+    """Return a text as it is, an empty one for None, and any other value as :func:`json_text`."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json_text(value, canonical=canonical)
 
 
 def resolved(record: type[R]) -> type[R]:

@@ -8,7 +8,6 @@ import pytest
 from tests.goldens import data
 from trivium.errors import TraceError
 from trivium.formats.agents_eval import agents_eval_trace, read_run
-from trivium.traces.readers.json_input import number
 from trivium.traces.summary import trace_facts
 
 
@@ -229,14 +228,6 @@ def test_a_run_folder_holds_one_trace(tmp_path):
     (tmp_path / "trace.json").write_text('{"tool_calls": []}\n{"tool_calls": []}')
     with pytest.raises(TraceError, match="found 2"):
         read_run(tmp_path)
-
-
-def test_times_are_numbers_or_dates():
-    assert number("1970-01-01T00:01:00+00:00") == 60.0
-    assert number("1970-01-01T00:01:00") == 60.0
-    assert number(3) == 3.0
-    for nothing in ("soon", True, None, [], 10**400):
-        assert number(nothing) is None
 
 
 def test_the_real_runs_give_the_counts_that_come_with_them():

@@ -73,5 +73,7 @@ def test_a_session_may_state_its_totals_itself():
     assert stated == SpanUsage(input_tokens=7, cost_usd=1.5)
     assert stated_usage(made(usage={"prompt_tokens": 7})) is None
     assert stated_usage(made(usage="much")) is None
+    assert stated_usage(made(usage={"input_tokens": True, "cost_usd": -1.0})) is None
+    assert wall_seconds(made(seconds=True)) is None
     assert wall_seconds(made(seconds=12)) == 12
     assert wall_seconds(made(agent("a", "x", start=1.0, end=3.0), seconds=12)) == 2

@@ -11,6 +11,7 @@ import msgspec
 
 from trivium.suites.case import Case
 from trivium.traces.trace import Trace
+from trivium.values import text_or_json
 
 TRACE_LEFT_OUT = "trace_left_out"
 """Flag of an attempt whose trace could not be read; ``metadata.trace_error`` says why."""
@@ -60,11 +61,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dic
     @cached_property
     def text(self) -> str:
         """The output as text: a text itself, or the canonical JSON of any other value."""
-        if isinstance(self.output, str):
-            return self.output
-        if self.output is None:
-            return ""
-        return msgspec.json.encode(self.output, order="deterministic").decode()
+        return text_or_json(self.output, canonical=True)
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from trivium.agents.attempt import AgentFailure, ResourcesExhausted
 from trivium.http import is_retryable_status, retry_after_seconds
 from trivium.masking import mask
 from trivium.suites.sanitize import sanitise
+from trivium.values import is_number
 
 LONGEST_ERROR = 2_000
 """Longest text of an error, in characters; the rest is cut."""
@@ -79,7 +80,7 @@ def retry_after(error: BaseException) -> float | None:
     """Return the seconds that the server asked to wait, or None."""
     for link in _chain(error):
         seconds = getattr(link, "retry_after", None)
-        if isinstance(seconds, int | float) and not isinstance(seconds, bool):
+        if is_number(seconds):
             return max(0.0, float(seconds))
         headers = getattr(getattr(link, "response", None), "headers", None)
         if headers is not None:

@@ -14,6 +14,7 @@ import msgspec
 
 from trivium.cli import example_agent
 from trivium.errors import InputError, Problem
+from trivium.values import text_or_json
 
 SCHEMA = "suite.schema.json"
 SUITE = "suite.yaml"
@@ -168,7 +169,7 @@ def example_outputs(cases: Sequence[Any]) -> bytes:
     file = io.StringIO(newline="")
     table = csv.writer(file)
     table.writerow(["case", "output"])
-    table.writerows([case.id, example_agent.answer(_as_text(case.input))] for case in cases)
+    table.writerows([case.id, example_agent.answer(text_or_json(case.input))] for case in cases)
     return file.getvalue().encode()
 
 
@@ -176,7 +177,7 @@ def example_traces(cases: Sequence[Any]) -> bytes:
     """Recorded attempts of the example agent with a trace each, one JSON object per line."""
     lines = []
     for case in cases:
-        question = _as_text(case.input)
+        question = text_or_json(case.input)
         output = example_agent.answer(question)
         spans = [
             {"id": "1", "kind": "agent", "name": "assistant", "start": 0.0, "end": 1.2, "output": output},
@@ -193,10 +194,6 @@ def example_traces(cases: Sequence[Any]) -> bytes:
         ]
         lines.append({"case": case.id, "output": output, "trace": {"spans": spans}})
     return msgspec.json.Encoder().encode_lines(lines)
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def attempts_of_traces(paths: Sequence[Path]) -> tuple[bytes, bytes, int]:

@@ -28,8 +28,9 @@ from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite
 from trivium.traces.normalize import normalise
 from trivium.traces.readers import read_trace_file
-from trivium.traces.readers.json_input import dict_, dicts, documents_of, number, text
+from trivium.traces.readers.json_input import documents_of, seconds, text
 from trivium.traces.trace import Span, Trace, TraceProblem
+from trivium.values import dict_, dicts
 
 TRACE_FILE = "trace.json"
 STREAM_FILE = "stream.jsonl"
@@ -266,8 +267,8 @@ def agents_eval_trace(document: Any, *, graph: Any = None, source: str = "") -> 
 
 
 def _call(index: int, item: dict[str, Any]) -> Span:
-    end = number(item.get("timestamp"))
-    duration = number(item.get("duration"))
+    end = seconds(item.get("timestamp"))
+    duration = seconds(item.get("duration"))
     return Span(
         id=f"call-{index}",
         kind="tool",
@@ -379,6 +380,6 @@ def _below(call: Span, inferred: dict[str, Span]) -> Span:
 def _stated_times(document: dict[str, Any]) -> tuple[float | None, float | None]:
     """Start and end of the whole run, as the file or its ``timing_data`` states them."""
     timing = dict_(document.get("timing_data"))
-    start = number(document.get("start_time", timing.get("start_time", timing.get("start"))))
-    end = number(document.get("end_time", timing.get("end_time", timing.get("end"))))
+    start = seconds(document.get("start_time", timing.get("start_time", timing.get("start"))))
+    end = seconds(document.get("end_time", timing.get("end_time", timing.get("end"))))
     return (start, end) if start is not None and end is not None else (None, None)

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from trivium.traces.readers.json_input import dicts, number, text
+from trivium.traces.readers.json_input import seconds, text
 from trivium.traces.trace import Message, Span, TraceProblem
+from trivium.values import dicts
 
 MESSAGE_TYPES = {
     "delegation": "task_request",
@@ -59,7 +60,7 @@ def interactions_of(document: dict[str, Any], graph: Any, problems: list[TracePr
                 type=_type(item.get("type"), "task_request"),
                 query=item.get("query"),
                 task=text(item, "task_type"),
-                time=number(item.get("timestamp")),
+                time=seconds(item.get("timestamp")),
             )
         )
     stated = {(interaction.sender, interaction.receiver) for interaction in interactions}
@@ -131,7 +132,7 @@ def _events(document: dict[str, Any], interactions: list[Interaction], first: st
                 sender=text(event, *_SENDERS) or first,
                 receiver=str(target),
                 type=word if word in _COORDINATING else "coordination",
-                time=number(event.get("timestamp")),
+                time=seconds(event.get("timestamp")),
                 content=event.get("query"),
             )
 

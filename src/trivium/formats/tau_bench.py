@@ -19,8 +19,9 @@ from trivium.suites.selection import cases_of
 from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite
 from trivium.traces.normalize import normalise
-from trivium.traces.readers.json_input import dict_, dicts, documents_of
+from trivium.traces.readers.json_input import documents_of
 from trivium.traces.trace import Message, Span, Trace, TraceProblem
+from trivium.values import dict_, dicts
 
 CHANGES_STATE = ("book", "cancel", "exchange", "modify", "return", "send", "update")
 """First words of the names of tools that change state, in the airline and the retail domain."""

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
-import msgspec
-
 from trivium.errors import MissingExtra
 from trivium.metrics.metric import Metric, MetricInput, Score, Skip
 from trivium.metrics.registry import metric
+from trivium.values import text_or_json
 
 __all__ = ["deepeval_metric"]
 
@@ -53,7 +52,7 @@ def deepeval_metric(
         source = [case.source] if case.source is not None else None
         expected = case.expect.tools
         test_case = LLMTestCase(
-            input=as_text(case.input),
+            input=text_or_json(case.input, canonical=True),
             actual_output=attempt.text,
             expected_output=reference if reference is not None else next(iter(case.references), None),
             context=source,
@@ -144,10 +143,3 @@ def share(value: Any, *, lower_is_better: bool = False) -> float | None:
     if not isinstance(value, int | float) or not 0 <= value <= 1:
         return None
     return 1.0 - value if lower_is_better else float(value)
-
-
-def as_text(value: Any) -> str:
-    """Return a text as it is, None as the empty text, and any other JSON value as canonical JSON."""
-    if isinstance(value, str):
-        return value
-    return "" if value is None else msgspec.json.encode(value, order="deterministic").decode()

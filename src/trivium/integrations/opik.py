@@ -15,7 +15,7 @@ from uuid import UUID
 import msgspec
 
 from trivium.errors import InputError, MissingExtra
-from trivium.integrations.deepeval import Measurement, as_text, foreign_metric, share
+from trivium.integrations.deepeval import Measurement, foreign_metric, share
 from trivium.metrics.metric import Metric, MetricInput, Skip
 from trivium.metrics.registry import metric_class
 from trivium.metrics.scoring import score
@@ -28,6 +28,7 @@ from trivium.traces.opentelemetry.semconv import NANOSECONDS
 from trivium.traces.readers import read_trace
 from trivium.traces.trace import Span, Trace
 from trivium.traces.writers.otlp import Clock, TraceToExport, clock_of
+from trivium.values import text_or_json
 
 __all__ = ["Pushed", "opik_metric", "push", "trivium_metric"]
 
@@ -385,7 +386,7 @@ def opik_metric(
 def _arguments(metric_input: MetricInput, reference: str | None) -> dict[str, Any]:
     case = metric_input.case
     return {
-        "input": as_text(case.input),
+        "input": text_or_json(case.input, canonical=True),
         "output": metric_input.attempt.text,
         **dict.fromkeys(_REFERENCES, reference),
         "context": [case.source] if case.source is not None else None,

@@ -15,6 +15,7 @@ from trivium.store.store import Store
 from trivium.suites.rubrics.built_in import BUILT_IN
 from trivium.suites.rubrics.rubric import LIKERT_MOST, Dimension, Rubric
 from trivium.suites.settings import Settings
+from trivium.values import is_number
 
 __all__ = ["choices_for", "population_of"]
 
@@ -148,7 +149,7 @@ def _default(details: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else nan
+    return float(value) if is_number(value) else nan
 
 
 def choices_for(run: RunRecord, dimension: str) -> tuple[str, tuple[Choice, ...]]:

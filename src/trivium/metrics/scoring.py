@@ -33,6 +33,7 @@ from trivium.suites.settings import JudgeSettings, MessageSettings, Settings, Su
 from trivium.suites.settings_loader import with_changes
 from trivium.suites.validation import convert
 from trivium.traces.trace import Trace
+from trivium.values import is_number
 
 log = logging.getLogger(__name__)
 
@@ -348,5 +349,5 @@ class _Recorded(Metric):
 
 
 def _share(value: Any) -> float | None:
-    ok = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+    ok = is_number(value) and 0 <= value <= 1
     return float(value) if ok else None

@@ -26,7 +26,7 @@ from trivium.store.live_samples import Sample, samples_of
 from trivium.store.store import Store
 from trivium.traces.trace import Trace
 from trivium.traces.writers.otlp import TraceToExport, resource, resource_spans
-from trivium.values import resolved
+from trivium.values import json_text, resolved
 
 log = logging.getLogger(__name__)
 
@@ -137,13 +137,13 @@ class EventSender:
                 query = select(func.max(table.c.number)).where(table.c.monitor == monitor)
                 sent.last = int(connection.execute(query).scalar() or 0)
             sent.owner, sent.until = self._owner, now + LEASE_SECONDS
-            save_state(connection, monitor, STATE, _text(sent), now)
+            save_state(connection, monitor, STATE, json_text(sent), now)
             return sent.last
 
     def _release(self, monitor: str, last: int, now: float, *, until: float = 0.0) -> None:
         with locked_state(self._store, monitor, STATE, now) as (connection, body):
             if _read(body).owner == self._owner:
-                save_state(connection, monitor, STATE, _text(_Sent(last=last, until=until)), now)
+                save_state(connection, monitor, STATE, json_text(_Sent(last=last, until=until)), now)
 
     def _exports(self, monitor: str, samples: Sequence[Sample]) -> Iterator[TraceToExport]:
         runs = {run.number: run for run in self._store.live_runs(monitor)}
@@ -175,7 +175,3 @@ def _case(sample: Sample) -> str:
 
 def _read(body: str) -> _Sent:
     return msgspec.json.decode(body, type=_Sent) if body else _Sent()
-
-
-def _text(sent: _Sent) -> str:
-    return msgspec.json.encode(sent).decode()

@@ -16,7 +16,7 @@ from trivium.traces.native import native_trace
 from trivium.traces.opentelemetry.deployment import CONVERSATION, SERVICE, VERSION
 from trivium.traces.outcome import completed, input_of, output_of, started, tags_of, thread_of, wall_seconds
 from trivium.traces.trace import Trace
-from trivium.values import encode, plain
+from trivium.values import encode, nonempty_text, plain
 
 MOST_VALUES = 50
 """Values of one facet that are kept of an interaction; a trace may name thousands of tools."""
@@ -130,9 +130,9 @@ def interaction_of(found: CompleteTrace) -> Interaction:
         seconds=wall_seconds(trace),
         trace=trace,
         tags=tags_of(trace),
-        version=_text(metadata.get(VERSION)),
-        service=_text(metadata.get(SERVICE)) or found.service,
-        session=_text(metadata.get(CONVERSATION)) or thread_of(trace),
+        version=nonempty_text(metadata.get(VERSION)),
+        service=nonempty_text(metadata.get(SERVICE)) or found.service,
+        session=nonempty_text(metadata.get(CONVERSATION)) or thread_of(trace),
     )
 
 
@@ -195,10 +195,6 @@ def _printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:

@@ -17,8 +17,9 @@ import msgspec
 from trivium.errors import MissingExtra, TooLarge, TraceError
 from trivium.store.live_records import Batch, ReceivedSpan
 from trivium.traces.opentelemetry.deployment import text_of
-from trivium.traces.readers.json_input import check_values, dicts
+from trivium.traces.readers.json_input import check_values
 from trivium.traces.readers.otlp.protobuf import check_message
+from trivium.values import dicts
 
 Encoding = Literal["protobuf", "json"]
 

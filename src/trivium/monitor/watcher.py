@@ -30,6 +30,7 @@ from trivium.store.live_alerts import (
 from trivium.store.live_jobs import LiveJobs
 from trivium.store.live_samples import Sample, samples_of
 from trivium.store.store import Store
+from trivium.values import json_text
 
 LOOK_SECONDS = 10.0
 """Time between two looks."""
@@ -122,7 +123,7 @@ class Watcher:
                         sent += _store_event(connection, event, channels, now)
                     watched.alerts = to_state(alerting.state)
                 watched.levels = levels.to_state()
-                save_state(connection, name, STATE, msgspec.json.encode(watched).decode(), now)
+                save_state(connection, name, STATE, json_text(watched), now)
             if done:
                 return sent
 

@@ -1,6 +1,5 @@
 """Writes a run as JUnit XML for CI systems; each attempt is a test."""
 
-import json
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -9,7 +8,7 @@ from typing import IO, Any
 
 from trivium.metrics.metric import Score, is_judge_fallback
 from trivium.reports import wording
-from trivium.reports.escape import visible
+from trivium.reports.escape import as_json, visible
 from trivium.reports.view import EvaluationView
 from trivium.runs.summary import GateAnswer, Summary
 from trivium.suites.case import Case
@@ -147,7 +146,7 @@ def _text(value: Any) -> str:
     """A string as it is, other values as JSON, None as an empty text."""
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return value if isinstance(value, str) else as_json(value, indent=None)
 
 
 def _without_reason(view: EvaluationView) -> str:

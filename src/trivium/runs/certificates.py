@@ -22,6 +22,7 @@ from trivium.suites.certificate import JudgeCertificate, loaded
 from trivium.suites.rubrics.built_in import BUILT_IN
 from trivium.suites.rubrics.rubric import Rubric
 from trivium.suites.settings import Settings
+from trivium.values import dict_, is_number, json_text
 
 if TYPE_CHECKING:
     from trivium.trust.calibration.calibrator import Calibrator
@@ -271,12 +272,12 @@ class _Applied:
         variant, signals = self._certificate.confidence, score.detail.get("signals")
         if variant in {STATED, CALIBRATED + STATED}:
             stated = score.detail.get(STATED)
-            if not isinstance(stated, int | float) or isinstance(stated, bool):
+            if not is_number(stated):
                 raise TrustError("the judgement states none")
             if variant == STATED or self._calibrator is None:
                 return float(stated)
             return float(calibrated(self._calibrator, [stated], [group])[0][0])
-        rows = [signals if isinstance(signals, dict) else {}]
+        rows = [dict_(signals)]
         return float(confidence(variant, rows, calibrator=self._calibrator, groups=[group]).values[0])
 
 
@@ -315,7 +316,8 @@ def expiries(certificate: JudgeCertificate, conditions: Mapping[str, Any]) -> It
     for name, now in conditions.items():
         before = getattr(certificate.judged_by, name)
         if before != now:
-            yield f"{EXPIRED}judge.{name} is {_short(now)}, and was {_short(before)} when it was certified"
+            was = json_text(before)
+            yield f"{EXPIRED}judge.{name} is {json_text(now)}, and was {was} when it was certified"
 
 
 def acceptance_of(
@@ -402,12 +404,8 @@ def stated_or_certified(detail: Mapping[str, Any]) -> float | None:
     """Return the confidence that a judgement states, else the one that a certificate computed."""
     mark = detail.get(MARK)
     value = detail.get(STATED, mark.get("confidence") if isinstance(mark, dict) else None)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return float(value) if is_number(value) else None
 
 
 def _listed(values: Sequence[str | None]) -> str:
     return ", ".join("none named" if value is None else value for value in values) or "none"
-
-
-def _short(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

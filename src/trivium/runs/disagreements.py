@@ -14,6 +14,7 @@ from trivium.metrics.metric import Score
 from trivium.runs.items.files import Labels
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
+from trivium.values import is_number, list_
 
 Kind = Literal["judges", "people", "runs"]
 """Judges of one panel, the judge and people's labels, or the judges of two runs."""
@@ -265,11 +266,10 @@ def _judge(score: Score) -> str:
 def _votes(score: Score) -> Iterator[Opinion]:
     """Yield the votes of a panel; imported files may contain any JSON here."""
     votes = score.detail.get("votes")
-    for vote in votes if isinstance(votes, list) else ():
+    for vote in list_(votes):
         if isinstance(vote, Mapping):
             value, reason = vote.get("value"), vote.get("reason")
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if number or value is None:
+            if value is None or is_number(value):
                 yield Opinion(
                     by=str(vote.get("model", "a judge")),
                     value=value,

@@ -20,6 +20,7 @@ from trivium.suites.selection import value_at
 from trivium.suites.settings import Settings
 from trivium.trust.clustered import TOO_FEW_GROUPS
 from trivium.trust.subsets import SubsetDifference, adjusted, subset_difference
+from trivium.values import text_or_json
 
 MAX_SLICES = 1000
 """Most values that a key may have."""
@@ -216,14 +217,9 @@ def values_of(case: Case, by: str, *, cluster: str) -> list[str]:
     if by == "group":
         return [cluster]
     value = value_at(case, _NAMES.get(by, by))
-    values = list(dict.fromkeys(map(_text, value))) if isinstance(value, list | tuple) else [_text(value)]
-    return [text for text in values if text is not None]
-
-
-def _text(value: Any) -> str | None:
-    if value is None or value == "":
-        return None
-    return value if isinstance(value, str) else msgspec.json.encode(value, order="deterministic").decode()
+    values = value if isinstance(value, list | tuple) else [value]
+    texts = dict.fromkeys(text_or_json(each, canonical=True) for each in values)
+    return [text for text in texts if text]
 
 
 def _check_count(by: str, values: Sized) -> None:

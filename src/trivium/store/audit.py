@@ -9,6 +9,7 @@ from sqlalchemy import Connection, select
 from trivium.store import schema
 from trivium.store.connection import explain_errors
 from trivium.store.store import Store
+from trivium.values import json_text
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,8 +34,9 @@ def add_audit(
     connection: Connection, actor: str, action: str, body: Mapping[str, Any], *, now: float
 ) -> None:
     """Add an entry, in the transaction of what it tells of."""
-    text = msgspec.json.encode(body).decode()
-    connection.execute(schema.audit.insert().values(time=now, actor=actor[:200], action=action, body=text))
+    connection.execute(
+        schema.audit.insert().values(time=now, actor=actor[:200], action=action, body=json_text(body))
+    )
 
 
 def audit(store: Store, actor: str, action: str, body: Mapping[str, Any], *, now: float) -> None:

@@ -11,6 +11,7 @@ from trivium.store import schema
 from trivium.store.audit import add_audit
 from trivium.store.connection import begin_writing, explain_errors, insert_into
 from trivium.store.store import Store
+from trivium.values import json_text
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +126,7 @@ def open_alert(
         "opened": now,
         "changed": now,
         "resolved": None,
-        "body": _json(body),
+        "body": json_text(body),
     }
     return _inserted(connection, schema.live_alerts, values)
 
@@ -144,7 +145,7 @@ def change_alert(
     One that somebody resolved by hand fires again.
     """
     table = schema.live_alerts
-    values: dict[str, Any] = {"status": status, "body": _json(body), "state": "firing", "resolved": None}
+    values: dict[str, Any] = {"status": status, "body": json_text(body), "state": "firing", "resolved": None}
     if changed is not None:
         values["changed"] = changed
     if resolved is not None:
@@ -210,7 +211,7 @@ def add_deliveries(
             "state": "waiting",
             "tries": 0,
             "due": now,
-            "body": _json(body),
+            "body": json_text(body),
             "reason": None,
         }
         for channel in channels
@@ -364,7 +365,3 @@ def monitors_of(store: Store) -> list[str]:
 def _inserted(connection: Connection, table: Table, values: Mapping[str, Any]) -> int:
     """Insert a row and return its number."""
     return int(connection.execute(table.insert().values(values).returning(table.c.number)).scalar_one())
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

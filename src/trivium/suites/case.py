@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Protocol, overload, runtime_checkabl
 import msgspec
 from msgspec import Meta
 
-from trivium.values import resolved
+from trivium.values import resolved, text_or_json
 
 Complexity = Literal["simple", "medium", "complex", "very_complex"]
 COMPLEXITIES: tuple[Complexity, ...] = ("simple", "medium", "complex", "very_complex")
@@ -99,9 +99,7 @@ class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def output_text(self) -> str | None:
         """The expected output: a text itself, the canonical JSON of another value, None if unknown."""
-        if self.output is None or isinstance(self.output, str):
-            return self.output
-        return msgspec.json.encode(self.output, order="deterministic").decode()
+        return None if self.output is None else text_or_json(self.output, canonical=True)
 
 
 NOTHING_EXPECTED = Expect()

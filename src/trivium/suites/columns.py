@@ -12,7 +12,7 @@ import msgspec
 
 from trivium.errors import Problem, suggest
 from trivium.suites.case import COLUMN_ALIASES, Case
-from trivium.values import is_absent
+from trivium.values import is_absent, json_text
 
 OUTPUT_ALIASES = {
     "case": ("case", "case_id", "id", "_id", "idx", "question_id", "task_id"),
@@ -279,7 +279,7 @@ def texts_of(value: Any) -> list[str]:
 
 def _json(value: Any) -> str | None:
     plain = json_value(value)
-    return None if plain is None else msgspec.json.encode(plain, order="deterministic").decode()
+    return None if plain is None else json_text(plain, canonical=True)
 
 
 def json_value(value: Any) -> Any:

@@ -10,6 +10,7 @@ from trivium.errors import Problem, SuiteError, raise_problems, suggest
 from trivium.suites.case import Case, CaseTuple
 from trivium.suites.sanitize import sanitise
 from trivium.suites.validation import convert, describe, unknown_key
+from trivium.values import text_or_json
 
 Condition = Callable[[Case], bool]
 
@@ -101,9 +102,7 @@ def group_of(case: Case, key: str | None) -> str | None:
     if key in (None, "group"):
         return case.group or case.id
     value = value_at(case, str(key))
-    if value is None or isinstance(value, str):
-        return value
-    return msgspec.json.encode(value, order="deterministic").decode()
+    return None if value is None else text_or_json(value, canonical=True)
 
 
 def checked_cases(raw: Iterable[Any], *, source: str) -> CaseTuple:

@@ -26,6 +26,7 @@ from trivium.suites.settings import (
     SuccessRule,
 )
 from trivium.suites.validation import at, convert, describe, unknown_key
+from trivium.values import is_number
 
 MERGED = frozenset({"tools", "messages", "judge", "composite", "limits", "monitor"})
 """Settings whose changes are merged key by key; other mappings are replaced as a whole."""
@@ -246,7 +247,7 @@ def _similarity_metrics(keys: dict[str, Any], problems: list[Problem]) -> None:
 def _confidence_threshold(keys: dict[str, Any], problems: list[Problem]) -> None:
     if "confidence_threshold" in keys:
         threshold = keys.pop("confidence_threshold")
-        if not isinstance(threshold, int | float) or isinstance(threshold, bool) or not 0 <= threshold <= 1:
+        if not is_number(threshold) or not 0 <= threshold <= 1:
             found = f"found {describe(threshold)}, expected a number from 0 to 1"
             problems.append(Problem("confidence_threshold", found))
         elif not _given_twice(keys, "success", "confidence_threshold", problems):

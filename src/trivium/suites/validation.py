@@ -18,6 +18,7 @@ from msgspec import inspect
 
 from trivium.errors import Problem, suggest
 from trivium.suites.case import COLUMN_ALIASES
+from trivium.values import is_number
 
 T = TypeVar("T")
 
@@ -121,7 +122,7 @@ def _walk(raw: Any, shape: inspect.Type, where: str, problems: list[Problem]) ->
 
 def _walk_metadata(raw: Any, shape: inspect.Metadata, where: str, problems: list[Problem]) -> Any:
     also = (shape.extra or {}).get("also")
-    if also == "number" and isinstance(raw, int | float) and not isinstance(raw, bool):
+    if also == "number" and is_number(raw):
         raw = decimal_text(raw)
     elif also == "single" and raw is not None and not isinstance(raw, list | tuple | dict):
         raw = [raw]
@@ -218,7 +219,7 @@ _WALKS: dict[type, _Walk] = {
 
 def _fits(raw: Any, shape: inspect.Type) -> bool:
     """Whether a value has the JSON type that a schema type describes."""
-    number = isinstance(raw, int | float) and not isinstance(raw, bool)
+    number = is_number(raw)
     match shape:
         case inspect.Metadata():
             also = (shape.extra or {}).get("also")

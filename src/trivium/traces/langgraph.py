@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trivium.traces.normalize import normalise
-from trivium.traces.readers.json_input import count, text
+from trivium.traces.readers.json_input import text
 from trivium.traces.trace import Message, Span, Trace, TraceProblem, parents_first
+from trivium.values import count
 
 PREBUILT = frozenset(
     {"agent", "model", "generate_structured_response", "pre_model_hook", "post_model_hook", "model_request"}

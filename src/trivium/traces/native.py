@@ -9,6 +9,7 @@ import msgspec
 from trivium.errors import Problem, TraceError, suggest
 from trivium.traces.normalize import normalise
 from trivium.traces.trace import Message, Span, Trace, TraceProblem
+from trivium.values import is_number
 
 _RECORDS: dict[str, type[msgspec.Struct]] = {"spans": Span, "messages": Message, "problems": TraceProblem}
 _IDS = ("id", "parent")
@@ -139,7 +140,7 @@ def _mistake(message: str, item: Any, record: type[msgspec.Struct], path: str) -
 
 def _text(value: Any) -> Any:
     """An id as text: numbers keep their decimal form."""
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    return str(value) if is_number(value) else value
 
 
 def _kind(value: Any) -> str:

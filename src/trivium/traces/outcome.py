@@ -6,6 +6,7 @@ from itertools import chain
 from typing import Any
 
 from trivium.traces.trace import Span, SpanUsage, Trace
+from trivium.values import amount, count, sum_known
 
 CASE_KEYS = ("case", "case_id", "trivium.case")
 """Keys of a trace's metadata, or of its outermost span's attributes, that name its case."""
@@ -136,33 +137,23 @@ def stated_usage(trace: Trace) -> SpanUsage | None:
     stated = trace.metadata.get("usage")
     if not isinstance(stated, dict):
         return None
-    cost = _number(stated.get("cost_usd"))
-    tokens = [_number(stated.get(key)) for key in ("input_tokens", "output_tokens")]
-    if cost is None and tokens == [None, None]:
+    cost = amount(stated.get("cost_usd"))
+    inputs, outputs = count(stated.get("input_tokens")), count(stated.get("output_tokens"))
+    if cost is None and inputs is None and outputs is None:
         return None
-    inputs, outputs = (None if count is None else int(count) for count in tokens)
     return SpanUsage(input_tokens=inputs, output_tokens=outputs, cost_usd=cost)
 
 
 def wall_seconds(trace: Trace) -> float | None:
     """Wall time by the spans, else as the trace's metadata states it; None without either."""
-    return trace.seconds if trace.seconds is not None else _number(trace.metadata.get("seconds"))
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and 0 <= value < 2**53 else None
+    return trace.seconds if trace.seconds is not None else amount(trace.metadata.get("seconds"))
 
 
 def total_usage(usages: Iterable[SpanUsage]) -> SpanUsage:
     """Sums of tokens and of cost; None where nothing is reported."""
     known = list(usages)
     return SpanUsage(
-        input_tokens=_sum(usage.input_tokens for usage in known),
-        output_tokens=_sum(usage.output_tokens for usage in known),
-        cost_usd=_sum(usage.cost_usd for usage in known),
+        input_tokens=sum_known(usage.input_tokens for usage in known),
+        output_tokens=sum_known(usage.output_tokens for usage in known),
+        cost_usd=sum_known(usage.cost_usd for usage in known),
     )
-
-
-def _sum(numbers: Iterable[Any]) -> Any:
-    known = [number for number in numbers if number is not None]
-    return sum(known) if known else None

@@ -1,12 +1,13 @@
 """Counts what a file of traces holds (docs/definitions/files.md#trace-counts)."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from trivium.traces.process.handoffs import without_replies
 from trivium.traces.trace import Trace, TraceProblem, max_depth
+from trivium.values import sum_known
 
 
 class TraceFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,8 +67,8 @@ def trace_facts(traces: Sequence[Trace], *, format: str = "native") -> TraceFact
         agent_runs=dict(Counter(span.agent or span.name for span in spans if span.kind == "agent")),
         tools=dict(Counter(span.name for span in tools)),
         failed_tool_spans=sum(span.ok is False for span in tools),
-        llm_input_tokens=_sum(usage.input_tokens for usage in usages),
-        llm_output_tokens=_sum(usage.output_tokens for usage in usages),
+        llm_input_tokens=sum_known(usage.input_tokens for usage in usages),
+        llm_output_tokens=sum_known(usage.output_tokens for usage in usages),
         agent_to_agent=[(*pair, number) for pair, number in sorted(between.items())],
         orphans=sum(problem.kind == "orphan" for problem in problems),
         max_depth=max((max_depth(trace.spans) for trace in traces), default=0),
@@ -79,8 +80,3 @@ def handoffs_as_tools(traces: Sequence[Trace]) -> dict[str, int]:
     """Number of tool spans that are hand-offs rather than calls, by tool."""
     spans = [span for trace in traces for span in trace.spans if span.kind == "tool"]
     return dict(Counter(span.name for span in spans if span.attributes.get("handoff")))
-
-
-def _sum(tokens: Iterable[int | None]) -> int | None:
-    known = [number for number in tokens if number is not None]
-    return sum(known) if known else None

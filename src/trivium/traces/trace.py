@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from trivium.values import json_or_text
+
 SpanKind = Literal["agent", "tool", "llm", "other"]
 
 RECORDERS = "recorders"
@@ -264,7 +266,7 @@ def canonical(value: Any) -> bytes:
     if value is None:
         return b"{}"
     if isinstance(value, str) and value[:1] in ("{", "["):
-        value = _decoded(value)
+        value = json_or_text(value)
     try:
         text = msgspec.json.encode(value, order="deterministic")
     except UnicodeEncodeError:  # a lone surrogate, which only escaped ASCII can hold
@@ -272,13 +274,6 @@ def canonical(value: Any) -> bytes:
     if _MAY_HOLD_WHOLE_FLOAT(text):
         text = msgspec.json.encode(_WHOLE_FLOATS.decode(text), order="deterministic")
     return text
-
-
-def _decoded(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return text
 
 
 def _number(text: str) -> int | float:

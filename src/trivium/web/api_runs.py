@@ -13,6 +13,7 @@ from trivium.store.browsing.attempts import AttemptSort, Verdict, find_attempts
 from trivium.store.browsing.runs import RunSort, RunsPage, find_runs
 from trivium.store.records import RunKind, RunState
 from trivium.suites.settings import Settings
+from trivium.values import json_text
 from trivium.web.errors import Refused, refusals
 from trivium.web.pages.case import repeat_of, rows_of
 from trivium.web.pages.comparison import Comparisons
@@ -165,7 +166,7 @@ def _attempt_routes(services: Services) -> list[Any]:
         )
         return AttemptList(
             attempts=tuple(ListedAttempt(**listed(row, settings)) for row in page.rows),
-            next=None if page.next is None else msgspec.json.encode(page.next).decode(),
+            next=None if page.next is None else json_text(page.next),
         )
 
     @get("/runs/{run:str}/attempt", sync_to_thread=True, responses=refusals(404))

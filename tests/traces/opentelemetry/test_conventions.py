@@ -106,6 +106,8 @@ def test_spans_are_read_by_what_they_carry(attrs, name, is_read_as):
         ({"gen_ai.usage.prompt_tokens": 3, "gen_ai.usage.completion_tokens": 2}, (3, 2, None)),
         ({"llm.token_count.prompt": 3, "llm.token_count.completion": 2}, (3, 2, None)),
         ({"gen_ai.usage.input_tokens": "3", "operation.cost": 0.5}, (3, None, 0.5)),
+        ({"gen_ai.usage.input_tokens": 3, "operation.cost": -0.5}, (3, None, None)),
+        ({"gen_ai.usage.input_tokens": 3, "operation.cost": True}, (3, None, None)),
         ({"gen_ai.usage.input_tokens": 3.0, "gen_ai.usage.output_tokens": 0}, (3, 0, None)),
     ],
 )

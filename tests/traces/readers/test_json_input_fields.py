@@ -2,7 +2,7 @@
 
 import pytest
 
-from trivium.traces.readers.json_input import count, decoded, moment, snake
+from trivium.traces.readers.json_input import decoded, dollars, moment, seconds, snake
 
 SECONDS = 1_772_489_061.25  # 2026-03-02T22:04:21.250Z, by the calendar of GNU date
 
@@ -37,9 +37,16 @@ def test_the_dates_of_http_headers_are_read():
     assert moment("Mon, nonsense") is None
 
 
-def test_a_count_is_a_number_that_can_be_one():
-    assert [count(value) for value in (3, 3.0, 0)] == [3, 3, 0]
-    assert [count(value) for value in (-1, True, "3", None, float("nan"), 1e300)] == [None] * 6
+def test_seconds_are_numbers_or_dates():
+    assert seconds("1970-01-01T00:01:00+00:00") == 60.0
+    assert seconds("1970-01-01T00:01:00") == 60.0
+    assert seconds(3) == 3.0
+    assert [seconds(value) for value in ("soon", True, None, [], 10**400)] == [None] * 5
+
+
+def test_a_cost_of_nothing_means_that_no_price_is_known():
+    assert [dollars(value) for value in (0.5, "0.5", 2)] == [0.5, 0.5, 2.0]
+    assert [dollars(value) for value in (0, "0", -1, "free", "nan", True, None, 1e12)] == [None] * 8
 
 
 def test_json_in_a_text_is_decoded_up_to_twice():

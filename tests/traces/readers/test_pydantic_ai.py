@@ -130,6 +130,15 @@ def test_a_call_without_a_return_is_unfinished_and_a_return_without_a_call_left_
     assert [problem.kind for problem in trace.problems] == ["orphan_result", "unfinished"]
 
 
+@pytest.mark.parametrize(
+    ("cost", "read"), [(0.5, 0.5), (0, 0.0), (-0.5, None), (True, None), (float("nan"), None), ("0.5", None)]
+)
+def test_a_cost_is_a_number_of_at_least_0(cost, read):
+    priced = ("response", [text("x")], {"model_name": "m", "usage": {"input_tokens": 5, "cost": cost}})
+    (span,) = [span for span in read_trace(history(prompt(), priced)).spans if span.kind == "llm"]
+    assert (span.usage.input_tokens, span.usage.cost_usd) == (5, read)
+
+
 def test_a_history_without_times_has_none():
     messages = history(prompt(), answer(call("a")), ("request", [back("a")], {}), answer(call("b")))
     trace = read_trace([{k: v for k, v in message.items() if k != "timestamp"} for message in messages])

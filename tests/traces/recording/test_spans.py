@@ -215,6 +215,16 @@ def test_a_plain_function_may_hand_back_a_coroutine():
     assert (span.output, span.ok) == (["X"], True)
 
 
+@pytest.mark.parametrize("cost", [-0.5, float("nan"), float("inf"), True, "0.5"])
+def test_a_cost_that_cannot_be_one_is_left_out(cost):
+    def talk():
+        with tv.trace.llm("model") as span:
+            span.used(input_tokens=3, cost_usd=cost)
+
+    usage = spans_of(talk)["model"].usage
+    assert (usage.input_tokens, usage.cost_usd) == (3, None)
+
+
 def test_a_block_says_what_it_did():
     async def talk():
         async with tv.trace.llm("model-2", input={"prompt": "hi"}) as span:

@@ -25,6 +25,7 @@ from trivium.traces.normalize import normalise
 from trivium.traces.recording.collector import collector
 from trivium.traces.recording.otel_listener import listener_of
 from trivium.traces.trace import INCOMPLETE, Trace, TraceProblem
+from trivium.values import text_or_json
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
@@ -77,12 +78,11 @@ class PydanticAgent:
 
         from trivium.traces.recording import recorded
 
-        prompt = request.case.input
         # Decorated functions that tools call also belong to this attempt, not to a file.
         with recorded() as found, instrumented(self._agent), capture_run_messages() as history:
             try:
                 result = await self._agent.run(
-                    prompt if isinstance(prompt, str) else msgspec.json.encode(prompt).decode(),
+                    text_or_json(request.case.input),
                     deps=request.case if self._takes_case else None,
                     model_settings=ModelSettings(seed=request.seed),
                 )

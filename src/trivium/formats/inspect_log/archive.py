@@ -18,7 +18,7 @@ import msgspec
 
 from trivium.errors import InputError, MissingExtra, Problem, TraceError
 from trivium.storage import open_file, path_of
-from trivium.values import TOO_MANY_VALUES, holds_too_many_values
+from trivium.values import TOO_MANY_VALUES, dict_, holds_too_many_values, list_, nonempty_text
 
 MAX_FILE_BYTES = 4 * 2**30
 """Largest file read."""
@@ -200,11 +200,11 @@ class Log:
         spec = header.get("eval")
         if not isinstance(spec, dict):
             raise TraceError(str(path), 'is not a log of Inspect AI: expected an object "eval"')
-        self.task = _text(spec.get("task")) or self.path.stem
-        self.model = _text(spec.get("model"))
-        self.status = _text(header.get("status")) or "unknown"
-        self.created = _text(spec.get("created"))
-        self.solver = _text(spec.get("solver"))
+        self.task = nonempty_text(spec.get("task")) or self.path.stem
+        self.model = nonempty_text(spec.get("model"))
+        self.status = nonempty_text(header.get("status")) or "unknown"
+        self.created = nonempty_text(spec.get("created"))
+        self.solver = nonempty_text(spec.get("solver"))
         self.headline = _headline(header)
 
     def samples(self) -> Iterator[Sample]:
@@ -216,7 +216,7 @@ class Log:
         if not self._archived:
             document = self._document or self._read_document()
             items = document.get("samples")
-            for index, raw in enumerate(items if isinstance(items, list) else []):
+            for index, raw in enumerate(list_(items)):
                 yield self._sample(raw, f"samples[{index}]")
             return
         with Archive(self.path) as archive:
@@ -241,7 +241,7 @@ class Log:
             for name in _HEADERS:
                 if name in names:
                     header = decode_json(archive.read(name), source=str(self.path), where=name)
-                    return header if isinstance(header, dict) else {}
+                    return dict_(header)
         raise TraceError(
             str(self.path), f"is not a log of Inspect AI: it holds none of {', '.join(_HEADERS)}"
         )
@@ -301,12 +301,8 @@ def _headline(header: dict[str, Any]) -> str | None:
     if not isinstance(results, dict):
         return None
     named = results.get("headline")
-    if isinstance(named, dict) and (score := _text(named.get("score"))):
+    if isinstance(named, dict) and (score := nonempty_text(named.get("score"))):
         return score
     scores = results.get("scores")
     first = scores[0] if isinstance(scores, list) and scores else None
-    return _text(first.get("name")) if isinstance(first, dict) else None
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
+    return nonempty_text(first.get("name")) if isinstance(first, dict) else None

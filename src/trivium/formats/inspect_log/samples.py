@@ -18,6 +18,7 @@ from trivium.suites.case import Case
 from trivium.suites.selection import cases_of
 from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite
+from trivium.values import amount, dicts, nonempty_text, sum_known
 
 PREFIX = "inspect."
 """Prefix that makes a metric's name from a scorer's."""
@@ -62,7 +63,7 @@ def scores_of(raw: dict[str, Any]) -> list[RecordedScore]:
 
 def _parts(scorer: str, score: dict[str, Any]) -> Iterator[RecordedScore]:
     value = score.get("value")
-    history = [edit for edit in _list(score.get("history")) if isinstance(edit, dict)]
+    history = dicts(score.get("history"))
     authors = tuple(author for edit in history if (author := _author(edit)))
     first = history[0].get("value") if history and authors else None
     keyed = value.items() if isinstance(value, dict) else [("", value)]
@@ -74,8 +75,8 @@ def _parts(scorer: str, score: dict[str, Any]) -> Iterator[RecordedScore]:
             name=f"{PREFIX}{scorer}.{key}" if key else f"{PREFIX}{scorer}",
             value=number if known else None,
             raw=part if not isinstance(part, float) or isfinite(part) else None,
-            answer=_text(score.get("answer")),
-            explanation=_text(score.get("explanation")),
+            answer=nonempty_text(score.get("answer")),
+            explanation=nonempty_text(score.get("explanation")),
             unscored=_unscored(score, part),
             edits=authors,
             original=as_number(before) if authors else None,
@@ -85,7 +86,7 @@ def _parts(scorer: str, score: dict[str, Any]) -> Iterator[RecordedScore]:
 def _unscored(score: dict[str, Any], part: Any) -> str | None:
     if part is not None and not (isinstance(part, float) and not isfinite(part)):
         return None
-    return _text(score.get("reason")) or "the scorer gave no value"
+    return nonempty_text(score.get("reason")) or "the scorer gave no value"
 
 
 def as_number(value: Any) -> float | None:
@@ -106,15 +107,7 @@ def as_number(value: Any) -> float | None:
 
 def _author(edit: dict[str, Any]) -> str | None:
     provenance = edit.get("provenance")
-    return _text(provenance.get("author")) if isinstance(provenance, dict) else None
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
+    return nonempty_text(provenance.get("author")) if isinstance(provenance, dict) else None
 
 
 TRACE_METRICS = ("tool_success", "task_balance", "time")
@@ -236,7 +229,7 @@ def _attempt(sample: Sample, limit: int) -> Attempt:
         repeat=sample.epoch - 1,
         output=completion_of(raw.get("output")),
         limit=limit,
-        seconds=_seconds(raw.get("total_time")),
+        seconds=amount(raw.get("total_time")),
         trace=trace_of_sample(raw),
         usage=_usage(raw.get("model_usage")),
         error=_message(raw.get("error")),
@@ -265,11 +258,6 @@ def _message(error: Any) -> str | None:
     return message if isinstance(message, str) and message else "the sample ended in an error"
 
 
-def _seconds(value: Any) -> float | None:
-    ok = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12
-    return float(value) if ok else None
-
-
 def _usage(by_model: Any) -> Usage | None:
     """Tokens and cost of a sample, over its models."""
     usages = [usage_of(usage) for usage in by_model.values()] if isinstance(by_model, dict) else []
@@ -277,15 +265,10 @@ def _usage(by_model: Any) -> Usage | None:
     if not reported:
         return None
     return Usage(
-        input_tokens=_sum([usage.input_tokens for usage in reported]),
-        output_tokens=_sum([usage.output_tokens for usage in reported]),
-        cost_usd=_sum([usage.cost_usd for usage in reported]),
+        input_tokens=sum_known(usage.input_tokens for usage in reported),
+        output_tokens=sum_known(usage.output_tokens for usage in reported),
+        cost_usd=sum_known(usage.cost_usd for usage in reported),
     )
-
-
-def _sum(values: list[Any]) -> Any:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 SCALE = (0.0, 1.0)

@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from trivium.errors import Problem, TraceError
 from trivium.formats.inspect_log.archive import Log
 from trivium.traces.normalize import normalise
-from trivium.traces.readers.json_input import dict_, dicts, number, text
+from trivium.traces.readers.json_input import seconds, text
 from trivium.traces.trace import Span, SpanUsage, Trace
+from trivium.values import amount, count, dict_, dicts
 
 HANDOFF = "transfer_to_"
 _ATTACHED = "attachment://"
@@ -73,7 +74,7 @@ class _Builder:
         if kind == "span_begin":
             self._begin(event, text(event, "id"), text(event, "parent_id"))
         elif kind == "span_end":
-            self._ends[text(event, "id") or ""] = number(event.get("timestamp"))
+            self._ends[text(event, "id") or ""] = seconds(event.get("timestamp"))
         elif kind == "step" and text(event, "action") == "begin":
             id_ = f"step-{len(self._parents)}"
             self._begin(event, id_, self._stack[-1])
@@ -81,7 +82,7 @@ class _Builder:
         elif kind == "nested_begin":
             self._stack.append(self._calls[-1].id if event.get("tool") and self._calls else self._stack[-1])
         elif kind in {"step", "nested_end"} and len(self._stack) > 1:
-            self._ends[self._stack.pop() or ""] = number(event.get("timestamp"))
+            self._ends[self._stack.pop() or ""] = seconds(event.get("timestamp"))
         elif kind == "model":
             self._calls.append(self._model(event))
         elif kind == "tool":
@@ -99,7 +100,7 @@ class _Builder:
         elif kind in {"agent", "solver"}:
             if kind == "agent":
                 self._agents.add(id_)
-            start = number(event.get("timestamp"))
+            start = seconds(event.get("timestamp"))
             self._runs[id_] = Span(id=id_, kind="agent", name=name, agent=name, start=start)
 
     def _parent_of(self, event: dict[str, Any]) -> str | None:
@@ -110,9 +111,9 @@ class _Builder:
 
     def _model(self, event: dict[str, Any]) -> Span:
         output = dict_(event.get("output"))
-        start, end = number(event.get("timestamp")), number(event.get("completed"))
+        start, end = seconds(event.get("timestamp")), seconds(event.get("completed"))
         if end is None and start is not None and event.get("pending") is not True:
-            took = number(output.get("time"))
+            took = seconds(output.get("time"))
             end = start if took is None else start + max(0.0, took)
         cached = text(event, "cache") == "read"
         return Span(
@@ -142,8 +143,8 @@ class _Builder:
             kind="tool",
             name=name,
             parent=position,
-            start=number(event.get("timestamp")),
-            end=number(event.get("completed")),
+            start=seconds(event.get("timestamp")),
+            end=seconds(event.get("completed")),
             ok=_ok(event, failed=failed),
             input=self._attached(event.get("arguments")),
             output=self._attached(event.get("result")) or dict_(event.get("error")).get("message"),
@@ -217,19 +218,15 @@ def usage_of(usage: Any) -> SpanUsage | None:
     """Tokens and cost; Inspect counts cached tokens separately, so they are added to the input tokens."""
     usage = dict_(usage)
     parts = [usage.get(f"input_tokens{part}") for part in ("", "_cache_read", "_cache_write")]
-    inputs = [count for part in parts if (count := _count(part)) is not None]
-    output, cost = _count(usage.get("output_tokens")), number(usage.get("total_cost"))
+    inputs = [each for part in parts if (each := count(part)) is not None]
+    output, cost = count(usage.get("output_tokens")), amount(usage.get("total_cost"))
     if not inputs and output is None and cost is None:
         return None
     return SpanUsage(
         input_tokens=sum(inputs) if inputs else None,
         output_tokens=output,
-        cost_usd=cost if cost is not None and cost >= 0 else None,
+        cost_usd=cost,
     )
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
 
 
 def _ok(event: dict[str, Any], *, failed: bool) -> bool | None:

@@ -22,6 +22,7 @@ from trivium.reports.html.fragments import (
     range_svg,
     short,
 )
+from trivium.values import dict_, is_number, list_
 
 ROWS_SHOWN = 30
 """Largest number of criteria, claims, quotes and votes shown."""
@@ -60,26 +61,26 @@ def judgement_context(score: Score, quotes: Sequence[str], texts: Mapping[str, s
         "bar": Markup(range_svg(score.value, None)),  # noqa: S704 - made of numbers
         "status": score.status,
         "level": _line(detail.get("level")),
-        "acceptance": _acceptance(_mapping(detail.get("acceptance"))),
+        "acceptance": _acceptance(dict_(detail.get("acceptance"))),
         "method": _line(score.method),
         "reason": _text(score.reason),
         "criteria": [
-            (one_line(name), _line(_mapping(each).get("score")), _text(_mapping(each).get("explanation")))
-            for name, each in list(_mapping(detail.get("criteria")).items())[:ROWS_SHOWN]
+            (one_line(name), _line(dict_(each).get("score")), _text(dict_(each).get("explanation")))
+            for name, each in list(dict_(detail.get("criteria")).items())[:ROWS_SHOWN]
         ],
         "claims": _rows(detail.get("claims"), ("claim", "quote", "reasoning", "importance", "verdict")),
         "aspects": _rows(detail.get("aspects"), ("aspect", "covered", "quote")),
         "evidence": [_quote(row, quotes, texts) for row in _evidence(detail)],
         "signals": [
             (wording.words(one_line(name)), wording.NOTHING if value is None else short(value))
-            for name, value in _mapping(detail.get("signals")).items()
+            for name, value in dict_(detail.get("signals")).items()
         ],
         "similarity": _line(detail.get("evidence_similarity")),
-        "votes": [_vote(each) for each in _list(detail.get("votes"))[:ROWS_SHOWN]],
-        "panel": _panel(_mapping(detail.get("panel"))),
+        "votes": [_vote(each) for each in list_(detail.get("votes"))[:ROWS_SHOWN]],
+        "panel": _panel(dict_(detail.get("panel"))),
         "samples": _samples(detail),
         "facts": list(_facts(detail)),
-        "passed_over": [_text(each) for each in _list(detail.get("passed_over"))[:ROWS_SHOWN]],
+        "passed_over": [_text(each) for each in list_(detail.get("passed_over"))[:ROWS_SHOWN]],
         "more": folded(
             {name: value for name, value in detail.items() if name not in _SHOWN_KEYS} or None,
             at_most=JSON_CHARS,
@@ -88,7 +89,7 @@ def judgement_context(score: Score, quotes: Sequence[str], texts: Mapping[str, s
 
 
 def _evidence(detail: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    rows = [_mapping(each) for each in _list(detail.get("evidence"))[:ROWS_SHOWN]]
+    rows = [dict_(each) for each in list_(detail.get("evidence"))[:ROWS_SHOWN]]
     return [row for row in rows if isinstance(row.get("quote"), str)]
 
 
@@ -97,7 +98,7 @@ def _acceptance(mark: Mapping[str, Any]) -> str | None:
     answer, value, why = _line(mark.get("answer")), mark.get("confidence"), _line(mark.get("why"))
     if not answer:
         return None
-    confidence = f", confidence {wording.number(value)}" if _is_number(value) else ""
+    confidence = f", confidence {wording.number(value)}" if is_number(value) else ""
     return f"{answer}{confidence}{f': {why}' if why else ''}"
 
 
@@ -113,25 +114,25 @@ def _quote(row: Mapping[str, Any], quotes: Sequence[str], texts: Mapping[str, st
 
 
 def _vote(given: Any) -> dict[str, Any]:
-    vote = _mapping(given)
+    vote = dict_(given)
     value = vote.get("value")
     return {
         "model": _line(vote.get("model")) or wording.NOTHING,
         "value": wording.number(value)
-        if _is_number(value)
+        if is_number(value)
         else "abstained"
         if value is None
         else short(value),
         "level": _line(vote.get("level")),
         "reason": _text(vote.get("reason")),
         "criteria": ", ".join(
-            f"{one_line(name)} {_line(_mapping(each).get('score')) or wording.NOTHING}"
-            for name, each in list(_mapping(vote.get("criteria")).items())[:ROWS_SHOWN]
+            f"{one_line(name)} {_line(dict_(each).get('score')) or wording.NOTHING}"
+            for name, each in list(dict_(vote.get("criteria")).items())[:ROWS_SHOWN]
         ),
         "facts": list(_facts(vote, votes=True)),
         "signals": ", ".join(
             f"{wording.words(one_line(name))} {short(signal)}"
-            for name, signal in _mapping(vote.get("signals")).items()
+            for name, signal in dict_(vote.get("signals")).items()
             if signal is not None
         ),
     }
@@ -139,22 +140,22 @@ def _vote(given: Any) -> dict[str, Any]:
 
 def _panel(panel: Mapping[str, Any]) -> str:
     """How many judges of a panel did not vote, and why."""
-    asked, failed = panel.get("asked"), _list(panel.get("failed"))
-    if not _is_number(asked) or not failed:
+    asked, failed = panel.get("asked"), list_(panel.get("failed"))
+    if not is_number(asked) or not failed:
         return ""
     reasons = "; ".join(
-        f"{_line(_mapping(each).get('model'))}: {_line(_mapping(each).get('reason'))}"
+        f"{_line(dict_(each).get('model'))}: {_line(dict_(each).get('reason'))}"
         for each in failed[:ROWS_SHOWN]
     )
     return f"{len(failed):,} of {asked:,} judges did not vote. {reasons}"
 
 
 def _samples(detail: Mapping[str, Any]) -> str:
-    samples, asked = _list(detail.get("samples")), detail.get("samples_asked")
+    samples, asked = list_(detail.get("samples")), detail.get("samples_asked")
     if not samples:
         return ""
     shown = ", ".join(
-        wording.number(each) if _is_number(each) else "abstained" for each in samples[:ROWS_SHOWN]
+        wording.number(each) if is_number(each) else "abstained" for each in samples[:ROWS_SHOWN]
     )
     lost = asked - len(samples) if isinstance(asked, int) and asked > len(samples) else 0
     return f"{shown}{f'; {lost:,} lost' if lost else ''}"
@@ -168,11 +169,11 @@ def _facts(detail: Mapping[str, Any], *, votes: bool = False) -> list[str]:
         ("requests", lambda count: wording.counted(count, "request")),
     ]
     facts = [] if votes or not detail.get("model") else [str(_line(detail.get("model")))]
-    tokens = _mapping(detail.get("tokens"))
+    tokens = dict_(detail.get("tokens"))
     facts += [
-        f"{tokens[kind]:,} {kind} tokens" for kind in ("input", "output") if _is_number(tokens.get(kind))
+        f"{tokens[kind]:,} {kind} tokens" for kind in ("input", "output") if is_number(tokens.get(kind))
     ]
-    facts += [render(detail[name]) for name, render in measured if _is_number(detail.get(name))]
+    facts += [render(detail[name]) for name, render in measured if is_number(detail.get(name))]
     shared = detail.get("shared_by")
     if isinstance(shared, int) and shared > 1:
         facts.append(f"tokens, cost and requests cover {shared:,} dimensions")
@@ -182,7 +183,7 @@ def _facts(detail: Mapping[str, Any], *, votes: bool = False) -> list[str]:
 
 
 def _rows(given: Any, columns: Sequence[str]) -> list[list[str]]:
-    rows = [_mapping(each) for each in _list(given)[:ROWS_SHOWN]]
+    rows = [dict_(each) for each in list_(given)[:ROWS_SHOWN]]
     return [[_text(row.get(column)) or "" for column in columns] for row in rows]
 
 
@@ -195,18 +196,6 @@ def _text(value: Any) -> str | None:
 
 def _line(value: Any) -> str | None:
     return None if value is None else short(value)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (list, tuple)) else []
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 SEARCHED_CHARS = 200_000

@@ -17,6 +17,7 @@ from trivium.suites.digest import digest_of
 from trivium.suites.settings import JudgeSettings, Settings
 from trivium.trust.multiple_testing import holm
 from trivium.trust.paired import Answer, Paired, non_inferiority, overall, paired_means, settling_groups
+from trivium.values import json_text
 
 _MEANING = (
     "references",
@@ -136,7 +137,7 @@ def _content(case: Case) -> str:
 
 
 def _short(value: Any) -> str:
-    text = msgspec.json.encode(value).decode()
+    text = json_text(value)
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 

@@ -30,6 +30,7 @@ from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.certificate import JudgeCertificate, loaded
 from trivium.suites.settings import Settings
+from trivium.values import is_number, nonempty_text
 
 Row = dict[str, Any]
 
@@ -116,8 +117,8 @@ def items_of_runs(
             continue
         included.add(group)
         if pred is not None and score is not None and score.tier == "judge":
-            models.add(_text(score.detail.get("model")))
-            prompts.add(_text(score.detail.get("prompt")))
+            models.add(nonempty_text(score.detail.get("model")))
+            prompts.add(nonempty_text(score.detail.get("prompt")))
         if pred is None:
             statuses[score.status if score is not None else "missing"] += 1
         builder.add(
@@ -170,10 +171,6 @@ def judged(score: Score | None) -> float | None:
     return score.value if score is not None and score.status == "ok" else None
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
 def _item(group: str, dimension: str, pred: float | None, truth: float, score: Score | None) -> Item:
     detail = {} if score is None else score.detail
     confidence, signals = detail.get("confidence"), detail.get("signals")
@@ -182,9 +179,7 @@ def _item(group: str, dimension: str, pred: float | None, truth: float, score: S
         item=dimension,
         pred=pred,
         gt=truth,
-        confidence=float(confidence)
-        if isinstance(confidence, int | float) and not isinstance(confidence, bool)
-        else None,
+        confidence=float(confidence) if is_number(confidence) else None,
         signals=signals if isinstance(signals, dict) else None,
     )
 

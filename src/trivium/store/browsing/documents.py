@@ -10,6 +10,7 @@ from sqlalchemy import Connection, and_, false, or_, select
 from trivium.store import schema
 from trivium.store.partitions.reader import Bodies, partitions_of
 from trivium.store.records import decode
+from trivium.values import list_, text_or_json
 
 __all__ = ["Document", "Key", "documents_of", "key_of", "number_of", "numbers_of_run"]
 
@@ -146,8 +147,8 @@ def documents_of(connection: Connection, keys: Collection[Key], *, store: str) -
         if output is not None:
             attempt = decode(_attempt, attempt_bodies[key], store=store)
             fields |= {
-                "input": _text(case.input),
-                "output": _text(attempt.output),
+                "input": text_or_json(case.input),
+                "output": text_or_json(attempt.output),
                 "error": attempt.error or "",
             }
         if judgement is not None:
@@ -161,16 +162,10 @@ def documents_of(connection: Connection, keys: Collection[Key], *, store: str) -
     return found
 
 
-def _text(value: Any) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    return msgspec.json.encode(value).decode()
-
-
 def _reasons(evaluation: _EvaluationText) -> str:
     reasons = []
     for score in evaluation.scores.values():
-        claims = score.detail.claims if isinstance(score.detail.claims, list) else []
+        claims = list_(score.detail.claims)
         for each in (score.detail.reason, *(c.get("reasoning") for c in claims if isinstance(c, dict))):
             if isinstance(each, str) and each not in reasons:
                 reasons.append(each)

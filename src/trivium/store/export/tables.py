@@ -14,6 +14,7 @@ from trivium.metrics.metric import Score
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.settings import CompositeSettings, Settings
+from trivium.values import is_number, json_text, text_or_json
 
 Row = dict[str, Any]
 
@@ -242,15 +243,13 @@ def unescape_formula(cell: str) -> str:
 def _cell(value: Any) -> Any:
     if isinstance(value, str):
         return escape_formula(value)
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return value
-    return msgspec.json.encode(value).decode()
+    return value if value is None or is_number(value) else json_text(value)
 
 
 def _typed(column: str, value: Any) -> Any:
     if value is None or column in _TYPES:
         return value
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text_or_json(value)
 
 
 WRITERS: dict[str, Writer] = {"jsonl": write_jsonl, "csv": write_csv, "parquet": write_parquet}

@@ -35,6 +35,7 @@ from trivium.suites.settings_loader import (
 )
 from trivium.suites.sources import SOURCES, SourceCases, read_source, split_prefix
 from trivium.suites.validation import describe, unknown_key
+from trivium.values import json_text
 
 SUITE_KEYS = ("name", "description", "cases", *SOURCES, "config", *SETTING_KEYS)
 DOCUMENTS = (".yaml", ".yml", ".json", ".toml")
@@ -367,11 +368,11 @@ def _csv(suite: SuiteParts, path: Path) -> None:
         for case in suite.cases:
             row = _row(case)
             if not isinstance(case.input, str) or not case.input:
-                row["input.json"] = _encoded(row.pop("input"))
+                row["input.json"] = json_text(row.pop("input"))
             if case.source == "":  # an empty cell means None
-                row["source.json"] = _encoded(row.pop("source"))
-            row["references"] = _encoded(row["references"]) if row["references"] else None
-            row["tags"] = _encoded(row["tags"]) if row["tags"] else None
+                row["source.json"] = json_text(row.pop("source"))
+            row["references"] = json_text(row["references"]) if row["references"] else None
+            row["tags"] = json_text(row["tags"]) if row["tags"] else None
             table.writerow(row)
 
 
@@ -401,19 +402,15 @@ def _parquet(suite: SuiteParts, path: Path) -> None:
             rows = [_row(case) for case in suite.cases[start : start + 1024]]
             for row in rows:
                 if not isinstance(row["input"], str):
-                    row["input.json"] = _encoded(row.pop("input"))
+                    row["input.json"] = json_text(row.pop("input"))
             table.write_batch(pa.RecordBatch.from_pylist(rows, schema))
 
 
 def _row(case: Case) -> dict[str, Any]:
     row: dict[str, Any] = {name: getattr(case, name) for name in case.__struct_fields__}
-    row["expect"] = _encoded(case.expect) if case.expect != NOTHING_EXPECTED else None
-    row["metadata"] = _encoded(case.metadata) if case.metadata else None
+    row["expect"] = json_text(case.expect) if case.expect != NOTHING_EXPECTED else None
+    row["metadata"] = json_text(case.metadata) if case.metadata else None
     return row
-
-
-def _encoded(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 WRITERS: dict[str, Callable[[SuiteParts, Path], None]] = {

@@ -15,9 +15,10 @@ from trivium.traces.langgraph import GraphRun, is_handoff
 from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.semconv import RecordedSpan
 from trivium.traces.opentelemetry.spans import SpanRole, named, parsed
-from trivium.traces.readers.json_input import dict_, dicts, text
+from trivium.traces.readers.json_input import text
 from trivium.traces.readers.langsmith import messages_of
 from trivium.traces.trace import Message, Span, Trace, message_time
+from trivium.values import dict_, dicts
 
 _HANDOFF_ATTRIBUTES = frozenset({semconv.TRANSFER, semconv.CALLER, semconv.HANDOFF_TO, semconv.PARENT_NODE})
 """Attributes that imply a message between agents."""

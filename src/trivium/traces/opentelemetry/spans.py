@@ -1,7 +1,6 @@
 """Reads one OpenTelemetry span: its kind, name, content, tokens and error."""
 
 from collections.abc import Mapping, Sequence
-from math import isfinite
 from typing import Any
 
 import msgspec
@@ -9,6 +8,7 @@ import msgspec
 from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.semconv import NANOSECONDS, RecordedSpan
 from trivium.traces.trace import Span, SpanKind, SpanUsage
+from trivium.values import amount, count, dicts, is_number, json_or_text
 
 _OPERATIONS: Mapping[str, SpanKind] = {
     "invoke_agent": "agent",
@@ -136,7 +136,6 @@ def _after(text: str, prefix: str) -> str:
     return text[len(prefix) :].strip() if text.lower().startswith(prefix) else ""
 
 
-_MOST_TOKENS = 2**53
 _CHOICE = "gen_ai.choice"
 _MESSAGES = ("message", "content", "gen_ai.event.content")
 
@@ -145,9 +144,7 @@ def named(value: Any) -> str | None:
     """A non-empty text, or a number as text; else None."""
     if isinstance(value, str):
         return value or None
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return str(value)
-    return None
+    return str(value) if is_number(value) else None
 
 
 def _first_name(attributes: Mapping[str, Any], keys: Sequence[str]) -> str | None:
@@ -161,22 +158,15 @@ def _first_name(attributes: Mapping[str, Any], keys: Sequence[str]) -> str | Non
 def parsed(value: Any) -> Any:
     """Decode a JSON object or list; return any other text, or one nested too deep, unchanged."""
     if isinstance(value, str) and value[:1] in {"{", "["}:
-        try:
-            return msgspec.json.decode(value)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return value
+        return json_or_text(value)
     return value
 
 
 def usage_of(attributes: Mapping[str, Any]) -> SpanUsage | None:
     """Tokens and cost of a model request, or None when it has none."""
-    input_tokens = _tokens(attributes.get(semconv.INPUT_TOKENS))
-    output_tokens = _tokens(attributes.get(semconv.OUTPUT_TOKENS))
-    cost = attributes.get(semconv.COST)
-    if cost is not None and (
-        isinstance(cost, bool) or not isinstance(cost, int | float) or not isfinite(cost)
-    ):
-        cost = None
+    input_tokens = count(attributes.get(semconv.INPUT_TOKENS))
+    output_tokens = count(attributes.get(semconv.OUTPUT_TOKENS))
+    cost = amount(attributes.get(semconv.COST))
     if input_tokens is None and output_tokens is None and cost is None:
         return None
     return SpanUsage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost)
@@ -225,8 +215,7 @@ def _choices(span: RecordedSpan) -> list[dict[str, Any]]:
     if choices or semconv.MESSAGE_EVENTS not in span.attributes:
         return choices
     parts = parsed(span.attributes[semconv.MESSAGE_EVENTS])
-    events = [event for event in parts if isinstance(event, dict)] if isinstance(parts, list) else []
-    return [event for event in events if event.get("event.name") == _CHOICE]
+    return [event for event in dicts(parts) if event.get("event.name") == _CHOICE]
 
 
 def error_of(span: RecordedSpan) -> str:
@@ -246,18 +235,6 @@ def has_escaped_exception(span: RecordedSpan) -> bool:
         name == "exception" and attributes.get("exception.escaped") in (True, "true", "True")
         for name, attributes in span.events or ()
     )
-
-
-def _tokens(value: Any) -> int | None:
-    if value is None or (type(value) is int and 0 <= value <= _MOST_TOKENS):
-        return value
-    if isinstance(value, str) and value.isdecimal() and len(value) <= 16:
-        value = int(value)
-    if isinstance(value, float) and isfinite(value) and value == int(value):
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_TOKENS:
-        return None
-    return value
 
 
 def spans_of(

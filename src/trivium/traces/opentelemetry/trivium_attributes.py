@@ -12,6 +12,7 @@ import msgspec
 from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.semconv import RecordedSpan
 from trivium.traces.trace import Message, Span, SpanKind
+from trivium.values import json_or_text
 
 SPAN: Final = "trivium.span"
 TRACE: Final = "trivium.trace"
@@ -128,11 +129,11 @@ def _content(stored: Any, as_: As | None, *, is_message: bool) -> Any:
     if as_ is None or not isinstance(stored, str):
         return None
     if not is_message:
-        return stored if as_ == "text" else _json(stored)
-    messages = _json(stored)
+        return stored if as_ == "text" else json_or_text(stored)
+    messages = json_or_text(stored)
     if is_conversation(messages):
         inner = messages[0]["parts"][0]["content"] if _is_wrapped(messages) else messages
-        return _json(inner) if as_ == "json" and isinstance(inner, str) else inner
+        return json_or_text(inner) if as_ == "json" and isinstance(inner, str) else inner
     return None
 
 
@@ -170,10 +171,3 @@ def _decoded(decoder: "msgspec.json.Decoder[T]", text: Any) -> T | None:
         return decoder.decode(text) if isinstance(text, str) else None
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
-
-
-def _json(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return text

@@ -18,7 +18,7 @@ import msgspec
 from trivium.errors import Problem, TraceError
 from trivium.storage import open_file
 from trivium.traces.trace import Trace, TraceProblem
-from trivium.values import MAX_VALUES, TOO_MANY_VALUES, holds_too_many_values
+from trivium.values import MAX_VALUES, TOO_MANY_VALUES, amount, holds_too_many_values, is_number, json_or_text
 
 MAX_BYTES = 512 * 2**20
 """Largest trace file read: a trace of 50,000 spans has about 30 MB."""
@@ -203,16 +203,6 @@ _UNITS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
 """(threshold, seconds per unit): a Unix time above the threshold is in nano-, micro- or milliseconds."""
 
 
-def dicts(value: Any) -> list[dict[str, Any]]:
-    """The objects in a list; an empty list for any other value."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def dict_(value: Any) -> dict[str, Any]:
-    """The value if it is an object, else an empty one."""
-    return value if isinstance(value, dict) else {}
-
-
 def text(item: dict[str, Any], *keys: str) -> str | None:
     """The value of the first key that holds a non-empty text or a number, as text."""
     for key in keys:
@@ -220,24 +210,22 @@ def text(item: dict[str, Any], *keys: str) -> str | None:
         if isinstance(value, str):
             if value:
                 return value
-        elif isinstance(value, int | float) and not isinstance(value, bool):
+        elif is_number(value):
             return str(value)
     return None
 
 
-def number(value: Any) -> float | None:
+def seconds(value: Any) -> float | None:
     """A number of seconds; ISO dates become Unix time (UTC if they have no zone); else None."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int | float):
-        return float(value) if abs(value) < 1e300 or value != value else None  # noqa: PLR0124 - NaN is kept
     if isinstance(value, str):
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:
             return None
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    return None
+    if not is_number(value) or abs(value) >= 1e300:
+        return None
+    return float(value)  # NaN is listed as a problem later
 
 
 def moment(value: Any) -> float | None:
@@ -248,14 +236,14 @@ def moment(value: Any) -> float | None:
     """
     if isinstance(value, str) and value.isdecimal() and len(value) < 25:
         value = int(value)
-    seconds = number(value)
-    if seconds is None and isinstance(value, str) and value[3:4] == ",":
-        seconds = _http_date(value)
-    if seconds is None or seconds <= 0:
+    time = seconds(value)
+    if time is None and isinstance(value, str) and value[3:4] == ",":
+        time = _http_date(value)
+    if time is None or time <= 0:
         return None
     if isinstance(value, int | float):
-        seconds *= next((unit for least, unit in _UNITS if seconds > least), 1.0)
-    return seconds
+        time *= next((unit for least, unit in _UNITS if time > least), 1.0)
+    return time
 
 
 def _http_date(value: str) -> float | None:
@@ -265,13 +253,6 @@ def _http_date(value: str) -> float | None:
         return None
 
 
-def count(value: Any) -> int | None:
-    """A number of tokens, or None."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
-        return None
-    return int(value)
-
-
 def dollars(value: Any) -> float | None:
     """A cost above zero, as a number or as text; None otherwise (0 means that no price is known)."""
     if isinstance(value, str):
@@ -279,9 +260,7 @@ def dollars(value: Any) -> float | None:
             value = float(value)
         except ValueError:
             return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e12:
-        return None
-    return float(value)
+    return amount(value) or None
 
 
 def decoded(value: Any) -> Any:
@@ -289,10 +268,7 @@ def decoded(value: Any) -> Any:
     for _ in range(2):
         if not isinstance(value, str) or value[:1] not in {"{", "[", '"'}:
             break
-        try:
-            value = msgspec.json.decode(value)
-        except (msgspec.DecodeError, RecursionError, UnicodeError):
-            break
+        value = json_or_text(value)
     return value
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from trivium.errors import TraceError
 from trivium.traces.langgraph import GraphRun, is_handoff, with_graph_agents
 from trivium.traces.normalize import normalise
-from trivium.traces.readers.json_input import count, decoded, dict_, dicts, dollars, moment, snake, text
+from trivium.traces.readers.json_input import decoded, dollars, moment, snake, text
 from trivium.traces.readers.span_records import (
     Record,
     SkippedRecords,
@@ -18,6 +18,7 @@ from trivium.traces.readers.span_records import (
     unwrapped,
 )
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace, TraceProblem
+from trivium.values import count, dict_, dicts, sum_known
 
 _KINDS: dict[str, SpanKind] = {"llm": "llm", "embedding": "llm", "tool": "tool", "retriever": "tool"}
 """Kinds of span by run type; chain, prompt, parser and unknown types are other."""
@@ -381,12 +382,7 @@ def _sum(usages: list[_Usage]) -> _Usage | None:
     if len(usages) <= 1:
         return usages[0] if usages else None
     return (
-        _added([usage[0] for usage in usages]),
-        _added([usage[1] for usage in usages]),
+        sum_known(usage[0] for usage in usages),
+        sum_known(usage[1] for usage in usages),
         sum(usage[2] or 0.0 for usage in usages) or None,
     )
-
-
-def _added(counts: list[int | None]) -> int | None:
-    known = [number for number in counts if number is not None]
-    return sum(known) if known else None

@@ -11,7 +11,7 @@ from typing import Any
 
 from trivium.errors import TraceError
 from trivium.traces.normalize import normalise
-from trivium.traces.readers.json_input import count, decoded, dict_, moment, snake, text
+from trivium.traces.readers.json_input import decoded, moment, snake, text
 from trivium.traces.readers.span_records import (
     Record,
     SkippedRecords,
@@ -21,6 +21,7 @@ from trivium.traces.readers.span_records import (
     unwrapped,
 )
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace, TraceProblem
+from trivium.values import count, dict_
 
 _WRAPPERS = ("data", "items", "spans")
 _KINDS: dict[str, SpanKind] = {

@@ -13,7 +13,7 @@ from typing import Any
 from trivium.errors import TraceError
 from trivium.traces.langgraph import GraphRun, is_handoff, with_graph_agents
 from trivium.traces.normalize import normalise
-from trivium.traces.readers.json_input import count, decoded, dict_, dollars, moment, snake, text
+from trivium.traces.readers.json_input import decoded, dollars, moment, snake, text
 from trivium.traces.readers.span_records import (
     Record,
     SkippedRecords,
@@ -24,6 +24,7 @@ from trivium.traces.readers.span_records import (
     unwrapped,
 )
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace, TraceProblem
+from trivium.values import count, dict_
 
 _WRAPPERS = ("spans", "traces", "content")
 _KINDS: dict[str, SpanKind] = {"tool": "tool", "llm": "llm"}

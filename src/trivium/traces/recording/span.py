@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from math import isfinite
 from random import Random
 from time import perf_counter, time
 from typing import Any, Protocol
@@ -16,7 +15,7 @@ import msgspec
 from trivium.masking import MASK, Masker
 from trivium.traces.recording.config import Recording
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage
-from trivium.values import MOST_CHARS, encode, plain_text
+from trivium.values import MOST_CHARS, amount, count, encode, plain_text
 
 _PLAIN = frozenset({float, bool, type(None)})
 
@@ -404,21 +403,19 @@ def _tokens_of(result: Any) -> SpanUsage | None:
 
 def _count(tokens: Any) -> int | None:
     """A number of tokens as an int; None if it is not valid."""
-    if not issubclass(type(tokens), numbers.Integral):
+    if type(tokens) is bool or not issubclass(type(tokens), numbers.Integral):
         return None
-    made = int(tokens)
-    return made if 0 <= made < 2**53 else None
+    return count(int(tokens))
 
 
-def _money(amount: Any) -> float | None:
-    """An amount as a float; None if it is not valid."""
-    if not issubclass(type(amount), numbers.Real | Decimal):
+def _money(given: Any) -> float | None:
+    """A number of dollars, of any numeric type, as a float; None if it is not valid."""
+    if type(given) is bool or not issubclass(type(given), numbers.Real | Decimal):
         return None
     try:
-        made = float(amount)
+        return amount(float(given))
     except (ValueError, OverflowError):
         return None
-    return made if isfinite(made) else None
 
 
 def with_decoded_values(span: Span) -> Span:

@@ -18,6 +18,7 @@ from trivium.errors import MissingExtra
 from trivium.traces.opentelemetry import trivium_attributes
 from trivium.traces.opentelemetry.semconv import NANOSECONDS
 from trivium.traces.trace import Span, SpanUsage, Trace
+from trivium.values import json_text, text_or_json
 
 Since = Literal["recorded", "run", "1970"]
 
@@ -188,7 +189,7 @@ def _spans(export: TraceToExport, trace_id: str) -> list[dict[str, Any]]:
     events = [
         _event(
             trivium_attributes.MESSAGE,
-            {trivium_attributes.MESSAGE: _json(message)},
+            {trivium_attributes.MESSAGE: json_text(message)},
             _digits(clock.at(message.time)) or moment,
         )
         for message in trace.messages
@@ -232,7 +233,7 @@ def _span(span: Span, trace_id: str, ids: Mapping[str, str], clock: Clock) -> di
         output=_as(span.output),
         attributes=span.attributes,
     )
-    attributes[trivium_attributes.SPAN] = _json(original)
+    attributes[trivium_attributes.SPAN] = json_text(original)
     made: dict[str, Any] = {"traceId": trace_id, "spanId": ids[span.id]}
     if span.parent is not None:
         made["parentSpanId"] = ids[span.parent]
@@ -258,11 +259,11 @@ def _convention_attributes(span: Span) -> dict[str, Any]:
         attributes["gen_ai.agent.name"] = agent
     if kind == "tool":
         attributes["gen_ai.tool.name"] = span.name
-        _put(attributes, "gen_ai.tool.call.arguments", _text(span.input))
-        _put(attributes, "gen_ai.tool.call.result", _text(span.output))
+        _put(attributes, "gen_ai.tool.call.arguments", span.input)
+        _put(attributes, "gen_ai.tool.call.result", span.output)
     elif kind == "other":
-        _put(attributes, "input.value", _text(span.input))
-        _put(attributes, "output.value", _text(span.output))
+        _put(attributes, "input.value", span.input)
+        _put(attributes, "output.value", span.output)
     else:
         _put(attributes, "gen_ai.input.messages", _conversation(span.input, "user"))
         _put(attributes, "gen_ai.output.messages", _conversation(span.output, "assistant"))
@@ -289,11 +290,11 @@ def _placeholder_span(export: TraceToExport, trace_id: str, clock: Clock) -> dic
     """A span that stands for an attempt without spans."""
     start = clock.zero if clock.zero is not None and clock.zero > 0 else None
     attributes: dict[str, Any] = {}
-    _put(attributes, "input.value", _text(export.input))
-    _put(attributes, "output.value", _text(export.output))
+    _put(attributes, "input.value", export.input)
+    _put(attributes, "output.value", export.output)
     if export.error is not None:
         attributes["error.type"] = _UNKNOWN_ERROR
-    attributes[trivium_attributes.SPAN] = _json(trivium_attributes.TriviumSpan(kind=None))
+    attributes[trivium_attributes.SPAN] = json_text(trivium_attributes.TriviumSpan(kind=None))
     made: dict[str, Any] = {
         "traceId": trace_id,
         "spanId": sha256(f"{trace_id}/".encode()).hexdigest()[:16],
@@ -318,7 +319,7 @@ def _event(name: str, attributes: Mapping[str, Any], moment: str) -> dict[str, A
 
 
 def _trivium_trace(trace: Trace, clock: Clock) -> str:
-    return _json(
+    return json_text(
         trivium_attributes.TriviumTrace(trace_id=trace.trace_id, zero=clock.zero, metadata=trace.metadata)
     )
 
@@ -326,10 +327,10 @@ def _trivium_trace(trace: Trace, clock: Clock) -> str:
 def _conversation(value: Any, role: str) -> str | None:
     if value is None:
         return None
-    return _json(
+    return json_text(
         value
         if trivium_attributes.is_conversation(value)
-        else trivium_attributes.wrapped(_text(value) or "", role)
+        else trivium_attributes.wrapped(text_or_json(value), role)
     )
 
 
@@ -337,17 +338,9 @@ def _as(value: Any) -> trivium_attributes.As | None:
     return None if value is None else "text" if isinstance(value, str) else "json"
 
 
-def _text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else _json(value)
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-def _put(attributes: dict[str, Any], key: str, text: str | None) -> None:
-    if text is not None:
-        attributes[key] = text
+def _put(attributes: dict[str, Any], key: str, value: Any) -> None:
+    if value is not None:
+        attributes[key] = text_or_json(value)
 
 
 def _digits(moment: int | None) -> str | None:
@@ -367,7 +360,7 @@ def _value(value: Any) -> dict[str, Any]:
         return {"intValue": str(value)}
     if isinstance(value, int | float):
         return {"doubleValue": float(value)}
-    return {"stringValue": _json(value)}
+    return {"stringValue": json_text(value)}
 
 
 _LENGTH_BYTES = 4

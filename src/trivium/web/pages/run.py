@@ -29,6 +29,7 @@ from trivium.store.browsing.attempts import (
 from trivium.store.browsing.runs import find_runs
 from trivium.store.records import RunRecord
 from trivium.suites.settings import Settings
+from trivium.values import json_text, text_or_json
 from trivium.web.errors import Refused
 from trivium.web.pages.site import Column, Form, Site, redirected, run_of, segment, table_export
 
@@ -80,7 +81,7 @@ def routes(site: Site) -> list[Any]:
         context: dict[str, Any] = {
             "run": record,
             "found": [listed(row, settings) for row in page.rows],
-            "next": None if page.next is None else msgspec.json.encode(page.next).decode(),
+            "next": None if page.next is None else json_text(page.next),
             "later": bool(after),
             "total": count_attempts(store, record, verdict=chosen["verdict"], text=q),
             "most": MOST_COUNTED,
@@ -161,7 +162,7 @@ def listed(row: Row, settings: Settings) -> dict[str, Any]:
         passed=evaluation.passed,
         why=why,
     )
-    text = case.input if isinstance(case.input, str) else msgspec.json.encode(case.input).decode()
+    text = text_or_json(case.input)
     return {
         "case": case.id,
         "repeat": attempt.repeat,

@@ -16,6 +16,7 @@ from trivium.metrics.judge.pairwise import Pair
 from trivium.metrics.metric import MetricInput
 from trivium.suites.sanitize import sanitise
 from trivium.traces.trace import Message, Span, Trace
+from trivium.values import text_or_json
 
 ADJACENT, GAP = "\n\n", "\n\n[…]\n\n"
 """Separators between passages that are adjacent in the document, and between those that are not."""
@@ -195,9 +196,7 @@ def _joined_excerpts(excerpts: Iterable[Excerpt]) -> Excerpt:
 
 
 def _text(value: object) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    return msgspec.json.encode(sanitise(value)[0], order="deterministic").decode()
+    return text_or_json(value if isinstance(value, str) else sanitise(value)[0], canonical=True)
 
 
 def _lines(texts: tuple[str, ...]) -> str:
@@ -301,7 +300,7 @@ def _message(message: Message) -> str:
 def _shortened(value: Any) -> str:
     if value is None:
         return "-"
-    text = value if isinstance(value, str) else msgspec.json.encode(sanitise(value)[0]).decode()
+    text = text_or_json(value if isinstance(value, str) else sanitise(value)[0])
     text = " ".join(text[: 4 * MAX_VALUE_CHARS].split())
     return text if len(text) <= MAX_VALUE_CHARS else f"{text[:MAX_VALUE_CHARS]}…"
 

@@ -8,9 +8,10 @@ import msgspec
 from trivium.errors import TraceError
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.agentneo.spans import Tables, agentneo_trace
-from trivium.traces.readers.json_input import decoded, dict_, dicts, moment, snake, text
+from trivium.traces.readers.json_input import decoded, moment, snake, text
 from trivium.traces.readers.span_records import Record, SkippedRecords, unwrapped
 from trivium.traces.trace import Span, SpanKind, Trace
+from trivium.values import dict_, dicts
 
 _LISTS = ("agent_calls", "llm_calls", "tool_calls")
 _MARKS = ("project_info", "project_id", "errors", "system_info")

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trivium.traces.normalize import normalise
-from trivium.traces.readers.json_input import count, decoded, dict_, dollars, moment, text
+from trivium.traces.readers.json_input import decoded, dollars, moment, text
 from trivium.traces.readers.span_records import Record
 from trivium.traces.trace import Span, SpanKind, SpanUsage, Trace, TraceProblem
+from trivium.values import amount, count, dict_
 
 
 class Failure(NamedTuple):
@@ -304,12 +305,12 @@ def _call(
 def _times(row: Record) -> tuple[float | None, float | None, float | None]:
     """Start, end and duration; if local time went backwards, the end is start + duration."""
     start, end = moment(row.get("start_time")), moment(row.get("end_time"))
-    duration = row.get("duration")
-    if isinstance(duration, bool) or not isinstance(duration, int | float) or not 0 <= duration < 1e9:
+    duration = amount(row.get("duration"))
+    if duration is None:
         return start, end, None
     if start is not None and (end is None or end < start):
         end = start + duration
-    return start, end, float(duration)
+    return start, end, duration
 
 
 def _usage(row: Record) -> SpanUsage | None:

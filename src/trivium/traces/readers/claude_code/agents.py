@@ -15,8 +15,9 @@ from trivium.traces.readers.claude_code.events import (
     tool_results,
     tool_uses,
 )
-from trivium.traces.readers.json_input import dict_, text
+from trivium.traces.readers.json_input import text
 from trivium.traces.trace import Message, Span
+from trivium.values import dict_
 
 LEAD = "main"
 """Name of the lead agent, which no call started; its run is the root."""

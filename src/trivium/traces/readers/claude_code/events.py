@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from trivium.errors import TraceError
-from trivium.traces.readers.json_input import dict_, dicts, number, parse_documents, text
+from trivium.traces.readers.json_input import parse_documents, seconds, text
 from trivium.traces.trace import TraceProblem
+from trivium.values import count, dict_, dicts, json_or_text
 
 TYPES = frozenset({"system", "assistant", "user", "result", "stream_event", "rate_limit_event"})
 """Types of events; further types of transcripts are recognised by their own keys."""
@@ -148,7 +147,7 @@ def plain_text(event: dict[str, Any]) -> str:
 
 def time_of(event: dict[str, Any]) -> float | None:
     """Seconds since 1970; streams have none."""
-    return number(event.get("timestamp"))
+    return seconds(event.get("timestamp"))
 
 
 def was_interrupted(event: dict[str, Any]) -> bool:
@@ -160,16 +159,11 @@ def tokens(usage: Any) -> tuple[int | None, int | None]:
     """Input tokens, including cached ones, and output tokens."""
     usage = dict_(usage)
     inputs = [
-        _count(usage.get(key))
+        count(usage.get(key))
         for key in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     ]
-    known = [count for count in inputs if count is not None]
-    return (sum(known) if known else None), _count(usage.get("output_tokens"))
-
-
-def _count(value: Any) -> int | None:
-    ok = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
-    return value if ok else None
+    known = [each for each in inputs if each is not None]
+    return (sum(known) if known else None), count(usage.get("output_tokens"))
 
 
 def as_value(content: Any) -> Any:
@@ -181,12 +175,7 @@ def as_value(content: Any) -> Any:
 
 def decoded(value: Any) -> Any:
     """Decode a text that holds a JSON object; return any other value unchanged."""
-    if not isinstance(value, str) or not value.lstrip().startswith("{"):
-        return value
-    try:
-        return msgspec.json.decode(value)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return value
+    return json_or_text(value) if isinstance(value, str) and value.lstrip().startswith("{") else value
 
 
 def _type(block: Any) -> str:

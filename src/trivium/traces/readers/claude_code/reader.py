@@ -37,8 +37,9 @@ from trivium.traces.readers.claude_code.events import (
     tool_uses,
     was_interrupted,
 )
-from trivium.traces.readers.json_input import content_of, dict_, number, text
+from trivium.traces.readers.json_input import content_of, text
 from trivium.traces.trace import Span, SpanUsage, Trace, TraceProblem
+from trivium.values import amount, count, dict_, sum_known
 
 STREAM_NAME = "stream.jsonl"
 """Name of the stream's file in a run folder; it may be empty."""
@@ -286,7 +287,7 @@ def totals_of(events: Sequence[dict[str, Any]], lead: Run, *, unanswered: int) -
     """
     ends = [event for event in events if event.get("type") == "result"]
     first = next((event for event in events if text(event, "subtype") == "init"), {})
-    milliseconds = _sum([number(event.get("duration_ms")) for event in ends])
+    milliseconds = sum_known(amount(event.get("duration_ms")) for event in ends)
     metadata = {
         "model": text(first, "model"),
         "version": text(first, "claude_code_version") or _first_text(events, "version"),
@@ -329,20 +330,12 @@ def _first_text(events: Sequence[dict[str, Any]], key: str) -> str | None:
     return next((value for event in events if (value := text(event, key)) is not None), None)
 
 
-def _sum(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None and value >= 0]
-    return sum(known) if known else None
-
-
 def _lead_usage(ends: Sequence[dict[str, Any]]) -> SpanUsage | None:
     counts = [tokens(event.get("usage")) for event in ends]
-    inputs, outputs = _sum([each for each, _ in counts]), _sum([each for _, each in counts])
+    inputs, outputs = sum_known(each for each, _ in counts), sum_known(each for _, each in counts)
     if inputs is None and outputs is None:
         return None
-    return SpanUsage(
-        input_tokens=None if inputs is None else int(inputs),
-        output_tokens=None if outputs is None else int(outputs),
-    )
+    return SpanUsage(input_tokens=inputs, output_tokens=outputs)
 
 
 def _usage(ends: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
@@ -355,11 +348,10 @@ def _usage(ends: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
         ("input_tokens", ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")),
         ("output_tokens", ("outputTokens",)),
     ):
-        total = _sum([number(dict_(model).get(key)) for model in models.values() for key in keys])
+        total = sum_known(count(dict_(model).get(key)) for model in models.values() for key in keys)
         if total is not None:
-            usage[name] = int(total)
-    costs = [number(event.get("total_cost_usd")) for event in ends]
-    known = [cost for cost in costs if cost is not None and cost >= 0]
-    if known:
-        usage["cost_usd"] = known[-1]
+            usage[name] = total
+    costs = [cost for event in ends if (cost := amount(event.get("total_cost_usd"))) is not None]
+    if costs:
+        usage["cost_usd"] = costs[-1]
     return usage or None

@@ -14,7 +14,8 @@ from msgspec import Meta
 
 from trivium.errors import TraceError
 from trivium.traces.opentelemetry.semconv import INTERNAL_NAMES, RecordedSpan, add_attribute, recognised
-from trivium.traces.readers.json_input import check_values, dict_, dicts, parse_documents
+from trivium.traces.readers.json_input import check_values, parse_documents
+from trivium.values import dict_, dicts
 
 _FAILED = 2
 _TRACE_DIGITS, _SPAN_DIGITS = 32, 16
