@@ -14,7 +14,6 @@ import msgspec
 
 from trivium.cli import example_agent
 from trivium.errors import InputError, Problem
-from trivium.values import text_or_json
 
 SCHEMA = "suite.schema.json"
 SUITE = "suite.yaml"
@@ -169,7 +168,7 @@ def example_outputs(cases: Sequence[Any]) -> bytes:
     file = io.StringIO(newline="")
     table = csv.writer(file)
     table.writerow(["case", "output"])
-    table.writerows([case.id, example_agent.answer(text_or_json(case.input))] for case in cases)
+    table.writerows([case.id, example_agent.answer(case.input_text)] for case in cases)
     return file.getvalue().encode()
 
 
@@ -177,7 +176,7 @@ def example_traces(cases: Sequence[Any]) -> bytes:
     """Recorded attempts of the example agent with a trace each, one JSON object per line."""
     lines = []
     for case in cases:
-        question = text_or_json(case.input)
+        question = case.input_text
         output = example_agent.answer(question)
         spans = [
             {"id": "1", "kind": "agent", "name": "assistant", "start": 0.0, "end": 1.2, "output": output},

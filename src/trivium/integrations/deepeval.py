@@ -12,7 +12,6 @@ from typing import Any
 from trivium.errors import MissingExtra
 from trivium.metrics.metric import Metric, MetricInput, Score, Skip
 from trivium.metrics.registry import metric
-from trivium.values import text_or_json
 
 __all__ = ["deepeval_metric"]
 
@@ -52,7 +51,7 @@ def deepeval_metric(
         source = [case.source] if case.source is not None else None
         expected = case.expect.tools
         test_case = LLMTestCase(
-            input=text_or_json(case.input, canonical=True),
+            input=case.input_text,
             actual_output=attempt.text,
             expected_output=reference if reference is not None else next(iter(case.references), None),
             context=source,

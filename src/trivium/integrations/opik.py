@@ -28,7 +28,6 @@ from trivium.traces.opentelemetry.semconv import NANOSECONDS
 from trivium.traces.readers import read_trace
 from trivium.traces.trace import Span, Trace
 from trivium.traces.writers.otlp import Clock, TraceToExport, clock_of
-from trivium.values import text_or_json
 
 __all__ = ["Pushed", "opik_metric", "push", "trivium_metric"]
 
@@ -386,7 +385,7 @@ def opik_metric(
 def _arguments(metric_input: MetricInput, reference: str | None) -> dict[str, Any]:
     case = metric_input.case
     return {
-        "input": text_or_json(case.input, canonical=True),
+        "input": case.input_text,
         "output": metric_input.attempt.text,
         **dict.fromkeys(_REFERENCES, reference),
         "context": [case.source] if case.source is not None else None,

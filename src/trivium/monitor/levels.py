@@ -165,7 +165,7 @@ class Levels:
         if key in self._levels:
             self._levels[key] = self._new(key, now)
         for session in self._sessions.values():
-            session.sums.pop(_text(key), None)
+            session.sums.pop(key_text(key), None)
 
     def _see(self, sample: Sample) -> None:
         """Count a sample for its values of facets."""
@@ -195,7 +195,7 @@ class Levels:
         session = self._sessions[name]
         session.last = max(session.last, time)
         for key, (weighted, weight) in sums.items():
-            total = session.sums.setdefault(_text(key), [0.0, 0.0])
+            total = session.sums.setdefault(key_text(key), [0.0, 0.0])
             total[0] += weighted
             total[1] += weight
 
@@ -210,7 +210,7 @@ class Levels:
 
     def _close(self, name: str) -> None:
         session = self._sessions.pop(name)
-        self._bet({_key(text): sums for text, sums in session.sums.items()}, session.last)
+        self._bet({key_of(text): sums for text, sums in session.sums.items()}, session.last)
 
     def _bet(self, sums: Mapping[Key, Sequence[float]], time: float) -> None:
         for key, (weighted, weight) in sums.items():
@@ -394,10 +394,12 @@ def _same_detector(old: ChangeDetector | None, new: ChangeDetector | None) -> bo
     return all(getattr(old, name) == getattr(new, name) for name in fields)
 
 
-def _text(key: Key) -> str:
+def key_text(key: Key) -> str:
+    """Write a key as one text."""
     return "\0".join(key)
 
 
-def _key(text: str) -> Key:
+def key_of(text: str) -> Key:
+    """Read a key that :func:`key_text` wrote."""
     figure, facet, value = text.split("\0", 2)
     return figure, facet, value

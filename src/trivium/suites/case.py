@@ -130,6 +130,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     group: Id | None = None
     metadata: dict[str, Any] = {}
 
+    @property
+    def input_text(self) -> str:
+        """The input as text: a text itself, the JSON of any other value, empty without one."""
+        return text_or_json(self.input)
+
 
 @runtime_checkable
 class Cases(Protocol):

@@ -325,7 +325,11 @@ def test_the_shortest_enclosing_interval_equals_that_of_a_search_of_all():
             0.8,
         ),  # the total as it is stated
         ({"input": 0.25, "output": 0.5}, 0.75),
+        ({"input": "0.25", "output": 0.5}, 0.75),
         (0.5, 0.5),
+        ("0.5", 0.5),
+        ("free", None),
+        (0, None),
     ],
 )
 def test_the_cost_of_a_call_is_its_total_and_never_the_total_and_its_parts(cost, dollars):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from trivium.traces.readers.json_input import decoded, dollars, moment, seconds, snake
+from trivium.traces.readers.json_input import decoded, dollars, moment, read_usage, seconds, snake
+from trivium.traces.trace import SpanUsage
 
 SECONDS = 1_772_489_061.25  # 2026-03-02T22:04:21.250Z, by the calendar of GNU date
 
@@ -47,6 +48,19 @@ def test_seconds_are_numbers_or_dates():
 def test_a_cost_of_nothing_means_that_no_price_is_known():
     assert [dollars(value) for value in (0.5, "0.5", 2)] == [0.5, 0.5, 2.0]
     assert [dollars(value) for value in (0, "0", -1, "free", "nan", True, None, 1e12)] == [None] * 8
+
+
+@pytest.mark.parametrize(
+    ("fields", "cost", "usage"),
+    [
+        ({"in": 1, "out": 2, "more_in": 9}, 0.5, SpanUsage(input_tokens=1, output_tokens=2, cost_usd=0.5)),
+        ({"in": None, "more_in": "9"}, None, SpanUsage(input_tokens=9)),
+        ({"in": -1, "out": True}, 0.5, SpanUsage(cost_usd=0.5)),
+        ({"total": 3}, None, None),
+    ],
+)
+def test_tokens_are_those_of_the_first_key_that_holds_a_count(fields, cost, usage):
+    assert read_usage(fields, ("in", "more_in"), ("out",), cost=cost) == usage
 
 
 def test_json_in_a_text_is_decoded_up_to_twice():

@@ -160,6 +160,7 @@ def test_errors_ends_and_usage():
         span("m", "llm", usage={"prompt_tokens": 1, "completion_tokens": 2}, total_estimated_cost=0.25),
         span("n", "llm", usage={"input_tokens": 10, "output_tokens": 20}, total_estimated_cost=0),
         span("o", "llm", usage={"total_tokens": 5}),
+        span("q", "llm", total_estimated_cost=0.5),
         span("p", usage={"prompt_tokens": 100}),
     )
     spans = {span.id: span for span in trace.spans}
@@ -167,6 +168,8 @@ def test_errors_ends_and_usage():
     assert spans["guard"].kind == "other"
     assert spans["m"].usage is not None
     assert spans["m"].usage.cost_usd == 0.25
+    assert spans["o"].usage is None
+    assert spans["q"].usage.cost_usd == 0.5
     facts = trace_facts([trace])
     assert (facts.llm_input_tokens, facts.llm_output_tokens) == (11, 22)
 

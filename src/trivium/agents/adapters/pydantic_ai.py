@@ -25,7 +25,6 @@ from trivium.traces.normalize import normalise
 from trivium.traces.recording.collector import collector
 from trivium.traces.recording.otel_listener import listener_of
 from trivium.traces.trace import INCOMPLETE, Trace, TraceProblem
-from trivium.values import text_or_json
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
@@ -82,7 +81,7 @@ class PydanticAgent:
         with recorded() as found, instrumented(self._agent), capture_run_messages() as history:
             try:
                 result = await self._agent.run(
-                    text_or_json(request.case.input),
+                    request.case.input_text,
                     deps=request.case if self._takes_case else None,
                     model_settings=ModelSettings(seed=request.seed),
                 )

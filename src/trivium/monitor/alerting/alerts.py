@@ -19,7 +19,7 @@ import msgspec
 
 from trivium.monitor.alerting.messages import Bad, Kind, Message, Note, message_of
 from trivium.monitor.alerting.origins import Origin, explained, origin_of
-from trivium.monitor.levels import Key, Levels
+from trivium.monitor.levels import Key, Levels, key_of, key_text
 from trivium.monitor.windows import Estimate, Window, mean_of
 from trivium.store.live_samples import Sample
 from trivium.suites.monitor_settings import MonitorSettings
@@ -145,7 +145,7 @@ class Alerting:
         events = self._quality(bad, samples, now)
         for key in (*self._recovered(bad), *self._over(window, bad, levels, now)):
             levels.restart(key, now)
-        self.state.held = {_text(each.key): each.severity for each in bad}
+        self.state.held = {key_text(each.key): each.severity for each in bad}
         events += self._simple("stalled", health.stalled, health, now)
         events += self._simple("no_data", health.silent, health, now)
         over = [event.alert for event in events if event.resolved]
@@ -162,7 +162,7 @@ class Alerting:
                 found.append(bad)
         if not window.samples:  # nothing is known: what was bad still is
             for text, severity in self.state.held.items():
-                figure, facet, value = _key(text)
+                figure, facet, value = key_of(text)
                 found.append(
                     Bad(figure=figure, facet=facet, value=value, severity=severity, threshold=1.0, sure=False)
                 )
@@ -170,7 +170,7 @@ class Alerting:
 
     def _severity(self, each: Estimate, samples: Sequence[Sample], levels: Levels) -> Bad | None:
         key = (each.figure, each.facet, each.value)
-        held = self.state.held.get(_text(key), 0)
+        held = self.state.held.get(key_text(key), 0)
         thresholds = self.settings.figures.get(each.figure)
         margin = self.settings.alerts.hysteresis
         if each.mean is None:
@@ -237,7 +237,7 @@ class Alerting:
 
     def _recovered(self, bad: Sequence[Bad]) -> set[Key]:
         """The means that are not bad any more."""
-        return {_key(text) for text in self.state.held} - {each.key for each in bad}
+        return {key_of(text) for text in self.state.held} - {each.key for each in bad}
 
     def _over(self, window: Window, bad: Sequence[Bad], levels: Levels, now: float) -> set[Key]:
         """The means that once were surely low, and for as long as the window is long have not been bad.
@@ -391,15 +391,6 @@ def _worst(bad: Sequence[Bad]) -> Bad:
 def _cause(alert: Open) -> str:
     origin = alert.origin
     return alert.cause if origin is None else f"{alert.cause} {origin.facet} {origin.value}"
-
-
-def _text(key: Key) -> str:
-    return "\0".join(key)
-
-
-def _key(text: str) -> Key:
-    figure, facet, value = text.split("\0", 2)
-    return figure, facet, value
 
 
 def to_state(state: AlertState) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from trivium.runs.aggregation import why_not_passed
 from trivium.runs.run import Run
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
-from trivium.values import batched, text_or_json
+from trivium.values import batched
 
 READ_AT_ONCE = 50
 """Cases that are read from the stores together."""
@@ -207,7 +207,7 @@ def _row(moved: MovedCase, by: Sequence[str]) -> dict[str, Any]:
         "by": change.by,
         "better": change.better,
         "repeat": moved.head.attempt.repeat,
-        "input": text_or_json(case.input),
+        "input": case.input_text,
         "reference": case.references[0] if case.references else None,
     }
     for side, scored in (("base", moved.base), ("head", moved.head)):

@@ -5,7 +5,7 @@ import json
 import re
 import stat
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -17,8 +17,16 @@ import msgspec
 
 from trivium.errors import Problem, TraceError
 from trivium.storage import open_file
-from trivium.traces.trace import Trace, TraceProblem
-from trivium.values import MAX_VALUES, TOO_MANY_VALUES, amount, holds_too_many_values, is_number, json_or_text
+from trivium.traces.trace import SpanUsage, Trace, TraceProblem
+from trivium.values import (
+    MAX_VALUES,
+    TOO_MANY_VALUES,
+    amount,
+    count,
+    holds_too_many_values,
+    is_number,
+    json_or_text,
+)
 
 MAX_BYTES = 512 * 2**20
 """Largest trace file read: a trace of 50,000 spans has about 30 MB."""
@@ -261,6 +269,26 @@ def dollars(value: Any) -> float | None:
         except ValueError:
             return None
     return amount(value) or None
+
+
+def read_usage(
+    fields: Mapping[str, Any], inputs: Sequence[str], outputs: Sequence[str], *, cost: float | None = None
+) -> SpanUsage | None:
+    """Tokens and cost of a model request; None if nothing is stated.
+
+    Args:
+        fields: Where the tokens are stated.
+        inputs: Keys of the input tokens; the first with a valid count is read.
+        outputs: Keys of the output tokens, in the same way.
+        cost: Dollars.
+    """
+    counts = [
+        next((n for key in keys if (n := count(fields.get(key))) is not None), None)
+        for keys in (inputs, outputs)
+    ]
+    if counts == [None, None] and cost is None:
+        return None
+    return SpanUsage(input_tokens=counts[0], output_tokens=counts[1], cost_usd=cost)
 
 
 def decoded(value: Any) -> Any:

@@ -5,10 +5,13 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from trivium.errors import TraceError
 from trivium.traces.langgraph import GraphRun, is_handoff, with_graph_agents
 from trivium.traces.normalize import normalise
-from trivium.traces.readers.json_input import decoded, dollars, moment, snake, text
+from trivium.traces.outcome import total_usage
+from trivium.traces.readers.json_input import decoded, dollars, moment, read_usage, snake, text
 from trivium.traces.readers.span_records import (
     Record,
     SkippedRecords,
@@ -18,7 +21,7 @@ from trivium.traces.readers.span_records import (
     unwrapped,
 )
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace, TraceProblem
-from trivium.values import count, dict_, dicts, sum_known
+from trivium.values import dict_, dicts
 
 _KINDS: dict[str, SpanKind] = {"llm": "llm", "embedding": "llm", "tool": "tool", "retriever": "tool"}
 """Kinds of span by run type; chain, prompt, parser and unknown types are other."""
@@ -325,23 +328,11 @@ _OUTPUT = (
 
 def usage_of(record: Record, messages: list[dict[str, Any]]) -> SpanUsage | None:
     """Usage of a run: of its messages, else as in its outputs, its metadata or the run itself."""
-    usages = [
-        message_usage
-        for message in messages
-        if (message_usage := _first(_message_usage(message))) is not None
-    ]
-    usage = _sum(usages) or _first(_run_usage(record))
-    if usage is None:
-        return None
-    input_tokens, output_tokens, cost = usage
-    return SpanUsage(
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        cost_usd=cost or dollars(record.get("total_cost")),
-    )
-
-
-_Usage = tuple[int | None, int | None, float | None]
+    usages = [usage for message in messages if (usage := _first(_message_usage(message))) is not None]
+    usage = total_usage(usages) if usages else _first(_run_usage(record))
+    if usage is None or usage.cost_usd is not None:
+        return usage
+    return msgspec.structs.replace(usage, cost_usd=dollars(record.get("total_cost")))
 
 
 def _message_usage(message: dict[str, Any]) -> Iterator[Any]:
@@ -365,24 +356,9 @@ def _run_usage(record: Record) -> Iterator[Any]:
     yield record
 
 
-def _first(sources: Iterator[Any]) -> _Usage | None:
-    for source in sources:
-        fields = dict_(source)
-        input_tokens, output_tokens = _count(fields, _INPUT), _count(fields, _OUTPUT)
-        if input_tokens is not None or output_tokens is not None:
-            return input_tokens, output_tokens, dollars(fields.get("total_cost"))
+def _first(sources: Iterator[Any]) -> SpanUsage | None:
+    """The tokens and the cost of the first source that states tokens."""
+    for fields in map(dict_, sources):
+        if (usage := read_usage(fields, _INPUT, _OUTPUT)) is not None:
+            return msgspec.structs.replace(usage, cost_usd=dollars(fields.get("total_cost")))
     return None
-
-
-def _count(fields: dict[str, Any], keys: tuple[str, ...]) -> int | None:
-    return next((number for key in keys if (number := count(fields.get(key))) is not None), None)
-
-
-def _sum(usages: list[_Usage]) -> _Usage | None:
-    if len(usages) <= 1:
-        return usages[0] if usages else None
-    return (
-        sum_known(usage[0] for usage in usages),
-        sum_known(usage[1] for usage in usages),
-        sum(usage[2] or 0.0 for usage in usages) or None,
-    )

@@ -11,7 +11,7 @@ from typing import Any
 
 from trivium.errors import TraceError
 from trivium.traces.normalize import normalise
-from trivium.traces.readers.json_input import decoded, moment, snake, text
+from trivium.traces.readers.json_input import decoded, moment, read_usage, snake, text
 from trivium.traces.readers.span_records import (
     Record,
     SkippedRecords,
@@ -21,7 +21,7 @@ from trivium.traces.readers.span_records import (
     unwrapped,
 )
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace, TraceProblem
-from trivium.values import count, dict_
+from trivium.values import dict_
 
 _WRAPPERS = ("data", "items", "spans")
 _KINDS: dict[str, SpanKind] = {
@@ -148,9 +148,5 @@ def _name(fields: Record) -> str:
 
 def _usage(fields: Record) -> SpanUsage | None:
     usage = dict_(fields.get("usage")) or dict_(dict_(fields.get("response")).get("usage"))
-    fields_of_usage = snake(usage)
-    input_tokens = count(fields_of_usage.get("input_tokens", fields_of_usage.get("prompt_tokens")))
-    output_tokens = count(fields_of_usage.get("output_tokens", fields_of_usage.get("completion_tokens")))
-    if input_tokens is None and output_tokens is None:
-        return None
-    return SpanUsage(input_tokens=input_tokens, output_tokens=output_tokens)
+    keys = ("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens")
+    return read_usage(snake(usage), *keys)

@@ -13,7 +13,7 @@ from typing import Any
 from trivium.errors import TraceError
 from trivium.traces.langgraph import GraphRun, is_handoff, with_graph_agents
 from trivium.traces.normalize import normalise
-from trivium.traces.readers.json_input import decoded, dollars, moment, snake, text
+from trivium.traces.readers.json_input import decoded, dollars, moment, read_usage, snake, text
 from trivium.traces.readers.span_records import (
     Record,
     SkippedRecords,
@@ -24,7 +24,7 @@ from trivium.traces.readers.span_records import (
     unwrapped,
 )
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace, TraceProblem
-from trivium.values import count, dict_
+from trivium.values import dict_
 
 _WRAPPERS = ("spans", "traces", "content")
 _KINDS: dict[str, SpanKind] = {"tool": "tool", "llm": "llm"}
@@ -188,13 +188,9 @@ def _is_agent(name: str, record: Record, metadata: Record) -> bool:
 
 
 def _usage(record: Record) -> SpanUsage | None:
-    usage = snake(dict_(record.get("usage")))
-    input_tokens = count(usage.get("prompt_tokens", usage.get("input_tokens")))
-    output_tokens = count(usage.get("completion_tokens", usage.get("output_tokens")))
-    if input_tokens is None and output_tokens is None:
-        return None
+    keys = ("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens")
     cost = dollars(record.get("total_estimated_cost"))
-    return SpanUsage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost)
+    return read_usage(snake(dict_(record.get("usage"))), *keys, cost=cost)
 
 
 def _handoffs(spans: Sequence[Span], records: Sequence[Record]) -> list[Message]:

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from trivium.traces.normalize import normalise
-from trivium.traces.readers.json_input import decoded, moment, text
+from trivium.traces.readers.json_input import decoded, moment, read_usage, text
 from trivium.traces.trace import Span, SpanUsage, Trace, TraceProblem
-from trivium.values import amount, count, dict_, dicts
+from trivium.values import amount, dict_, dicts
 
 UNNAMED = "agent"
 """Name of the agent, which a history does not state."""
@@ -186,9 +186,5 @@ class _Builder:
 
 
 def _usage(usage: dict[str, Any]) -> SpanUsage | None:
-    input_tokens = count(usage.get("input_tokens", usage.get("request_tokens")))
-    output_tokens = count(usage.get("output_tokens", usage.get("response_tokens")))
-    cost = amount(usage.get("cost"))
-    if input_tokens is None and output_tokens is None and cost is None:
-        return None
-    return SpanUsage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost)
+    keys = ("input_tokens", "request_tokens"), ("output_tokens", "response_tokens")
+    return read_usage(usage, *keys, cost=amount(usage.get("cost")))

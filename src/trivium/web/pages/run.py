@@ -29,7 +29,6 @@ from trivium.store.browsing.attempts import (
 from trivium.store.browsing.runs import find_runs
 from trivium.store.records import RunRecord
 from trivium.suites.settings import Settings
-from trivium.values import json_text, text_or_json
 from trivium.web.errors import Refused
 from trivium.web.pages.site import Column, Form, Site, redirected, run_of, segment, table_export
 
@@ -81,7 +80,7 @@ def routes(site: Site) -> list[Any]:
         context: dict[str, Any] = {
             "run": record,
             "found": [listed(row, settings) for row in page.rows],
-            "next": None if page.next is None else json_text(page.next),
+            "next": None if page.next is None else msgspec.json.encode(page.next).decode(),
             "later": bool(after),
             "total": count_attempts(store, record, verdict=chosen["verdict"], text=q),
             "most": MOST_COUNTED,
@@ -162,14 +161,13 @@ def listed(row: Row, settings: Settings) -> dict[str, Any]:
         passed=evaluation.passed,
         why=why,
     )
-    text = text_or_json(case.input)
     return {
         "case": case.id,
         "repeat": attempt.repeat,
         "verdict": view.verdict,
         "composite": evaluation.composite.value,
         "why": None if view.reason is None else one_line(view.reason),
-        "input": one_line(text, at_most=140),
+        "input": one_line(case.input_text, at_most=140),
         "output": "" if attempt.output is None else one_line(attempt.text, at_most=140),
         "tags": ", ".join(case.tags),
     }

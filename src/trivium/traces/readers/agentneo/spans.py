@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trivium.traces.normalize import normalise
-from trivium.traces.readers.json_input import decoded, dollars, moment, text
+from trivium.traces.readers.json_input import decoded, dollars, moment, read_usage, text
 from trivium.traces.readers.span_records import Record
 from trivium.traces.trace import Span, SpanKind, SpanUsage, Trace, TraceProblem
-from trivium.values import amount, count, dict_
+from trivium.values import amount, dict_, sum_known
 
 
 class Failure(NamedTuple):
@@ -315,13 +315,10 @@ def _times(row: Record) -> tuple[float | None, float | None, float | None]:
 
 def _usage(row: Record) -> SpanUsage | None:
     tokens, cost = dict_(decoded(row.get("token_usage"))), decoded(row.get("cost"))
-    parts = [dollars(value) or 0.0 for value in dict_(cost).values()] if isinstance(cost, dict) else [cost]
-    input_tokens = count(tokens.get("input", tokens.get("prompt_tokens")))
-    output_tokens = count(tokens.get("completion", tokens.get("completion_tokens", tokens.get("output"))))
-    if input_tokens is None and output_tokens is None:
-        return None
-    total = dollars(dict_(cost).get("total")) or dollars(sum(part for part in parts if dollars(part)))
-    return SpanUsage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=total)
+    parts = dict_(cost) or {"total": cost}
+    total = dollars(parts.get("total")) or sum_known(dollars(part) for part in parts.values())
+    keys = ("input", "prompt_tokens"), ("completion", "completion_tokens", "output")
+    return read_usage(tokens, *keys, cost=total)
 
 
 def _failed_call(position: int, failure: Failure) -> Span:
