@@ -31,7 +31,12 @@ _STATUS_OF = {
     "authentication_error": 401,
     "invalid_api_key": 401,
     "billing_error": 402,
+    "billing_hard_limit_reached": 402,
+    "credit_balance_exhausted": 402,
     "insufficient_quota": 402,
+    "organization_spend_limit_exceeded": 402,
+    "organization_usage_limit_exceeded": 402,
+    "project_spend_limit_exceeded": 402,
     "permission_error": 403,
     "not_found_error": 404,
     "model_not_found": 404,
@@ -42,7 +47,7 @@ _STATUS_OF = {
     "api_error": 500,
     "server_error": 500,
 }
-"""HTTP status that corresponds to the type or code of an error sent with status 200."""
+"""HTTP status that corresponds to the type or code of an error, which may be sent with another one."""
 
 _REFUSING = frozenset({400, 403, 404, 422, 500, 501})
 """Statuses with which servers refuse a parameter; some gateways turn them into 500."""
@@ -73,14 +78,8 @@ _NO_SUCH_MODEL = re.compile(
     re.IGNORECASE,
 )
 
-_QUOTA = frozenset(
-    {"insufficient_quota", "billing_error", "billing_hard_limit_reached", "credit_balance_exhausted"}
-    | {f"{kind}_limit_exceeded" for kind in ("organization_spend", "project_spend", "organization_usage")}
-)
-"""Types and codes of errors of an account without credit, which some providers send as 429."""
-
 _NO_CREDIT = "credit balance is too low"
-"""Anthropic's message for the same, sent as 400."""
+"""Anthropic's message for an account without credit, sent as 400; OpenAI sends such an error as 429."""
 
 _MAX_MESSAGE_CHARS = 250
 
@@ -158,7 +157,7 @@ def read_error(
     message = message_of(body)
     inner = body.get("error", body) if isinstance(body, Mapping) else None
     words = {str(inner.get(key)) for key in ("code", "type")} if isinstance(inner, Mapping) else set()
-    quota = status == 402 or not _QUOTA.isdisjoint(words) or _NO_CREDIT in message.lower()
+    quota = 402 in (status, *map(_status_of, words)) or _NO_CREDIT in message.lower()
     refused = None if quota else refused_parameter(request.parameters, status, body, message)
     unusable = quota or status in SAME_FOR_ALL_REQUESTS or (status == 400 and _NO_SUCH_MODEL.search(message))
     kind: Kind = "permanent"

@@ -152,6 +152,17 @@ def _thinking(effort: str | None, model: ModelDescription) -> Body:
     return {"thinking": thinking, "output_config": {"effort": effort if effort in known else nearest}}
 
 
+class _Token(msgspec.Struct, gc=False):
+    token: str
+    logprob: float
+    top_logprobs: list[Alternative] | None = None
+    bytes: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Logprobs(msgspec.Struct):
+    content: list[_Token] | None = None
+
+
 class _Object(msgspec.Struct):
     """Any object of a response, with the fields that are read."""
 
@@ -169,7 +180,7 @@ class _Object(msgspec.Struct):
     function: "_Object | None" = None
     arguments: str | None = None
     input: msgspec.Raw = msgspec.Raw()
-    logprobs: msgspec.Raw = msgspec.Raw(b"null")
+    logprobs: _Logprobs | list[_Token] | None = None
     finish_reason: str | None = None
     stop_reason: str | None = None
     status: str | None = None
@@ -177,18 +188,7 @@ class _Object(msgspec.Struct):
     reason: str | None = None
 
 
-class _Token(msgspec.Struct, gc=False):
-    token: str
-    logprob: float
-    top_logprobs: list[Alternative] | None = None
-
-
-class _Logprobs(msgspec.Struct):
-    content: list[_Token] | None = None
-
-
 _OBJECT = msgspec.json.Decoder(_Object)
-_LOGPROBS = msgspec.json.Decoder(_Logprobs | list[_Token] | None)
 _UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 
 _FINISH = {
@@ -225,7 +225,7 @@ def read_responses(body: bytes) -> ModelResponse | None:
     ended = response.incomplete_details.reason if response.incomplete_details else response.status
     if any(part.type == "refusal" for part in parts):
         ended = "refusal"
-    logprobs = parts[0].logprobs if len(parts) == 1 and not calls else msgspec.Raw(b"null")
+    logprobs = parts[0].logprobs if len(parts) == 1 and not calls else None
     text = calls[0] if calls else _joined(parts)
     return _response(response, text, ended, logprobs, ("input_tokens", "output_tokens"))
 
@@ -256,7 +256,11 @@ def read_messages(body: bytes) -> ModelResponse | None:
 
 
 def _response(
-    top: _Object, text: str, ended: str | None, logprobs: msgspec.Raw, counts: tuple[str, str]
+    top: _Object,
+    text: str,
+    ended: str | None,
+    logprobs: _Logprobs | list[_Token] | None,
+    counts: tuple[str, str],
 ) -> ModelResponse:
     """A response of one of OpenAI's formats, which name the counts of tokens differently."""
     usage = top.usage or {}
@@ -281,9 +285,19 @@ def _decoded(body: bytes) -> _Object | None:
     except _UNREADABLE:
         pass
     try:  # lone surrogates, which can be neither stored nor sent on, are replaced
-        return _OBJECT.decode(msgspec.json.encode(sanitise(json.loads(body))[0]))
+        found, _ = sanitise(json.loads(body))
+        try:
+            return _OBJECT.decode(msgspec.json.encode(found))
+        except msgspec.ValidationError:  # malformed log-probabilities cost no more than themselves
+            return _OBJECT.decode(msgspec.json.encode(_without_logprobs(found)))
     except _UNREADABLE:
         return None
+
+
+def _without_logprobs(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {key: _without_logprobs(value) for key, value in node.items() if key != "logprobs"}
+    return [_without_logprobs(each) for each in node] if isinstance(node, list) else node
 
 
 def _joined(parts: Iterable[_Object]) -> str:
@@ -294,35 +308,33 @@ def _count(usage: Body, name: str) -> int:
     return plausible_count(usage.get(name))
 
 
-def _tokens(raw: msgspec.Raw, text: str) -> list[Token] | None:
-    """The log-probabilities of an answer's tokens; None without any, or if they are malformed."""
-    try:
-        found = _LOGPROBS.decode(raw)
-    except _UNREADABLE:
-        return None
-    tokens = found.content if isinstance(found, _Logprobs) else found
+def _tokens(logprobs: _Logprobs | list[_Token] | None, text: str) -> list[Token] | None:
+    """The log-probabilities of an answer's tokens, or None without any."""
+    tokens = logprobs.content if isinstance(logprobs, _Logprobs) else logprobs
     if not tokens:
         return None
     if text in "".join([each.token for each in tokens]):
         return [Token(each.token, each.logprob, each.top_logprobs) for each in tokens]
-    decoded = msgspec.json.decode(raw)  # a token is part of a character, so decode the bytes, too
-    return compact_logprobs(decoded["content"] if isinstance(decoded, dict) else decoded)
+    return [
+        Token(each.token, each.logprob, each.top_logprobs, _own(each.token, msgspec.json.decode(each.bytes)))
+        for each in tokens
+    ]
+
+
+def _own(token: str, given: Any) -> Any:
+    """The bytes of a token if they are not those of its text, which is lossy for a part of a character."""
+    return None if not given or list(token.encode(errors="replace")) == given else given
 
 
 def compact_logprobs(logprobs: list[Body] | None) -> list[Token] | None:
-    """Reduce log-probabilities to the fields in use; keep bytes only if they differ from the text's."""
+    """Reduce log-probabilities of PydanticAI to the fields in use."""
     return [_compact_token(each) for each in logprobs] if logprobs else None
 
 
 def _compact_token(given: Body) -> Token:
-    text, own = str(given.get("token", "")), given.get("bytes")
-    return Token(
-        token=text,
-        logprob=_number(given.get("logprob")),
-        top_logprobs=[Alternative(_number(top.get("logprob"))) for top in given.get("top_logprobs") or ()],
-        # The text of a token that is part of a character is lossy; only its bytes identify it.
-        bytes=None if not own or list(text.encode(errors="replace")) == own else own,
-    )
+    text, top = str(given.get("token", "")), given.get("top_logprobs") or ()
+    alternatives = [Alternative(_number(each.get("logprob"))) for each in top]
+    return Token(text, _number(given.get("logprob")), alternatives, _own(text, given.get("bytes")))
 
 
 def _number(value: Any) -> float | None:
