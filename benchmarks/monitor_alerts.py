@@ -41,9 +41,9 @@ import numpy.typing as npt
 from benchmarks.sizes import sized
 from benchmarks.watched_lives import watcher
 from trivium.trust.change_detection import ChangeDetector
+from trivium.trust.clustered import score_ends
 from trivium.trust.confidence_sequences import confidence_sequence
-from trivium.trust.distributions import t_critical_value
-from trivium.trust.intervals import wilson
+from trivium.trust.distributions import normal_critical_value, t_critical_value
 from trivium.trust.level_sequence import LevelSequence
 from trivium.trust.weighted_means import reference_level, weighted_mean
 
@@ -348,7 +348,7 @@ def window(
     exact = weighted_exact(*kish)
     ends = (
         (ours.mean - reach, ours.mean + reach),
-        wilson(*kish),
+        score_ends(*kish, normal_critical_value(0.95)),  # Wilson
         exact,
         (ours.low, ours.high),
     )
