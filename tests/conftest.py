@@ -3,6 +3,7 @@
 import gc
 import ipaddress
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -31,6 +32,12 @@ __all__ = [
 
 # A pytest that a test starts itself does without plugins that call home, and take 20 s to import.
 os.environ.setdefault("PYTEST_ADDOPTS", "-p no:deepeval -p no:opik")
+
+# A store waits until the disk has what it wrote, several times when it is made. Where there is room, folders
+# of tests lie in memory, which waits for nothing; they are deleted after tests that pass.
+_MEMORY = "/dev/shm"
+if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 4 * 2**30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _MEMORY)
 
 # Threads of torch and NumPy that wait for work sleep: by default they spin, on a core that others need.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
