@@ -23,7 +23,7 @@ SOURCE = ROOT / "src" / "trivium"
 FILES = sorted(SOURCE.rglob("*.py"))
 TEXTS = {str(path.relative_to(SOURCE)): path.read_text(encoding="utf-8") for path in FILES}
 
-MOST_CODE_LINES = 65_600
+MOST_CODE_LINES = 65_000
 """Lines of code of ``src``. The aim is 56,000: lower this with every change that takes lines out."""
 
 MOST_LINES = 60

@@ -57,7 +57,7 @@ class EndpointAgent:
         ) as response:
             if not response.is_success:
                 raise await _status_failure(response)
-            body = await read_prefix(response, request.output_bytes + 1)
+            body = await read_decompressed_prefix(response, request.output_bytes + 1)
             if len(body) > request.output_bytes:
                 raise too_large(request.output_bytes)
         return _parse_response(response, body)
@@ -84,7 +84,7 @@ class EndpointAgent:
 async def _status_failure(response: httpx.Response) -> AgentFailure:
     """Make the failure for a status other than 2xx, with the beginning of the body."""
     try:
-        body = await read_prefix(response, _ERROR_BODY_BYTES)
+        body = await read_decompressed_prefix(response, _ERROR_BODY_BYTES)
     except AgentFailure:  # the status is enough
         body = b""
     text = body.decode(errors="replace").strip()
@@ -116,7 +116,7 @@ ACCEPTED = "gzip"
 _GZIP_FRAME = 16 + zlib.MAX_WBITS
 
 
-async def read_prefix(response: "httpx.Response", size: int) -> bytes:
+async def read_decompressed_prefix(response: "httpx.Response", size: int) -> bytes:
     """Read the first ``size`` bytes of a body; the rest is neither read nor decompressed.
 
     httpx itself would decompress any coding, one whole chunk at a time: 60 kB of zstd become 2 GB.

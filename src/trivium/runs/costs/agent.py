@@ -14,6 +14,7 @@ from trivium.runs.case_values import Sum
 from trivium.runs.summary import AgentTotals
 from trivium.store.records import AttemptUsage, RequestUsage
 from trivium.traces.trace import Span
+from trivium.values import sum_known
 
 NEAREST_RANK = "nearest rank"
 """Method of the quantiles: the smallest latency that at least the given share of attempts does not exceed."""
@@ -142,15 +143,10 @@ def _requests_of(attempt: Attempt | AttemptUsage) -> Sequence[Span | RequestUsag
 
 def _usage_of(requests: Sequence[Span | RequestUsage]) -> Usage:
     """Sum of the usage of model requests; None where no request reports it."""
-
-    def total(values: list[int | None]) -> int | None:
-        known = [value for value in values if value is not None]
-        return sum(known) if known else None
-
     reported = [span.usage for span in requests if span.usage is not None]
     costs = [usage.cost_usd for usage in reported if usage.cost_usd is not None]
     return Usage(
-        input_tokens=total([usage.input_tokens for usage in reported]),
-        output_tokens=total([usage.output_tokens for usage in reported]),
+        input_tokens=sum_known(usage.input_tokens for usage in reported),
+        output_tokens=sum_known(usage.output_tokens for usage in reported),
         cost_usd=sum(costs) if costs and len(costs) == len(requests) else None,
     )
