@@ -30,7 +30,12 @@ from trivium.suites.suite import Suite
 
 ray = pytest.importorskip("ray")
 
-NODE = {"node_ip_address": "127.0.0.1", "object_store_memory": 80 * 2**20}
+NODE = {
+    "node_ip_address": "127.0.0.1",
+    "num_cpus": 1,
+    "object_store_memory": 80 * 2**20,
+    "include_log_monitor": False,
+}
 LOOPBACK = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray then takes the loopback address, as on these systems
     "RAY_AUTH_MODE": "disabled",
@@ -50,7 +55,7 @@ def _no_more_metrics_than_before() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[object]:
-    """A head that scores nothing, and two nodes of one CPU each."""
+    """A head and a node of one CPU each; both score."""
     from ray._private import ray_constants
 
     with pytest.MonkeyPatch.context() as patch:
@@ -93,8 +98,8 @@ def started() -> object:
     for attempts_left in (2, 1, 0):
         made = Cluster()
         try:
-            made.add_node(num_cpus=0, **NODE)
-            made.nodes_of_test = [made.add_node(num_cpus=1, **NODE) for _ in range(2)]
+            made.add_node(**NODE, no_monitor=True, include_dashboard=False)  # the head
+            made.nodes_of_test = [made.add_node(**NODE)]
         except Exception:
             made.shutdown()
             if not attempts_left:
@@ -226,7 +231,7 @@ def test_a_node_that_is_lost_costs_nothing(
         figures(here),
     )
     assert "a worker of the Ray cluster was lost" in caplog.text
-    cluster.nodes_of_test.append(cluster.add_node(num_cpus=1, **NODE))
+    cluster.nodes_of_test.append(cluster.add_node(**NODE))
 
 
 def test_judges_are_asked_by_the_run_and_a_lost_node_costs_no_answer_twice(
@@ -249,7 +254,7 @@ def test_judges_are_asked_by_the_run_and_a_lost_node_costs_no_answer_twice(
     assert server.counts["requests"] == server.counts["answer"] == judged.CASES
     assert server.peak_in_flight <= judged.AT_ONCE
     assert run.summary().spent.cost_usd == pytest.approx(spent[0])
-    cluster.nodes_of_test.append(cluster.add_node(num_cpus=1, **NODE))
+    cluster.nodes_of_test.append(cluster.add_node(**NODE))
 
 
 def test_an_attempt_that_ends_its_workers_costs_only_its_own_scores(cluster, tmp_path: Path, caplog) -> None:

@@ -22,7 +22,7 @@ from trivium.errors import TriviumError
 from trivium.runs.engines import ray_resampling
 from trivium.runs.engines.ray_resampling import on_ray
 from trivium.trust.rater_agreement import agreement
-from trivium.trust.resampling.statistics import over_resamples
+from trivium.trust.resampling.statistics import ChunkMap, over_resamples
 from trivium.trust.selective.inference import (
     BootstrapOptions,
     bootstrap_deltas,
@@ -41,35 +41,41 @@ def invented(seed: int, groups: int, levels: int | None) -> Items:
     return Items.of(range(size), rng.random(size), sure, predicted=rng.random(size) < 0.9)
 
 
-@pytest.mark.parametrize(("rng", "levels"), [("pcg64", None), ("pcg64", 20), ("legacy", None)])
-def test_replicates_are_those_of_one_machine_to_the_bit(cluster, rng: str, levels: int | None) -> None:
-    left, right = invented(1, 70_000, levels), invented(2, 70_000, levels)
-    names, told = ["aurc", "eaurc", "mae_at_0.5"], []
-    plan = BootstrapOptions(resamples=70, seed=7, rng=rng)
-    with on_ray() as chunk_map:
-        there = BootstrapOptions(resamples=70, seed=7, rng=rng, chunk_map=chunk_map, progress=told.append)
-        remote = bootstrap_selective_metrics(left, names, there)
-        remote_deltas = bootstrap_deltas(left, right, names, there)
-    assert sum(told) == 140
-    for name, found in bootstrap_selective_metrics(left, names, plan).items():
-        assert remote[name].replicates.tobytes() == found.replicates.tobytes()
-        assert remote[name].interval == found.interval
-    for name, delta in bootstrap_deltas(left, right, names, plan).items():
-        assert remote_deltas[name].estimate.replicates.tobytes() == delta.estimate.replicates.tobytes()
+@pytest.fixture(scope="class")
+def chunk_map(cluster) -> Iterator[ChunkMap]:
+    with on_ray() as connected:
+        yield connected
     assert not ray.is_initialized()
 
 
-def test_bca_and_agreement_are_those_of_one_machine_to_the_bit(cluster) -> None:
-    made, draw = invented(3, 3_000, None), np.random.default_rng(4)
-    plan = BootstrapOptions(resamples=50, seed=7, method="bca")
-    people = draw.integers(1, 6, 70_000)
-    graded = np.clip(people + draw.integers(-1, 2, people.size), 1, 5), people, range(people.size)
-    with on_ray() as chunk_map:
+class TestOnOneConnection:
+    @pytest.mark.parametrize(("rng", "levels"), [("pcg64", None), ("pcg64", 20), ("legacy", None)])
+    def test_replicates_are_those_of_one_machine_to_the_bit(
+        self, chunk_map, rng: str, levels: int | None
+    ) -> None:
+        left, right = invented(1, 70_000, levels), invented(2, 70_000, levels)
+        names, told = ["aurc", "eaurc", "mae_at_0.5"], []
+        plan = BootstrapOptions(resamples=70, seed=7, rng=rng)
+        there = BootstrapOptions(resamples=70, seed=7, rng=rng, chunk_map=chunk_map, progress=told.append)
+        remote = bootstrap_selective_metrics(left, names, there)
+        remote_deltas = bootstrap_deltas(left, right, names, there)
+        assert sum(told) == 140
+        for name, found in bootstrap_selective_metrics(left, names, plan).items():
+            assert remote[name].replicates.tobytes() == found.replicates.tobytes()
+            assert remote[name].interval == found.interval
+        for name, delta in bootstrap_deltas(left, right, names, plan).items():
+            assert remote_deltas[name].estimate.replicates.tobytes() == delta.estimate.replicates.tobytes()
+
+    def test_bca_and_agreement_are_those_of_one_machine_to_the_bit(self, chunk_map) -> None:
+        made, draw = invented(3, 3_000, None), np.random.default_rng(4)
+        plan = BootstrapOptions(resamples=50, seed=7, method="bca")
+        people = draw.integers(1, 6, 70_000)
+        graded = np.clip(people + draw.integers(-1, 2, people.size), 1, 5), people, range(people.size)
         there = bootstrap_selective_metrics(made, ["aurc"], replace(plan, chunk_map=chunk_map))["aurc"]
         agreed = agreement(*graded, resamples=150, chunk_map=chunk_map)
-    here = bootstrap_selective_metrics(made, ["aurc"], plan)["aurc"]
-    assert there.interval == here.interval
-    assert agreed == agreement(*graded, resamples=150, threads=1)
+        here = bootstrap_selective_metrics(made, ["aurc"], plan)["aurc"]
+        assert there.interval == here.interval
+        assert agreed == agreement(*graded, resamples=150, threads=1)
 
 
 def patient(folder: str, counts: np.ndarray) -> np.ndarray:
@@ -106,7 +112,7 @@ def test_a_node_that_is_lost_costs_nothing(cluster, tmp_path: Path) -> None:
         lost.result()
     here = over_resamples(lambda counts: counts[:2].astype(np.float64), 300_000, threads=1, **options)
     assert found.tolist() == here.tolist()
-    cluster.nodes_of_test.append(cluster.add_node(num_cpus=1, **nodes.NODE))
+    cluster.nodes_of_test.append(cluster.add_node(**nodes.NODE))
 
 
 def answer(capfd, *words: str) -> dict:

@@ -50,7 +50,11 @@ def on_ray() -> Iterator[ChunkMap]:
 
 
 def _computed(function: Compute, chunks: Iterator[Weightings], most: int) -> Generator[Floats, None, None]:
-    """Yield the results in order; at most so many chunks are on their way."""
+    """Yield the results in order; at most so many chunks are on their way.
+
+    If this ends early, those on their way are left to the end of the connection, or computed in vain: to
+    cancel a task that ends at this moment aborts the whole process (Ray 2.60).
+    """
     import ray
 
     shared = ray.put(function)
@@ -60,28 +64,22 @@ def _computed(function: Compute, chunks: Iterator[Weightings], most: int) -> Gen
     on_their_way: dict[ObjectRef[Any], int] = {}
     finished: dict[int, Floats] = {}
     heard, wanted = time.monotonic(), 0
-    try:
-        while True:
-            for number, chunk in islice(numbered, most - len(on_their_way)):
-                on_their_way[compute.remote(__version__, [shared], chunk)] = number
-            if not on_their_way:
-                return
-            ready, _ = ray.wait(list(on_their_way), num_returns=1, timeout=1.0)
-            if ready:
-                heard = time.monotonic()
-            elif time.monotonic() - heard >= SECONDS_BETWEEN_REMINDERS:
-                heard = time.monotonic()
-                log.warning(
-                    "the resampling waits for the Ray cluster: no CPU is free, or starting takes long"
-                )
-            for each in ready:
-                finished[on_their_way.pop(each)] = _received(each)
-            while wanted in finished:
-                yield finished.pop(wanted)
-                wanted += 1
-    finally:
-        for each in on_their_way:
-            ray.cancel(each, force=True)
+    while True:
+        for number, chunk in islice(numbered, most - len(on_their_way)):
+            on_their_way[compute.remote(__version__, [shared], chunk)] = number
+        if not on_their_way:
+            return
+        ready, _ = ray.wait(list(on_their_way), num_returns=1, timeout=1.0)
+        if ready:
+            heard = time.monotonic()
+        elif time.monotonic() - heard >= SECONDS_BETWEEN_REMINDERS:
+            heard = time.monotonic()
+            log.warning("the resampling waits for the Ray cluster: no CPU is free, or starting takes long")
+        for each in ready:
+            finished[on_their_way.pop(each)] = _received(each)
+        while wanted in finished:
+            yield finished.pop(wanted)
+            wanted += 1
 
 
 def _received(reference: "ObjectRef[Any]") -> Floats:
