@@ -19,7 +19,6 @@ SAMPLES = 50
 
 SCORE = """
 import os, sys
-import pydantic_ai.models.openai
 from tests.monitor import test_judged_samples as here
 from trivium.monitor import scorer
 
