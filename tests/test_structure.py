@@ -44,15 +44,9 @@ TO_MEND = "to be divided"
 
 LONG_FUNCTIONS = {
     "trivium.store.migrations.versions.v0004_live_traffic.upgrade": MIGRATION,
-    "trivium.metrics.judge.judgement.judgement_of": TO_MEND,
     "trivium.metrics.scoring.score": TO_MEND,
-    "trivium.reports.trust.charts._risk": TO_MEND,
     "trivium.runs.engines.agent.ask_and_score": TO_MEND,
     "trivium.runs.evaluate.evaluate_async": TO_MEND,
-    "trivium.runs.items.join.items_of_runs": TO_MEND,
-    "trivium.runs.pairwise.judge_pairs": TO_MEND,
-    "trivium.runs.summarize.summarise": TO_MEND,
-    "trivium.suites.suite.Suite.load": TO_MEND,
 }
 
 MANY_PARAMETERS = {
@@ -70,7 +64,6 @@ MANY_PARAMETERS = {
     "trivium.cli.run.load_suite": TO_MEND,
     "trivium.labels.queue.LabelQueues.create": TO_MEND,
     "trivium.metrics.judge.client.scheduler.RequestScheduler.__init__": TO_MEND,
-    "trivium.metrics.judge.judgement.judgement_of": TO_MEND,
     "trivium.monitor.monitor.Monitor.__init__": TO_MEND,
     "trivium.monitor.monitor.Monitor.record": TO_MEND,
     "trivium.runs.engines.processes.Scoring.__init__": TO_MEND,
@@ -85,8 +78,6 @@ MANY_IMPORTS: dict[str, str] = {
     "trivium.runs.checks": TO_MEND,
     "trivium.runs.engines.partition": TO_MEND,
     "trivium.runs.evaluate": TO_MEND,
-    "trivium.runs.pairwise": TO_MEND,
-    "trivium.runs.summarize": TO_MEND,
     "trivium.runs.trace_scores.score": TO_MEND,
 }
 

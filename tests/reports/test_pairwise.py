@@ -11,7 +11,8 @@ from trivium.metrics.judge.budget.ledger import Spending
 from trivium.reports import pairwise as phrases
 from trivium.reports.pairwise import PairTable, render_markdown
 from trivium.runs.costs.judges import sum_costs
-from trivium.runs.pairwise import figure, of_both_orders
+from trivium.runs.judged_pairs import of_both_orders
+from trivium.runs.pairwise import figure
 from trivium.runs.pairwise_result import JudgedPair, OrderVerdict, PairComparison
 from trivium.suites.settings import JudgeSettings
 

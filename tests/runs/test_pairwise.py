@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trivium.runs.pairwise import figure, of_both_orders
+from trivium.runs.judged_pairs import of_both_orders
+from trivium.runs.pairwise import figure
 from trivium.runs.pairwise_result import JudgedPair, OrderVerdict
 
 SAID = st.sampled_from(["win", "loss", "tie", None])

@@ -226,7 +226,11 @@ def score(
         metadata=dict(metadata or {}),
     )
     changes = {key: value for key, value in given.items() if value is not None}
-    settings = with_default_success(with_changes(Settings(), changes, source=""), [case])
+    return _score_one(metric, case, attempt, with_changes(Settings(), changes, source=""))
+
+
+def _score_one(metric: str, case: Case, attempt: Attempt, settings: Settings) -> Score:
+    settings = with_default_success(settings, [case])
     metrics = build_metrics([metric], settings)
     try:
         (scores,) = score_attempts(metrics, [(case, attempt)])

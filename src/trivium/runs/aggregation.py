@@ -5,7 +5,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
-from itertools import compress
+from itertools import compress, groupby
 from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar
 
@@ -405,3 +405,21 @@ def _below_threshold(evaluation: Evaluation | EvaluationOutline, name: str, thre
     if value >= threshold:
         return f"{name} is {value:.3f}, but most of its judges are under {threshold:g}"
     return f"{name} {value:.3f} is under {threshold:g}"
+
+
+def case_scores_of(
+    store: Store, run: RunRecord, settings: Settings
+) -> Iterator[tuple[int, dict[str, Score]]]:
+    """Yield (position, scores by name) of every case with at least two attempts that have a trace."""
+    from trivium.metrics.graph.trajectories import path_agreement  # imported by runs with traces only
+
+    ignored = frozenset(settings.tools.ignore)
+    for position, stored in groupby(store.attempts(run), key=lambda one: one.position):
+        traces = [one.attempt.trace for one in stored if not one.attempt.failed]
+        sequences = [
+            [call.name for call in trace.tool_calls if call.name not in ignored]
+            for trace in traces
+            if trace is not None
+        ]
+        if len(sequences) > 1:
+            yield position, {"path_agreement": path_agreement(sequences)}

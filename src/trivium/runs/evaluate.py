@@ -494,7 +494,7 @@ def _summarised(
     aggregation = incremental.aggregation(cases)
     needs_case_scores = settings.metrics is None or set(settings.metrics) & set(CASE_FIGURES)
     if needs_case_scores and incremental.repeats:
-        from trivium.runs.summarize import case_scores_of
+        from trivium.runs.aggregation import case_scores_of
 
         store.save_case_scores(run, case_scores_of(store, run, settings))
         aggregation = None

@@ -9,52 +9,33 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
-from statistics import median
 from typing import Any
 
 import msgspec
 
 from trivium.agents.attempt import Attempt
 from trivium.errors import ComparisonError
-from trivium.metrics.judge.budget.budget import run_budget
-from trivium.metrics.judge.budget.ledger import MemoryLedger
 from trivium.metrics.judge.budget.prices import price_problems
-from trivium.metrics.judge.client.executor import JudgeExecutor
-from trivium.metrics.judge.judge import Judge, Judgements
-from trivium.metrics.judge.judgement import Judgement
-from trivium.metrics.judge.pairwise import Pair, pairwise_rubric
-from trivium.metrics.judge.prompts.context import build_context
-from trivium.runs.costs.judges import sum_costs
+from trivium.metrics.judge.pairwise import pairwise_rubric
+from trivium.runs.costs.judges import judge_of_pairs, sum_costs
+from trivium.runs.judged_pairs import AttemptPair, judge_all
 from trivium.runs.pairwise_result import (
     DimensionVerdict,
     JudgedPair,
-    OrderVerdict,
     PairComparison,
     PairFigure,
-    Verdict,
 )
 from trivium.runs.run import Run
 from trivium.runs.until_decided.pairs import VALUES, PairsUntilDecided
-from trivium.store.judge_cache import StoredResponseCache
 from trivium.store.store import Store
-from trivium.suites.case import Case
 from trivium.suites.rubrics.loader import OVERALL
-from trivium.suites.rubrics.rubric import Dimension, Rubric
+from trivium.suites.rubrics.rubric import Rubric
 from trivium.suites.settings import JudgeSettings, Settings
 from trivium.trust.intervals import mean_interval
 from trivium.trust.multiple_testing import sign_test
-from trivium.values import batched
-
-AT_ONCE = 256
-"""Most pairs whose texts are in memory at once."""
 
 PAIRS_PER_LOOK = 8
 """Pairs that are judged at once, if they are judged until it is decided and the judge has no limit."""
-
-AttemptPair = tuple[str, Case, Attempt, Attempt]
-"""Group, case, attempt of base, attempt of head."""
-
-_NOT_JUDGED = DimensionVerdict(verdict=None, consistent=None)
 
 
 def judge_pairs(
@@ -87,48 +68,26 @@ def judge_pairs(
             rubrics looks at the output; with ``until_decided`` also if a run stopped early itself.
     """
     settings = msgspec.convert(head.record.settings, Settings)
-    judge_settings = settings.judge if judge is None else _settings(judge)
-    models = (
-        ()
-        if judge_settings is None
-        else (*judge_settings.models, *chain(*judge_settings.models_by_complexity.values()))
-    )
-    if judge_settings is None or not models:
-        raise ComparisonError("judge.models", "there is no judge: the suite of head names no model")
-    rubric = pairwise_rubric([_rubric(each) for each in judge_settings.rubric])
-    if rubric is None:
-        raise ComparisonError("judge.rubric", "judges only the process: no dimension looks at the output")
-    if problems := price_problems(judge_settings):
-        raise ComparisonError("", problems)
+    judge_settings, rubric = _asked(settings.judge if judge is None else _settings(judge))
     matched = _MatchedAttempts(base, head, settings)
     decided = _until_decided(base, head, rubric, settings) if until_decided else None
-    executor = JudgeExecutor(judge_settings)
     store = Store(head.store.url, create=False) if head.store.read_only else head.store
-    cache = StoredResponseCache(
-        store, head.record, shared=judge_settings.cache, max_mb=judge_settings.cache_mb
-    )
-    ledger = MemoryLedger()
-    executor.configure(cache=cache, budget=run_budget(judge_settings, ledger=ledger))
-    try:
-        pair_judge = Judge(
-            rubric, rubric.dimensions, judge_settings, encoder=settings.encoder, executor=executor
-        )
+    with judge_of_pairs(store, head.record, judge_settings, rubric, encoder=settings.encoder) as (
+        pair_judge,
+        ledger,
+    ):
         if decided is None:
-            pairs = _judge_all(pair_judge, matched)
+            pairs = judge_all(pair_judge, matched)
         else:
             # Two requests a pair; more at once would mostly be asked in vain.
             wave = max(1, (judge_settings.concurrency or 2 * PAIRS_PER_LOOK) // 2)
             order = f"{base.id} {head.id}"
             pairs = []
             for batch in decided.waves(matched, itemgetter(0, 1), order_of=order, at_least=wave):
-                judged = _judge_all(pair_judge, batch)
+                judged = judge_all(pair_judge, batch)
                 decided.take(judged)
                 pairs += judged
             pairs = matched.in_order(pairs)
-        cache.allow_eviction()
-    finally:
-        executor.close()
-        cache.close()
     matched.check(pairs)
     figures = {
         dimension.name: figure(pairs, dimension.name, level=settings.level) for dimension in rubric.dimensions
@@ -141,7 +100,7 @@ def judge_pairs(
         base=base.id,
         head=head.id,
         suite=head.record.suite_name,
-        models=tuple(dict.fromkeys(models)),
+        models=tuple(dict.fromkeys(_models(judge_settings))),
         panel=judge_settings.panel,
         samples=judge_settings.samples,
         level=settings.level,
@@ -158,6 +117,26 @@ def judge_pairs(
     )
 
 
+def _asked(judge: JudgeSettings | None) -> tuple[JudgeSettings, Rubric]:
+    """The judge, and the part of its rubrics that looks at outputs.
+
+    Raises:
+        ComparisonError: If there is no judge, no such part, or a price is wrong.
+    """
+    if judge is None or not _models(judge):
+        raise ComparisonError("judge.models", "there is no judge: the suite of head names no model")
+    rubric = pairwise_rubric([_rubric(each) for each in judge.rubric])
+    if rubric is None:
+        raise ComparisonError("judge.rubric", "judges only the process: no dimension looks at the output")
+    if problems := price_problems(judge):
+        raise ComparisonError("", problems)
+    return judge, rubric
+
+
+def _models(judge: JudgeSettings) -> tuple[str, ...]:
+    return (*judge.models, *chain(*judge.models_by_complexity.values()))
+
+
 def _until_decided(base: Run, head: Run, rubric: Rubric, settings: Settings) -> PairsUntilDecided:
     """What decides when enough pairs are judged.
 
@@ -170,24 +149,6 @@ def _until_decided(base: Run, head: Run, rubric: Rubric, settings: Settings) -> 
             raise ComparisonError("until_decided", f"{what}; judge all its pairs, or those of a whole run")
     names = [dimension.name for dimension in rubric.dimensions]
     return PairsUntilDecided(OVERALL if OVERALL in names else names[0], level=settings.level)
-
-
-def _judge_all(judge: Judge, matched: Iterable[AttemptPair]) -> list[JudgedPair]:
-    """Judge every pair, batch by batch."""
-    pairs: list[JudgedPair] = []
-    for batch in batched(matched, AT_ONCE):
-        to_judge = [
-            pair for attempts in batch if _outcome(attempts) is None for pair in _both_orders(attempts)
-        ]
-        judgements = iter(judge.judge(to_judge))
-        for attempts in batch:
-            how = _outcome(attempts)
-            if how is not None:
-                pairs.append(_without_judge(attempts, how, judge.dimensions))
-            else:
-                orders = next(judgements), next(judgements)
-                pairs.append(_judged(attempts, orders, judge.dimensions))
-    return pairs
 
 
 def _settings(judge: JudgeSettings | Mapping[str, Any]) -> JudgeSettings:
@@ -245,77 +206,6 @@ def _without_trace(attempt: Attempt) -> Attempt:
     return msgspec.structs.replace(attempt, trace=None)
 
 
-def _outcome(attempts: AttemptPair) -> str | None:
-    """Return the outcome of a pair that needs no judge, else None."""
-    _, _, base, head = attempts
-    if base.failed or head.failed:
-        return "failed"
-    return "identical" if base.text == head.text else None
-
-
-def _both_orders(attempts: AttemptPair) -> tuple[Pair, Pair]:
-    _, case, base, head = attempts
-    return Pair(case, base, second=head), Pair(case, head, second=base)
-
-
-def _without_judge(attempts: AttemptPair, how: Any, dimensions: Sequence[Dimension]) -> JudgedPair:
-    group, case, base, head = attempts
-    verdict: Verdict = "tie"
-    if base.failed != head.failed:
-        verdict = "win" if base.failed else "loss"
-    same = DimensionVerdict(verdict=verdict, consistent=True)
-    # A dimension that requires something the case lacks is never judged.
-    inputs = build_context(Pair(case, base, second=head), excerpt_chars=1).texts
-    verdicts = {
-        dimension.name: same if dimension.applies_to(inputs) else _NOT_JUDGED for dimension in dimensions
-    }
-    return JudgedPair(case=case.id, repeat=head.repeat, group=group, how=how, verdicts=verdicts)
-
-
-def _judged(
-    attempts: AttemptPair, orders: tuple[Judgements, Judgements], dimensions: Sequence[Dimension]
-) -> JudgedPair:
-    group, case, _, head = attempts
-    base_first, head_first = orders
-    return JudgedPair(
-        case=case.id,
-        repeat=head.repeat,
-        group=group,
-        how="judged",
-        verdicts={
-            dimension.name: of_both_orders(
-                _order("base", base_first[dimension.name]), _order("head", head_first[dimension.name])
-            )
-            for dimension in dimensions
-        },
-    )
-
-
-def _order(first: Any, judgement: Judgement) -> OrderVerdict:
-    verdict: Verdict | None = None
-    if judgement.value is not None:
-        for_first: Verdict = "win" if first == "head" else "loss"
-        for_second: Verdict = "loss" if first == "head" else "win"
-        verdict = {1.0: for_first, 0.0: for_second}.get(_middle(judgement.value, judgement.detail), "tie")
-    return OrderVerdict(
-        first=first,
-        verdict=verdict,
-        status=judgement.status,
-        reason=judgement.reason,
-        method=judgement.method,
-        detail=judgement.detail,
-    )
-
-
-def _middle(value: float, detail: Mapping[str, Any]) -> float:
-    """Median of the samples, which are 1 (first), 0.5 (tie) or 0 (second); any other median counts as a tie.
-
-    The lower of two middle samples, as used for levels, would favour the second output.
-    """
-    samples = [sample for sample in detail.get("samples", ()) if sample is not None]
-    return float(median(samples)) if samples else value
-
-
 def _failed(pair: JudgedPair) -> bool:
     return any(order.status == "failed" for combined in pair.verdicts.values() for order in combined.orders)
 
@@ -334,17 +224,6 @@ def _notes(base: Run, head: Run, pairs: Sequence[JudgedPair]) -> Iterator[str]:
     unasked = sum(pair.how != "judged" for pair in pairs)
     if unasked:
         yield f"{unasked:,} of {len(pairs):,} pairs needed no judge: equal outputs or failed attempts"
-
-
-def of_both_orders(base_first: OrderVerdict, head_first: OrderVerdict) -> DimensionVerdict:
-    """Combine the verdicts of both orders: their common verdict, else a tie; None if one is missing."""
-    first, second = base_first.verdict, head_first.verdict
-    if first is None or second is None:
-        return DimensionVerdict(verdict=None, consistent=None, orders=(base_first, head_first))
-    same = first == second
-    return DimensionVerdict(
-        verdict=first if same else "tie", consistent=same, orders=(base_first, head_first)
-    )
 
 
 def figure(pairs: Sequence[JudgedPair], dimension: str, *, level: float) -> PairFigure:

@@ -161,6 +161,11 @@ class Suite:
         texts = {"name": name, "description": description, "config": config}
         overrides: dict[str, Any] = {key: value for key, value in given.items() if value is not UNSET}
         overrides |= {key: value for key, value in texts.items() if value is not None}
+        return cls._read(source, overrides)
+
+    @classmethod
+    def _read(cls, source: SuiteSource, overrides: dict[str, Any]) -> Self:
+        """Load a suite; ``overrides`` are the keys of a suite file, and ``config``."""
         if isinstance(source, str | PathLike):
             from trivium.suites.files.suite_files import load_parts
 
@@ -173,7 +178,7 @@ class Suite:
         from trivium.suites.sources.in_memory import suite_keys
 
         keys, notes = suite_keys(source)
-        if config is not None:
+        if "config" in overrides:
             keys = merge_settings(keys, read_config(overrides.pop("config")))
         suite = cls.from_dict(merge_settings(keys, overrides))
         return replace(suite, notes=(*notes, *suite.notes)) if notes else suite

@@ -16,8 +16,9 @@ from trivium.reports.escape import one_line
 from trivium.reports.wording import number
 from trivium.runs.aggregation import why_not_passed
 from trivium.runs.columns import Column
+from trivium.runs.gates import gate_result
 from trivium.runs.run import Run
-from trivium.runs.summarize import columns_of, gate_result
+from trivium.runs.summarize import columns_of
 from trivium.runs.summary import GateAnswer, Summary
 from trivium.store.records import RunRecord
 from trivium.store.store import Store

@@ -204,8 +204,7 @@ class Judge:
             each.name: judgement_of(
                 each,
                 samples,
-                prepared.texts,
-                prepared.cut,
+                Context(prepared.texts, prepared.cut),
                 facts,
                 key=prepared.key(each),
                 scale=self.rubric.scale or self.settings.scale,

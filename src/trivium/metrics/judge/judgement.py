@@ -9,7 +9,7 @@ import msgspec
 from trivium.metrics.judge.client.structured_output import StructuredAnswer
 from trivium.metrics.judge.evidence import EvidenceSimilarity, find_quotes, retrieval
 from trivium.metrics.judge.prompts.answer import VERDICTS, Answer, Aspect, Claim
-from trivium.metrics.judge.prompts.context import Truncation
+from trivium.metrics.judge.prompts.context import Context
 from trivium.metrics.judge.signals import consistency, token_signals
 from trivium.suites.rubrics.rubric import LIKERT_MOST, Dimension, Scale
 from trivium.suites.settings import JudgeSettings
@@ -38,8 +38,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 def judgement_of(
     dimension: Dimension,
     samples: Sequence[StructuredAnswer],
-    texts: Mapping[str, str],
-    cut: Mapping[str, Truncation],
+    context: Context,
     facts: Mapping[str, Any],
     *,
     key: str,
@@ -53,8 +52,7 @@ def judgement_of(
         dimension: The dimension.
         samples: The samples; those without the dimension are left out. The score is their median, the reason
             that of the sample nearest to it (docs/definitions/judge.md#samples).
-        texts: The texts that the judge was shown, by name.
-        cut: How much was shown of each truncated text, by name.
+        context: The texts that the judge was shown.
         facts: Model and usage, to record.
         key: Key of the dimension in the answers.
         scale: How a Likert value becomes a score.
@@ -69,11 +67,11 @@ def judgement_of(
     values = [value_of(each, dimension, scale=scale) for each in answers]
     value, raw, nearest = combine_samples(answers, dimension, scale=scale)
     answer, response = answers[nearest], samples[nearest].response_of[dimension.name]
-    quotes = find_quotes(answer.evidence, texts.values())
+    quotes = find_quotes(answer.evidence, context.texts.values())
     signals: dict[str, Any] = {
         "llm_evidence_count": sum(quote.counts for quote in quotes),
         "verbalized_confidence": answer.confidence,
-        **retrieval([quote.text for quote in quotes], texts.get("source"), similar=similar),
+        **retrieval([quote.text for quote in quotes], context.texts.get("source"), similar=similar),
         **token_signals(response.logprobs, response.text, key, tokens=settings.tokens),
         **consistency(values),
     }
@@ -88,13 +86,10 @@ def judgement_of(
         detail["criteria"] = {
             name: {"score": score, "explanation": answer.explanations[name]} for name, score in raw.items()
         }
-    if shown := {name: msgspec.to_builtins(part) for name, part in cut.items() if name in dimension.sees}:
-        detail["shown"] = shown
+    if shown := {name: part for name, part in context.cut.items() if name in dimension.sees}:
+        detail["shown"] = msgspec.to_builtins(shown)
     if dimension.claims or dimension.aspects:
-        each = "claims" if dimension.claims else "aspects"
-        detail[each] = msgspec.to_builtins(getattr(answer, each))
-        if value is not None:
-            detail["level"] = nearest_level(value, dimension.level_values)
+        detail |= _parts(dimension, answer, value)
     if settings.samples > 1:
         detail["samples"] = values
         detail["samples_asked"] = settings.samples
@@ -111,6 +106,13 @@ def judgement_of(
         reason=answer.reason or "the judge gave no reason",
         detail=detail,
     )
+
+
+def _parts(dimension: Dimension, answer: Answer, value: float | None) -> dict[str, Any]:
+    """The claims or aspects of an answer, and the level that is nearest to their value."""
+    each = "claims" if dimension.claims else "aspects"
+    level = {} if value is None else {"level": nearest_level(value, dimension.level_values)}
+    return {each: msgspec.to_builtins(getattr(answer, each))} | level
 
 
 def nearest_level(value: float, levels: dict[str, float]) -> str:

@@ -166,15 +166,7 @@ def _risk(
             .mark_area(color=colour, opacity=0.16)
             .encode(x=x, y=alt.Y("low:Q", title=y_title), y2="high:Q")
         )
-    lines: Rows = []
-    if len(entries) == 1:
-        lines += _named(entries[0]["picture"]["optimal"], "best ranking possible")
-        lines += _named(entries[0]["picture"]["lower_hull"], "lower hull")
-    dots: Rows = []
-    for entry, label in zip(entries, labels, strict=True):
-        measured = _named(entry["curve"], label)
-        dots += measured if len(measured) <= MOST_DOTS else []
-        lines += [measured[0] | {"coverage": 0.0}, *measured] if measured else []
+    lines, dots = _curves(entries, labels)
     colour = alt.Color(
         "line:N",
         scale=alt.Scale(
@@ -209,6 +201,20 @@ def _risk(
     return alt.layer(*layers).properties(
         width=WIDTH, height=HEIGHT, title=alt.Title(one_line(title, at_most=80), subtitle=_subtitle(entries))
     )
+
+
+def _curves(entries: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> tuple[Rows, Rows]:
+    """Points of the lines, and those that are drawn as dots: of curves with few points."""
+    lines: Rows = []
+    if len(entries) == 1:
+        lines += _named(entries[0]["picture"]["optimal"], "best ranking possible")
+        lines += _named(entries[0]["picture"]["lower_hull"], "lower hull")
+    dots: Rows = []
+    for entry, label in zip(entries, labels, strict=True):
+        measured = _named(entry["curve"], label)
+        dots += measured if len(measured) <= MOST_DOTS else []
+        lines += [measured[0] | {"coverage": 0.0}, *measured] if measured else []
+    return lines, dots
 
 
 def _subtitle(entries: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -1,8 +1,8 @@
 """Attaches budget, cache and ledger to the judges of a run, and sums up what they cost."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any
 
 from trivium.metrics.judge.budget.ledger import Entry, Spending
 from trivium.metrics.metric import Metric
@@ -12,6 +12,11 @@ from trivium.store.judge_ledger import committed_of, entries_of
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.settings import JudgeSettings, Settings
+
+if TYPE_CHECKING:
+    from trivium.metrics.judge.budget.ledger import MemoryLedger
+    from trivium.metrics.judge.judge import Judge
+    from trivium.suites.rubrics.rubric import Rubric
 
 _ROUNDING_USD = 1e-9
 """A smaller difference between reserved and recorded spending is due to rounding."""
@@ -71,6 +76,37 @@ async def judges_attached(run: RunRecord, store: Store, metrics: Sequence[Metric
         judges.allow_eviction()
     finally:
         await in_worker_thread(judges.close)
+
+
+@contextmanager
+def judge_of_pairs(
+    store: Store, run: RunRecord, settings: JudgeSettings, rubric: "Rubric", *, encoder: str | None
+) -> "Iterator[tuple[Judge, MemoryLedger]]":
+    """A judge with a budget and a ledger of its own, whose responses are cached with a run.
+
+    Args:
+        store: The store that holds the run.
+        run: The run.
+        settings: The judge.
+        rubric: What it judges pairs by.
+        encoder: The encoder of the suite.
+    """
+    from trivium.metrics.judge.budget.budget import run_budget
+    from trivium.metrics.judge.budget.ledger import MemoryLedger
+    from trivium.metrics.judge.client.executor import JudgeExecutor
+    from trivium.metrics.judge.judge import Judge
+    from trivium.store.judge_cache import StoredResponseCache
+
+    executor = JudgeExecutor(settings)
+    cache = StoredResponseCache(store, run, shared=settings.cache, max_mb=settings.cache_mb)
+    ledger = MemoryLedger()
+    executor.configure(cache=cache, budget=run_budget(settings, ledger=ledger))
+    try:
+        yield Judge(rubric, rubric.dimensions, settings, encoder=encoder, executor=executor), ledger
+        cache.allow_eviction()
+    finally:
+        executor.close()
+        cache.close()
 
 
 def judge_costs_of_run(store: Store, run: RunRecord, settings: Settings) -> JudgeCosts | None:

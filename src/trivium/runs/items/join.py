@@ -1,7 +1,7 @@
 """Joins stored scores with people's labels into items, and builds the rows of exports."""
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -89,70 +89,88 @@ def items_of_runs(
             "these samples were judged in different ways (rubric, scale or number of answers): take only "
             "those since the last change"
         )
-    builder = TableBuilder(_origin(store, run, dimension), scale=SCALE)
-    attempts: set[tuple[str, int]] = set()
-    known: set[str] = set()
-    statuses: Counter[str] = Counter()
-    failed: dict[str, int] = {}
-    included: set[str] = set()
-    rest_groups: list[str] = []
-    rest_values: list[float] = []
-    models: set[str | None] = set()
-    prompts: set[str | None] = set()
-    evaluations = (each for one in runs for each in _evaluations(store, one, only))
-    for group, evaluation in evaluations:
-        attempts.add((evaluation.case, evaluation.repeat))
-        known.update(evaluation.scores)
-        key = (evaluation.case, evaluation.repeat, dimension)
-        truth = labels.value(key)
-        score = evaluation.scores.get(dimension)
+    join = _Join(_origin(store, run, dimension), dimension, labels)
+    for one in runs:
+        for group, evaluation in _evaluations(store, one, only):
+            join.add(group, evaluation)
+    join.check(run)
+    return join.table(run.provenance, judging[-1])
+
+
+class _Join:
+    """Joins evaluations with the labels of a dimension, one after the other."""
+
+    def __init__(self, origin: Origin, dimension: str, labels: Labels) -> None:
+        self._builder = TableBuilder(origin, scale=SCALE)
+        self._dimension, self._labels = dimension, labels
+        self._attempts: set[tuple[str, int]] = set()
+        self._known: set[str] = set()
+        self._statuses: Counter[str] = Counter()
+        self._failed: Counter[str] = Counter()
+        self._included: set[str] = set()
+        self._rest_groups: list[str] = []
+        self._rest_values: list[float] = []
+        self._models: set[str | None] = set()
+        self._prompts: set[str | None] = set()
+
+    def add(self, group: str, evaluation: Evaluation) -> None:
+        """Add the evaluation of an attempt: an item, a score without a label, or a failure."""
+        self._attempts.add((evaluation.case, evaluation.repeat))
+        self._known.update(evaluation.scores)
         if evaluation.failed is not None:
-            failed[group] = failed.get(group, 0) + 1
-            continue
+            self._failed[group] += 1
+            return
+        key = (evaluation.case, evaluation.repeat, self._dimension)
+        truth, score = self._labels.value(key), evaluation.scores.get(self._dimension)
         pred = judged(score)
         if truth is None:
             if pred is not None:
-                rest_groups.append(group)
-                rest_values.append(pred)
-            continue
-        included.add(group)
+                self._rest_groups.append(group)
+                self._rest_values.append(pred)
+            return
+        self._included.add(group)
         if pred is not None and score is not None and score.tier == "judge":
-            models.add(nonempty_text(score.detail.get("model")))
-            prompts.add(nonempty_text(score.detail.get("prompt")))
+            self._models.add(nonempty_text(score.detail.get("model")))
+            self._prompts.add(nonempty_text(score.detail.get("prompt")))
         if pred is None:
-            statuses[score.status if score is not None else "missing"] += 1
-        builder.add(
-            _item(group, dimension, pred, truth, score),
+            self._statuses[score.status if score is not None else "missing"] += 1
+        self._builder.add(
+            _item(group, self._dimension, pred, truth, score),
             0,
-            weight=labels.weight(key),
-            at_random=labels.is_at_random(key),
+            weight=self._labels.weight(key),
+            at_random=self._labels.is_at_random(key),
         )
-    labels.check_attempts(attempts)
-    if dimension not in known:
-        hint = suggest(dimension, known)
-        raise ItemsError(
-            f"run {run.id}", f'has no score "{dimension}".{hint} It has: {", ".join(sorted(known))}'
+
+    def check(self, run: RunRecord) -> None:
+        """Check that all labels belong to an attempt, and that some attempt has a score.
+
+        Raises:
+            ItemsError: If not.
+        """
+        self._labels.check_attempts(self._attempts)
+        if self._dimension not in self._known:
+            hint = suggest(self._dimension, self._known)
+            what = f'has no score "{self._dimension}".{hint} It has: {", ".join(sorted(self._known))}'
+            raise ItemsError(f"run {run.id}", what)
+
+    def table(self, provenance: Mapping[str, Any], judging: Mapping[str, Any]) -> ItemTable:
+        """The items, with the provenance of their run and the conditions under which they were judged."""
+        for group in self._failed.keys() - self._included:
+            self._builder.add(Item(group=group, success=False), 0)
+        judged_by = {
+            "models": sorted(self._models, key=str),
+            "prompts": sorted(self._prompts, key=str),
+            **judging,
+        }
+        table = self._builder.table(
+            notes=(*self._labels.notes, *_notes(self._statuses, self._failed, self._included)),
+            rest=Unlabelled(groups=tuple(self._rest_groups), pred=np.array(self._rest_values, np.float64)),
+            provenance={key: provenance[key] for key in ("judges", "prompts") if key in provenance},
+            judged_by=judged_by if self._models else None,
         )
-    for group in failed.keys() - included:
-        builder.add(Item(group=group, success=False), 0)
-    rest = Unlabelled(groups=tuple(rest_groups), pred=np.array(rest_values, np.float64))
-    spoken: dict[str, Any] = {
-        key: run.provenance[key] for key in ("judges", "prompts") if key in run.provenance
-    }
-    judged_by = {
-        "models": sorted(models, key=str),
-        "prompts": sorted(prompts, key=str),
-        **judging[-1],
-    }
-    table = builder.table(
-        notes=(*labels.notes, *_notes(statuses, failed, included)),
-        rest=rest,
-        provenance=spoken,
-        judged_by=judged_by if models else None,
-    )
-    named = sorted(model for model in models if model is not None)
-    origin = msgspec.structs.replace(table.origin, judge=", ".join(named) or None)
-    return msgspec.structs.replace(table, origin=origin)
+        named = sorted(model for model in self._models if model is not None)
+        origin = msgspec.structs.replace(table.origin, judge=", ".join(named) or None)
+        return msgspec.structs.replace(table, origin=origin)
 
 
 def labelled_items(store: Store, run: RunRecord, labels: Labels) -> Iterator[Item]:
@@ -211,7 +229,7 @@ def _origin(store: Store, run: RunRecord, dimension: str) -> Origin:
     )
 
 
-def _notes(statuses: Counter[str], failed: dict[str, int], included: set[str]) -> Iterator[str]:
+def _notes(statuses: Counter[str], failed: Mapping[str, int], included: set[str]) -> Iterator[str]:
     if statuses:
         parts = ", ".join(f"{count:,} {status}" for status, count in statuses.items())
         yield f"labelled attempts without a judgement count as abstentions: {parts}"

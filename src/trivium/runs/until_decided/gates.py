@@ -151,7 +151,7 @@ class Gates:
 
 
 def limits_of(settings: Settings) -> list[tuple[str, str, float]]:
-    """Name, side and limit of each gate, in the order of ``summarize.gate_results``."""
+    """Name, side and limit of each gate, in the order of ``runs.gates.gate_results``."""
     return [
         (name, side, limit)
         for name, gate in settings.gates.items()
