@@ -37,11 +37,11 @@ from benchmarks.sizes import sized
 from trivium.agents.attempt import Attempt
 from trivium.metrics.evaluation import Composite, Evaluation
 from trivium.metrics.metric import Score
+from trivium.monitor.day import live_run
 from trivium.monitor.interaction import Interaction, Recorded, encode_recorded
 from trivium.monitor.levels import Levels
 from trivium.monitor.monitored import Monitored
 from trivium.monitor.sampling import Sampler
-from trivium.monitor.scorer import live_run
 from trivium.monitor.status import STATE, watched_of
 from trivium.monitor.watcher import Watcher
 from trivium.store.live_alerts import add_mark, alerts_of, state_of

@@ -58,23 +58,12 @@ MANY_PARAMETERS = {
     "trivium.runs.evaluate.evaluate_async": FLAT_KEYWORDS,
     "trivium.runs.trace_scores.score.score_traces": FLAT_KEYWORDS,
     "trivium.suites.suite.Suite.load": FLAT_KEYWORDS,
-    "trivium.agents.recorded.record.attempt_of": TO_MEND,
-    "trivium.cli.export._write_table": TO_MEND,
-    "trivium.cli.output.present": TO_MEND,
-    "trivium.cli.run.load_suite": TO_MEND,
-    "trivium.labels.queue.LabelQueues.create": TO_MEND,
     "trivium.metrics.judge.client.scheduler.RequestScheduler.__init__": TO_MEND,
-    "trivium.monitor.monitor.Monitor.__init__": TO_MEND,
-    "trivium.monitor.monitor.Monitor.record": TO_MEND,
     "trivium.runs.engines.processes.Scoring.__init__": TO_MEND,
     "trivium.runs.pipeline.Pipeline.__init__": TO_MEND,
-    "trivium.store.live_samples.samples_of": TO_MEND,
 }
 
 MANY_IMPORTS: dict[str, str] = {
-    "trivium.monitor.monitor": TO_MEND,
-    "trivium.monitor.replay": TO_MEND,
-    "trivium.monitor.scorer": TO_MEND,
     "trivium.runs.checks": TO_MEND,
     "trivium.runs.engines.partition": TO_MEND,
     "trivium.runs.evaluate": TO_MEND,

@@ -7,8 +7,9 @@ import pytest
 import trivium as tv
 from tests.monitor.test_scorer import NOW, record, suite
 from trivium.cli.main import run_command
+from trivium.monitor.day import DAY
 from trivium.monitor.monitored import monitored
-from trivium.monitor.scorer import DAY, Scorer
+from trivium.monitor.scorer import Scorer
 from trivium.store.store import Store
 
 NOTE = "some taken more often than others"

@@ -5,6 +5,7 @@ import pytest
 from tests.labels.labelled import judged, label_all
 from trivium.errors import InputError
 from trivium.labels.agreement import agreement_of, disagreements_of
+from trivium.labels.records import QueueSettings
 
 ANN = [0.0, 0.0, 0.5, 1.0, 1.0, 0.5]
 BEN = [0.0, 0.5, 0.5, 1.0, 0.0, 0.5]
@@ -12,7 +13,7 @@ BEN = [0.0, 0.5, 0.5, 1.0, 0.0, 0.5]
 
 @pytest.fixture
 def queue(queues, store):
-    made = queues.create(judged(store, 6), "clarity", by="ann", overlap=1.0)
+    made = queues.create(judged(store, 6), "clarity", by="ann", settings=QueueSettings(overlap=1.0))
     for name, values in (("ann", ANN), ("ben", BEN)):
         label_all(queues, made, name, lambda case, values=values: values[int(case[1:])])
     return made
@@ -47,7 +48,9 @@ def test_a_decision_sent_twice_is_stored_once(queues, queue):
 
 
 def test_nobody_decides_or_reads_before_all_have_answered(queues, store):
-    queue = queues.create(judged(store, 2), "clarity", by="ann", overlap=1.0, people=3)
+    queue = queues.create(
+        judged(store, 2), "clarity", by="ann", settings=QueueSettings(overlap=1.0, people=3)
+    )
     for name, value in (("ann", 0.0), ("ben", 1.0)):
         label_all(queues, queue, name, lambda _case, value=value: value)
     assert disagreements_of(queues, queue.id) == []

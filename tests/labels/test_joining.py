@@ -12,6 +12,7 @@ from trivium.labels import files
 from trivium.labels.files import LABEL_COLUMNS, import_labels, label_rows
 from trivium.labels.joining import items_of_queue, labels_for
 from trivium.labels.progress import progress_of
+from trivium.labels.records import QueueSettings
 from trivium.runs.artifacts.curve import CurveOptions, curve_artifact
 from trivium.runs.artifacts.judge import agreement_answer, calibrate, certificate
 from trivium.runs.items.files import Labels
@@ -52,7 +53,7 @@ def test_labels_after_an_item_without_an_answer_wait(queues, run, store):
 
 def test_of_several_people_the_median_counts_until_somebody_decides(queues, store):
     run = judged(store, 1)
-    queue = queues.create(run, "clarity", by="ann", overlap=1.0, people=3)
+    queue = queues.create(run, "clarity", by="ann", settings=QueueSettings(overlap=1.0, people=3))
     for name, value in (("ann", 0.0), ("ben", 0.25), ("cem", 1.0)):
         label_all(queues, queue, name, lambda _case, value=value: value)
     assert used(labels_for(store, run, "clarity")) == {"c0": 0.25}
@@ -198,7 +199,7 @@ def test_a_certificate_uses_only_those_that_are_a_random_sample(queues, store):
 @on_sqlite
 def test_a_queue_for_a_certificate_asks_all_at_random(queues, store):
     run = judged(store, 120)
-    queue = queues.create(run, "clarity", by="ann", seed=5, uniform=True)
+    queue = queues.create(run, "clarity", by="ann", seed=5, settings=QueueSettings(uniform=True))
     label_some(queues, queue, 90)
     table = items_of_queue(store, queue.id)
     assert table.weights is None

@@ -9,6 +9,7 @@ from tests.labels.labelled import judged, label_all
 from tests.store.postgres import on_sqlite
 from trivium.errors import InputError
 from trivium.labels.queue import LabelQueues
+from trivium.labels.records import QueueSettings
 from trivium.labels.tasks import SKIP_RETURNS
 from trivium.store import schema
 from trivium.store.audit import audit_log
@@ -55,7 +56,7 @@ def test_people_who_ask_at_once_get_different_items(store, run, clock):
 
 
 def test_an_item_whose_reservation_ended_is_given_to_another_before_anything_new(queues, run, clock):
-    queue = queues.create(run, "clarity", by="ann", lease_seconds=60)
+    queue = queues.create(run, "clarity", by="ann", settings=QueueSettings(lease_seconds=60))
     first = queues.next(queue.id, "ann")
     clock.now += 59
     assert queues.next(queue.id, "ben").place == 2
@@ -64,7 +65,7 @@ def test_an_item_whose_reservation_ended_is_given_to_another_before_anything_new
 
 
 def test_an_answer_after_the_reservation_ended_is_kept(queues, run, clock):
-    queue = queues.create(run, "clarity", by="ann", lease_seconds=60)
+    queue = queues.create(run, "clarity", by="ann", settings=QueueSettings(lease_seconds=60))
     task = queues.next(queue.id, "ann")
     clock.now += 61
     assert queues.next(queue.id, "ben").place == task.place
@@ -82,7 +83,7 @@ def test_an_answer_sent_twice_is_stored_once(queues, run, store):
 
 
 def test_another_persons_key_is_another_answer(queues, run):
-    queue = queues.create(run, "clarity", by="ann", overlap=1.0)
+    queue = queues.create(run, "clarity", by="ann", settings=QueueSettings(overlap=1.0))
     task = queues.next(queue.id, "ann")
     ours = queues.answer(queue.id, task.place, "ann", "label", 0.5, key="1")
     theirs = queues.answer(queue.id, task.place, "ben", "label", 0.7, key="1")
@@ -110,14 +111,16 @@ def test_undo_takes_back_the_persons_own_last_answer_only(queues, run):
 
 
 def test_overlapping_items_are_given_to_several_people(queues, run):
-    queue = queues.create(run, "clarity", by="ann", overlap=1.0, people=2)
+    queue = queues.create(run, "clarity", by="ann", settings=QueueSettings(overlap=1.0, people=2))
     assert len(label_all(queues, queue, "ann")) == len(label_all(queues, queue, "ben")) == 12
     assert queues.next(queue.id, "cem") is None
 
 
 @on_sqlite
 def test_the_share_of_overlap_is_kept(queues, store):
-    queue = queues.create(judged(store, 100), "clarity", by="ann", overlap=0.3, seed=1)
+    queue = queues.create(
+        judged(store, 100), "clarity", by="ann", seed=1, settings=QueueSettings(overlap=0.3)
+    )
     items = label_all(queues, queue, "ann")
     assert len(items) == 100
     assert 15 <= len(label_all(queues, queue, "ben")) <= 45  # 30 expected, standard deviation 4.6
@@ -189,7 +192,7 @@ def test_what_does_not_exist_is_named(queues, run):
     with pytest.raises(InputError, match="name"):
         queues.next(queue.id, " ")
     with pytest.raises(InputError, match="an overlap from 0 to 1"):
-        queues.create(run, "clarity", by="ann", overlap=2)
+        queues.create(run, "clarity", by="ann", settings=QueueSettings(overlap=2))
 
 
 def test_the_audit_log_tells_who_labelled_and_undid(queues, run, store):
@@ -215,7 +218,7 @@ def test_a_place_that_was_not_given_out_is_named(queues, run, place):
 
 
 def test_who_decided_on_an_item_can_still_take_back_and_change_their_own_label(queues, run):
-    queue = queues.create(run, "clarity", by="ann", overlap=1.0)
+    queue = queues.create(run, "clarity", by="ann", settings=QueueSettings(overlap=1.0))
     for name, value in (("ann", 1.0), ("ben", 0.0)):
         queues.answer(queue.id, queues.next(queue.id, name).place, name, "label", value)
     queues.adjudicate(queue.id, 1, "ann", 0.25)
@@ -226,7 +229,7 @@ def test_who_decided_on_an_item_can_still_take_back_and_change_their_own_label(q
 
 @pytest.mark.parametrize("key", ["decided\0mine", "mine", "1"])
 def test_no_key_of_an_answer_is_that_of_a_decision(queues, run, key):
-    queue = queues.create(run, "clarity", by="ann", overlap=1.0)
+    queue = queues.create(run, "clarity", by="ann", settings=QueueSettings(overlap=1.0))
     for name, value in (("ann", 1.0), ("ben", 0.0)):
         queues.answer(queue.id, queues.next(queue.id, name).place, name, "label", value)
     queues.adjudicate(queue.id, 1, "ann", 0.5, key="mine")

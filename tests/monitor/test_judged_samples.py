@@ -11,10 +11,11 @@ from tests.judge_server import ANSWER, HANG, failure
 from tests.monitor.test_scorer import NOW
 from tests.runs.judging.suites import MODEL, PRICES, billed, provider
 from trivium.errors import StoreError
+from trivium.monitor.day import DAY, with_day_budget
 from trivium.monitor.interaction import Recorded, encode_recorded
 from trivium.monitor.monitored import Monitored, monitored
 from trivium.monitor.reasons import reasons
-from trivium.monitor.scorer import DAY, Scorer, with_day_budget
+from trivium.monitor.scorer import Scorer
 from trivium.runs.run import Run
 from trivium.store import schema
 from trivium.store.live_counts import counts_of

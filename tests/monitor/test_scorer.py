@@ -7,15 +7,17 @@ import pytest
 from sqlalchemy import select
 
 from trivium.errors import InputError
+from trivium.monitor import day as day_module
 from trivium.monitor import scorer as scorer_module
+from trivium.monitor.day import DAY
 from trivium.monitor.interaction import Recorded, encode_recorded, interaction_recorded
 from trivium.monitor.monitored import monitored
-from trivium.monitor.scorer import DAY, Scorer
+from trivium.monitor.scorer import Scorer
 from trivium.store import schema
 from trivium.store.live_counts import counts_of
 from trivium.store.live_jobs import LEASE_SECONDS, MOST_TRIES, LiveJobs
 from trivium.store.live_records import Choice, RecordedTrace
-from trivium.store.live_samples import samples_of
+from trivium.store.live_samples import latest_samples, samples_of
 from trivium.store.live_traces import LiveTraces
 from trivium.store.store import Store
 from trivium.traces.trace import Span, Trace
@@ -210,10 +212,15 @@ def test_samples_are_chosen_by_number_time_and_count(any_url):
         def names(**options) -> list[str]:
             return [sample.trace for sample in samples_of(store, "support", **options)]
 
+        def latest(number: int, **options) -> list[str]:
+            return [sample.trace for sample in latest_samples(store, "support", number, **options)]
+
         assert names(after=numbers[1]) == ["t2", "t3"]
-        assert names(since=NOW + 1, until=NOW + 3) == ["t1", "t2"]
-        assert names(latest=2) == ["t2", "t3"]
+        assert names(since=NOW + 1) == ["t1", "t2", "t3"]
         assert names(limit=2) == ["t0", "t1"]
+        assert latest(2) == ["t2", "t3"]
+        assert latest(2, before=numbers[3]) == ["t1", "t2"]
+        assert latest(9, since=NOW + 1, until=NOW + 3) == ["t1", "t2"]
         assert samples_of(store, "another") == []
 
 
@@ -318,7 +325,7 @@ def test_a_day_that_cannot_be_summed_up_does_not_end_scoring(tmp_path, monkeypat
     def summarise(store, run):
         raise RuntimeError("no way")
 
-    monkeypatch.setattr(scorer_module, "summarise", summarise)
+    monkeypatch.setattr(day_module, "summarise", summarise)
     with Store(str(tmp_path / "store.db")) as store, Scorer(store, monitored(suite())) as scorer:
         for day in range(2):
             record(store, f"t{day}", time=NOW + day * DAY)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.labels.labelled import judged
 from trivium.labels.queue import LabelQueues
+from trivium.labels.records import QueueSettings
 from trivium.store import schema as tables
 from trivium.store.tokens import Tokens
 from trivium.web.security import Access
@@ -15,7 +16,9 @@ from trivium.web.security import Access
 
 @pytest.fixture
 def queue(store):
-    return LabelQueues(store).create(judged(store, cases=4), "clarity", by="test", seed=1, overlap=1.0)
+    return LabelQueues(store).create(
+        judged(store, cases=4), "clarity", by="test", seed=1, settings=QueueSettings(overlap=1.0)
+    )
 
 
 @pytest.fixture

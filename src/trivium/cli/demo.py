@@ -107,7 +107,7 @@ def _papers(
     output: str, *, judge: str | None, encoder: str | None, store: str, as_json: bool, quiet: bool
 ) -> int:
     """Run the example reviewer on its papers, score it, print the table and write a report."""
-    from trivium.cli.output import ProgressBar, exit_code, present, stored_summary
+    from trivium.cli.output import Presentation, ProgressBar, exit_code, present, stored_summary
     from trivium.cli.run import load_suite
     from trivium.runs.evaluate import evaluate
 
@@ -126,7 +126,7 @@ def _papers(
         suite = suite.with_settings(judge={"models": [judge], "budget_tokens": JUDGE_TOKEN_BUDGET})
     run = evaluate(suite, agent=reviewer, store=store, progress=ProgressBar(quiet=quiet or as_json))
     summary = stored_summary(run)
-    present(run, summary, as_json=as_json, quiet=quiet, html=Path(output))
+    present(run, summary, Presentation(as_json=as_json, quiet=quiet, html=Path(output)))
     if not (as_json or quiet):
         if off is not None:
             click.echo(f"The judge is off: {off}")

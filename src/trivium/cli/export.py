@@ -4,12 +4,15 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from trivium.cli import options
 from trivium.cli.options import STANDARD_OUTPUT, Choice
+
+if TYPE_CHECKING:
+    from trivium.runs.dataframes import RowSource
 
 TABLE_KINDS = ("scores", "attempts", "summary", "judgements", "items", "labels", "review")
 TABLE_FORMATS = ("jsonl", "csv", "parquet")
@@ -154,7 +157,10 @@ def export(
 ) -> None:
     """Write the data of RUN (the newest when none is named) for other programs."""
     if to is None and format_ in TABLE_FORMATS:
-        _write_table(run, what, labels, certificate, confidence, format_, output, stable=stable, store=store)
+        from trivium.runs.dataframes import rows_of_kind
+
+        table = rows_of_kind(what, labels, certificate, confidence)
+        _write_table(run, table, format_, output, stable=stable, store=store)
         return
     from trivium.errors import InputError
     from trivium.store.export.otlp import traces_of_run
@@ -180,10 +186,7 @@ def export(
 
 def _write_table(
     run: str | None,
-    what: str,
-    labels: Path | None,
-    certificates: tuple[str, ...],
-    confidence: str | None,
+    table: "tuple[RowSource, tuple[str, ...]]",
     format_: str,
     output: Path,
     *,
@@ -191,11 +194,10 @@ def _write_table(
     store: str,
 ) -> None:
     from trivium.errors import InputError
-    from trivium.runs.dataframes import rows_of_kind
     from trivium.store.export.tables import WRITERS
     from trivium.store.store import Store
 
-    rows_of, columns = rows_of_kind(what, labels, certificates, confidence)
+    rows_of, columns = table
     if stable:
         columns = tuple(column for column in columns if column not in {"run", "seconds"})
     with Store(store, read_only=True) as opened:

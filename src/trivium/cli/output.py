@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import click
 import msgspec
@@ -61,26 +61,10 @@ def stored_summary(run: Run) -> Summary:
     return msgspec.convert(run.record.summary, Summary)
 
 
-def present(
-    run: Run,
-    summary: Summary,
-    *,
-    as_json: bool,
-    quiet: bool = False,
-    html: Path | None = None,
-    markdown: Path | None = None,
-    junit: Path | None = None,
-    details: bool = False,
-    cases_shown: int = MOST_CASES,
-    disagreements: "Disagreements | None" = None,
-    only_disagreements: bool = False,
-    slices: "Sequence[Slices]" = (),
-) -> None:
-    """Print a run and write the requested reports.
+class Presentation(NamedTuple):
+    """How a run is printed, and which reports are written.
 
-    Args:
-        run: The run.
-        summary: Its summary.
+    Attributes:
         as_json: Whether to print JSON instead of the table.
         quiet: Whether to print only errors and missing scores, on standard error.
         html: Where to write an HTML page.
@@ -89,24 +73,41 @@ def present(
         details: Whether the table shows every reservation and the whole provenance.
         cases_shown: Largest number of attempts in full in the page.
         disagreements: Where its judges disagree; None shows the disagreements of a panel on the page.
-        slices: Its figures by the values of some keys.
         only_disagreements: Whether table, JSON and Markdown show the disagreements instead of the run.
+        slices: Its figures by the values of some keys.
     """
-    instead = disagreements if only_disagreements else None
-    if as_json:
-        print_json(instead or _with_slices(summary, slices))
-    elif not quiet:
-        _show(run, summary, instead, details=details, slices=slices)
-    if quiet:
+
+    as_json: bool = False
+    quiet: bool = False
+    html: Path | None = None
+    markdown: Path | None = None
+    junit: Path | None = None
+    details: bool = False
+    cases_shown: int = MOST_CASES
+    disagreements: "Disagreements | None" = None
+    only_disagreements: bool = False
+    slices: "Sequence[Slices]" = ()
+
+    @property
+    def instead(self) -> "Disagreements | None":
+        """What table, JSON and Markdown show instead of the run."""
+        return self.disagreements if self.only_disagreements else None
+
+
+def present(run: Run, summary: Summary, how: Presentation) -> None:
+    """Print a run and write the requested reports."""
+    if how.as_json:
+        print_json(how.instead or _with_slices(summary, how.slices))
+    elif not how.quiet:
+        _show(run, summary, how)
+    if how.quiet:
         _print_missing(summary)
-    if html is not None:
-        write_report(html, lambda path: _html(run, summary, path, cases_shown, disagreements, slices))
-    if markdown is not None:
-        write_report(
-            markdown, lambda path: path.write_text(_markdown(summary, instead, slices), encoding="utf-8")
-        )
-    if junit is not None:
-        write_report(junit, lambda path: _junit(run, summary, path))
+    if how.html is not None:
+        write_report(how.html, lambda path: _html(run, summary, path, how))
+    if how.markdown is not None:
+        write_report(how.markdown, lambda path: path.write_text(_markdown(summary, how), encoding="utf-8"))
+    if how.junit is not None:
+        write_report(how.junit, lambda path: _junit(run, summary, path))
 
 
 def _print_missing(summary: Summary) -> None:
@@ -123,26 +124,19 @@ def _with_slices(summary: Summary, slices: "Sequence[Slices]") -> dict[str, Any]
     return document | ({"slices": {one.by: one.slices for one in slices}} if slices else {})
 
 
-def _show(
-    run: Run,
-    summary: Summary,
-    instead: "Disagreements | None",
-    *,
-    details: bool,
-    slices: "Sequence[Slices]",
-) -> None:
-    if instead is not None:
+def _show(run: Run, summary: Summary, how: Presentation) -> None:
+    if how.instead is not None:
         from trivium.reports.disagreements import DisagreementTable
 
-        show(DisagreementTable(instead))
+        show(DisagreementTable(how.instead))
     else:
         from trivium.reports.terminal import SummaryTable
 
-        show(SummaryTable(summary, details=details, provenance=run.provenance))
-        if slices:
+        show(SummaryTable(summary, details=how.details, provenance=run.provenance))
+        if how.slices:
             from trivium.reports.slices import run_rows, terminal_table
 
-            for one in slices:
+            for one in how.slices:
                 show(terminal_table(run_rows(one)))
 
 
@@ -196,19 +190,13 @@ def run_page(run: Run, path: Path) -> None:
     Raises:
         OSError: If it cannot be written.
     """
-    _html(run, stored_summary(run), path, MOST_CASES, None)
+    _html(run, stored_summary(run), path, Presentation())
 
 
-def _html(
-    run: Run,
-    summary: Summary,
-    path: Path,
-    cases_shown: int,
-    disagreements: "Disagreements | None",
-    slices: "Sequence[Slices]" = (),
-) -> None:
+def _html(run: Run, summary: Summary, path: Path, how: Presentation) -> None:
     from trivium.reports.html.page import write_html
 
+    disagreements = how.disagreements
     if disagreements is None:
         panels = run.disagreements()
         disagreements = panels if panels.found else None
@@ -216,26 +204,27 @@ def _html(
         path,
         summary,
         _views(run, worst_first=True),
-        cases_shown=cases_shown,
+        cases_shown=how.cases_shown,
         provenance=run.provenance,
         disagreements=disagreements,
         group=msgspec.convert(run.record.settings, Settings).group,
-        slices=slices,
+        slices=how.slices,
     )
 
 
-def _markdown(summary: Summary, instead: "Disagreements | None", slices: "Sequence[Slices]") -> str:
-    if instead is not None:
+def _markdown(summary: Summary, how: Presentation) -> str:
+    if how.instead is not None:
         from trivium.reports.disagreements import render_markdown as render_disagreements
 
-        return render_disagreements(instead)
+        return render_disagreements(how.instead)
     from trivium.reports.markdown import render_markdown
 
-    if not slices:
+    if not how.slices:
         return render_markdown(summary)
     from trivium.reports.slices import markdown_table, run_rows
 
-    return "\n\n".join([render_markdown(summary), *(markdown_table(run_rows(one)) for one in slices)]) + "\n"
+    tables = [markdown_table(run_rows(one)) for one in how.slices]
+    return "\n\n".join([render_markdown(summary), *tables]) + "\n"
 
 
 def _junit(run: Run, summary: Summary, path: Path) -> None:

@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
 import msgspec
@@ -256,17 +256,23 @@ def _check_no_traces(source: str) -> None:
         )
 
 
+class SettingOptions(TypedDict, total=False):
+    """Options that change a suite's settings; None and empty ones change nothing."""
+
+    encoder: str | None
+    repeats: int | None
+    at_once: int | None
+    until_decided: bool
+    certificates: Sequence[str]
+
+
 def load_suite(
     source: str,
     *,
     config: str | None = None,
-    encoder: str | None = None,
-    repeats: int | None = None,
-    at_once: int | None = None,
     tag: str | None = None,
     sample: int | None = None,
-    until_decided: bool = False,
-    certificates: Sequence[str] = (),
+    **settings: Unpack[SettingOptions],
 ) -> "Suite":
     """Load a suite and apply the options of the command line."""
     from trivium.suites.suite import Suite
@@ -276,19 +282,25 @@ def load_suite(
         suite = suite.filter(tag=tag)
     if sample is not None:
         suite = suite.sample(sample, seed=suite.settings.seed)
+    changes = _changes(suite, settings)
+    return suite.with_settings(**changes) if changes else suite
+
+
+def _changes(suite: "Suite", options: SettingOptions) -> dict[str, Any]:
+    """Settings of a suite that the command line changes."""
     changes: dict[str, Any] = {}
-    if encoder is not None:
+    if (encoder := options.get("encoder")) is not None:
         _check_encoder(encoder)
         changes["encoder"] = encoder
-    if certificates:
+    if certificates := options.get("certificates"):
         changes["judge"] = {"certificate": list(certificates)}
-    if repeats is not None:
+    if (repeats := options.get("repeats")) is not None:
         changes["repeats"] = repeats
-    if until_decided:
+    if options.get("until_decided"):
         changes["until_decided"] = True
-    if at_once is not None:
+    if (at_once := options.get("at_once")) is not None:
         changes["limits"] = msgspec.structs.replace(suite.settings.limits, attempts_at_once=at_once)
-    return suite.with_settings(**changes) if changes else suite
+    return changes
 
 
 def _check_encoder(name: str) -> None:
@@ -351,18 +363,9 @@ def evaluate_suite(suite: "Suite", given: Mapping[str, Any], **source: Any) -> "
 
 def present_run(run: "Run", given: Mapping[str, Any]) -> int:
     """Print a run, write its reports, and return the exit code."""
-    from trivium.cli.output import exit_code, present, stored_summary
+    from trivium.cli.output import Presentation, exit_code, present, stored_summary
 
     summary = stored_summary(run)
-    present(
-        run,
-        summary,
-        as_json=given["as_json"],
-        quiet=given["quiet"],
-        html=given["html"],
-        markdown=given["markdown"],
-        junit=given["junit"],
-        details=given["details"],
-        slices=[run.slices(key) for key in given["by"]],
-    )
+    how = {name: given[name] for name in ("as_json", "quiet", "html", "markdown", "junit", "details")}
+    present(run, summary, Presentation(**how, slices=[run.slices(key) for key in given["by"]]))
     return exit_code(summary, inconclusive=given["inconclusive"])

@@ -64,7 +64,7 @@ def show(
     With --disagreements, the table, Markdown and JSON list where judges disagree: the judges of a panel with
     each other, with human --labels, or with the judges of another run (--against).
     """
-    from trivium.cli.output import exit_code, present
+    from trivium.cli.output import Presentation, exit_code, present
     from trivium.runs.run import Run
 
     if run == "metrics":
@@ -75,9 +75,7 @@ def show(
         other = None if against is None else Run.load(against, store=shown.store)
         found = shown.disagreements(labels=labels, against=other)
     summary = shown.summary()
-    present(
-        shown,
-        summary,
+    how = Presentation(
         as_json=as_json,
         quiet=quiet,
         html=html,
@@ -89,6 +87,7 @@ def show(
         slices=[shown.slices(key) for key in by],
         only_disagreements=disagreements,
     )
+    present(shown, summary, how)
     return exit_code(summary, inconclusive=inconclusive)
 
 

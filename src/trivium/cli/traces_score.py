@@ -53,7 +53,15 @@ def score(paths: tuple[str, ...], **given: Any) -> int:
     every metric that needs no expectation, and the worst traces. The run is stored, for `trivium show`,
     `compare` and `export`. Files that cannot be read are named and left out (exit code 3).
     """
-    from trivium.cli.output import ProgressBar, exit_code, present, print_json, reserved_stdout, show
+    from trivium.cli.output import (
+        Presentation,
+        ProgressBar,
+        exit_code,
+        present,
+        print_json,
+        reserved_stdout,
+        show,
+    )
     from trivium.reports.trace_scores import TraceScoresTable
     from trivium.runs.run import Run
     from trivium.runs.trace_scores.score import score_traces
@@ -92,6 +100,6 @@ def score(paths: tuple[str, ...], **given: Any) -> int:
     files = {kind: given[kind] for kind in ("html", "markdown", "junit")}
     if any(files.values()):
         run = Run.load(report.run, store=given["store"])
-        present(run, report.summary, as_json=False, quiet=True, **files)
+        present(run, report.summary, Presentation(quiet=True, **files))
     code = exit_code(report.summary, inconclusive=given["inconclusive"])
     return WITH_ERRORS if report.unreadable and code in {0, 4} else code

@@ -424,9 +424,9 @@ def import_(
 
     RUN stays as it is: a new run holds its scores and the judgements.
     """
-    from trivium.cli.output import present
+    from trivium.cli.output import Presentation, present
     from trivium.runs.run import Run
 
     judged = Run.load(run, store=store).with_judgements(judgements, certificates=certificate)
-    present(judged, judged.summary(), as_json=as_json, quiet=quiet)
+    present(judged, judged.summary(), Presentation(as_json=as_json, quiet=quiet))
     return 0

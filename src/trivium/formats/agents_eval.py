@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from trivium.agents.attempt import Attempt
-from trivium.agents.recorded.record import attempt_of
+from trivium.agents.recorded.record import checked_attempt
 from trivium.errors import OutputsError, Problem, SuiteError, TraceError, raise_problems
 from trivium.formats.agents_eval_messages import Interaction, interactions_of, messages_of
 from trivium.storage import path_of
@@ -163,16 +163,9 @@ def _attempt(case: str, folder: Path, limit: int) -> Attempt:
         output = _review(folder / REVIEW_FILE)
     except MalformedDocument as malformed:
         failure = f"the review cannot be read: {malformed.problem}"
-    return attempt_of(
-        case=case,
-        repeat=0,
-        output=output,
-        limit=limit,
-        seconds=None if trace is None else trace.seconds,
-        trace=trace,
-        trace_error=unreadable,
-        error=failure,
-    )
+    seconds = None if trace is None else trace.seconds
+    attempt = Attempt(case=case, output=output, seconds=seconds, trace=trace, error=failure)
+    return checked_attempt(attempt, limit=limit, trace_error=unreadable)
 
 
 def _claude_code_trace(path: Path) -> Trace:

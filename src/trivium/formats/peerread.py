@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from trivium.agents.attempt import Attempt
-from trivium.agents.recorded.record import attempt_of
+from trivium.agents.recorded.record import checked_attempt
 from trivium.errors import MOST_PROBLEMS, OutputsError, Problem, SuiteError, raise_problems
 from trivium.suites.case import Case
 from trivium.suites.files.documents import MalformedDocument, read_mapping
@@ -404,7 +404,7 @@ def read_attempts(path: Path, suite: Suite) -> list[tuple[Case, Attempt]]:
     pairs = [
         (
             msgspec.structs.replace(suite.case(human.case), references=human.other_references),
-            attempt_of(case=human.case, repeat=human.repeat, output=human.text, limit=limit),
+            checked_attempt(Attempt(case=human.case, repeat=human.repeat, output=human.text), limit=limit),
         )
         for human in human_outputs(path)
         if suite.position(human.case) is not None

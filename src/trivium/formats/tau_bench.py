@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from trivium.agents.attempt import Attempt
-from trivium.agents.recorded.record import attempt_of
+from trivium.agents.recorded.record import checked_attempt
 from trivium.errors import OutputsError, Problem, SuiteError, TraceError, raise_problems, suggest
 from trivium.suites.case import Case
 from trivium.suites.files.documents import MalformedDocument, parse_json, read_text
@@ -343,12 +343,12 @@ def read_attempts(path: Path, suite: Suite) -> list[tuple[Case, Attempt]]:
 
 
 def _attempt(trajectory: Trajectory, limit: int) -> Attempt:
-    return attempt_of(
+    attempt = Attempt(
         case=trajectory.task,
         repeat=trajectory.trial,
         output=trajectory.answer,
-        limit=limit,
         trace=trajectory.trace,
         reward=trajectory.reward,
         metadata={"finished": trajectory.finished},
     )
+    return checked_attempt(attempt, limit=limit)

@@ -5,7 +5,7 @@ Definition: docs/definitions/agreement.md#active-draw.
 ``LabelQueues`` is the one way in, for a terminal and for pages:
 
     queues = LabelQueues(store)
-    queue = queues.create(run, "clarity", by="ann", overlap=0.1)
+    queue = queues.create(run, "clarity", by="ann", settings=QueueSettings(overlap=0.1))
     task = queues.next(queue.id, "ann")           # reserved for ann; None: nothing left for her
     queues.answer(task.queue, task.place, "ann", "label", 0.8, key=form_key)
     queues.undo(queue.id, "ann")                  # her last answer; she has the item in hand again
@@ -91,11 +91,7 @@ class LabelQueues:
         *,
         by: str,
         seed: int | None = None,
-        overlap: float = 0.0,
-        people: int = 2,
-        lease_seconds: float = 900.0,
-        uncertainty: str | None = None,
-        uniform: bool = False,
+        settings: QueueSettings | None = None,
     ) -> LabelQueue:
         """Make a queue for the attempts of a run and a dimension.
 
@@ -104,27 +100,16 @@ class LabelQueues:
             dimension: The judged dimension, or any other metric.
             by: Who makes it.
             seed: Seed of the draws, at least 0; None for a random one.
-            overlap: Share of the items that several people label, in [0, 1].
-            people: How many label an item of the overlap, at least 2.
-            lease_seconds: For how long an item is reserved for the person who has it in hand.
-            uncertainty: Name of the judge's confidence that says where it is unsure; None chooses one.
-            uniform: Whether all items are equally likely throughout, so that a certificate can use every
-                label.
+            settings: Its settings; what the labeller assesses and may answer is taken from the run, and so is
+                the judge's confidence unless it is named.
 
         Raises:
             InputError: If an option is wrong, or no attempt has such a score.
         """
-        items, used = population_of(self.store, [run], dimension, uncertainty=uncertainty)
+        settings = settings or QueueSettings()
+        items, used = population_of(self.store, [run], dimension, uncertainty=settings.uncertainty)
         asks, choices = choices_for(run, dimension)
-        settings = QueueSettings(
-            overlap=overlap,
-            people=people,
-            lease_seconds=lease_seconds,
-            uncertainty=used,
-            uniform=uniform,
-            asks=asks,
-            choices=choices,
-        )
+        settings = msgspec.structs.replace(settings, uncertainty=used, asks=asks, choices=choices)
         return self.add(items, dimension, settings, by=by, run=run.id, seed=seed)
 
     def add(

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from trivium.agents.attempt import Attempt
-from trivium.agents.recorded.record import attempt_of
+from trivium.agents.recorded.record import checked_attempt
 from trivium.agents.recorded.traces import attempt_of_trace
 from trivium.errors import TraceError
 from trivium.store.live_records import CompleteTrace
@@ -101,15 +101,14 @@ class Interaction(Recorded, frozen=True, kw_only=True, dict=True):
         """
         if self.trace is not None and self.error is None and self.output == output_of(self.trace):
             return attempt_of_trace(self.trace, case=self.trace_id, limit=limit)
-        return attempt_of(
+        attempt = Attempt(
             case=self.trace_id,
-            repeat=0,
             output=self.output,
-            limit=limit,
             seconds=self.seconds,
             trace=self.trace,
             error=self.error,
         )
+        return checked_attempt(attempt, limit=limit)
 
 
 def interaction_of(found: CompleteTrace) -> Interaction:

@@ -2,46 +2,44 @@
 
 import logging
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 import msgspec
 
 from trivium.agents.failures import reason
-from trivium.monitor.interaction import (
-    Recorded,
-    encode_recorded,
-    interaction_of_trace,
-    interaction_recorded,
-)
+from trivium.monitor.interaction import Recorded, interaction_of_trace
 from trivium.monitor.monitored import monitored
 from trivium.monitor.recorder import Recorder
-from trivium.monitor.sampling import Sampler, draw
-from trivium.monitor.scorer import Scorer
-from trivium.monitor.tracing import MonitorSpanProcessor, TraceSink
+from trivium.monitor.sampling import draw
+from trivium.monitor.tracing import listen, stop_listening
 from trivium.monitor.watching import watched
 from trivium.store.connection import DEFAULT_URL
-from trivium.store.live_counts import Counts
-from trivium.store.live_jobs import LiveJobs
-from trivium.store.live_records import RecordedTrace
-from trivium.store.live_samples import Sample, sample_of_trace, samples_of
-from trivium.store.live_traces import LiveTraces
+from trivium.store.live_samples import Sample, latest_samples, samples_of
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import StatusThresholds
 from trivium.suites.suite import Suite
-from trivium.traces.recording.collector import send_to
-from trivium.traces.recording.config import recording
 from trivium.traces.trace import Trace
 from trivium.values import encode, plain_text
 
 log = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 0.05
 
-QUEUE = 10_000
-"""Interactions that may wait to be written, unless the application asks for another bound."""
+class About(TypedDict, total=False):
+    """What an interaction may be looked for by, as keywords of :meth:`Monitor.record`."""
+
+    tags: Sequence[str]
+    session: str | None
+    version: str | None
+    metadata: Mapping[str, Any] | None
+
+
+class Technical(TypedDict, total=False):
+    """Further keywords of :class:`Monitor`."""
+
+    queue: int
+    clock: Callable[[], float]
 
 
 class Monitor:
@@ -58,9 +56,9 @@ class Monitor:
         score: Whether this process scores the samples; otherwise ``trivium serve`` on the same store does.
         service: Name of the service.
         version: Version of the application; figures are computed by it.
-        queue: Interactions that may wait to be written; further ones are dropped and counted.
-        clock: Gives the Unix time.
         settings: Further keys of ``monitor`` that replace the suite's, such as ``rules``.
+        **technical: ``queue``, the interactions that may wait to be written (10,000 by default): further ones
+            are dropped and counted; ``clock``, which gives the Unix time.
 
     Raises:
         InputError: If the suite or a setting is wrong.
@@ -81,9 +79,8 @@ class Monitor:
         score: bool = True,
         service: str | None = None,
         version: str | None = None,
-        queue: int = QUEUE,
-        clock: Callable[[], float] = time.time,
         settings: Mapping[str, Any] | None = None,
+        **technical: Unpack[Technical],
     ) -> None:
         rate = {} if sample_rate is None else {"sample_rate": sample_rate}
         self._monitored = monitored(suite, monitor={**(settings or {}), **rate})
@@ -91,12 +88,12 @@ class Monitor:
         Store(self._url).close()  # what is wrong with it is raised here, not in a thread
         self._service = service
         self._version = version
-        self._clock = clock
         self._listens = False
         own = self._monitored.monitor
         self._settings = own
         self._highest_rate = max([own.sample_rate, *(rule.rate for rule in own.rules)])
-        self._recorder = Recorder(self._monitored, self._url, bound=queue, score=score, clock=clock)
+        self._recorder = Recorder(self._monitored, self._url, score=score, **technical)
+        self._clock = self._recorder.clock
 
     def __enter__(self) -> Self:
         return self
@@ -112,11 +109,8 @@ class Monitor:
         error: BaseException | str | None = None,
         seconds: float | None = None,
         trace: Trace | None = None,
-        tags: Sequence[str] = (),
-        session: str | None = None,
-        version: str | None = None,
         trace_id: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
+        **about: Unpack[About],
     ) -> None:
         """Record an interaction. Returns at once and raises nothing.
 
@@ -128,12 +122,12 @@ class Monitor:
             error: Why the agent failed.
             seconds: How long it took.
             trace: What the agent did.
-            tags: Its tags.
-            session: The session or conversation that it belongs to.
-            version: Version of the application, instead of the monitor's.
             trace_id: Id of the trace, which decides whether it is sampled; a random one by default.
-            metadata: Further data.
+            **about: ``tags``; ``session``, the session or conversation that it belongs to; ``version`` of the
+                application, instead of the monitor's; ``metadata``, further data.
         """
+        if unknown := about.keys() - About.__annotations__.keys():
+            raise TypeError(f"record() has no argument {min(unknown)!r}")
         try:
             id_ = os.urandom(16).hex() if trace_id is None else plain_text(trace_id)
             if self._highest_rate < 1 and draw(id_, self._settings.salt) >= self._highest_rate:
@@ -150,16 +144,28 @@ class Monitor:
                 else plain_text(error),
                 seconds=seconds,
                 trace=trace,
-                tags=tuple(map(plain_text, tags)),
-                version=version or self._version,
                 service=self._service,
-                session=None if session is None else plain_text(session),
-                metadata={} if metadata is None else msgspec.json.decode(encode(dict(metadata))),
+                **self._copied(**about),
             )
             self._recorder.put(id_, recorded)
         except Exception:  # an application is never broken by its monitor
             log.warning("an interaction could not be recorded", exc_info=True)
             self._recorder.count("dropped", "unrecordable")
+
+    def _copied(
+        self,
+        tags: Sequence[str] = (),
+        session: str | None = None,
+        version: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """What an interaction may be looked for by, as its record holds it."""
+        return {
+            "tags": tuple(map(plain_text, tags)),
+            "version": version or self._version,
+            "session": None if session is None else plain_text(session),
+            "metadata": {} if metadata is None else msgspec.json.decode(encode(dict(metadata))),
+        }
 
     def watch(
         self,
@@ -203,12 +209,8 @@ class Monitor:
         Args:
             provider: Tracer provider of OpenTelemetry, whose spans are recorded too.
         """
-        most, config = self._settings.max_spans, recording()
         self._listens = True
-        send_to(TraceSink(self._put_trace, self._drop, max_spans=most, recording=config))
-        if provider is not None:
-            processor = MonitorSpanProcessor(self._put_trace, self._drop, max_spans=most, recording=config)
-            provider.add_span_processor(processor)
+        listen(self._put_trace, self._drop, max_spans=self._settings.max_spans, provider=provider)
 
     def _put_trace(self, trace_id: str, make: Callable[[], Trace]) -> None:
         if self._highest_rate < 1 and draw(trace_id, self._settings.salt) >= self._highest_rate:
@@ -253,9 +255,8 @@ class Monitor:
         Raises:
             StoreError: If the store fails.
         """
-        now, id_, name = self._clock(), os.urandom(16).hex(), self._monitored.name
         recorded = Recorded(
-            time=now,
+            time=self._clock(),
             input=msgspec.Raw(encode(query)),
             output=msgspec.Raw(encode(output)),
             trace=trace,
@@ -263,18 +264,7 @@ class Monitor:
             version=self._version,
             service=self._service,
         )
-        body = encode_recorded(recorded)
-        with Store(self._url) as store:
-            sampler = Sampler(name, self._settings, store, clock=self._clock)
-            choice = sampler.decide(interaction_recorded(id_, body))
-            if not choice.sampled:
-                self._recorder.put_unsampled()
-                return None
-            traced = RecordedTrace(trace_id=id_, body=body, service=self._service, choices=[choice])
-            LiveTraces(store).record([traced], now, counts=Counts())
-            with Scorer(store, self._monitored, clock=self._clock) as scorer:
-                scorer.score_trace(id_, now)
-            sample = sample_of_trace(store, name, id_)
+        sample = self._recorder.score_now(os.urandom(16).hex(), recorded)
         return None if sample is None else _as_dict(sample)
 
     def get_metrics(self) -> dict[str, Any]:
@@ -293,7 +283,7 @@ class Monitor:
         settings, name = self._settings, self._monitored.name
         with Store(self._url) as store:
             if settings.window_samples is not None:
-                samples = samples_of(store, name, latest=settings.window_samples)
+                samples = latest_samples(store, name, settings.window_samples)
             else:
                 samples = samples_of(store, name, since=self._clock() - settings.window)
         passed = [(float(each.passed), each.probability) for each in samples if each.passed is not None]
@@ -322,18 +312,7 @@ class Monitor:
         Raises:
             StoreError: If the store cannot be read.
         """
-        until = None if timeout is None else time.monotonic() + timeout
-        if not self._recorder.flush(timeout):
-            return False
-        if not scored:
-            return True
-        with Store(self._url) as store:
-            jobs = LiveJobs(store)
-            while jobs.backlog(self._monitored.name).waiting:
-                if until is not None and time.monotonic() >= until:
-                    return False
-                time.sleep(_LOOK_SECONDS)
-        return True
+        return self._recorder.flush(timeout, scored=scored)
 
     def close(self, timeout: float | None = None) -> None:
         """Write what was recorded, and end the threads; samples that wait are scored later, or by others.
@@ -342,7 +321,7 @@ class Monitor:
             timeout: Longest time to wait for a store that fails, in seconds; None for no limit.
         """
         if self._listens:
-            send_to(None)
+            stop_listening()
         self._recorder.close(timeout)
 
 

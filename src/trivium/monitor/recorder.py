@@ -17,11 +17,19 @@ from trivium.monitor.monitored import Monitored
 from trivium.monitor.sampling import Sampler
 from trivium.monitor.scorer import Scorer
 from trivium.store.live_counts import Counts
+from trivium.store.live_jobs import LiveJobs
 from trivium.store.live_records import RecordedTrace
+from trivium.store.live_samples import Sample, sample_of_trace
 from trivium.store.live_traces import LiveTraces
 from trivium.store.store import Store
 
 log = logging.getLogger(__name__)
+
+QUEUE = 10_000
+"""Interactions that may wait to be written, unless the application asks for another bound."""
+
+LOOK_SECONDS = 0.05
+"""Time between two looks whether samples still wait to be scored."""
 
 WRITE_SECONDS = 0.2
 """Longest time that an interaction waits before it is written; meanwhile others join its transaction."""
@@ -44,19 +52,25 @@ class Recorder:
     Args:
         monitored: The monitor.
         url: URL of the store.
-        bound: Interactions that may wait; further ones are dropped.
         score: Whether a thread also scores samples.
+        queue: Interactions that may wait; further ones are dropped.
         clock: Gives the Unix time.
     """
 
     def __init__(
-        self, monitored: Monitored, url: str, *, bound: int, score: bool, clock: Callable[[], float]
+        self,
+        monitored: Monitored,
+        url: str,
+        *,
+        score: bool,
+        queue: int = QUEUE,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._monitored = monitored
         self._url = url
-        self._bound = bound
+        self._bound = queue
         self._score = score
-        self._clock = clock
+        self.clock = clock
         self._begin()
         _RECORDERS.add(self)
 
@@ -93,17 +107,54 @@ class Recorder:
             self._counts["complete", ""] += 1
             self._counts["unsampled", ""] += 1
 
-    def flush(self, timeout: float | None = None) -> bool:
+    def flush(self, timeout: float | None = None, *, scored: bool = False) -> bool:
         """Wait until everything put so far is in the store; returns whether it is.
 
         Args:
             timeout: Longest time to wait, in seconds; None for no limit.
+            scored: Also wait until no sample of this monitor waits to be scored, here or elsewhere.
+
+        Raises:
+            StoreError: If the store cannot be read.
         """
+        until = None if timeout is None else time.monotonic() + timeout
         self._start()
         written = Event()
         self._flushes.append(written)
         self._wake.set()
-        return written.wait(timeout)
+        if not written.wait(timeout):
+            return False
+        if not scored:
+            return True
+        with Store(self._url) as store:
+            jobs = LiveJobs(store)
+            while jobs.backlog(self._monitored.name).waiting:
+                if until is not None and time.monotonic() >= until:
+                    return False
+                time.sleep(LOOK_SECONDS)
+        return True
+
+    def score_now(self, trace_id: str, recorded: Recorded) -> Sample | None:
+        """Sample an interaction, and write and score it before returning.
+
+        Returns:
+            None if it is not sampled, or could not be scored.
+
+        Raises:
+            StoreError: If the store fails.
+        """
+        body, name = encode_recorded(recorded), self._monitored.name
+        with Store(self._url) as store:
+            sampler = Sampler(name, self._monitored.monitor, store, clock=self.clock)
+            choice = sampler.decide(interaction_recorded(trace_id, body))
+            if not choice.sampled:
+                self.put_unsampled()
+                return None
+            traced = RecordedTrace(trace_id=trace_id, body=body, service=recorded.service, choices=[choice])
+            LiveTraces(store).record([traced], recorded.time, counts=Counts())
+            with Scorer(store, self._monitored, clock=self.clock) as scorer:
+                scorer.score_trace(trace_id, recorded.time)
+            return sample_of_trace(store, name, trace_id)
 
     def close(self, timeout: float | None = None) -> None:
         """Write what waits, and end the threads.
@@ -162,9 +213,9 @@ class Recorder:
     def _open(self, opened: ExitStack) -> Callable[[], bool]:
         """Open the store and start to score; returns what writes some of the queue."""
         store = opened.enter_context(Store(self._url))
-        sampler = Sampler(self._monitored.name, self._monitored.monitor, store, clock=self._clock)
+        sampler = Sampler(self._monitored.name, self._monitored.monitor, store, clock=self.clock)
         if self._score:
-            opened.enter_context(Scorer(store, self._monitored, clock=self._clock)).start()
+            opened.enter_context(Scorer(store, self._monitored, clock=self.clock)).start()
         return partial(self._write, LiveTraces(store), sampler)
 
     def _warn(self, error: Exception) -> None:
@@ -181,7 +232,7 @@ class Recorder:
             counts, self._counts = self._counts, Counter()
         if not taken and not counts:
             return False
-        now = self._clock()
+        now = self.clock()
         name = self._monitored.name
         counted = Counts({(name, *key): number for key, number in counts.items()})
         sampled = []

@@ -1,9 +1,8 @@
 """Replays recorded traffic through the whole chain, in its own time: what would have alerted, and when."""
 
 import tempfile
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -11,45 +10,25 @@ import numpy as np
 
 from trivium.monitor.alerting.delivery import Deliverer
 from trivium.monitor.alerting.messages import Message
-from trivium.monitor.interaction import Interaction, Recorded, encode_recorded, interaction_of_trace
+from trivium.monitor.interaction import Interaction, interaction_of_trace
 from trivium.monitor.monitored import Monitored
-from trivium.monitor.sampling import Sampler, choices
+from trivium.monitor.sampling import Sampler, recorded_trace
 from trivium.monitor.scorer import Scorer
 from trivium.monitor.status import MonitorStatus, status_of
+from trivium.monitor.trials import Trial, trials
 from trivium.monitor.watcher import Watcher
-from trivium.monitor.windows import PASS_RATE, figures_of, value_of
-from trivium.store.live_records import RecordedTrace
-from trivium.store.live_samples import Sample, samples_of
+from trivium.monitor.windows import figures_of
+from trivium.store.live_samples import samples_of
 from trivium.store.live_traces import LiveTraces
 from trivium.store.store import Store
-from trivium.suites.monitor_settings import MonitorSettings
 from trivium.traces.outcome import started
 from trivium.traces.trace import Trace
-from trivium.trust.level_sequence import LevelSequence
 
 LOOKS = 200
 """Looks at the traffic, at equal distances in its time, unless another number is asked for."""
 
 BEGIN = 1_767_225_600.0
 """When traffic without times begins: 2026-01-01, UTC."""
-
-THRESHOLDS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
-
-
-class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """What a threshold of the pass rate would have done.
-
-    Attributes:
-        threshold: The threshold.
-        first_sure: Seconds from the beginning until the pass rate was surely below it; None if never.
-        first_below: Seconds until the window's pass rate was below it; None if never.
-        crossings: How often the window's pass rate fell below it.
-    """
-
-    threshold: float
-    first_sure: float | None
-    first_below: float | None
-    crossings: int
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +94,7 @@ def replay(
                 recorded = []
                 for time, interaction in timed[done:number]:
                     now = time
-                    recorded.append(_recorded(interaction, sampler))
+                    recorded.append(recorded_trace(interaction, [sampler]))
                 now = step
                 if recorded:
                     live.record(recorded, now)
@@ -139,58 +118,6 @@ def replay(
     )
 
 
-def trials(
-    samples: Sequence[Sample], settings: MonitorSettings, looks: Sequence[float], *, begin: float
-) -> tuple[Trial, ...]:
-    """What thresholds of the pass rate would have done.
-
-    Args:
-        samples: All samples.
-        settings: Settings of the monitor; its window counts.
-        looks: Unix times of the looks, rising.
-        begin: Unix time of the beginning.
-    """
-    valued = sorted(
-        ((each.time, value, each) for each in samples if (value := value_of(each, PASS_RATE)) is not None),
-        key=lambda row: (row[0], row[2].number),
-    )
-    times = [row[0] for row in valued]
-    weights = np.array([1 / row[2].probability for row in valued])
-    sums = np.concatenate([[0.0], np.cumsum(weights * np.array([row[1] for row in valued]))])
-    totals = np.concatenate([[0.0], np.cumsum(weights)])
-    means: list[float | None] = []
-    for look in looks:
-        last = bisect_right(times, look)
-        first = (
-            bisect_left(times, look - settings.window)
-            if settings.window_samples is None
-            else max(0, last - settings.window_samples)
-        )
-        total = totals[last] - totals[first]
-        means.append(float((sums[last] - sums[first]) / total) if total else None)
-    sequence = LevelSequence(settings.alpha / (2 * max(1, len(settings.figures))), 200, THRESHOLDS)
-    sure: dict[float, float] = {}
-    for time, value, sample in valued:
-        sequence.update(value, sample.weight)
-        for threshold in THRESHOLDS:
-            if threshold not in sure and sequence.sure_below(threshold):
-                sure[threshold] = time - begin
-    found = []
-    for threshold in THRESHOLDS:
-        below = [mean is not None and mean < threshold for mean in means]
-        first_below = next((look for look, low in zip(looks, below, strict=True) if low), None)
-        crossings = int(below[0]) + sum(after and not before for before, after in pairwise(below))
-        found.append(
-            Trial(
-                threshold=threshold,
-                first_sure=sure.get(threshold),
-                first_below=None if first_below is None else first_below - begin,
-                crossings=crossings,
-            )
-        )
-    return tuple(found)
-
-
 def _timed(traces: Sequence[Trace], hours: float) -> tuple[list[tuple[float, Interaction]], bool]:
     """The interactions of traces with their times, oldest first; whether they were spread evenly."""
     stated = [started(trace) for trace in traces]
@@ -208,13 +135,3 @@ def _timed(traces: Sequence[Trace], hours: float) -> tuple[list[tuple[float, Int
         timed.append((when, msgspec.structs.replace(interaction, time=when)))
     timed.sort(key=lambda each: each[0])
     return timed, spread
-
-
-def _recorded(interaction: Interaction, sampler: Sampler) -> RecordedTrace:
-    fields = {name: getattr(interaction, name) for name in Recorded.__struct_fields__}
-    return RecordedTrace(
-        trace_id=interaction.trace_id,
-        body=encode_recorded(Recorded(**fields)),
-        service=interaction.service,
-        choices=choices([sampler], interaction),
-    )

@@ -28,11 +28,11 @@ from threading import Lock
 
 from sqlalchemy import func, select
 
-from trivium.monitor.interaction import Interaction
+from trivium.monitor.interaction import Interaction, Recorded, encode_recorded
 from trivium.store import schema
 from trivium.store.connection import explain_errors
 from trivium.store.live_counts import HOUR
-from trivium.store.live_records import Choice
+from trivium.store.live_records import Choice, RecordedTrace
 from trivium.store.live_samples import recent_confidences
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import MonitorSettings, SamplingRule
@@ -190,3 +190,14 @@ def rule_name(rule: SamplingRule) -> str:
 def choices(samplers: Sequence[Sampler], interaction: Interaction) -> list[Choice]:
     """What each monitor that watches the interaction's service does."""
     return [each.decide(interaction) for each in samplers if each.watches(interaction.service)]
+
+
+def recorded_trace(interaction: Interaction, samplers: Sequence[Sampler]) -> RecordedTrace:
+    """An interaction as an application would have recorded it, with what each monitor does."""
+    fields = {name: getattr(interaction, name) for name in Recorded.__struct_fields__}
+    return RecordedTrace(
+        trace_id=interaction.trace_id,
+        body=encode_recorded(Recorded(**fields)),
+        service=interaction.service,
+        choices=choices(samplers, interaction),
+    )

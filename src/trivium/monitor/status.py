@@ -20,7 +20,7 @@ from trivium.monitor.windows import (
 from trivium.store.live_alerts import Mark, StoredAlert, alerts_of, last_interaction, marks_of, state_of
 from trivium.store.live_counts import Counts, counts_of
 from trivium.store.live_jobs import LiveJobs
-from trivium.store.live_samples import Sample, samples_of
+from trivium.store.live_samples import Sample, latest_samples
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import MonitorSettings
 from trivium.suites.settings import Settings
@@ -171,12 +171,11 @@ def window_samples(
     """The samples of the window, and the Unix time at which it begins."""
     figures = figures_of(settings)
     if settings.window_samples is not None:
-        samples = samples_of(
-            store, monitor, latest=min(settings.window_samples, MOST_SAMPLES), figures=figures
-        )
+        most = min(settings.window_samples, MOST_SAMPLES)
+        samples = latest_samples(store, monitor, most, figures=figures)
         return samples, min((each.time for each in samples), default=now)
     begin = now - settings.window
-    return samples_of(store, monitor, since=begin, latest=MOST_SAMPLES, figures=figures), begin
+    return latest_samples(store, monitor, MOST_SAMPLES, since=begin, figures=figures), begin
 
 
 def with_levels(window: Window, levels: Levels | None, settings: MonitorSettings) -> Window:

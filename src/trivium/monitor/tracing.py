@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from trivium.traces.normalize import recorded_as_text
 from trivium.traces.opentelemetry.assemble import merged_trace
-from trivium.traces.recording.config import Recording
+from trivium.traces.recording.collector import send_to
+from trivium.traces.recording.config import Recording, recording
 from trivium.traces.recording.span import Content, LiveSpan, ParentSpan, with_decoded_values
 from trivium.traces.trace import Message, Trace
 
@@ -149,3 +150,25 @@ class MonitorSpanProcessor:
         listener = Listener()
         wrapped = [OtelSpan(span, listener, None, None) for span in spans]
         return traces_of(recorded_spans(wrapped, self._content))[0]
+
+
+def listen(done: Done, dropped: Callable[[str], None], *, max_spans: int, provider: Any = None) -> None:
+    """Give a monitor what ``trivium.trace`` records outside of evaluations, which no file then gets.
+
+    Args:
+        done: Called with each trace whose root has ended.
+        dropped: Called with the reason when something is left out.
+        max_spans: Most spans and messages of a trace.
+        provider: Tracer provider of OpenTelemetry, whose spans it is given too.
+    """
+    config = recording()
+    send_to(TraceSink(done, dropped, max_spans=max_spans, recording=config))
+    if provider is not None:
+        provider.add_span_processor(
+            MonitorSpanProcessor(done, dropped, max_spans=max_spans, recording=config)
+        )
+
+
+def stop_listening() -> None:
+    """Let ``trivium.trace`` write files again."""
+    send_to(None)

@@ -28,7 +28,7 @@ from trivium.store.live_alerts import (
     save_state,
 )
 from trivium.store.live_jobs import LiveJobs
-from trivium.store.live_samples import Sample, samples_of
+from trivium.store.live_samples import Sample, latest_samples, samples_of
 from trivium.store.store import Store
 from trivium.values import json_text
 
@@ -156,12 +156,12 @@ class Watcher:
             if levels is not None and (mark.time, mark.number) <= (levels.since, levels.mark):
                 return {**levels.references, **found}
             began = marks[place + 1].time if place + 1 < len(marks) else 0.0
-            before = samples_of(
+            before = latest_samples(
                 self._store,
                 monitored.name,
+                MOST_SAMPLES,
                 since=max(began, mark.time - REFERENCE_DAYS * _DAY),
                 until=mark.time,
-                latest=MOST_SAMPLES,
                 figures=figures_of(settings),
             )
             found = {**references_of(before, settings), **found}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Select, func, select
 
 from trivium.agents.attempt import Attempt
 from trivium.metrics.evaluation import Evaluation
@@ -162,10 +162,7 @@ def samples_of(
     monitor: str,
     *,
     after: int = 0,
-    before: int | None = None,
     since: float | None = None,
-    until: float | None = None,
-    latest: int | None = None,
     figures: Sequence[str] = (),
     limit: int | None = None,
 ) -> list[Sample]:
@@ -175,35 +172,64 @@ def samples_of(
         store: The store.
         monitor: Name of the monitor.
         after: Number of a sample: only those scored after it.
-        before: Number of a sample: only those scored before it.
         since: Unix time: only interactions that began then or later.
-        until: Unix time: only interactions that began before.
-        latest: Only so many of the last ones.
         figures: Metrics whose values are wanted.
         limit: Only so many of the first ones.
     """
     table = schema.live_samples
-    newer = table.alias("newer")
-    same = (newer.c.monitor == table.c.monitor, newer.c.trace == table.c.trace)
-    replaced = select(newer.c.number).where(*same, newer.c.version > table.c.version).exists()
-    query = select(table).where(table.c.monitor == monitor, ~replaced)
+    query = _newest_versions(monitor).order_by(table.c.number).limit(limit)
     if after:
         query = query.where(table.c.number > after)
+    if since is not None:
+        query = query.where(table.c.time >= since)
+    return _read(store, monitor, query, figures)
+
+
+def latest_samples(
+    store: Store,
+    monitor: str,
+    number: int,
+    *,
+    before: int | None = None,
+    since: float | None = None,
+    until: float | None = None,
+    figures: Sequence[str] = (),
+) -> list[Sample]:
+    """The newest version of the traces that were scored last, in the order in which they were scored.
+
+    Args:
+        store: The store.
+        monitor: Name of the monitor.
+        number: How many at most.
+        before: Number of a sample: only those scored before it.
+        since: Unix time: only interactions that began then or later.
+        until: Unix time: only interactions that began before.
+        figures: Metrics whose values are wanted.
+    """
+    table = schema.live_samples
+    query = _newest_versions(monitor).order_by(table.c.number.desc()).limit(number)
     if before is not None:
         query = query.where(table.c.number < before)
     if since is not None:
         query = query.where(table.c.time >= since)
     if until is not None:
         query = query.where(table.c.time < until)
-    if latest is not None:
-        query = query.order_by(table.c.number.desc()).limit(latest)
-    else:
-        query = query.order_by(table.c.number).limit(limit)
+    return _read(store, monitor, query, figures)[::-1]
+
+
+def _newest_versions(monitor: str) -> Select[Any]:
+    table = schema.live_samples
+    newer = table.alias("newer")
+    same = (newer.c.monitor == table.c.monitor, newer.c.trace == table.c.trace)
+    replaced = select(newer.c.number).where(*same, newer.c.version > table.c.version).exists()
+    return select(table).where(table.c.monitor == monitor, ~replaced)
+
+
+def _read(store: Store, monitor: str, query: Select[Any], figures: Sequence[str]) -> list[Sample]:
     with explain_errors(store.engine), store.engine.connect() as connection:
         rows = connection.execute(query).mappings().all()
         values = _values(connection, monitor, [row["trace"] for row in rows], figures)
-    samples = [_sample(row, values.get((row["trace"], row["version"]), {})) for row in rows]
-    return samples[::-1] if latest is not None else samples
+    return [_sample(row, values.get((row["trace"], row["version"]), {})) for row in rows]
 
 
 def sample_of_trace(store: Store, monitor: str, trace: str) -> Sample | None:

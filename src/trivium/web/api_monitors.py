@@ -14,7 +14,7 @@ from trivium.store.audit import add_audit
 from trivium.store.connection import explain_errors
 from trivium.store.live_alerts import Mark, StoredAlert, add_mark, alerts_of, marks_of, monitors_of
 from trivium.store.live_counts import HOUR, counts_of
-from trivium.store.live_samples import Sample, samples_of
+from trivium.store.live_samples import Sample, latest_samples
 from trivium.suites.sanitize import sanitise
 from trivium.web.errors import Refused, refusals
 from trivium.web.services import Services
@@ -143,7 +143,7 @@ def _monitor_routes(services: Services) -> list[Any]:
     @get("/monitors/{monitor:str}/samples", sync_to_thread=True, responses=refusals(404))
     def monitor_samples(monitor: MonitorName, before: Before = None, limit: Limit = 100) -> SamplePage:
         """Scored samples, newest first."""
-        found = samples_of(store, known(monitor), before=before, latest=limit)[::-1]
+        found = latest_samples(store, known(monitor), limit, before=before)[::-1]
         following = found[-1].number if len(found) == limit else None
         return SamplePage(samples=tuple(found), next=following)
 

@@ -14,6 +14,7 @@ from tests.otlp_requests import body, span
 from tests.runs.judged_runs import judged_run, judgement
 from tests.web.pages.served import Served
 from trivium.labels.queue import LabelQueues
+from trivium.labels.records import QueueSettings
 from trivium.monitor.monitored import monitored
 from trivium.store import schema
 from trivium.store.live_alerts import add_mark, open_alert
@@ -100,7 +101,9 @@ def site(browser, tmp_path_factory) -> Iterator[Served]:
         }  # fmt: skip
         judged = judged_run(store, scores, outputs={case: case for case in scores}).id
         queues = LabelQueues(store)
-        queue = queues.create(store.run(judged), "clarity", by=VECTORS[1], overlap=1.0)
+        queue = queues.create(
+            store.run(judged), "clarity", by=VECTORS[1], settings=QueueSettings(overlap=1.0)
+        )
         for name, value in ((VECTORS[3][:100], 0.0), (VECTORS[1][:100], 1.0)):
             label_all(queues, queue, name, lambda _, value=value: value)
         queues.adjudicate(queue.id, 1, VECTORS[2][:100], 0.5, note=VECTORS[8])

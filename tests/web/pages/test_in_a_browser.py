@@ -17,7 +17,7 @@ from tests.web.pages.served import Served
 from trivium.monitor.monitored import monitored
 from trivium.store import schema
 from trivium.store.live_alerts import open_alert
-from trivium.store.live_samples import samples_of
+from trivium.store.live_samples import latest_samples
 from trivium.store.schema import live_scores
 from trivium.store.store import Store
 from trivium.suites.certificate import read_certificate
@@ -58,7 +58,7 @@ class Site(Served):
         now = time.time() + 1
         self.services.completer.complete(now)
         self.services.scorers[0].score_all(now)
-        self.trace = samples_of(store, "support", latest=1)[0].trace
+        self.trace = latest_samples(store, "support", 1)[0].trace
         example = {
             "trace": self.trace,
             "time": now,

@@ -9,6 +9,7 @@ import trivium as tv
 from tests.web.conftest import LOOPBACK
 from tests.web.pages.test_labels import HTML, form_of, labels_of, undo_of
 from trivium.labels.queue import LabelQueues
+from trivium.labels.records import QueueSettings
 from trivium.store import schema as tables
 from trivium.store.audit import audit_log
 from trivium.store.tokens import Tokens
@@ -42,7 +43,7 @@ def queue(store, queues):
         "metrics": ["success"],
     }
     run = tv.evaluate(suite, agent=lambda q: "good" if int(q[-1]) % 2 else "bad", store=store)
-    return queues.create(run.record, "success", by="test", overlap=1.0, seed=1)
+    return queues.create(run.record, "success", by="test", seed=1, settings=QueueSettings(overlap=1.0))
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 from tests.labels.labelled import judged, label_all
 from trivium.labels.agreement import disagreements_of
 from trivium.labels.queue import LabelQueues
+from trivium.labels.records import QueueSettings
 
 HTML = {"Accept": "text/html"}
 
@@ -23,7 +24,7 @@ def text_of(page) -> str:
 def queue(store):
     """Four items that two people answered; they disagree on those of odd number."""
     queues = LabelQueues(store)
-    made = queues.create(judged(store, 4), "clarity", by="x", overlap=1.0, seed=2)
+    made = queues.create(judged(store, 4), "clarity", by="x", seed=2, settings=QueueSettings(overlap=1.0))
     label_all(queues, made, "ann", lambda case: 1.0)
     label_all(queues, made, "ben", lambda case: 0.5 if int(case[1:]) % 2 else 1.0)
     return made
@@ -84,7 +85,9 @@ def test_a_decision_that_cannot_be_is_refused(client, queue, store, place, value
 
 def test_an_item_that_somebody_has_still_to_answer_is_not_listed(client, store):
     queues = LabelQueues(store)
-    queue = queues.create(judged(store, 2), "clarity", by="x", overlap=1.0, people=3, seed=2)
+    queue = queues.create(
+        judged(store, 2), "clarity", by="x", seed=2, settings=QueueSettings(overlap=1.0, people=3)
+    )
     label_all(queues, queue, "ann", lambda case: 1.0)
     label_all(queues, queue, "ben", lambda case: 0.0)
     page = client.get(f"/labels/{queue.id}/people", headers=HTML)

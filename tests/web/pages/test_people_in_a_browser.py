@@ -10,6 +10,7 @@ from tests.browser import barriers, complaints
 from tests.labels.labelled import judged
 from tests.web.pages.served import Served
 from trivium.labels.queue import LabelQueues
+from trivium.labels.records import QueueSettings
 from trivium.store.store import Store
 
 ITEMS = 8
@@ -57,7 +58,7 @@ def test_two_people_label_blind_and_a_third_decides(browser, page, site):
     """They share the overlap, and no other item; nobody sees a verdict, a confidence or the other's label."""
     run = judged(site.store, ITEMS, prefix="c")
     queues = LabelQueues(site.store)
-    queue = queues.create(run, "clarity", by="x", overlap=0.5, seed=4)
+    queue = queues.create(run, "clarity", by="x", seed=4, settings=QueueSettings(overlap=0.5))
     people = [Person(browser, site, queue.id, name) for name in ("Ann Unlikely", "Ben Unlikely")]
     asked: dict[str, list[str]] = {"Ann": [], "Ben": []}
     first, second = people

@@ -206,20 +206,19 @@ def attempt_from(output: Output, flags: tuple[str, ...], *, folder: Path, limit:
         trace = _trace_of(output, folder)
     except InputError as error:  # one trace that is lost costs no other attempt
         unreadable = str(error)
-    return attempt_of(
+    attempt = Attempt(
         case=output.case,
         repeat=output.repeat,
         output=output.output,
-        limit=limit,
         seconds=output.seconds,
         trace=trace,
-        trace_error=unreadable,
         usage=None if output.usage is None else Usage(**msgspec.structs.asdict(output.usage)),
         reward=output.reward,
         error=output.error,
         flags=(*output.flags, *flags),
         metadata=output.metadata or {},
     )
+    return checked_attempt(attempt, limit=limit, trace_error=unreadable)
 
 
 def _trace_of(output: Output, folder: Path) -> Trace | None:
@@ -308,62 +307,40 @@ def _file_problems(named: TraceFile, where: str, folder: Path) -> list[Problem]:
     return problems
 
 
-def attempt_of(
-    *,
-    case: str,
-    repeat: int,
-    output: Any,
-    limit: int,
-    seconds: float | None = None,
-    trace: Trace | None = None,
-    trace_error: str | None = None,
-    usage: Usage | None = None,
-    reward: float | None = None,
-    error: str | None = None,
-    flags: tuple[str, ...] = (),
-    metadata: dict[str, Any] | None = None,
-) -> Attempt:
-    """Make an attempt from a recorded output.
+def checked_attempt(attempt: Attempt, *, limit: int, trace_error: str | None = None) -> Attempt:
+    """Sanitise and mask what was recorded of an attempt.
 
     The attempt fails if the output exceeds the limit, or if it has no output, trace or reward.
 
     Args:
-        case: Id of the case.
-        repeat: Which attempt of the case this is, from 0.
-        output: Any JSON value.
+        attempt: What was recorded; ``flags`` are what an earlier sanitising changed, and an empty ``error``
+            is none.
         limit: Largest output in bytes (``limits.output_bytes``).
-        seconds: Wall time in seconds.
-        trace: The recorded trace.
         trace_error: Why a recorded trace could not be read.
-        usage: Tokens and cost.
-        reward: The recorded reward, in [0, 1].
-        error: Why the attempt failed; empty if it did not.
-        flags: What an earlier sanitising changed.
-        metadata: Any further data.
     """
-    error = (shown(error) or None) if error else None
+    error = (shown(attempt.error) or None) if attempt.error else None
     try:
-        output, more = sanitise_output(output, limit=limit)
+        output, more = sanitise_output(attempt.output, limit=limit)
     except AgentFailure as failure:
         output, more, error = None, (), reason(failure)
+    trace, flags, metadata = attempt.trace, attempt.flags, attempt.metadata
     recorded_trace = trace is not None or trace_error is not None
-    if error is None and output is None and reward is None and not recorded_trace:
+    if error is None and output is None and attempt.reward is None and not recorded_trace:
         error = NOTHING
     if trace is not None:
         trace, masked = mask_trace(trace)
         more = (*more, *masked)
-    metadata = metadata or {}
     if trace_error is not None:
         flags = (*flags, TRACE_LEFT_OUT)
         metadata = metadata | {"trace_error": shown(trace_error)}
     return Attempt(
-        case=case,
-        repeat=repeat,
+        case=attempt.case,
+        repeat=attempt.repeat,
         output=output,
-        seconds=seconds,
+        seconds=attempt.seconds,
         trace=trace,
-        usage=usage,
-        reward=reward,
+        usage=attempt.usage,
+        reward=attempt.reward,
         error=error,
         flags=tuple(dict.fromkeys([*flags, *more])),
         metadata=metadata,

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from trivium.agents.attempt import Attempt, Usage
-from trivium.agents.recorded.record import attempt_of
+from trivium.agents.recorded.record import checked_attempt
 from trivium.errors import OutputsError, Problem, suggest
 from trivium.storage import path_of
 from trivium.suites.case import Case
@@ -50,16 +50,16 @@ def attempt_of_trace(trace: Trace, *, case: str, limit: int, repeat: int = 0) ->
     reported = Usage(**msgspec.structs.asdict(usage))
 
     def attempt(output: object, flags: tuple[str, ...]) -> Attempt:
-        return attempt_of(
+        recorded = Attempt(
             case=case,
             repeat=repeat,
             output=output,
-            limit=limit,
             seconds=wall_seconds(trace),
             trace=trace,
             usage=None if reported == Usage() else reported,
             flags=flags,
         )
+        return checked_attempt(recorded, limit=limit)
 
     made = attempt(output_of(trace), ())
     return attempt(None, (OUTPUT_LEFT_OUT,)) if made.failed else made

@@ -139,16 +139,17 @@ def newest(queues: "LabelQueues") -> str:
 
 def made_queue(queues: "LabelQueues", run: str | None, given: dict[str, Any], *, by: str) -> "LabelQueue":
     """Make a queue for a run with the options of the command line."""
-    return queues.create(
-        queues.store.run(run),
-        given["dimension"],
-        by=by,
-        seed=given["seed"],
+    from trivium.labels.records import QueueSettings
+
+    settings = QueueSettings(
         overlap=given["overlap"],
         people=given["people"],
         lease_seconds=given["lease_minutes"] * 60,
         uncertainty=given["uncertainty"],
         uniform=given["uniform"],
+    )
+    return queues.create(
+        queues.store.run(run), given["dimension"], by=by, seed=given["seed"], settings=settings
     )
 
 

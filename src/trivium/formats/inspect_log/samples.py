@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trivium.agents.attempt import Attempt, Usage
-from trivium.agents.recorded.record import attempt_of
+from trivium.agents.recorded.record import checked_attempt
 from trivium.errors import ItemsError, OutputsError, Problem, SuiteError, TraceError, raise_problems, suggest
 from trivium.formats.inspect_log.archive import Log, Sample
 from trivium.formats.inspect_log.traces import completion_of, trace_of_sample, usage_of
@@ -224,17 +224,17 @@ class InspectSamples:
 
 def _attempt(sample: Sample, limit: int) -> Attempt:
     raw = sample.raw
-    return attempt_of(
+    attempt = Attempt(
         case=sample.id,
         repeat=sample.epoch - 1,
         output=completion_of(raw.get("output")),
-        limit=limit,
         seconds=amount(raw.get("total_time")),
         trace=trace_of_sample(raw),
         usage=_usage(raw.get("model_usage")),
         error=_message(raw.get("error")),
         metadata=_metadata(raw),
     )
+    return checked_attempt(attempt, limit=limit)
 
 
 def _metadata(raw: dict[str, Any]) -> dict[str, Any]:

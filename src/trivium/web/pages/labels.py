@@ -143,7 +143,8 @@ def _made(store: Store, queues: LabelQueues, form: Mapping[str, str], by: str) -
         )
     overlap = figure_in("the share that several people label", form.get("overlap") or "0") / 100
     run = run_of(store, form.get("run", ""))
-    return queues.create(run, dimension, by=by, overlap=overlap, uniform="uniform" in form)
+    settings = QueueSettings(overlap=overlap, uniform="uniform" in form)
+    return queues.create(run, dimension, by=by, settings=settings)
 
 
 def _store(queues: LabelQueues, queue: str, name: str, form: Mapping[str, str]) -> None:

@@ -19,7 +19,7 @@ from trivium.monitor.status import MonitorStatus, status_of
 from trivium.monitor.windows import Point
 from trivium.store.live_alerts import StoredAlert, alert_of, alerts_of, marks_of, monitors_of
 from trivium.store.live_counts import HOUR, counts_of
-from trivium.store.live_samples import samples_of
+from trivium.store.live_samples import latest_samples
 from trivium.suites.sanitize import sanitise
 from trivium.web.errors import Refused
 from trivium.web.pages.site import Column, Form, Site, table_export
@@ -116,9 +116,9 @@ def _monitor_routes(site: Site) -> list[Any]:
     ) -> Response[str] | Stream:
         name = live.known(monitor)
         if format != "html":
-            found = samples_of(store, name, latest=100_000)[::-1]
+            found = latest_samples(store, name, 100_000)[::-1]
             return table_export(found, SAMPLE_COLUMNS, file=f"samples of {name}", form=format)
-        samples = samples_of(store, name, before=before, latest=ROWS)[::-1]
+        samples = latest_samples(store, name, ROWS, before=before)[::-1]
         with store.engine.connect() as connection:
             marks = marks_of(connection, name, limit=10)
         return site.page(
