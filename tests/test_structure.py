@@ -64,10 +64,8 @@ MANY_PARAMETERS = {
 }
 
 MANY_IMPORTS: dict[str, str] = {
-    "trivium.runs.checks": TO_MEND,
     "trivium.runs.engines.partition": TO_MEND,
     "trivium.runs.evaluate": TO_MEND,
-    "trivium.runs.trace_scores.score": TO_MEND,
 }
 
 FORBIDDEN = {"utils", "util", "common", "helpers", "helper", "base", "manager", "misc"}

@@ -20,12 +20,7 @@ from trivium.metrics.metric import Metric
 from trivium.metrics.registry import build_metrics, check_names, default_metrics
 from trivium.metrics.text.task import with_default_success
 from trivium.runs.certificates import check_gates
-from trivium.runs.provenance import judge_provenance
-from trivium.runs.run import Run
-from trivium.runs.until_decided.difference import ComparisonWith
 from trivium.runs.until_decided.gates import check_until_decided
-from trivium.store.records import RunKind
-from trivium.store.store import Store
 from trivium.suites.settings import Settings
 from trivium.suites.settings_loader import renamed
 from trivium.suites.suite import Suite, SuiteSource
@@ -159,46 +154,3 @@ def _check_installed(source: str, settings: Settings, built: Sequence[Metric]) -
                 problems.append(Problem("metrics", f"{metric.name} cannot be measured: {error}"))
     if problems:
         raise SuiteError(source, problems)
-
-
-def comparison_with(
-    against: str | None,
-    metric: str,
-    *,
-    store: Store,
-    suite: Suite,
-    settings: Settings,
-    metrics: Sequence[Metric],
-    kind: RunKind,
-) -> ComparisonWith | None:
-    """Return what decides the comparison with a stored run, which is known to be comparable.
-
-    Args:
-        against: Id of the stored run; None if no comparison decides.
-        metric: The metric that decides.
-        store: The store of both runs.
-        suite: Suite of the run that is being made.
-        settings: Its settings.
-        metrics: Its metrics.
-        kind: Its kind.
-
-    Raises:
-        InputError: If the run would not stop early, or the runs would not be comparable.
-    """
-    if against is None:
-        return None
-    if not settings.until_decided:
-        what = (
-            "against decides when a run stops that asks cases in random order: it needs until_decided "
-            "(--until-decided), and an agent or a judge whose calls are saved. To compare whole runs: "
-            f"trivium compare {against} RUN"
-        )
-        raise InputError("", Problem("against", what))
-    found = ComparisonWith(Run.load(against, store=store), suite, settings, metric)
-    found.check(
-        kind=kind,
-        provenance={"metrics": {each.name: each.version for each in metrics}}
-        | judge_provenance(metrics, settings),
-        metrics=[each.name for each in metrics],
-    )
-    return found

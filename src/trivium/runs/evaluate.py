@@ -18,7 +18,7 @@ from trivium.masking import mask
 from trivium.metrics.metric import Metric
 from trivium.metrics.registry import CASE_FIGURES
 from trivium.runs.certificates import Certificates, drift_before
-from trivium.runs.checks import comparison_with, opened_outputs, prepared, saved_early
+from trivium.runs.checks import opened_outputs, prepared, saved_early
 from trivium.runs.costs.judges import judges_attached
 from trivium.runs.engines.agent import ask_and_score, calls_of
 from trivium.runs.engines.processes import Engine, Scoring, check_engine
@@ -37,7 +37,7 @@ from trivium.runs.provenance import changed_settings, judge_provenance, provenan
 from trivium.runs.run import Run
 from trivium.runs.summarize import summarise
 from trivium.runs.until_decided.asker import Asker
-from trivium.runs.until_decided.difference import ComparisonWith
+from trivium.runs.until_decided.difference import ComparisonWith, comparison_with
 from trivium.runs.until_decided.gates import STOPPED_FOR
 from trivium.store.connection import DEFAULT_URL
 from trivium.store.partitions.writer import PartitionWriter, check_folder, forget_lost

@@ -1,45 +1,28 @@
 """Scores recorded traces by every metric that needs no expectation, and stores them as a run."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from trivium.errors import InputError, Problem, SuiteError
-from trivium.metrics.registry import (
-    CASE_FIGURES,
-    asked_metrics,
-    metric_class,
-    metrics_without_expectation,
-)
+from trivium.errors import InputError
 from trivium.runs.engines.processes import Engine
 from trivium.runs.evaluate import evaluate
 from trivium.runs.event_loop import THRESHOLDS_WHILE_SCORING, reduced_garbage_collection
 from trivium.runs.pipeline import Progress
-from trivium.runs.run import Run
 from trivium.runs.summary import Summary
 from trivium.runs.trace_scores.report import TraceReport
 from trivium.runs.trace_scores.selection import Moment, Selection
+from trivium.runs.trace_scores.settings import Judge, Rubrics, settings_of_traces
 from trivium.runs.trace_scores.spool import Spool
 from trivium.store.connection import DEFAULT_URL
 from trivium.store.store import Store
 from trivium.suites.files.many_files import name_of
-from trivium.suites.rubrics.rubric import Rubric
-from trivium.suites.settings import JudgeSettings, Settings
-from trivium.suites.settings_loader import read_config, with_changes
 from trivium.suites.suite import Suite
 from trivium.traces.trace import Trace
 
-COMPLETED = "completed"
-"""The metric that decides whether a trace passed."""
-
-DEFAULT_RUBRIC = "agent"
-
 TraceSource = str | PathLike[str] | Trace
-Judge = str | Sequence[str] | JudgeSettings | Mapping[str, Any]
-Rubrics = str | Rubric | Sequence[str | Rubric]
 
 
 def score_traces(
@@ -103,7 +86,7 @@ def score_traces(
     sources = [traces] if isinstance(traces, str | PathLike | Trace) else list(traces)
     if not sources:
         raise InputError("traces", "names no file, folder or trace")
-    settings = _settings(metrics, judge, rubric, config)
+    settings = settings_of_traces(metrics, judge, rubric, config)
     selection = Selection(trace_ids=trace_ids, tags=tags, agents=agents, since=since, until=until)
     spool = Spool(sources, format=format, selection=selection, limit=settings.limits.output_bytes)
     with reduced_garbage_collection(THRESHOLDS_WHILE_SCORING), spool:
@@ -118,71 +101,8 @@ def score_traces(
             engine=engine,
             progress=progress,
         )
-        return _report(spool, selection, run)
-
-
-def _settings(
-    metrics: Sequence[str] | None,
-    judge: Judge | None,
-    rubric: Rubrics | None,
-    config: str | PathLike[str] | None,
-) -> Settings:
-    """Settings of the run: only ``completed`` has a weight, since nothing says whether a result is right."""
-    keys: dict[str, Any] = {
-        "passed": {"metric": COMPLETED},
-        "composite": {"weights": {COMPLETED: 1.0}},
-    }
-    settings = with_changes(Settings(), keys, source="settings")
-    if config is not None:
-        settings = with_changes(settings, read_config(Path(config)), source=str(config))
-    judged = _judge(judge, rubric, settings)
-    if judged:
-        settings = with_changes(settings, {"judge": judged}, source="judge")
-    if metrics is not None:
-        settings = with_changes(settings, {"metrics": list(metrics)}, source="metrics")
-    if settings.metrics is None:
-        every = {"metrics": list(metrics_without_expectation(settings))}
-        return with_changes(settings, every, source="metrics")
-    _check_expectations(settings)
-    return settings
-
-
-def _judge(judge: Judge | None, rubric: Rubrics | None, settings: Settings) -> dict[str, Any]:
-    """The keys of ``judge`` that the options change."""
-    changes: dict[str, Any] = {}
-    if isinstance(judge, JudgeSettings | Mapping):
-        changes = dict(msgspec.to_builtins(judge))
-    elif judge is not None:
-        changes = {"models": [judge] if isinstance(judge, str) else list(judge)}
-    elif rubric is not None and (settings.judge is None or not settings.judge.models):
-        raise InputError("rubric", "needs a judge: name its model, such as openai:gpt-4o-mini")
-    if rubric is not None:
-        changes["rubric"] = [rubric] if isinstance(rubric, str | Rubric) else list(rubric)
-    elif judge is not None and settings.judge is None:
-        changes.setdefault("rubric", [DEFAULT_RUBRIC])
-    return changes
-
-
-def _check_expectations(settings: Settings) -> None:
-    """Refuse metrics that need what no trace has."""
-    problems = []
-    for name in asked_metrics(settings):
-        fields = () if name in CASE_FIGURES else _case_fields(name, settings)
-        if fields:
-            what = (
-                f"{name} needs {' or '.join(fields)}, which a trace does not state. With a suite that does: "
-                "trivium score SUITE --outputs traces:FILE"
-            )
-            problems.append(Problem("metrics", what))
-    if problems:
-        raise InputError("", problems)
-
-
-def _case_fields(name: str, settings: Settings) -> tuple[str, ...]:
-    try:
-        return metric_class(name, settings).from_settings(settings).case_fields
-    except SuiteError:  # an unknown name, which is reported with its nearest one when the run begins
-        return ()
+        summary = msgspec.convert(run.record.summary, Summary)
+        return _report(spool, selection, run.id, summary)
 
 
 def _name(sources: Sequence[Any]) -> str:
@@ -212,11 +132,11 @@ def counted(number: int, singular: str, plural: str | None = None) -> str:
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
-def _report(spool: Spool, selection: Selection, run: Run) -> TraceReport:
+def _report(spool: Spool, selection: Selection, run: str, summary: Summary) -> TraceReport:
     files, totals = spool.files, spool.totals
     whole = totals.whole
     return TraceReport(
-        run=run.id,
+        run=run,
         source=spool.name,
         traces=whole.traces,
         failed=whole.failed,
@@ -238,5 +158,5 @@ def _report(spool: Spool, selection: Selection, run: Run) -> TraceReport:
         tools=totals.tools,
         models=totals.models,
         worst=totals.worst,
-        summary=msgspec.convert(run.record.summary, Summary),
+        summary=summary,
     )

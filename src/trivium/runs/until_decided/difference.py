@@ -27,13 +27,16 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from trivium.errors import ComparisonError, Problem, suggest
+from trivium.errors import ComparisonError, InputError, Problem, suggest
+from trivium.metrics.metric import Metric
 from trivium.metrics.registry import CASE_FIGURES
 from trivium.runs.aggregation import AnyEvaluation
+from trivium.runs.provenance import judge_provenance
 from trivium.runs.run import Run
 from trivium.runs.until_decided.gates import STOPPED_FOR
 from trivium.runs.until_decided.order import GroupOrder, tags_of
 from trivium.store.records import RunKind
+from trivium.store.store import Store
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
 from trivium.trust.sequential_mean import METHOD, SequentialMean, sequential_interval
@@ -237,6 +240,49 @@ class ComparisonWith:
         if self.stopped_for.metric in pairing.names:
             ends = ends_of(pairing.reduced(self.stopped_for.metric, same_method=True))
             self._difference.bet(*ends, handicap=handicap)
+
+
+def comparison_with(
+    against: str | None,
+    metric: str,
+    *,
+    store: Store,
+    suite: Suite,
+    settings: Settings,
+    metrics: Sequence[Metric],
+    kind: RunKind,
+) -> ComparisonWith | None:
+    """Return what decides the comparison with a stored run, which is known to be comparable.
+
+    Args:
+        against: Id of the stored run; None if no comparison decides.
+        metric: The metric that decides.
+        store: The store of both runs.
+        suite: Suite of the run that is being made.
+        settings: Its settings.
+        metrics: Its metrics.
+        kind: Its kind.
+
+    Raises:
+        InputError: If the run would not stop early, or the runs would not be comparable.
+    """
+    if against is None:
+        return None
+    if not settings.until_decided:
+        what = (
+            "against decides when a run stops that asks cases in random order: it needs until_decided "
+            "(--until-decided), and an agent or a judge whose calls are saved. To compare whole runs: "
+            f"trivium compare {against} RUN"
+        )
+        raise InputError("", Problem("against", what))
+    found = ComparisonWith(Run.load(against, store=store), suite, settings, metric)
+    found.check(
+        kind=kind,
+        provenance={"metrics": {each.name: each.version for each in metrics}}
+        | judge_provenance(metrics, settings),
+        metrics=[each.name for each in metrics],
+    )
+    return found
 
 
 class StoppedComparison:
