@@ -44,9 +44,6 @@ TO_MEND = "to be divided"
 
 LONG_FUNCTIONS = {
     "trivium.store.migrations.versions.v0004_live_traffic.upgrade": MIGRATION,
-    "trivium.metrics.scoring.score": TO_MEND,
-    "trivium.runs.engines.agent.ask_and_score": TO_MEND,
-    "trivium.runs.evaluate.evaluate_async": TO_MEND,
 }
 
 MANY_PARAMETERS = {
@@ -59,14 +56,9 @@ MANY_PARAMETERS = {
     "trivium.runs.trace_scores.score.score_traces": FLAT_KEYWORDS,
     "trivium.suites.suite.Suite.load": FLAT_KEYWORDS,
     "trivium.metrics.judge.client.scheduler.RequestScheduler.__init__": TO_MEND,
-    "trivium.runs.engines.processes.Scoring.__init__": TO_MEND,
-    "trivium.runs.pipeline.Pipeline.__init__": TO_MEND,
 }
 
-MANY_IMPORTS: dict[str, str] = {
-    "trivium.runs.engines.partition": TO_MEND,
-    "trivium.runs.evaluate": TO_MEND,
-}
+MANY_IMPORTS: dict[str, str] = {}
 
 FORBIDDEN = {"utils", "util", "common", "helpers", "helper", "base", "manager", "misc"}
 

@@ -21,7 +21,8 @@ from trivium.agents.recorded import open_recorded
 from trivium.errors import InputError, MissingExtra, OutputsError, TriviumError
 from trivium.metrics.registry import REGISTERED
 from trivium.runs.engines import processes as engine
-from trivium.runs.engines.partition import LOST, PartScorer, ScoredPart, Task, packed
+from trivium.runs.engines.job import Task, packed
+from trivium.runs.engines.partition import LOST, PartScorer, ScoredPart
 from trivium.runs.engines.ray_workers import Part, PartQueue, Place, RemoteScorer
 from trivium.runs.pipeline import NoProgress
 from trivium.store.partitions.writer import PartitionWriter

@@ -23,7 +23,8 @@ from trivium.errors import MissingExtra, OutputsError, Problem, TriviumError, Tr
 from trivium.metrics.registry import BUILT_IN, CASE_FIGURES, REGISTERED, build_metrics
 from trivium.metrics.text.encoders.encoder import cores
 from trivium.runs.engines import processes as engine
-from trivium.runs.engines.partition import LOST, AttemptKeys, Job, PartScorer, Task, packed
+from trivium.runs.engines.job import AttemptKeys, Job, Task, packed
+from trivium.runs.engines.partition import LOST, PartScorer
 from trivium.runs.engines.workers import NoWorkers, Workers
 from trivium.runs.pipeline import NoProgress
 from trivium.store import schema

@@ -225,12 +225,11 @@ def score(
         flags=tuple(flags),
         metadata=dict(metadata or {}),
     )
-    changes = {key: value for key, value in given.items() if value is not None}
-    return _score_one(metric, case, attempt, with_changes(Settings(), changes, source=""))
+    return _score_one(metric, case, attempt, {key: each for key, each in given.items() if each is not None})
 
 
-def _score_one(metric: str, case: Case, attempt: Attempt, settings: Settings) -> Score:
-    settings = with_default_success(settings, [case])
+def _score_one(metric: str, case: Case, attempt: Attempt, changes: Mapping[str, Any]) -> Score:
+    settings = with_default_success(with_changes(Settings(), changes, source=""), [case])
     metrics = build_metrics([metric], settings)
     try:
         (scores,) = score_attempts(metrics, [(case, attempt)])

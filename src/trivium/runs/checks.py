@@ -1,17 +1,12 @@
-"""Checks suite, settings, metrics and outputs of a run before anything is stored."""
+"""Checks suite, settings and metrics of a run before anything is stored."""
 
 from collections.abc import Mapping, Sequence
-from os import PathLike
 from typing import Any
 
 import msgspec
 
-from trivium.agents.recorded import ReadyAttempts, Recorded, open_recorded
-from trivium.agents.recorded.in_memory import OutputsInMemory
 from trivium.errors import (
     EncoderUnavailable,
-    InputError,
-    OutputsError,
     Problem,
     SuiteError,
     TriviumError,
@@ -20,6 +15,7 @@ from trivium.metrics.metric import Metric
 from trivium.metrics.registry import build_metrics, check_names, default_metrics
 from trivium.metrics.text.task import with_default_success
 from trivium.runs.certificates import check_gates
+from trivium.runs.pipeline import Prepared
 from trivium.runs.until_decided.gates import check_until_decided
 from trivium.suites.settings import Settings
 from trivium.suites.settings_loader import renamed
@@ -33,18 +29,15 @@ def prepared(
     *,
     saves: str,
     against: bool,
-) -> tuple[Suite, Settings, tuple[str, ...], list[Metric]]:
+) -> Prepared:
     """Load a suite, and build the metrics of a run.
 
     Args:
         suite: The suite, or where it is.
         given: Settings that replace the suite's, where not None.
         metrics: Metrics that replace the suite's.
-        saves: See :func:`saved_early`.
+        saves: See :attr:`trivium.runs.origin.Origin.saves`.
         against: Whether the run stops when a comparison is decided.
-
-    Returns:
-        The suite, the settings of the run, and its metrics, by the names that they are built from.
 
     Raises:
         SuiteError: If a setting is wrong, or something that it needs is not installed.
@@ -58,44 +51,7 @@ def prepared(
     built = build_metrics(named, settings)
     _check_encoder(loaded, settings, built)
     _check_installed(source, settings, built)
-    return loaded, settings, named, built
-
-
-def saved_early(agent: Any, outputs: Any, leave_one_out: bool) -> str:
-    """What a run saves that stops once its gates are decided."""
-    if agent is not None:
-        return "calls"
-    return "judgements" if outputs is not None and not leave_one_out else ""
-
-
-def opened_outputs(
-    outputs: Any, suite: Suite, settings: Settings, *, leave_one_out: bool, skip_invalid: bool
-) -> Recorded | None:
-    """Open recorded outputs, which checks all of them.
-
-    Args:
-        outputs: A file or another source, a list of mappings or Attempts, a data frame, or None.
-        suite: The suite.
-        settings: Settings of the run.
-        leave_one_out: Score human outputs against the other human outputs of their case.
-        skip_invalid: Leave out outputs with mistakes.
-
-    Raises:
-        InputError: With the mistakes, or if the options do not go together.
-    """
-    if skip_invalid and outputs is None:
-        raise InputError("", "--skip-invalid leaves out invalid recorded outputs: give --outputs")
-    if skip_invalid and settings.until_decided:
-        why = "which outputs are invalid might depend on how good they are"
-        raise InputError("", f"--skip-invalid and --until-decided exclude each other: {why}")
-    if outputs is None or isinstance(outputs, ReadyAttempts):
-        return outputs
-    if isinstance(outputs, str | PathLike):
-        return open_recorded(str(outputs), suite, leave_one_out=leave_one_out, skip_invalid=skip_invalid)
-    if leave_one_out:
-        what = "leave_one_out needs a source of people's outputs, such as peerread:FOLDER"
-        raise OutputsError("outputs", what)
-    return OutputsInMemory(outputs, suite, skip_invalid=skip_invalid)
+    return Prepared(loaded, settings, named, built)
 
 
 def _checked_settings(

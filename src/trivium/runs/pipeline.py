@@ -68,6 +68,22 @@ def batch_size(metrics: Sequence[Metric]) -> int:
     return SINGLE_SCORE_BATCH if one_by_one else MAX_BATCH_ATTEMPTS
 
 
+class Prepared(NamedTuple):
+    """What a run computes, which is known to be possible.
+
+    Attributes:
+        suite: The suite.
+        settings: Settings of the run.
+        names: The names that its metrics are built from.
+        metrics: The metrics, in the order of ``build_metrics``.
+    """
+
+    suite: Suite
+    settings: Settings
+    names: tuple[str, ...]
+    metrics: list[Metric]
+
+
 class PartlyScored(StoredAttempt, frozen=True, kw_only=True):
     """An attempt of which a worker has computed some scores.
 
@@ -89,11 +105,9 @@ class Pipeline:
     """Scores batches of attempts and stores their evaluations, each batch in one transaction.
 
     Args:
+        prepared: What the run computes.
         store: The store for the evaluations.
         run: The run, owned by this process.
-        suite: The suite, for the cases.
-        metrics: The metrics, in the order of ``build_metrics``.
-        settings: Settings of the suite.
         progress: Called after every batch.
         incremental: Receives every evaluation.
         certificates: Certificates that mark the judgements they apply to.
@@ -103,12 +117,10 @@ class Pipeline:
 
     def __init__(
         self,
-        *,
+        prepared: Prepared,
         store: Store,
         run: RunRecord,
-        suite: Suite,
-        metrics: Sequence[Metric],
-        settings: Settings,
+        *,
         progress: Progress,
         incremental: IncrementalAggregation,
         certificates: Certificates,
@@ -118,14 +130,12 @@ class Pipeline:
         self._store = store
         self._write = store.write if partitions is None else partitions.write
         self._run = run
-        self._suite = suite
-        self._metrics = metrics
-        self._settings = settings
+        self._suite, self._settings, self._metrics = prepared.suite, prepared.settings, prepared.metrics
         self._progress = progress
         self._incremental = incremental
         self._certificates = certificates
         self._asker = asker
-        self._batch_size = batch_size(metrics)
+        self._batch_size = batch_size(prepared.metrics)
         self._closed = False
         self._also_close: list[Callable[[], None]] = []
 

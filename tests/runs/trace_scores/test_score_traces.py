@@ -14,7 +14,8 @@ from tests.runs.trace_scores.samples import BEGAN, support, trace, write
 from tests.traces.opentelemetry.spans import agent, content
 from trivium.agents.attempt import Attempt
 from trivium.errors import InputError, TraceError
-from trivium.runs.engines.partition import Job, PartScorer, Task
+from trivium.runs.engines.job import Job, Task
+from trivium.runs.engines.partition import PartScorer
 from trivium.runs.trace_scores.selection import Selection
 from trivium.runs.trace_scores.spool import Spool
 from trivium.suites.settings import Settings

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
@@ -11,7 +11,14 @@ from typing import TypeVar
 from trivium.agents.attempt import AgentAdapter, Attempt
 from trivium.agents.invoke import TooManyCalls, invoke
 from trivium.runs.event_loop import in_worker_thread
-from trivium.runs.pipeline import MAX_BATCH_ATTEMPTS, MAX_BATCH_CHARACTERS, PendingAttempt, Pipeline
+from trivium.runs.pipeline import (
+    MAX_BATCH_ATTEMPTS,
+    MAX_BATCH_CHARACTERS,
+    PendingAttempt,
+    Pipeline,
+    Prepared,
+)
+from trivium.runs.until_decided.asker import Asker
 from trivium.store.records import StoredAttempt
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
@@ -29,18 +36,81 @@ Make = Callable[[Planned, Callable[[], bool]], Awaitable[Attempt]]
 T = TypeVar("T")
 
 
-class _Plan:
-    """The attempts to make, and those that no file handle was left for."""
+class _Makers:
+    """Makes attempts by several workers; one ends where no file handle is left for it.
 
-    def __init__(self, remaining: Remaining, room: Callable[[], Awaitable[None]] | None) -> None:
-        self._remaining, self._room = remaining, room
-        self.postponed: deque[Planned] = deque()
+    Args:
+        remaining: The attempts to make.
+        make: Makes one.
+        number: Number of workers.
+        room: Awaited before each further attempt.
+    """
 
-    async def next(self) -> Planned | None:
+    def __init__(
+        self, remaining: Remaining, make: Make, number: int, room: Callable[[], Awaitable[None]] | None
+    ) -> None:
+        self._remaining, self._make, self._room = remaining, make, room
+        self._number = self._active = number
+        self._postponed: deque[Planned] = deque()
+
+    async def _next(self) -> Planned | None:
         """The next attempt to make; None after the last."""
         if self._room is not None:
             await self._room()
-        return self.postponed.popleft() if self.postponed else next(self._remaining, None)
+        return self._postponed.popleft() if self._postponed else next(self._remaining, None)
+
+    def _alone(self) -> bool:
+        return self._active == 1
+
+    async def work(self, finished: asyncio.Queue[StoredAttempt | None]) -> None:
+        """Make one attempt after the other."""
+        while (planned := await self._next()) is not None:
+            try:
+                attempt = await self._make(planned, self._alone)
+            except TooManyCalls as error:  # another worker retries it later
+                self._postponed.append(planned)
+                level = logging.WARNING if self._active == self._number else logging.INFO
+                self._active -= 1
+                log.log(level, "%s; fewer attempts are in flight from now on (%d)", error, self._active)
+                return
+            await finished.put(StoredAttempt(position=planned[0], attempt=attempt))
+        self._active -= 1
+
+
+async def ask_agent(
+    adapter: AgentAdapter,
+    prepared: Prepared,
+    pipeline: Pipeline,
+    *,
+    done: Set[tuple[int, int]],
+    asker: Asker | None,
+) -> None:
+    """Call an agent for all attempts of a run, and close it.
+
+    Args:
+        adapter: The agent.
+        prepared: What the run computes.
+        pipeline: Stores and scores the attempts.
+        done: Position and repeat of the attempts that are stored already.
+        asker: Decides which attempts are made, in which order; None for all of them in suite order.
+    """
+    suite, settings = prepared.suite, prepared.settings
+    remaining = (
+        (position, case, repeat)
+        for position, case in enumerate(suite)
+        for repeat in range(settings.repeats)
+        if (position, repeat) not in done
+    )
+    try:
+        await ask_and_score(
+            remaining if asker is None else asker.remaining(done),
+            calls_of(adapter, settings),
+            pipeline,
+            concurrency=min(settings.limits.attempts_at_once, len(suite) * settings.repeats),
+            room=None if asker is None else asker.room,
+        )
+    finally:
+        await adapter.close()
 
 
 def calls_of(adapter: AgentAdapter, settings: Settings) -> Make:
@@ -78,26 +148,6 @@ async def ask_and_score(
     finished: asyncio.Queue[StoredAttempt | None] = asyncio.Queue(maxsize=concurrency)
     to_score: asyncio.Queue[PendingAttempt | None] = asyncio.Queue(maxsize=4 * MAX_BATCH_ATTEMPTS)
 
-    plan = _Plan(remaining, room)
-    active = concurrency
-
-    def alone() -> bool:
-        return active == 1
-
-    async def worker() -> None:
-        nonlocal active
-        while (planned := await plan.next()) is not None:
-            try:
-                attempt = await make(planned, alone)
-            except TooManyCalls as error:  # another worker retries it later
-                plan.postponed.append(planned)
-                level = logging.WARNING if active == concurrency else logging.INFO
-                active -= 1
-                log.log(level, "%s; fewer attempts are in flight from now on (%d)", error, active)
-                return
-            await finished.put(StoredAttempt(position=planned[0], attempt=attempt))
-        active -= 1
-
     def save(batch: list[StoredAttempt]) -> list[PendingAttempt]:
         pipeline.save_attempts(batch)
         return pipeline.prefetch(batch)
@@ -109,7 +159,8 @@ async def ask_and_score(
         _drain(finished, lambda item: len(item.attempt.text), save, output=to_score)
     )
     scoring = asyncio.create_task(_drain(to_score, lambda item: len(item.stored.attempt.text), score))
-    workers = [asyncio.create_task(worker()) for _ in range(concurrency)]
+    makers = _Makers(remaining, make, concurrency, room)
+    workers = [asyncio.create_task(makers.work(finished)) for _ in range(concurrency)]
 
     async def run_stages() -> None:
         try:

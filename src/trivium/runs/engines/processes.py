@@ -19,14 +19,14 @@ from trivium.errors import InputError, MissingExtra, TriviumError
 from trivium.metrics.metric import Metric
 from trivium.metrics.registry import CASE_FIGURES, metric_class
 from trivium.metrics.text.encoders.encoder import cores
-from trivium.runs.pipeline import PartlyScored, Pipeline
+from trivium.runs.pipeline import PartlyScored, Pipeline, Prepared
 from trivium.store.partitions.writer import PartitionWriter
 from trivium.store.records import RunRecord, StoredAttempt
 from trivium.suites.settings import Settings
-from trivium.suites.suite import Suite
 
 if TYPE_CHECKING:
-    from trivium.runs.engines.partition import AttemptKeys, LogLine, ScoredPart, Task
+    from trivium.runs.engines.job import AttemptKeys, Task
+    from trivium.runs.engines.partition import LogLine, ScoredPart
     from trivium.runs.engines.ray_workers import RayWorkers
     from trivium.runs.engines.workers import Workers
 
@@ -113,10 +113,7 @@ class Scoring:
     """Scores attempts with the metrics of a run, and stores their evaluations.
 
     Args:
-        metrics: The metrics.
-        names: The names that they are built from.
-        suite: The suite.
-        settings: Settings of the run.
+        prepared: What the run computes.
         run: The run.
         pipeline: Stores what is scored.
         workers: Number of processes. None on this machine: one, and as many as there are cores if the run
@@ -127,24 +124,18 @@ class Scoring:
 
     def __init__(
         self,
-        metrics: Sequence[Metric],
-        names: Sequence[str],
-        *,
-        suite: Suite,
-        settings: Settings,
+        prepared: Prepared,
         run: RunRecord,
         pipeline: Pipeline,
+        *,
         workers: int | None,
         engine: Engine,
         partitions: PartitionWriter | None = None,
     ) -> None:
-        self._metrics = metrics
-        self._names = tuple(names)
-        self._leaving = leaving(metrics, settings)
-        certified = settings.judge is not None and settings.judge.certificate
-        self._evaluated_there = len(self._leaving) == len(metrics) and not certified
-        self._suite = suite
-        self._settings = settings
+        self._suite, self._settings, self._names, self._metrics = prepared
+        self._leaving = leaving(self._metrics, self._settings)
+        certified = self._settings.judge is not None and self._settings.judge.certificate
+        self._evaluated_there = len(self._leaving) == len(self._metrics) and not certified
         self._run = run
         self._pipeline = pipeline
         self._workers = workers
@@ -208,7 +199,7 @@ class Scoring:
     def _pool(
         self, source: Source, count: int, *, place: tuple[str, int] | None, save: bool
     ) -> "Workers | RayWorkers":
-        from trivium.runs.engines.partition import Job
+        from trivium.runs.engines.job import Job
 
         job = Job(
             source.recorded,

@@ -21,7 +21,8 @@ from trivium._version import __version__
 from trivium.errors import TriviumError
 from trivium.metrics.metric import Metric
 from trivium.metrics.text.encoders.encoder import cores, share_cores
-from trivium.runs.engines.partition import Job, PartScorer, ScoredPart, Task, packed
+from trivium.runs.engines.job import Job, Task, packed
+from trivium.runs.engines.partition import PartScorer, ScoredPart
 from trivium.runs.engines.ray_cluster import check_version, cluster, described, first_line
 from trivium.runs.event_loop import THRESHOLDS_WHILE_SCORING
 

@@ -7,7 +7,7 @@ from trivium.agents.recorded import Carried, Partitioned, Recorded
 from trivium.agents.recorded.record import PART_ATTEMPTS, PART_BYTES
 from trivium.errors import OutputsError
 from trivium.runs.engines.agent import Planned, ask_and_score
-from trivium.runs.engines.partition import AttemptKeys, Task
+from trivium.runs.engines.job import AttemptKeys, Task
 from trivium.runs.pipeline import Pipeline
 from trivium.runs.until_decided.asker import Asker
 from trivium.store.records import AttemptRow, RunRecord, StoredAttempt, decoded_attempt

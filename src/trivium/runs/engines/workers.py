@@ -21,14 +21,8 @@ from typing import Any, TypeVar
 from trivium.errors import TriviumError
 from trivium.metrics.metric import Metric
 from trivium.metrics.text.encoders.encoder import share_cores
-from trivium.runs.engines.partition import (
-    Job,
-    NotPortable,
-    PartScorer,
-    ScoredPart,
-    Task,
-    packed,
-)
+from trivium.runs.engines.job import Job, NotPortable, Task, packed
+from trivium.runs.engines.partition import PartScorer, ScoredPart
 from trivium.runs.event_loop import THRESHOLDS_WHILE_SCORING
 
 log = logging.getLogger(__name__)

@@ -243,20 +243,18 @@ class ComparisonWith:
 
 
 def comparison_with(
-    against: str | None,
-    metric: str,
-    *,
+    stop: StoppedFor,
     store: Store,
     suite: Suite,
     settings: Settings,
+    *,
     metrics: Sequence[Metric],
     kind: RunKind,
-) -> ComparisonWith | None:
+) -> ComparisonWith:
     """Return what decides the comparison with a stored run, which is known to be comparable.
 
     Args:
-        against: Id of the stored run; None if no comparison decides.
-        metric: The metric that decides.
+        stop: The stored run, and the metric that decides.
         store: The store of both runs.
         suite: Suite of the run that is being made.
         settings: Its settings.
@@ -266,16 +264,14 @@ def comparison_with(
     Raises:
         InputError: If the run would not stop early, or the runs would not be comparable.
     """
-    if against is None:
-        return None
     if not settings.until_decided:
         what = (
             "against decides when a run stops that asks cases in random order: it needs until_decided "
             "(--until-decided), and an agent or a judge whose calls are saved. To compare whole runs: "
-            f"trivium compare {against} RUN"
+            f"trivium compare {stop.against} RUN"
         )
         raise InputError("", Problem("against", what))
-    found = ComparisonWith(Run.load(against, store=store), suite, settings, metric)
+    found = ComparisonWith(Run.load(stop.against, store=store), suite, settings, stop.metric)
     found.check(
         kind=kind,
         provenance={"metrics": {each.name: each.version for each in metrics}}

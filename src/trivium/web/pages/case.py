@@ -26,7 +26,7 @@ from trivium.traces.trace import Span, Trace
 from trivium.web.errors import Refused
 from trivium.web.pages.site import Site, case_address, run_of
 
-__all__ = ["level_of", "repeat_of", "routes", "rows_of"]
+__all__ = ["level_of", "repeat_of", "routes", "rows_of", "view_of"]
 
 DRAWN_SPANS = 1_000
 """Most spans of a trace that is drawn as a whole; a larger one is opened level by level."""
@@ -62,6 +62,7 @@ def routes(site: Site) -> list[Any]:
         row = repeat_of(rows, case, repeat)
         attempt = row[1]
         trace = attempt.trace
+        settings = msgspec.convert(record.settings, Settings, strict=False)
         too_large = trace is not None and len(trace.spans) > DRAWN_SPANS
         tree = trees.of(record, case, attempt.repeat, trace) if too_large and trace is not None else None
         return site.page(
@@ -69,7 +70,7 @@ def routes(site: Site) -> list[Any]:
             "case_page.html",
             title=f"{case} in {record.id}",
             section="runs",
-            **case_context(_view(record, row, with_trace=not too_large)),
+            **case_context(view_of(row, settings, with_trace=not too_large)),
             differences=_differences(row[0].references, attempt.output),
             run=record,
             case=case,
@@ -106,10 +107,9 @@ def routes(site: Site) -> list[Any]:
     return [one_case, level]
 
 
-def _view(run: RunRecord, row: Row, *, with_trace: bool) -> EvaluationView:
+def view_of(row: Row, settings: Settings, *, with_trace: bool = True) -> EvaluationView:
     """What a report shows of an attempt."""
     case, attempt, evaluation = row
-    settings = msgspec.convert(run.settings, Settings, strict=False)
     return EvaluationView(
         case=case,
         attempt=attempt if with_trace else msgspec.structs.replace(attempt, trace=None),

@@ -12,8 +12,6 @@ from trivium.errors import InputError
 from trivium.reports.escape import one_line
 from trivium.reports.html.overview import overview_context
 from trivium.reports.slices import run_rows
-from trivium.reports.view import EvaluationView
-from trivium.runs.aggregation import why_not_passed
 from trivium.runs.slices import slices_of
 from trivium.runs.summarize import summarise
 from trivium.runs.summary import Summary
@@ -30,6 +28,7 @@ from trivium.store.browsing.runs import find_runs
 from trivium.store.records import RunRecord
 from trivium.suites.settings import Settings
 from trivium.web.errors import Refused
+from trivium.web.pages.case import view_of
 from trivium.web.pages.site import Column, Form, Site, redirected, run_of, segment, table_export
 
 __all__ = ["cursor_of", "listed", "routes"]
@@ -152,15 +151,7 @@ def _slices(site: Site, run: RunRecord, by: str) -> tuple[list[Any], str]:
 def listed(row: Row, settings: Settings) -> dict[str, Any]:
     """What a row of the list shows."""
     case, attempt, evaluation = row
-    why = why_not_passed(evaluation, settings) if evaluation.passed is False else None
-    view = EvaluationView(
-        case=case,
-        attempt=attempt,
-        scores=evaluation.scores,
-        composite=evaluation.composite,
-        passed=evaluation.passed,
-        why=why,
-    )
+    view = view_of(row, settings)
     return {
         "case": case.id,
         "repeat": attempt.repeat,

@@ -1,0 +1,100 @@
+"""Where the attempts of a run come from: an agent, recorded outputs, or a stored run."""
+
+from os import PathLike
+from typing import Any
+
+from trivium.agents.adapters.function import with_own_loop
+from trivium.agents.attempt import AgentAdapter
+from trivium.agents.loading import load_agent
+from trivium.agents.recorded import ReadyAttempts, Recorded, open_recorded
+from trivium.agents.recorded.in_memory import OutputsInMemory
+from trivium.errors import InputError, OutputsError
+from trivium.masking import mask
+from trivium.runs.event_loop import in_trivium_thread
+from trivium.store.records import RunKind, RunRecord
+from trivium.suites.settings import Settings
+from trivium.suites.suite import Suite
+
+
+class Origin:
+    """Where the attempts of a run come from.
+
+    Args:
+        agent: The agent to call.
+        outputs: A file of recorded outputs or another source, a list of mappings or Attempts, a data frame.
+        attempts_of: Id of a stored run whose attempts are scored again.
+        leave_one_out: Score human outputs against the other human outputs of their case.
+        skip_invalid: Leave out outputs with mistakes.
+
+    Raises:
+        InputError: If not exactly one of agent, outputs and attempts_of is given.
+    """
+
+    def __init__(
+        self, agent: Any, outputs: Any, attempts_of: str | None, *, leave_one_out: bool, skip_invalid: bool
+    ) -> None:
+        if sum(each is not None for each in (agent, outputs, attempts_of)) != 1:
+            raise InputError("", "give exactly one of agent, outputs, attempts_of")
+        self.agent, self.outputs, self.attempts_of = agent, outputs, attempts_of
+        self.leave_one_out, self.skip_invalid = leave_one_out, skip_invalid
+
+    @property
+    def kind(self) -> RunKind:
+        """Kind of the run."""
+        if self.leave_one_out:
+            return "human"
+        return "recorded" if self.outputs is not None else "agent"
+
+    @property
+    def saves(self) -> str:
+        """What a run saves that stops once it is decided: calls of the agent, judgements, or nothing."""
+        if self.agent is not None:
+            return "calls"
+        return "judgements" if self.outputs is not None and not self.leave_one_out else ""
+
+    def adapter(self) -> AgentAdapter | None:
+        """The agent, if one is called.
+
+        Raises:
+            InputError: If it cannot be loaded.
+        """
+        if self.agent is None:
+            return None
+        adapter = load_agent(self.agent)
+        return with_own_loop(adapter) if in_trivium_thread() else adapter
+
+    def outputs_opened(self, suite: Suite, settings: Settings) -> Recorded | None:
+        """Open the recorded outputs, if there are any, which checks all of them.
+
+        Args:
+            suite: The suite.
+            settings: Settings of the run.
+
+        Raises:
+            InputError: With the mistakes, or if the options do not go together.
+        """
+        if self.skip_invalid and self.outputs is None:
+            raise InputError("", "--skip-invalid leaves out invalid recorded outputs: give --outputs")
+        if self.skip_invalid and settings.until_decided:
+            why = "which outputs are invalid might depend on how good they are"
+            raise InputError("", f"--skip-invalid and --until-decided exclude each other: {why}")
+        if self.outputs is None or isinstance(self.outputs, ReadyAttempts):
+            return self.outputs
+        if isinstance(self.outputs, str | PathLike):
+            return open_recorded(
+                str(self.outputs), suite, leave_one_out=self.leave_one_out, skip_invalid=self.skip_invalid
+            )
+        if self.leave_one_out:
+            what = "leave_one_out needs a source of people's outputs, such as peerread:FOLDER"
+            raise OutputsError("outputs", what)
+        return OutputsInMemory(self.outputs, suite, skip_invalid=self.skip_invalid)
+
+    def name(self, adapter: AgentAdapter | None, scored_before: RunRecord | None) -> str:
+        """Readable name of the agent, the run or the outputs that the attempts come from."""
+        if adapter is not None:
+            return mask(adapter.name)
+        if scored_before is not None:
+            return f"attempts of run {scored_before.id}"
+        if isinstance(self.outputs, ReadyAttempts):
+            return self.outputs.name
+        return str(self.outputs) if isinstance(self.outputs, str | PathLike) else "outputs in memory"

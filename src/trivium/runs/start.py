@@ -1,0 +1,222 @@
+"""Begins a run, or takes over one to resume, once its agent or outputs are known to be fine."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+import msgspec
+
+from trivium.agents.attempt import AgentAdapter
+from trivium.agents.recorded import Recorded
+from trivium.errors import InputError, TriviumError
+from trivium.runs.engines.processes import Engine, check_engine
+from trivium.runs.origin import Origin
+from trivium.runs.pipeline import Prepared
+from trivium.runs.provenance import changed_settings, judge_provenance, provenance
+from trivium.runs.until_decided.difference import ComparisonWith, StoppedFor, comparison_with
+from trivium.runs.until_decided.gates import STOPPED_FOR
+from trivium.store.partitions.writer import PartitionWriter, check_folder, forget_lost
+from trivium.store.records import RunKind, RunRecord
+from trivium.store.store import Store
+from trivium.suites.settings import Settings
+
+
+class Begun(NamedTuple):
+    """A run that has begun, and what its attempts come from.
+
+    Attributes:
+        prepared: What it computes.
+        store: The store.
+        run: Its record, owned by this process.
+        already: Number of attempts that are scored already.
+        adapter: The agent, if one is called.
+        recorded: The recorded outputs, if there are any.
+        comparison: What decides when it stops, if that is a comparison.
+        writer: Where its rows are stored, if not in the store itself.
+        in_order: Whether attempts are scored once each, in suite order.
+    """
+
+    prepared: Prepared
+    store: Store
+    run: RunRecord
+    already: int
+    adapter: AgentAdapter | None
+    recorded: Recorded | None
+    comparison: ComparisonWith | None
+    writer: PartitionWriter | None
+    in_order: bool
+
+
+def begin(
+    prepared: Prepared,
+    origin: Origin,
+    store: str | Store,
+    *,
+    engine: Engine,
+    partitions: str | None,
+    resume: str | None,
+    stop: StoppedFor | None,
+) -> Begun:
+    """Open the agent or the outputs, and create a run or take over the one to resume.
+
+    Args:
+        prepared: What the run computes.
+        origin: Where its attempts come from.
+        store: The store, or its URL.
+        engine: Where the attempts are scored.
+        partitions: Folder for its partitions.
+        resume: Id of an interrupted run to finish.
+        stop: The comparison for which it stops early, if any.
+
+    Raises:
+        InputError: If agent, outputs or options are wrong; nothing is stored then.
+    """
+    suite, settings = prepared.suite, prepared.settings
+    adapter, recorded = origin.adapter(), origin.outputs_opened(suite, settings)
+    check_engine(engine, recorded, settings, stored=origin.attempts_of is not None)
+    if partitions is not None:
+        if adapter is not None:
+            raise InputError("", "--partitions needs recorded outputs or a stored run, and no agent")
+        check_folder(partitions)
+    opened = _writable(store)
+    scored_before = opened.run(origin.attempts_of) if origin.attempts_of is not None else None
+    comparison = None
+    if stop is not None:
+        comparison = comparison_with(
+            stop, opened, suite, settings, metrics=prepared.metrics, kind=origin.kind
+        )
+    record = _Record(prepared, opened, origin.kind, scored_before, recorded, comparison)
+    name = origin.name(adapter, scored_before)
+    if resume is None:
+        run = record.new(name, partitions)
+    else:
+        # Functions in notebooks share names; only a name given on the command line identifies an agent.
+        run = record.resumed(resume, name if isinstance(origin.agent, str) else None)
+    folder = partitions or run.provenance.get("partitions")
+    with interrupted_by_errors(opened, run):
+        writer = None if folder is None else PartitionWriter(opened, run, folder)
+    other_number = scored_before is not None and scored_before.due != len(suite) * settings.repeats
+    return Begun(
+        prepared,
+        opened,
+        run,
+        record.already,
+        adapter,
+        recorded,
+        comparison,
+        writer,
+        in_order=not (record.already or origin.leave_one_out or other_number or settings.until_decided),
+    )
+
+
+@contextmanager
+def interrupted_by_errors(store: Store, run: RunRecord) -> Iterator[None]:
+    """Leave a run that ends with an error as interrupted, so that it can be resumed."""
+    try:
+        yield
+    except (asyncio.CancelledError, TriviumError, OSError, MemoryError):
+        with suppress(TriviumError):
+            store.finish(run, "interrupted", summary=None)
+        raise
+
+
+def _writable(store: str | Store) -> Store:
+    """Open a store for writing; the store of a loaded run is open for reading only."""
+    if isinstance(store, Store):
+        return Store(store.url) if store.read_only else store
+    return Store(store)
+
+
+class _Record:
+    """Creates the record of a new run, or takes over the record of a run to resume."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        store: Store,
+        kind: RunKind,
+        source: RunRecord | None,
+        recorded: Recorded | None,
+        comparison: ComparisonWith | None,
+    ) -> None:
+        self._store = store
+        self._suite, self._settings, _, self._metrics = prepared
+        self._kind = kind
+        self._source = source
+        self._recorded = recorded
+        self._stopped_for = {} if comparison is None else msgspec.to_builtins(comparison.stopped_for)
+        self.already = 0
+
+    def new(self, source: str, partitions: str | None) -> RunRecord:
+        """Store the cases and the record of a new run.
+
+        Args:
+            source: Readable name of the agent or the outputs.
+            partitions: Folder for its partitions.
+        """
+        if self._source is not None and self._source.suite != self._suite.digest:
+            raise InputError(self._suite.name, f"its cases differ from those of run {self._source.id}")
+        self._store.save_cases(self._suite.digest, self._suite)
+        if self._source is not None:
+            due = self._source.due
+        elif self._kind == "human":  # some cases may have no outputs by people
+            due = None if self._recorded is None else len(self._recorded)
+        else:
+            due = len(self._suite) * self._settings.repeats
+        return self._store.new_run(
+            id=self._store.new_run_id(),
+            suite_name=self._suite.name,
+            suite=self._suite.digest,
+            kind=self._kind,
+            settings=msgspec.to_builtins(self._settings),
+            provenance=provenance(metrics=self._metrics, seed=self._settings.seed, source=source)
+            | judge_provenance(self._metrics, self._settings)
+            | ({STOPPED_FOR: self._stopped_for} if self._stopped_for else {})
+            | ({"notes": notes} if (notes := self._notes()) else {})
+            | ({} if partitions is None else {"partitions": partitions}),
+            due=due,
+            attempts_from=None if self._source is None else self._source.attempts_from or self._source.number,
+        )
+
+    def _notes(self) -> list[str]:
+        return [*self._suite.notes, *getattr(self._recorded, "notes", ()), *self._success_note()]
+
+    def _success_note(self) -> Iterator[str]:
+        """A note that success was inferred from the references, if the suite does not define it."""
+        defined = self._suite.settings.success is not None or self._settings.success is None
+        if not defined and any(metric.name == "success" for metric in self._metrics):
+            yield (
+                "success is 1 where an output contains a reference: all of them are short, and the suite "
+                "does not say what success is (success: …)"
+            )
+
+    def resumed(self, id: str, agent_name: str | None) -> RunRecord:  # noqa: A002
+        """Take over an interrupted run for this process.
+
+        Args:
+            id: Id of the run.
+            agent_name: Name of the agent, if it identifies the agent; it must then be that of the run.
+        """
+        run = self._store.run(id)
+        if run.suite != self._suite.digest:
+            raise InputError(self._suite.name, f"its cases have changed since run {run.id} began")
+        changed = changed_settings(msgspec.convert(run.settings, Settings), self._settings)
+        if changed:
+            raise InputError(
+                self._suite.name, f"its settings have changed since run {run.id} began: {', '.join(changed)}"
+            )
+        before = run.provenance.get(STOPPED_FOR, {})
+        if before != self._stopped_for:
+            how = f"against {before['against']}, by {before['metric']}" if before else "against no other run"
+            raise InputError("", f"run {run.id} was begun {how}: go on with it in the same way")
+        other_agent = agent_name is not None and run.provenance["agent"] != agent_name
+        if run.kind != self._kind or other_agent:
+            raise InputError(
+                "", f"run {run.id} is of {run.provenance['agent']}: nothing else can go on with it"
+            )
+        self._store.acquire(run)
+        with interrupted_by_errors(self._store, run):
+            forget_lost(self._store, run)
+        self.already = sum(1 for _ in self._store.attempt_keys(run, scored_only=True))
+        return run
