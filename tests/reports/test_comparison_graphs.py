@@ -11,7 +11,7 @@ from trivium.reports import comparison_text as phrases
 from trivium.reports.comparison_markdown import render_markdown
 from trivium.reports.comparison_page import write_html
 from trivium.reports.comparison_text import ComparisonTable
-from trivium.runs.comparing.graph_edges import EdgeChange, GraphComparison, PaceChange
+from trivium.runs.comparing.graph_diff import EdgeChange, GraphComparison, PaceChange
 
 
 def edge(**fields):

@@ -12,7 +12,7 @@ from tests.otlp_requests import BEGAN, SECOND, agent_trace, body, span
 from trivium.errors import StoreError, StoreLost
 from trivium.monitor.otlp import IntakeLimits, batch_of
 from trivium.monitor.sampling import draw
-from trivium.store import live_spans, schema, sqlite
+from trivium.store import live_traces, schema, sqlite
 from trivium.store.live_counts import counts_of
 from trivium.store.live_records import Choice, RecordedTrace, TraceBounds
 from trivium.store.live_traces import LiveTraces
@@ -382,7 +382,7 @@ def test_resources_are_stored_once(any_url):
 
 
 def test_resources_are_read_again_however_many_there_are(url, monkeypatch):
-    monkeypatch.setattr(live_spans, "_MOST_SHARED", 3)
+    monkeypatch.setattr(live_traces, "_MOST_SHARED", 3)
     names = [os.urandom(16) for _ in range(9)]
     with Store(url) as store:
         traces = LiveTraces(store)

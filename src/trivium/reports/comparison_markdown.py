@@ -5,7 +5,7 @@ from trivium.reports.markdown import ANSWER_MARKS, code, prose
 from trivium.reports.moved_cases.markdown import CASES_SHOWN, COMMENT_CHARS, moved_cases_markdown
 from trivium.reports.wording import number, seconds, signed, signed_interval
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
-from trivium.runs.comparing.graph_edges import EdgeChange, GraphComparison, PaceChange
+from trivium.runs.comparing.graph_diff import EdgeChange, GraphComparison, PaceChange
 
 ROWS_KEPT = 15
 """Rows in each table of edges and times; the others are counted."""

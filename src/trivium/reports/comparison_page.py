@@ -18,7 +18,7 @@ from trivium.reports.moved_cases.shown import what_moved
 from trivium.reports.slices import compared_rows
 from trivium.reports.wording import seconds, signed, signed_interval
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
-from trivium.runs.comparing.graph_edges import GraphComparison
+from trivium.runs.comparing.graph_diff import GraphComparison
 
 if TYPE_CHECKING:
     from markupsafe import Markup

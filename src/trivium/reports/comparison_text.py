@@ -20,7 +20,7 @@ from trivium.reports.wording import (
     signed_interval,
 )
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
-from trivium.runs.comparing.graph_edges import EdgeChange, GraphComparison, PaceChange
+from trivium.runs.comparing.graph_diff import EdgeChange, GraphComparison, PaceChange
 from trivium.runs.summary import further_cases_needed
 from trivium.trust.sample_size import MOST_NEEDED
 from trivium.trust.sequential_mean import METHOD

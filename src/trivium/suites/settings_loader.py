@@ -14,7 +14,7 @@ from trivium.errors import Problem, raise_problems, suggest
 from trivium.masking import MASK, mask
 from trivium.suites.certificate import read_certificates
 from trivium.suites.files.documents import read_document
-from trivium.suites.monitor_validation import monitor_problems
+from trivium.suites.monitor_settings import monitor_problems
 from trivium.suites.rubrics.loader import load_judge_rubrics, step_problem
 from trivium.suites.settings import (
     DEFAULT_SIMILARITY,

@@ -13,7 +13,7 @@ from tests.runs.comparing.graph_samples import before_and_after, handoffs, run_o
 from tests.strategies import traces
 from trivium.metrics.graph.agents import interaction_graph
 from trivium.metrics.graph.trajectories import tool_graph
-from trivium.runs.comparing.graph_edges import edges_of, paces_of
+from trivium.runs.comparing.graph_diff import edges_of, paces_of
 from trivium.store.records import AttemptOutline
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from trivium.display import RichRepr
 from trivium.errors import RegressionError
-from trivium.runs.comparing.graph_edges import GraphComparison
+from trivium.runs.comparing.graph_diff import GraphComparison
 from trivium.runs.comparing.moved_cases import MovedCases
 from trivium.runs.summary import further_cases_needed
 from trivium.trust.paired import Answer

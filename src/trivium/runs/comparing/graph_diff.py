@@ -1,28 +1,282 @@
 """Tests which edges of the process graph appeared, vanished or changed, and which steps became slower."""
 
+from array import array
+from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from math import exp, log
-from typing import TypeVar
+from statistics import median
+from typing import Literal, TypeVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from trivium.runs.comparing.graph_edges import (
-    Edge,
-    EdgeChange,
-    GraphComparison,
-    PaceChange,
-    PairedGraphs,
-    Step,
-)
 from trivium.runs.run import Run
+from trivium.traces.trace import Trace
 from trivium.trust.intervals import mean_interval
 from trivium.trust.multiple_testing import holm, sign_test
 
-T = TypeVar("T", EdgeChange, PaceChange)
+EdgeKind = Literal["message", "call", "order"]
+Became = Literal["appeared", "vanished", "more", "fewer", "same"]
+Pace = Literal["slower", "faster", "same"]
+
+
+class EdgeChange(msgspec.Struct, frozen=True, kw_only=True):
+    """The change of an edge, over the attempts with a trace in both runs.
+
+    Attributes:
+        kind: ``message`` from agent to agent, ``call`` of a tool by an agent, ``order`` of one tool after
+            another (including START and END).
+        source: Node that the edge starts at; None for a call by no known agent.
+        target: Node that the edge ends at.
+        became: appeared, vanished, more, fewer or same, in the attempts compared.
+        sure: Whether the change is significant: ``p_holm`` is at most 1 − level.
+        base: Mean count per attempt in base, over cases.
+        head: The same in head.
+        delta: Head minus base.
+        ci95: Interval of ``delta`` at the comparison's level, not always 95 %.
+        share_base: Share of base's attempts that have the edge, in [0, 1].
+        share_head: The same in head.
+        groups_more: Clusters in which head has the edge more often.
+        groups_fewer: Clusters in which head has the edge less often.
+        p: Two-sided p-value of the exact sign test over clusters; None if no cluster differs.
+        p_holm: ``p`` adjusted for the number of edges (Holm); None if too few clusters differ for any
+            significant p-value.
+    """
+
+    kind: EdgeKind
+    source: str | None
+    target: str
+    became: Became
+    sure: bool
+    base: float
+    head: float
+    delta: float
+    ci95: tuple[float, float] | None
+    share_base: float
+    share_head: float
+    groups_more: int
+    groups_fewer: int
+    p: float | None
+    p_holm: float | None
+
+
+class PaceChange(msgspec.Struct, frozen=True, kw_only=True):
+    """The change of the time that calls of a tool, or turns of an agent, take.
+
+    Attributes:
+        kind: tool or agent.
+        name: Name of the tool or agent.
+        became: slower, faster or same.
+        sure: Whether the change is significant (see :class:`EdgeChange`).
+        base: Median over cases of the median time in base, in seconds.
+        head: The same in head.
+        factor: Geometric mean over cases of head's median time / base's; above 1 is slower.
+        ci95: Interval of ``factor``.
+        cases: Number of cases in which both runs have a time above 0.
+        groups: Number of their clusters.
+        groups_slower: Clusters in which head is slower.
+        groups_faster: Clusters in which head is faster.
+        p: Two-sided p-value of the exact sign test over clusters.
+        p_holm: ``p`` adjusted for the number of tools and agents (Holm).
+    """
+
+    kind: Literal["tool", "agent"]
+    name: str
+    became: Pace
+    sure: bool
+    base: float
+    head: float
+    factor: float
+    ci95: tuple[float, float] | None
+    cases: int
+    groups: int
+    groups_slower: int
+    groups_faster: int
+    p: float | None
+    p_holm: float | None
+
+
+class GraphComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes of the process between two runs.
+
+    Attributes:
+        attempts: Pairs of attempts with a trace on both sides.
+        cases: Number of their cases.
+        groups: Number of their clusters.
+        without_trace: Pairs of attempts in which a side has no trace.
+        edges: Changes of edges: significant ones first, then the largest.
+        edges_left_out: Number of edges beyond the first thousand.
+        paces: Changes of the times of tools and agents, in the same order.
+        paces_left_out: Number of tools and agents beyond the first thousand.
+        level: Confidence level of the intervals; significance is at 1 − level.
+    """
+
+    attempts: int
+    cases: int
+    groups: int
+    without_trace: int
+    edges: tuple[EdgeChange, ...]
+    edges_left_out: int
+    paces: tuple[PaceChange, ...]
+    paces_left_out: int
+    level: float
+
+
+Edge = tuple[EdgeKind, str | None, str]
+Step = tuple[str, str]
+"""``tool`` or ``agent``, and its name."""
+
+START, END = "START", "END"
+
+
+def edges_of(trace: Trace) -> Counter[Edge]:
+    """Count each edge of an attempt.
+
+    Messages and the order of tools are those of the interaction graph and the tool graph
+    (docs/definitions/traces.md#interaction-graph, docs/definitions/traces.md#tool-graph).
+    """
+    calls = trace.tool_calls
+    counts: Counter[Edge] = Counter(
+        ("message", message.sender, message.receiver) for message in trace.agent_messages
+    )
+    counts.update(("call", call.agent, call.name) for call in calls)
+    if calls:
+        names = [f'"{call.name}"' if call.name in (START, END) else call.name for call in calls]
+        counts.update(("order", source, target) for source, target in pairwise([START, *names, END]))
+    return counts
+
+
+def paces_of(trace: Trace) -> dict[Step, float]:
+    """Return the median time in seconds of the finished calls of each tool and turns of each agent."""
+    times: dict[Step, list[float]] = {}
+    for span in trace.spans:
+        if span.start is None or span.end is None:
+            continue
+        if span.kind == "agent":
+            times.setdefault(("agent", span.agent or span.name), []).append(span.end - span.start)
+        elif span.kind == "tool" and not span.attributes.get("handoff"):
+            times.setdefault(("tool", span.name), []).append(span.end - span.start)
+    return {step: median(taken) for step, taken in times.items()}
+
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Key = tuple[str, int]
+
+
+class _Side:
+    """Edges and times of one run, stored sparsely; a row is an attempt with a trace."""
+
+    def __init__(self, run: Run) -> None:
+        self.rows: dict[Key, int] = {}
+        self.bare: set[Key] = set()
+        self.edges: dict[Edge, tuple[array[int], array[int]]] = {}
+        self.paces: dict[Step, tuple[array[int], array[float]]] = {}
+        for outline in run.store.attempt_outlines(run.record):
+            key = (outline.case, outline.repeat)
+            trace = outline.steps
+            if trace is None:
+                self.bare.add(key)
+                continue
+            row = self.rows[key] = len(self.rows)
+            for edge, count in edges_of(trace).items():
+                if edge not in self.edges:
+                    self.edges[edge] = (array("q"), array("q"))
+                self.edges[edge][0].append(row)
+                self.edges[edge][1].append(count)
+            for step, seconds in paces_of(trace).items():
+                if step not in self.paces:
+                    self.paces[step] = (array("q"), array("d"))
+                self.paces[step][0].append(row)
+                self.paces[step][1].append(seconds)
+
+
+class EdgeColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Mean count of an edge per attempt by case, shape (cases,), and the number of attempts that have it."""
+
+    base: Floats
+    head: Floats
+    with_base: int
+    with_head: int
+
+
+class PairedGraphs:
+    """Edges and times of two runs by case, over the attempts that both have.
+
+    Attributes:
+        attempts: Number of pairs with a trace on both sides.
+        without_trace: Number of pairs in which a side has no trace.
+        groups: Code 0 … G - 1 of the cluster of each case, shape (cases,).
+
+    Args:
+        base: The run to compare with.
+        head: The run in question.
+        clusters: Cluster of every case of head.
+    """
+
+    def __init__(self, base: Run, head: Run, *, clusters: dict[str, str]) -> None:
+        self._base, self._head = _Side(base), _Side(head)
+        keys = [key for key in self._head.rows if key in self._base.rows]
+        self.attempts = len(keys)
+        ours, theirs = self._base, self._head
+        self.without_trace = len(
+            (ours.bare & (theirs.bare | theirs.rows.keys())) | (theirs.bare & ours.rows.keys())
+        )
+        places = {case: place for place, case in enumerate(dict.fromkeys(case for case, _ in keys))}
+        self._sizes = np.zeros(len(places))
+        self._case_of = {side: np.full(len(side.rows), -1, np.int64) for side in (ours, theirs)}
+        for key in keys:
+            place = places[key[0]]
+            self._sizes[place] += 1
+            for side, cases in self._case_of.items():
+                cases[side.rows[key]] = place
+        codes = {name: code for code, name in enumerate(dict.fromkeys(clusters[case] for case in places))}
+        self.groups: Ints = np.fromiter((codes[clusters[case]] for case in places), np.int64, len(places))
+
+    @property
+    def edges(self) -> dict[Edge, None]:
+        """Every edge that either run has."""
+        return dict.fromkeys([*self._head.edges, *self._base.edges])
+
+    @property
+    def steps(self) -> dict[Step, None]:
+        """Every tool and agent that has times in both runs."""
+        return {step: None for step in self._head.paces if step in self._base.paces}
+
+    def edge(self, edge: Edge) -> EdgeColumns:
+        """Return the counts of an edge by case."""
+        base, with_base = self._counts(self._base, edge)
+        head, with_head = self._counts(self._head, edge)
+        return EdgeColumns(base=base, head=head, with_base=with_base, with_head=with_head)
+
+    def _counts(self, side: _Side, edge: Edge) -> tuple[Floats, int]:
+        rows, counts = side.edges.get(edge, (array("q"), array("q")))
+        cases = self._case_of[side][np.frombuffer(rows, np.int64) if rows else np.zeros(0, np.int64)]
+        paired = cases >= 0
+        weights = np.array(counts, np.float64)[paired]
+        sums = np.bincount(cases[paired], weights=weights, minlength=len(self._sizes))
+        return sums / self._sizes, int(np.count_nonzero(paired))
+
+    def pace(self, step: Step) -> tuple[Floats, Floats]:
+        """Return the median times by case in base and in head, NaN without a time, shape (cases,)."""
+        return self._times(self._base, step), self._times(self._head, step)
+
+    def _times(self, side: _Side, step: Step) -> Floats:
+        rows, seconds = side.paces[step]
+        cases = self._case_of[side][np.frombuffer(rows, np.int64)]
+        medians = np.full(len(self._sizes), np.nan)
+        order = np.lexsort((np.array(seconds), cases))
+        order = order[cases[order] >= 0]
+        present, starts, sizes = np.unique(cases[order], return_index=True, return_counts=True)
+        ascending = np.array(seconds)[order]
+        # Sorted within each case, so that its median lies in the middle.
+        medians[present] = (ascending[starts + (sizes - 1) // 2] + ascending[starts + sizes // 2]) / 2
+        return medians
+
+
+T = TypeVar("T", EdgeChange, PaceChange)
 
 MAX_LISTED = 1_000
 """Most edges, and most tools and agents, that a comparison lists; the others are counted."""
