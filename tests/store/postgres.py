@@ -70,7 +70,7 @@ on_sqlite = pytest.mark.parametrize("any_url", ["sqlite"], indirect=True)
 def any_made_url(request: pytest.FixtureRequest, url: str) -> str:
     """URL of an empty SQLite store, then of a PostgreSQL store, which may have its tables already.
 
-    For rooms that use stores; the tests of the store itself begin without tables.
+    For packages that use stores; the tests of the store itself begin without tables.
     """
     if request.param == "sqlite":
         return url

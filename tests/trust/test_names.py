@@ -1,4 +1,4 @@
-"""The public names of the room."""
+"""The public names of the package."""
 
 import inspect
 import subprocess

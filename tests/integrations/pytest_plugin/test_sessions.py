@@ -154,8 +154,8 @@ def test_a_session_without_suites_loads_nothing_of_trivium(
     folder.makepyfile("""
 import sys
 def test_modules():
-    rooms = {name.split(".")[1] for name in sys.modules if name.startswith("trivium.")}
-    assert rooms == {"_version", "integrations"}
+    packages = {name.split(".")[1] for name in sys.modules if name.startswith("trivium.")}
+    assert packages == {"_version", "integrations"}
     assert not {"numpy", "msgspec", "sqlalchemy", "rich"} & set(sys.modules)
 """)
 

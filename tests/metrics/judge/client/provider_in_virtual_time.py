@@ -10,7 +10,7 @@ from tests.metrics.judge.budget.calls import call, reply
 from tests.metrics.judge.client.virtual_time import in_virtual_time
 from trivium.metrics.judge.budget.budget import run_budget
 from trivium.metrics.judge.client.request import GivenUp, RequestError
-from trivium.metrics.judge.client.scheduler import RequestScheduler
+from trivium.metrics.judge.client.scheduler import RequestLimits, RequestScheduler
 from trivium.suites.settings import JudgeSettings
 
 
@@ -179,7 +179,9 @@ def spend_a_day(
     provider = Provider(weather, seed + 1)
 
     async def ask_all():
-        scheduler = RequestScheduler(provider, run_budget(JudgeSettings()), most=most, timeout=timeout)
+        scheduler = RequestScheduler(
+            provider, run_budget(JudgeSettings()), RequestLimits(most=most, timeout=timeout)
+        )
         loop = asyncio.get_running_loop()
         asking = [scheduler.ask(call(text=str(n)), about=("clarity",)) for n in range(judgements)]
         found = await asyncio.gather(*asking, return_exceptions=True)

@@ -20,7 +20,7 @@ from trivium.metrics.judge.client.providers import ModelDescription, ModelUnavai
 from trivium.metrics.judge.client.pydantic_ai_client import Client, PydanticAIClient
 from trivium.metrics.judge.client.request import ModelRequest, ModelResponse, ParameterRefused
 from trivium.metrics.judge.client.retry import RetryPolicy
-from trivium.metrics.judge.client.scheduler import RequestScheduler
+from trivium.metrics.judge.client.scheduler import RequestLimits, RequestScheduler
 from trivium.suites.settings import JudgeSettings, ServerSettings
 
 LOOKUPS_TOGETHER, LOOKUP_SECONDS = 32, 0.05
@@ -169,11 +169,8 @@ class Models:
         scheduler = RequestScheduler(
             client,
             self.budget,
+            RequestLimits(settings.concurrency, settings.timeout, settings.time_limit, self._retry_policy),
             name=name,
-            most=settings.concurrency,
-            timeout=settings.timeout,
-            time_limit=settings.time_limit,
-            retry_policy=self._retry_policy,
             cache=self.cache,
             refused_since=parameters.refused_since,
         )

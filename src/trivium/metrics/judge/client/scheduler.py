@@ -13,7 +13,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -80,17 +80,30 @@ class InFlight:
         self.requests = 0
 
 
+class RequestLimits(NamedTuple):
+    """How many requests are sent at the same time, and how long they are waited for.
+
+    Attributes:
+        most: Maximum number of requests in flight, or None to adapt it.
+        timeout: Timeout of one request in seconds, hedge included.
+        time_limit: Seconds from now after which no request is sent or waited for; None for no limit.
+        retry_policy: How often and how long failures are retried.
+    """
+
+    most: int | None
+    timeout: float
+    time_limit: float | None = None
+    retry_policy: RetryPolicy = DEFAULT_RETRY_POLICY
+
+
 class RequestScheduler:
     """Sends every request to one model at one address.
 
     Args:
         client: Sends one request.
         budget: Reserves the cost of every request before it is sent and settles it afterwards.
-        most: Maximum number of requests in flight, or None to adapt it.
-        timeout: Timeout of one request in seconds, hedge included.
+        limits: How many requests are sent at the same time, and how long they are waited for.
         name: The model's name in the suite.
-        time_limit: Seconds from now after which no request is sent or waited for; None for no limit.
-        retry_policy: How often and how long failures are retried.
         refused_since: Returns a parameter that the server has refused since the request was queued, or None.
         cache: Stores every response. Nothing is sent while too many of them are not yet durable.
     """
@@ -99,25 +112,22 @@ class RequestScheduler:
         self,
         client: Client,
         budget: Budget,
+        limits: RequestLimits,
         *,
-        most: int | None,
-        timeout: float,
         name: str = "",
-        time_limit: float | None = None,
-        retry_policy: RetryPolicy = DEFAULT_RETRY_POLICY,
         cache: ResponseCache | None = None,
         refused_since: Callable[[ModelRequest], str | None] = lambda _: None,
     ) -> None:
         self.client = client
         self.refused_since = refused_since
         self._budget = budget
-        self._timeout = timeout
+        self._timeout = limits.timeout
         self._name = name
-        self._time_limit = math.inf if time_limit is None else time_limit
-        self._retry_policy = retry_policy
+        self._time_limit = math.inf if limits.time_limit is None else limits.time_limit
+        self._retry_policy = limits.retry_policy
         self._cache = cache or MemoryResponseCache()
-        self._max_pending = max(8, 2 * (most or MAX_IN_FLIGHT))
-        self.limiter = RateLimiter(most=most)
+        self._max_pending = max(8, 2 * (limits.most or MAX_IN_FLIGHT))
+        self.limiter = RateLimiter(most=limits.most)
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + self._time_limit
         self._waiting: dict[Priority, deque[asyncio.Future[SentRequest]]] = {
