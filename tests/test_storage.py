@@ -5,6 +5,7 @@ import json
 import pickle
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import fsspec
@@ -18,7 +19,7 @@ from trivium.agents.recorded import open_recorded
 from trivium.cli.main import run_command
 from trivium.errors import InputError, MissingExtra, OutputsError, StoreError, SuiteError
 from trivium.runs.items.reading import read_items
-from trivium.storage import is_remote, open_file, path_of
+from trivium.storage import is_remote, open_file, path_of, replaced_when_complete
 from trivium.store.store import Store
 from trivium.suites.suite import Suite
 from trivium.traces.readers.collection import TraceFiles
@@ -306,3 +307,22 @@ def test_items_are_read_from_addresses(source: str, bucket: fsspec.AbstractFileS
     bucket.pipe("/bucket/items/a.jsonl", encoded(lines[:4]))
     bucket.pipe("/bucket/items/b.jsonl", encoded(lines[4:]))
     assert list(read_items(f"{BUCKET}/{source}").gt) == [0, 1] * 5
+
+
+def test_a_file_is_replaced_once_the_new_one_is_complete(tmp_path: Path) -> None:
+    file, link = tmp_path / "report.txt", tmp_path / "latest.txt"
+    link.symlink_to(file)
+    with replaced_when_complete(link) as unfinished:
+        unfinished.write_text("one")
+        assert not file.exists()
+    with suppress(ZeroDivisionError), replaced_when_complete(file) as unfinished:
+        unfinished.write_text("half")
+        raise ZeroDivisionError
+    assert (file.read_text(), link.is_symlink()) == ("one", True)
+    assert sorted(tmp_path.iterdir()) == [link, file]
+
+
+def test_a_device_is_written_to_and_not_replaced() -> None:
+    with replaced_when_complete(Path("/dev/null")) as unfinished:
+        unfinished.write_text("gone")
+    assert Path("/dev/null").is_char_device()

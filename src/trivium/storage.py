@@ -6,10 +6,12 @@ Addresses are opened by fsspec's file systems through universal-pathlib, whose p
 
 import glob
 import io
+import os
 import posixpath
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -120,6 +122,28 @@ def open_file(path: Path, *, read_at_once: int = 1 << 17) -> IO[bytes]:
 
 Stamp = tuple[int, int | str]
 """Size and time of a file, or what object storage has in place of a time."""
+
+
+@contextmanager
+def replaced_when_complete(path: Path) -> Iterator[Path]:
+    """Give a path to write to, whose file takes the place of another once it is complete.
+
+    If an error ends the writing, an earlier file stays as it was. A symbolic link is kept; a pipe or a device
+    is written to directly.
+
+    Args:
+        path: The file to replace.
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        yield target
+        return
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        yield unfinished
+        unfinished.replace(target)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def stamp_of(path: Path) -> Stamp:

@@ -1,6 +1,5 @@
 """``trivium export``: writes a run's data as tables, traces or graphs."""
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ import click
 
 from trivium.cli import options
 from trivium.cli.options import STANDARD_OUTPUT, Choice
+from trivium.storage import replaced_when_complete
 
 if TYPE_CHECKING:
     from trivium.runs.dataframes import RowSource
@@ -46,19 +46,9 @@ def open_output(output: Path) -> Iterator[BinaryIO]:
     if output == STANDARD_OUTPUT:
         yield sys.stdout.buffer
         return
-    target = Path(os.path.realpath(output))  # write through a link instead of replacing it
-    half = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        if target.exists() and not target.is_file():  # a pipe or a device
-            with target.open("wb") as file:
-                yield file
-            return
-        try:
-            with half.open("wb") as file:
-                yield file
-            half.replace(target)
-        finally:
-            half.unlink(missing_ok=True)
+        with replaced_when_complete(output) as unfinished, unfinished.open("wb") as file:
+            yield file
     except OSError as error:
         raise InputError(str(output), f"cannot be written: {error.strerror or error}") from error
 

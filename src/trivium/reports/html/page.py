@@ -24,6 +24,7 @@ from trivium.reports.view import EvaluationView, worst_first
 from trivium.runs.disagreements import Disagreements
 from trivium.runs.slices import Slices
 from trivium.runs.summary import Summary
+from trivium.storage import replaced_when_complete
 
 if TYPE_CHECKING:
     import jinja2
@@ -267,23 +268,9 @@ def environment() -> "jinja2.Environment":
 
 
 def write_atomically(target: Path, parts: Iterable[bytes]) -> None:
-    """Write a temporary file next to the target and rename it when it is complete.
-
-    A symbolic link is kept; a device or a pipe is written to directly.
-    """
-    target = Path(os.path.realpath(target))
-    if target.exists() and not target.is_file():
-        with target.open("wb") as file:
-            file.writelines(parts)
-        return
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with unfinished.open("wb") as file:
-            file.writelines(parts)
-        unfinished.replace(target)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
+    """Write a file, which takes the place of an earlier one once it is complete."""
+    with replaced_when_complete(target) as unfinished, unfinished.open("wb") as file:
+        file.writelines(parts)
 
 
 def _hash(content: str) -> str:

@@ -6,7 +6,6 @@ on ``Suite``.
 
 import csv
 import glob
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +15,7 @@ import msgspec
 
 from trivium.errors import MissingExtra, Problem, SuiteError, raise_problems
 from trivium.number_buffer import SpillFile
-from trivium.storage import is_remote, joined, path_of
+from trivium.storage import is_remote, joined, path_of, replaced_when_complete
 from trivium.suites.case import NOTHING_EXPECTED, Case, CaseTuple
 from trivium.suites.columns import EXCEL, EXCEL_REFUSED, rows_as_cases
 from trivium.suites.files.documents import check_is_file, dump_toml, placed, read_document
@@ -294,15 +293,11 @@ def save_parts(suite: SuiteParts, path: Path) -> None:
     write = WRITERS.get(path.suffix.lower())
     if write is None:
         raise SuiteError(str(path), f'cannot write "{path.suffix}": expected {", ".join(WRITERS)}')
-    target = Path(os.path.realpath(path))  # write through a link instead of replacing it
-    half = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        write(suite, half)
-        half.replace(target)
+        with replaced_when_complete(path) as unfinished:
+            write(suite, unfinished)
     except OSError as failure:
         raise SuiteError(str(path), f"cannot be written: {failure.strerror or failure}") from failure
-    finally:
-        half.unlink(missing_ok=True)
 
 
 def _document(suite: SuiteParts) -> dict[str, Any]:
