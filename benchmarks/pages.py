@@ -29,6 +29,7 @@ from tests.store.postgres import binary, server
 from benchmarks.sizes import sized
 from trivium.agents.attempt import Attempt
 from trivium.labels.queue import LabelQueues
+from trivium.labels.records import QueueSettings
 from trivium.metrics.evaluation import Composite, Evaluation
 from trivium.metrics.metric import Score
 from trivium.runs.summarize import summarise
@@ -145,7 +146,9 @@ def fill(store: Store, runs: int, cases: int) -> None:
 def label(store: Store, labels: int) -> None:
     """Make a queue of labels, two of whose five items are answered by two people who often disagree."""
     queues, draw = LabelQueues(store), random.Random(16)
-    queue = queues.create(store.run("run-000001"), "judge.correct", by="bench", overlap=0.4, seed=1)
+    queue = queues.create(
+        store.run("run-000001"), "judge.correct", by="bench", seed=1, settings=QueueSettings(overlap=0.4)
+    )
     for _ in range(labels):
         for name in ("ann", "ben"):
             task = queues.next(queue.id, name)

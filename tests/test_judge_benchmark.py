@@ -35,6 +35,7 @@ def test_samples_leave_a_judge_as_fair_as_it_is(count, alike):
     assert count in (1, 5, 9) or by_mode < 0.57
 
 
+@pytest.mark.cpu(12, "a peer is imported in a process of its own")
 def test_trivium_and_a_peer_are_measured(run_benchmark):
     pytest.importorskip("pydantic_evals")
     options = ["--cases", "3", "--peers", sys.executable, "--only", "trivium", "--only", "pydantic-evals"]

@@ -83,6 +83,7 @@ def test_a_run_from_a_bucket_into_a_bucket(tmp_path: Path, s3: Objects) -> None:
     assert b"secret-of-the-test" not in (tmp_path / "s.db").read_bytes()
 
 
+@pytest.mark.cpu(12, "processes import the client of S3")
 def test_worker_processes_read_the_bucket_themselves(tmp_path: Path, s3: Objects) -> None:
     one = scored(tmp_path)
     command = [

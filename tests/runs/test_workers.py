@@ -120,6 +120,7 @@ def test_without_a_number_a_run_begins_in_its_own_process(
     assert started[-1].stop == CASES + CASES // 50 + 1
 
 
+@pytest.mark.cpu(15, "workers start, and end, several times")
 def test_stored_attempts_are_scored_again_by_several_processes(
     tmp_path: Path, one: tv.Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +194,7 @@ def test_a_run_is_resumed_by_other_workers(tmp_path: Path, one: tv.Run) -> None:
     assert figures(resumed) == figures(one)
 
 
+@pytest.mark.cpu(15, "workers start, and end, several times")
 def test_an_attempt_that_no_process_survives_costs_only_its_own_scores(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

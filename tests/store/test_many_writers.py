@@ -20,6 +20,7 @@ from trivium.store.store import Store
 PROCESSES, READERS = 4, 4
 
 
+@pytest.mark.cpu(12, "several processes write at once")
 def test_nothing_is_lost_or_doubled(any_url: str) -> None:
     writers = [
         subprocess.Popen(

@@ -21,7 +21,7 @@ from trivium.store.browsing.search import search
 from trivium.store.browsing.search_index import IDLE_SECONDS, SearchIndex
 from trivium.store.export.tables import score_rows
 from trivium.store.live_alerts import alert_of
-from trivium.store.live_samples import samples_of
+from trivium.store.live_samples import latest_samples
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.web.sessions import Sessions
@@ -139,11 +139,11 @@ PAGES = {
     "search, next page": lambda store, run: search(store, "common", before=search(store, "common").next),
     "queue of labels": lambda store, run: answers_in(store, queue_of(store, run)),
     "next item to label": lambda store, run: LabelQueues(store).next(queue_of(store, run).id, "ann"),
-    "samples, next page": lambda store, run: samples_of(store, "support", before=7, latest=5),
+    "samples, next page": lambda store, run: latest_samples(store, "support", 5, before=7),
     "alert": lambda store, run: alert_of(store, 7),
     "login": lambda store, run: Sessions(store).token_of("x", now=0.0),
     "search of a run": lambda store, run: search(store, '"common word7"', run=run),
-    "latest samples": lambda store, run: samples_of(store, "support", latest=5),
+    "latest samples": lambda store, run: latest_samples(store, "support", 5),
     "labels of a run": lambda store, run: list(stored_labels(store, run=run.id, dimension="cosine")),
     "labels for trust": used_labels,
     "people of a queue": lambda store, run: agreement_of(LabelQueues(store), queue_of(store, run).id),
@@ -182,8 +182,8 @@ def test_a_page_of_the_worst_attempts_sorts_nothing(filled):
 def test_the_latest_samples_are_found_without_sorting_all(filled):
     """A monitor may have millions."""
     with queries(filled) as sent:
-        samples_of(filled, "support", latest=5)
-        samples_of(filled, "support", before=7, latest=5)
+        latest_samples(filled, "support", 5)
+        latest_samples(filled, "support", 5, before=7)
     plans = [line for each in sent for line in plan(filled, *each)]
     assert not [line for line in plans if line == "Sort" or "TEMP B-TREE FOR ORDER BY" in line]
 

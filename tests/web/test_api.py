@@ -231,6 +231,7 @@ def ids_of(store) -> dict[str, str]:
     return {"queue": queue.id, "labelled run": record.id, "labelled queue": labelled.id}
 
 
+@pytest.mark.cpu(12, "schemathesis tries every address")
 def test_nothing_breaks_it_and_every_answer_is_described(scored, store):
     load_all_checks()
     checks = [CHECKS.get_one(name) for name in CHECKED]

@@ -15,14 +15,13 @@ import msgspec
 
 from trivium.cli.options import STANDARD_OUTPUT, prints_document
 from trivium.errors import InputError
-from trivium.runs.run import Run
-from trivium.runs.summary import Summary
-from trivium.suites.settings import Settings
 
 if TYPE_CHECKING:
     from trivium.reports.view import EvaluationView
     from trivium.runs.disagreements import Disagreements
+    from trivium.runs.run import Run
     from trivium.runs.slices import Slices
+    from trivium.runs.summary import Summary
 
 
 DONE, GATE_FAILED, WITH_ERRORS, INCONCLUSIVE = 0, 1, 3, 4
@@ -34,7 +33,7 @@ MOST_CASES = 500
 """Attempts in full in a page, unless another number is asked for."""
 
 
-def exit_code(summary: Summary, *, inconclusive: str | None) -> int:
+def exit_code(summary: "Summary", *, inconclusive: str | None) -> int:
     """Return 0 done, 1 a gate failed, 3 something due is missing or in error, 4 a gate is inconclusive.
 
     A gate on something that was not measured at all is never let through: where ``inconclusive`` is ``pass``,
@@ -56,8 +55,10 @@ def print_json(value: Any) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
 
 
-def stored_summary(run: Run) -> Summary:
+def stored_summary(run: "Run") -> "Summary":
     """Return the summary that was stored when the run finished."""
+    from trivium.runs.summary import Summary
+
     return msgspec.convert(run.record.summary, Summary)
 
 
@@ -94,7 +95,7 @@ class Presentation(NamedTuple):
         return self.disagreements if self.only_disagreements else None
 
 
-def present(run: Run, summary: Summary, how: Presentation) -> None:
+def present(run: "Run", summary: "Summary", how: Presentation) -> None:
     """Print a run and write the requested reports."""
     if how.as_json:
         print_json(how.instead or _with_slices(summary, how.slices))
@@ -110,7 +111,7 @@ def present(run: Run, summary: Summary, how: Presentation) -> None:
         write_report(how.junit, lambda path: _junit(run, summary, path))
 
 
-def _print_missing(summary: Summary) -> None:
+def _print_missing(summary: "Summary") -> None:
     """Print one line on standard error where a quiet command ends with exit code 3."""
     if summary.missing or any(summary.errors.values()):
         from trivium.reports.wording import what_is_missing
@@ -118,13 +119,13 @@ def _print_missing(summary: Summary) -> None:
         click.echo(what_is_missing(summary), err=True)
 
 
-def _with_slices(summary: Summary, slices: "Sequence[Slices]") -> dict[str, Any]:
+def _with_slices(summary: "Summary", slices: "Sequence[Slices]") -> dict[str, Any]:
     """The summary as a JSON object, with its slices by key."""
     document: dict[str, Any] = msgspec.to_builtins(summary)
     return document | ({"slices": {one.by: one.slices for one in slices}} if slices else {})
 
 
-def _show(run: Run, summary: Summary, how: Presentation) -> None:
+def _show(run: "Run", summary: "Summary", how: Presentation) -> None:
     if how.instead is not None:
         from trivium.reports.disagreements import DisagreementTable
 
@@ -168,9 +169,10 @@ def write_report(path: Path, write: Callable[[Path], object]) -> None:
         click.echo(document, nl=False)
 
 
-def _views(run: Run, *, worst_first: bool = False) -> "Iterator[EvaluationView]":
+def _views(run: "Run", *, worst_first: bool = False) -> "Iterator[EvaluationView]":
     from trivium.reports.view import EvaluationView
     from trivium.runs.aggregation import why_not_passed
+    from trivium.suites.settings import Settings
 
     settings = msgspec.convert(run.record.settings, Settings)
     for case, attempt, evaluation in run.store.views(run.record, worst_first=worst_first):
@@ -184,7 +186,7 @@ def _views(run: Run, *, worst_first: bool = False) -> "Iterator[EvaluationView]"
         )
 
 
-def run_page(run: Run, path: Path) -> None:
+def run_page(run: "Run", path: Path) -> None:
     """Write the page of a run.
 
     Raises:
@@ -193,8 +195,9 @@ def run_page(run: Run, path: Path) -> None:
     _html(run, stored_summary(run), path, Presentation())
 
 
-def _html(run: Run, summary: Summary, path: Path, how: Presentation) -> None:
+def _html(run: "Run", summary: "Summary", path: Path, how: Presentation) -> None:
     from trivium.reports.html.page import write_html
+    from trivium.suites.settings import Settings
 
     disagreements = how.disagreements
     if disagreements is None:
@@ -212,7 +215,7 @@ def _html(run: Run, summary: Summary, path: Path, how: Presentation) -> None:
     )
 
 
-def _markdown(summary: Summary, how: Presentation) -> str:
+def _markdown(summary: "Summary", how: Presentation) -> str:
     if how.instead is not None:
         from trivium.reports.disagreements import render_markdown as render_disagreements
 
@@ -227,7 +230,7 @@ def _markdown(summary: Summary, how: Presentation) -> str:
     return "\n\n".join([render_markdown(summary), *tables]) + "\n"
 
 
-def _junit(run: Run, summary: Summary, path: Path) -> None:
+def _junit(run: "Run", summary: "Summary", path: Path) -> None:
     from trivium.reports.junit import junit_parts
 
     with path.open("w", encoding="utf-8") as file:

@@ -51,6 +51,7 @@ async def agent(country):
     assert len(runs(folder)) == 1
 
 
+@pytest.mark.cpu(12, "pytest runs in several processes")
 def test_workers_gather_one_run_and_ask_nothing_twice(
     folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,7 @@ def _state(folder: Path) -> tuple[str | None, int]:
         return (runs[0].id if runs else None), cache_size(store).answers
 
 
+@pytest.mark.cpu(12, "a run is killed and resumed several times")
 @pytest.mark.parametrize(("seed", "workers"), [(1, None), (2, 2)])
 def test_no_answer_that_had_arrived_is_paid_for_twice(tmp_path, seed, workers):
     rng = random.Random(seed)

@@ -85,6 +85,7 @@ def test_that_all_is_slow_at_first_does_not_make_a_limit_look_blurred():
         assert day.requests < 1.15 * 500
 
 
+@pytest.mark.cpu(15, "a provider of 500 requests a second, in virtual time")
 def test_a_limit_far_away_does_not_get_a_stampede():
     # Requests arrive up to 80 ms late, in another order than they left.
     found = days(Weather(rate=25, burst=5, trip=0.04), seeds=range(9))

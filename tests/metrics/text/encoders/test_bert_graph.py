@@ -112,6 +112,7 @@ def apart(ours: np.ndarray, theirs: np.ndarray, mask: np.ndarray) -> float:
     return float(np.abs((ours - theirs)[mask == 1]).max())
 
 
+@pytest.mark.cpu(20, "transformers is imported and its models run")
 @pytest.mark.parametrize(("family", "settings", "auto_class"), MODELS)
 def test_every_layer_equals_that_of_transformers(family, settings, auto_class, tmp_path):
     model = random_model(family, settings, auto_class, tmp_path)

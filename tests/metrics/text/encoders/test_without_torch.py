@@ -38,6 +38,7 @@ def torchmetrics(a: str, b: str, folder: Path, **options: object) -> float:
     return float(found["f1"])
 
 
+@pytest.mark.cpu(12, "a process scores, and torchmetrics is imported")
 def test_trivium_score_gives_what_torchmetrics_gives(minilm_folder: Path, tmp_path: Path):
     pairs = {"a": (REVIEW, OTHER_REVIEW), "b": ("A short one.", RECIPE), "c": (REVIEW + RECIPE * 40, RECIPE)}
     cases = [{"id": name, "input": "?", "references": [pair[1]]} for name, pair in pairs.items()]
