@@ -35,9 +35,9 @@ from trivium.monitor.monitor import Monitor
 from trivium.monitor.otlp import IntakeLimits, batch_of
 from trivium.monitor.sampling import Sampler
 from trivium.store import schema
+from trivium.store.connection import insert_many
 from trivium.store.live_records import TraceBounds
 from trivium.store.live_traces import LiveTraces
-from trivium.store.records import insert_many
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import MonitorSettings
 

@@ -359,6 +359,19 @@ def test_indices_that_are_in_files_change_no_row_and_no_figure(
         assert figures(again) == figures(one)
 
 
+def test_a_worker_imports_neither_the_database_nor_what_asks_judges() -> None:
+    """Each starts anew, and half of that time would be theirs."""
+    code = (
+        "import sys, trivium.runs.engines.workers\n"
+        "from trivium.metrics.registry import build_metrics\n"
+        "from trivium.suites.settings import Settings\n"
+        f"build_metrics(['jaccard', 'tool_success', '{ODD}:Noisy'], Settings())\n"
+        "print({'sqlalchemy', 'scipy', 'trivium.metrics.judge.client.executor'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True)
+    assert done.stdout.decode().strip() == "set()", done.stderr.decode()
+
+
 @given(st.sets(st.tuples(st.integers(0, 2000), st.integers(0, 3) | st.just(2**31 - 1)), max_size=50))
 def test_a_set_of_attempts_holds_what_it_was_given_and_no_more(keys: set[tuple[int, int]]) -> None:
     made = AttemptKeys(keys)

@@ -188,7 +188,7 @@ def metric_class(name: str, settings: Settings | None = None) -> type[Metric]:
     if name.startswith(_RECORDED_PREFIX):
         recorded: type[Metric] = import_module(_RECORDED).recorded_metric(name)
         return recorded
-    if name not in BUILT_IN:
+    if name not in BUILT_IN and ":" not in name:  # dimensions of rubrics have names without a colon
         judged = _judged(settings)
         found: type[Metric] | None = judged.metrics.get(judged.long.get(name, name))
         if found is not None:

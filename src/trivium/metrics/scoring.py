@@ -39,6 +39,16 @@ log = logging.getLogger(__name__)
 
 Scores = dict[str, Score]
 
+SINGLE_SCORE_BATCH = 32
+"""Batch size if every metric scores attempts one by one: small enough that the scores are still in the
+processor's cache when they are aggregated and stored."""
+
+
+def batch_size(metrics: Sequence[Metric], most: int) -> int:
+    """Number of attempts, up to ``most``, that these metrics should score at once."""
+    one_by_one = all(type(metric).score_many is Metric.score_many for metric in metrics)
+    return min(SINGLE_SCORE_BATCH, most) if one_by_one else most
+
 
 def prefetch(metrics: Sequence[Metric], inputs: Sequence[MetricInput]) -> None:
     """Let metrics start their slow work.

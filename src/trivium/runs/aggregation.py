@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import compress, groupby
 from operator import itemgetter
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from trivium.metrics.evaluation import Evaluation, pass_rule, verdict_is_missing
 from trivium.metrics.metric import Score, is_missing
@@ -17,8 +17,10 @@ from trivium.runs.columns import Column
 from trivium.runs.costs.agent import AgentTally
 from trivium.runs.summary import Failure
 from trivium.store.records import EvaluationOutline, RunRecord, ScoreOutline
-from trivium.store.store import Store
 from trivium.suites.settings import Settings
+
+if TYPE_CHECKING:
+    from trivium.store.store import Store
 
 FAILURES_SHOWN = 100
 _EVALUATIONS_AT_ONCE = 32
@@ -248,7 +250,7 @@ class Aggregation:
         return tuple(failure for *_, failure in sorted(self._worst, key=itemgetter(0, 1))[:FAILURES_SHOWN])
 
 
-def aggregate_run(store: Store, run: RunRecord, settings: Settings) -> Aggregation:
+def aggregate_run(store: "Store", run: RunRecord, settings: Settings) -> Aggregation:
     """Aggregate the stored evaluations of a run."""
     aggregation = Aggregation(settings)
     for evaluated in evaluated_cases(store, run, settings):
@@ -286,7 +288,7 @@ class EvaluatedCase(NamedTuple):
             aggregation.add_case_scores(self.cluster, scores)
 
 
-def evaluated_cases(store: Store, run: RunRecord, settings: Settings) -> Iterator[EvaluatedCase]:
+def evaluated_cases(store: "Store", run: RunRecord, settings: Settings) -> Iterator[EvaluatedCase]:
     """Yield the stored evaluations of every case of a run, in suite order."""
     case_scores = _Peekable(store.case_scores(run))
     evaluations = _Peekable(store.outlines(run))
@@ -304,7 +306,7 @@ def evaluated_cases(store: Store, run: RunRecord, settings: Settings) -> Iterato
         )
 
 
-def _attempts_due_per_case(store: Store, run: RunRecord, settings: Settings) -> int:
+def _attempts_due_per_case(store: "Store", run: RunRecord, settings: Settings) -> int:
     """Number of attempts of each case that a run should have; 0 for people's outputs."""
     if run.kind == "human":
         return 0
@@ -408,7 +410,7 @@ def _below_threshold(evaluation: Evaluation | EvaluationOutline, name: str, thre
 
 
 def case_scores_of(
-    store: Store, run: RunRecord, settings: Settings
+    store: "Store", run: RunRecord, settings: Settings
 ) -> Iterator[tuple[int, dict[str, Score]]]:
     """Yield (position, scores by name) of every case with at least two attempts that have a trace."""
     from trivium.metrics.graph.trajectories import path_agreement  # imported by runs with traces only

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.metric import Metric, MetricInput, Score, Stopped
-from trivium.metrics.scoring import Scores, prefetch, score_inputs
+from trivium.metrics.scoring import Scores, batch_size, prefetch, score_inputs
 from trivium.runs.certificates import Certificates
 from trivium.runs.event_loop import in_worker_thread
 from trivium.runs.incremental_aggregation import IncrementalAggregation
@@ -53,19 +53,9 @@ MAX_BATCH_ATTEMPTS = 256
 MAX_BATCH_CHARACTERS = 8_000_000
 """A batch ends at either limit, so that its size in memory is bounded even if outputs are large."""
 
-SINGLE_SCORE_BATCH = 32
-"""Batch size if every metric scores attempts one by one: small enough that the scores are still in the
-processor's cache when they are aggregated and stored."""
-
 MAX_PREFETCHED_BATCHES = 4
 MAX_PREFETCHED_CHARACTERS = 16_000_000
 """Limits on the batches whose scores metrics prefetch while earlier ones are scored."""
-
-
-def batch_size(metrics: Sequence[Metric]) -> int:
-    """Number of attempts that are scored at once."""
-    one_by_one = all(type(metric).score_many is Metric.score_many for metric in metrics)
-    return SINGLE_SCORE_BATCH if one_by_one else MAX_BATCH_ATTEMPTS
 
 
 class Prepared(NamedTuple):
@@ -135,7 +125,7 @@ class Pipeline:
         self._incremental = incremental
         self._certificates = certificates
         self._asker = asker
-        self._batch_size = batch_size(prepared.metrics)
+        self._batch_size = batch_size(prepared.metrics, MAX_BATCH_ATTEMPTS)
         self._closed = False
         self._also_close: list[Callable[[], None]] = []
 

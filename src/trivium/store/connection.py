@@ -5,15 +5,16 @@ import os
 import platform
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     Column,
     Connection,
+    Dialect,
     Engine,
     MetaData,
     String,
@@ -365,3 +366,26 @@ def insert_into(dialect: str, table: Table) -> "Insert":
     from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
     return sqlite_insert(table)  # type: ignore[return-value]  # same methods as PostgreSQL's
+
+
+def insert_many(
+    connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, unless_there: bool = False
+) -> None:
+    """Insert rows that have a value for every column, in a type that the driver accepts.
+
+    The driver is called directly: SQLAlchemy processes each value, which takes longer than storing it.
+
+    Args:
+        connection: The connection.
+        table: The table.
+        rows: Values by column.
+        unless_there: Leave out rows whose key is in the table, also if another process has just written it.
+    """
+    if rows:
+        statement = _insert_into(table, connection.dialect)
+        connection.exec_driver_sql(statement + " ON CONFLICT DO NOTHING" * unless_there, rows)
+
+
+@lru_cache
+def _insert_into(table: Table, dialect: Dialect) -> str:
+    return str(insert(table).compile(dialect=dialect))

@@ -9,10 +9,10 @@ from sqlalchemy import Connection, Select, func, select
 from trivium.agents.attempt import Attempt
 from trivium.metrics.evaluation import Evaluation
 from trivium.store import schema
-from trivium.store.connection import explain_errors, insert_into
+from trivium.store.connection import explain_errors, insert_into, insert_many
 from trivium.store.live_counts import Counts, add_counts
 from trivium.store.live_jobs import Job, mark_done
-from trivium.store.records import Rows, RunRecord, StoredAttempt, StoredEvaluation, encode, insert_many
+from trivium.store.records import Rows, RunRecord, StoredAttempt, StoredEvaluation, encode
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.sanitize import sanitise

@@ -17,7 +17,7 @@ import msgspec
 from sqlalchemy import Connection, Dialect, RowMapping, bindparam, func, select
 
 from trivium.store import schema
-from trivium.store.connection import begin_writing, check_file_exists, explain_errors
+from trivium.store.connection import begin_writing, check_file_exists, explain_errors, insert_many
 from trivium.store.live_counts import Counts, add_counts
 from trivium.store.live_records import (
     Accepted,
@@ -40,7 +40,6 @@ from trivium.store.live_rows import (
     record_rows,
     update_rows,
 )
-from trivium.store.records import insert_many
 from trivium.store.store import Store
 from trivium.traces.opentelemetry.assemble import traces_of
 from trivium.traces.opentelemetry.deployment import READ_OF_SPANS, deployment_metadata

@@ -3,12 +3,10 @@
 The outlines decode only the fields that a summary needs, which is faster than decoding whole bodies.
 """
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, Dialect, Table, insert
 
 from trivium.agents.attempt import Attempt, Usage
 from trivium.errors import StoreError
@@ -138,29 +136,6 @@ class Rows:
     def outlines(self) -> "list[EvaluationOutline]":
         """Each evaluation without details, read from its row."""
         return [_outline.decode(row["body"]) for row in self.evaluations]
-
-
-def insert_many(
-    connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, unless_there: bool = False
-) -> None:
-    """Insert rows that have a value for every column, in a type that the driver accepts.
-
-    The driver is called directly: SQLAlchemy processes each value, which takes longer than storing it.
-
-    Args:
-        connection: The connection.
-        table: The table.
-        rows: Values by column.
-        unless_there: Leave out rows whose key is in the table, also if another process has just written it.
-    """
-    if rows:
-        statement = _insert_into(table, connection.dialect)
-        connection.exec_driver_sql(statement + " ON CONFLICT DO NOTHING" * unless_there, rows)
-
-
-@lru_cache
-def _insert_into(table: Table, dialect: Dialect) -> str:
-    return str(insert(table).compile(dialect=dialect))
 
 
 def figures_of(summary: Mapping[str, Any]) -> dict[str, Any]:

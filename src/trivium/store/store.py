@@ -21,10 +21,12 @@ from trivium.store.connection import (
     check_file_exists,
     explain_errors,
     has_certainly_ended,
+    insert_many,
     open_engine,
     this_process,
 )
-from trivium.store.partitions.reader import Bodies, Partition, partitions_in
+from trivium.store.partitions.file import Partition
+from trivium.store.partitions.reader import Bodies, partitions_in
 from trivium.store.records import (
     AttemptOutline,
     AttemptRow,
@@ -41,7 +43,6 @@ from trivium.store.records import (
     decoded_attempt,
     encode,
     figures_of,
-    insert_many,
 )
 from trivium.store.sqlite import dispose
 from trivium.suites.case import Case

@@ -23,6 +23,7 @@ from trivium.runs.pipeline import NoProgress
 from trivium.store.browsing.attempts import find_attempts
 from trivium.store.browsing.search import search
 from trivium.store.browsing.search_index import IDLE_SECONDS, SearchIndex
+from trivium.store.partitions import file as parquet_file
 from trivium.store.partitions import reader, writer
 from trivium.store.store import Store
 from trivium.suites.suite import Suite
@@ -33,7 +34,7 @@ METRICS = ["cosine", "jaccard", "tool_success", "success"]
 
 @pytest.fixture(autouse=True)
 def _small_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "PARTITION_ROWS", 200)
+    monkeypatch.setattr(parquet_file, "PARTITION_ROWS", 200)
 
 
 @pytest.fixture
@@ -141,7 +142,7 @@ def test_pages_and_the_search_read_them(tmp_path: Path, outputs: str) -> None:
 def test_comparisons_exports_and_reports_read_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "PARTITION_ROWS", 60)
+    monkeypatch.setattr(parquet_file, "PARTITION_ROWS", 60)
     outputs = written(tmp_path / "outputs.jsonl", 150)
     other = written(tmp_path / "other.jsonl", 150, shuffled=True)
     said = []
@@ -192,9 +193,9 @@ import trivium as tv
 from tests.store.partitions.test_partitions import scored
 from trivium.runs.engines import processes as engine
 from trivium.runs.pipeline import NoProgress
-from trivium.store.partitions import writer
+from trivium.store.partitions import file
 
-writer.PARTITION_ROWS = 200
+file.PARTITION_ROWS = 200
 
 class Killed(NoProgress):
     done = 0
@@ -272,13 +273,13 @@ def test_a_full_disk_ends_the_run_which_can_be_resumed(
 ) -> None:
     store = f"{tmp_path}/s.db"
 
-    def full(self: Any, data: bytes, old: Any = writer._Hashed.write) -> int:
+    def full(self: Any, data: bytes, old: Any = parquet_file._Hashed.write) -> int:
         if "part-000000002" in str(self._file.name):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return int(old(self, data))
 
     with monkeypatch.context() as patch:
-        patch.setattr(writer._Hashed, "write", full)
+        patch.setattr(parquet_file._Hashed, "write", full)
         with pytest.raises(StoreError, match="No space left on device. What was stored before is safe"):
             scored(store, outputs, partitions=f"{tmp_path}/parts")
     with Store(store) as opened:
@@ -293,8 +294,8 @@ def test_a_full_disk_ends_the_run_which_can_be_resumed(
 def test_a_partition_ends_at_each_limit(
     tmp_path: Path, outputs: str, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "PARTITION_ROWS", 10_000)
-    monkeypatch.setattr(writer, limit, 0)
+    monkeypatch.setattr(parquet_file, "PARTITION_ROWS", 10_000)
+    monkeypatch.setattr(parquet_file, limit, 0)
     run = scored(f"{tmp_path}/s.db", outputs, partitions=f"{tmp_path}/parts")
     assert len(files(run, tmp_path / "parts")) == 3
     assert run.summary().attempts == CASES
@@ -393,14 +394,16 @@ def test_workers_write_their_partitions_themselves(
 ) -> None:
     added: list[Any] = []
     here: list[Any] = []
-    add, completed = writer.PartitionWriter.add, writer.PartitionFile.completed
+    add, completed = writer.PartitionWriter.add, parquet_file.PartitionFile.completed
 
     def counted(self: Any, rows: Any, partition: Any) -> None:
         added.append(partition)
         add(self, rows, partition)
 
     monkeypatch.setattr(writer.PartitionWriter, "add", counted)
-    monkeypatch.setattr(writer.PartitionFile, "completed", lambda self: here.append(self) or completed(self))
+    monkeypatch.setattr(
+        parquet_file.PartitionFile, "completed", lambda self: here.append(self) or completed(self)
+    )
     apart = tv.evaluate(**many, store=f"{tmp_path}/a.db", workers=2, partitions=f"{tmp_path}/parts")
     plain = tv.evaluate(**many, store=f"{tmp_path}/b.db")
     assert everything(f"{tmp_path}/a.db", apart) == everything(f"{tmp_path}/b.db", plain)

@@ -12,12 +12,10 @@ from trivium.agents.recorded.record import PART_ATTEMPTS
 from trivium.errors import StoreError
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.registry import build_metrics
-from trivium.metrics.scoring import Scores, score_attempts
+from trivium.metrics.scoring import Scores, batch_size, score_attempts
 from trivium.runs.engines.job import Job, Task
 from trivium.runs.incremental_aggregation import IncrementalAggregation
-from trivium.runs.pipeline import batch_size
-from trivium.store.partitions.reader import Partition
-from trivium.store.partitions.writer import PartitionFile
+from trivium.store.partitions.file import Partition, PartitionFile
 from trivium.store.records import (
     Rows,
     StoredAttempt,
@@ -86,7 +84,7 @@ class PartScorer:
 
     def _scores(self, stored: Sequence[StoredAttempt]) -> list[Scores]:
         scores: list[Scores] = []
-        for batch in batched(stored, batch_size(self._metrics)):
+        for batch in batched(stored, batch_size(self._metrics, PART_ATTEMPTS)):
             pairs = [(self._case(each), each.attempt) for each in batch]
             scores += score_attempts(self._metrics, pairs)
         return scores

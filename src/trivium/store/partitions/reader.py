@@ -8,22 +8,17 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
-from hashlib import blake2b
 from itertools import accumulate, groupby, islice
 from threading import Lock
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
-import msgspec
 from sqlalchemy import Connection, Engine, select
 
 from trivium.errors import MissingExtra, StoreError
-from trivium.storage import FETCHED_TO_COPY, open_file, path_of
+from trivium.storage import path_of
 from trivium.store import schema
 from trivium.store.connection import explain_errors
-
-POINTER = "@"
-"""Beginning of what names a row of a partition in place of a body."""
+from trivium.store.partitions.file import POINTER, Partition
 
 MOST_OPEN = 8
 """Partitions that are kept open."""
@@ -32,55 +27,9 @@ FEWEST_AT_ONCE, MOST_AT_ONCE = 256, 16_384
 CHARACTERS_AT_ONCE = 1 << 26
 """Bodies that are read at once: as many as have this many characters, by the mean of those before."""
 
-new_digest = partial(blake2b, digest_size=16)
-"""Begins the digest of a file."""
-
 BodyColumn = Literal["attempt", "evaluation"]
 
 T = TypeVar("T")
-
-
-class Partition(msgspec.Struct, frozen=True, kw_only=True):
-    """A Parquet file with attempts and evaluations of a run.
-
-    Attributes:
-        number: Number in the run, from 0.
-        url: Path or address of the file.
-        rows: Number of attempts.
-        bytes: Size of the file.
-        digest: BLAKE2b digest of the file, 32 hexadecimal digits.
-    """
-
-    number: int
-    url: str
-    rows: int
-    bytes: int
-    digest: str
-
-    def row(self, run: int) -> dict[str, Any]:
-        """The row of the table ``partitions`` for the run with this number."""
-        return {"run": run} | msgspec.structs.asdict(self)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the file is there as it was written, which takes reading it.
-
-        Raises:
-            StoreError: If that cannot be found out.
-        """
-        path = path_of(self.url)
-        try:
-            if path.stat().st_size != self.bytes:
-                return False
-            digest = new_digest()
-            with open_file(path, read_at_once=FETCHED_TO_COPY) as file:
-                while block := file.read(FETCHED_TO_COPY):
-                    digest.update(block)
-            return digest.hexdigest() == self.digest
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise StoreError(f"{self.url}: cannot be reached: {error.strerror or error}") from error
 
 
 def partitions_of(connection: Connection, run: int) -> list[Partition]:

@@ -6,42 +6,32 @@ the attempts of its last partition only. ``manifest.json`` beside the partitions
 """
 
 import errno
-import io
 import logging
 import os
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from sqlalchemy import delete, or_
 
 from trivium._version import __version__
 from trivium.errors import InputError, MissingExtra, StoreError
-from trivium.storage import is_local, is_remote, path_of
+from trivium.storage import is_local, path_of
 from trivium.store import schema
 from trivium.store.connection import explain_errors
-from trivium.store.partitions.reader import POINTER, Partition, new_digest
+from trivium.store.partitions.file import POINTER, PREFIX, SUFFIX, Partition, PartitionFile, url_of
 from trivium.store.records import Rows, RunRecord
 from trivium.store.store import Store
 from trivium.values import batched
 
 log = logging.getLogger(__name__)
 
-PARTITION_ROWS = 10_000
-PARTITION_BYTES = 128 * 1024**2
-PARTITION_SECONDS = 30.0
-"""A partition ends at any of these limits; its bytes are those of the bodies, before they are compressed."""
-
 _LOST_AT_ONCE = 100
 """Lost partitions whose rows are deleted in one transaction."""
 
 MANIFEST = "manifest.json"
-PREFIX, SUFFIX = "part-", ".parquet"
-"""Of the names of partitions; while one is being written, a dot comes first."""
 
 
 def check_folder(folder: str) -> None:
@@ -204,166 +194,10 @@ def write_manifest(folder: Path, run: RunRecord, partitions: list[Partition]) ->
 
 def _listed_as(partition: Partition, folder: Path) -> str:
     name = Path(partition.url).name
-    return name if _url(folder / name) == partition.url else partition.url
+    return name if url_of(folder / name) == partition.url else partition.url
 
 
 def _check_installed() -> None:
     """Check for PyArrow without importing it, because the workers of a run may write all partitions."""
     if find_spec("pyarrow") is None:
         raise MissingExtra("parquet", "--partitions")
-
-
-def _schema() -> Any:
-    """The columns of a partition."""
-    import pyarrow as pa
-
-    return pa.schema(
-        [
-            ("case", pa.string()),
-            ("position", pa.int32()),
-            ("repeat", pa.int32()),
-            ("composite", pa.float64()),
-            ("passed", pa.bool_()),
-            ("scores", pa.map_(pa.string(), pa.float64())),
-            ("attempt", pa.string()),
-            ("evaluation", pa.string()),
-        ]
-    )
-
-
-class PartitionFile:
-    """A partition that is being written, under another name until it is complete.
-
-    Args:
-        run: The run.
-        folder: Path or address of the folder that holds the run's folder.
-        number: Number of the partition in the run.
-
-    Attributes:
-        pointers: Rows of the database that point at it.
-
-    Raises:
-        OSError: If the file cannot be written.
-    """
-
-    def __init__(self, run: RunRecord, folder: str, number: int) -> None:
-        self._schema = _schema()
-        import pyarrow.parquet as pq
-
-        self._number = number
-        self._path = path_of(folder) / run.id / _name(number)
-        # An object becomes visible when it is complete; a file when it gets its name.
-        is_object = is_remote(folder)
-        self._written = self._path if is_object else self._path.with_name(f".{self._path.name}")
-        self.pointers = Rows(run)
-        self._bytes = 0
-        self._began = time.monotonic()
-        self._hashed = _Hashed(self._written.open("wb"))
-        try:
-            self._writer = pq.ParquetWriter(
-                self._hashed,
-                self._schema,
-                compression="zstd",
-                write_page_checksum=True,
-                use_dictionary=["case"],
-            )
-        except BaseException:
-            self.abandon()
-            raise
-
-    @property
-    def is_full(self) -> bool:
-        """Whether another one should be begun."""
-        return (
-            len(self.pointers.evaluations) >= PARTITION_ROWS
-            or self._bytes >= PARTITION_BYTES
-            or time.monotonic() - self._began >= PARTITION_SECONDS
-        )
-
-    def write(self, rows: Rows) -> None:
-        """Write a row group."""
-        import pyarrow as pa
-
-        none: list[dict[str, Any] | None] = [None] * len(rows.evaluations)
-        attempts: Sequence[dict[str, Any] | None] = rows.attempts or none
-        table: list[dict[str, Any]] = []
-        for attempt, scored, outline in zip(attempts, rows.evaluations, rows.outlines(), strict=True):
-            body = None if attempt is None else attempt["body"]
-            table.append(
-                {
-                    "case": outline.case,
-                    "position": scored["position"],
-                    "repeat": scored["repeat"],
-                    "composite": scored["composite"],
-                    "passed": scored["passed"],
-                    "scores": [(name, score.value) for name, score in outline.scores.items()],
-                    "attempt": body,
-                    "evaluation": scored["body"],
-                }
-            )
-            pointer = {"body": f"{POINTER}{self._number}:{len(self.pointers.evaluations)}"}
-            if attempt is not None:
-                self.pointers.attempts.append(attempt | pointer)
-            self.pointers.evaluations.append(scored | pointer)
-            self._bytes += len(body or "") + len(scored["body"])
-        self.pointers.failed += rows.failed
-        self._writer.write_batch(pa.RecordBatch.from_pylist(table, schema=self._schema))
-
-    def completed(self) -> Partition:
-        """Complete the file."""
-        self._writer.close()
-        self._hashed.close()
-        if self._written != self._path:
-            self._written.rename(self._path)
-        return Partition(
-            number=self._number,
-            url=_url(self._path),
-            rows=len(self.pointers.evaluations),
-            bytes=self._hashed.size,
-            digest=self._hashed.digest,
-        )
-
-    def abandon(self) -> None:
-        """Delete the file."""
-        with suppress(OSError, ValueError):
-            self._hashed.close()
-        with suppress(OSError):
-            self._written.unlink(missing_ok=True)
-
-
-class _Hashed(io.RawIOBase):
-    """A file that is written from end to end, with the digest and size of what was written."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        self._hash = new_digest()
-        self.size = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self._hash.update(data)
-        self._file.write(data)
-        self.size += len(data)
-        return len(data)
-
-    def tell(self) -> int:
-        return self.size
-
-    def close(self) -> None:
-        if not self.closed:
-            self._file.close()
-            super().close()
-
-    @property
-    def digest(self) -> str:
-        return self._hash.hexdigest()
-
-
-def _url(path: Path) -> str:
-    return str(path if is_remote(str(path)) else path.resolve())
-
-
-def _name(number: int) -> str:
-    return f"{PREFIX}{number:09}{SUFFIX}"
