@@ -1,5 +1,6 @@
 import json
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,13 @@ MODELS = [
     pytest.param("electra", BERT | {"embedding_size": 16}, "AutoModelForPreTraining", id="electra, narrow"),
     pytest.param("electra", BERT | {"embedding_size": 32}, "AutoModel", id="electra"),
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _imported() -> None:
+    """PyTorch and transformers, where they are installed: importing them counts for no test."""
+    if find_spec("torch") and find_spec("transformers"):
+        from transformers import BertModel  # noqa: F401
 
 
 def random_model(family: str, settings: Mapping[str, Any], auto_class: str, folder: Path) -> Any:
