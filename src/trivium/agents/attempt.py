@@ -25,6 +25,20 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost_usd: float | None = None
 
 
+OUTPUT_LEFT_OUT = "output_left_out"
+"""Flag of an attempt whose output was larger than the limit; its trace is kept."""
+NO_ANSWER = "answer_not_recorded"
+NO_QUESTION = "question_not_recorded"
+"""Flags of an attempt that was made from a trace without an answer, or without a question."""
+
+NOT_RECORDED = {
+    NO_QUESTION: ("input", "the trace records no question"),
+    NO_ANSWER: ("output", "the trace records no answer"),
+    OUTPUT_LEFT_OUT: ("output", "the output was larger than the limit and was left out"),
+}
+"""What a flag says is missing, and why."""
+
+
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     """One call of an agent for a case, and its result.
 

@@ -1,11 +1,11 @@
 """What a trace says of itself as a whole: input, output, outcome, start, tags, case, tokens."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import chain
 from typing import Any
 
-from trivium.traces.trace import Span, SpanUsage, Trace
+from trivium.traces.conversation import answer_in, question_in
+from trivium.traces.trace import Span, SpanUsage, Trace, parents_first
 from trivium.values import amount, count, sum_known
 
 CASE_KEYS = ("case", "case_id", "trivium.case")
@@ -50,18 +50,45 @@ def recorded_error(trace: Trace, failed: Span) -> str:
 
 
 def input_of(trace: Trace) -> Any:
-    """The input of the first outermost span that has one, else of the trace's metadata; None without."""
-    return _first(trace, (span.input for span in outermost_spans(trace)), "input", "question")
+    """What was asked: the input of the first outermost span that has one, else what the metadata state.
+
+    Of a conversation, the last text of the user; None if nothing is recorded.
+    """
+    inputs = (span.input for span in outermost_spans(trace))
+    return _first(map(question_in, (*inputs, trace.metadata.get("input"), trace.metadata.get("question"))))
 
 
 def output_of(trace: Trace) -> Any:
-    """The output of the last outermost span that has one, else of the trace's metadata; None without."""
-    return _first(trace, (span.output for span in reversed(outermost_spans(trace))), "output")
+    """What came back: the output of the last outermost span that has one, else of the metadata.
+
+    Of a conversation, the last text of the assistant. Without either, the text of the last model request that
+    is not below a tool; None if that has none.
+    """
+    outputs = (span.output for span in reversed(outermost_spans(trace)))
+    stated = _first(map(answer_in, (*outputs, trace.metadata.get("output"))))
+    return _last_answer(trace) if stated is None else stated
 
 
-def _first(trace: Trace, values: Iterable[Any], *keys: str) -> Any:
-    everything = chain(values, (trace.metadata.get(key) for key in keys))
-    return next((value for value in everything if value is not None), None)
+def _first(values: Iterable[Any]) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+def _last_answer(trace: Trace) -> str | None:
+    below_tool = below_tools(trace.spans)
+    for span, below in zip(reversed(trace.spans), reversed(below_tool), strict=True):
+        if span.kind == "llm" and span.output is not None and not below:
+            answer = answer_in(span.output)
+            return answer if isinstance(answer, str) and answer.strip() else None
+    return None
+
+
+def below_tools(spans: Sequence[Span]) -> list[bool]:
+    """Whether each span is below a tool. Parents must form a forest; does not recurse."""
+    within = dict.fromkeys((span.id for span in spans), False)
+    for index in parents_first(spans):
+        span = spans[index]
+        within[span.id] = span.kind == "tool" or (span.parent is not None and within[span.parent])
+    return [span.kind != "tool" and within[span.id] for span in spans]
 
 
 def started(trace: Trace) -> float | None:

@@ -209,6 +209,25 @@ def test_a_judge_scores_what_needs_no_reference(tmp_path, monkeypatch):
     assert "Where is my order?" in json.dumps([str(each) for each in server.requests])
 
 
+@pytest.mark.parametrize(
+    ("lost", "what"),
+    [("output", "the trace records no answer"), ("input", "the trace records no question")],
+)
+def test_what_a_trace_does_not_record_is_not_judged(tmp_path, monkeypatch, lost, what):
+    (trace, *_) = support()
+    for span in trace["spans"]:
+        span.pop(lost, None)
+    with served(JudgeServer(), monkeypatch) as server:
+        report = tv.score_traces(write(tmp_path / "t.jsonl", trace), judge="openai:gpt-4o-mini")
+    (scored,) = tv.Run.load(report.run).evaluations()
+    judged = {name: score for name, score in scored.scores.items() if name.startswith("agent.")}
+    assert judged
+    assert {(score.status, score.missing, score.reason) for score in judged.values()} == {
+        ("skipped", True, what)
+    }
+    assert server.requests == []
+
+
 def test_a_rubric_needs_a_judge(tmp_path):
     with pytest.raises(InputError, match="needs a judge"):
         tv.score_traces(write(tmp_path / "t.jsonl", *support()), rubric="agent")

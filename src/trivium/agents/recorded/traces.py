@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from trivium.agents.attempt import Attempt, Usage
+from trivium.agents.attempt import NO_ANSWER, NO_QUESTION, OUTPUT_LEFT_OUT, Attempt, Usage
 from trivium.agents.recorded.record import checked_attempt
 from trivium.errors import OutputsError, Problem, suggest
 from trivium.storage import path_of
@@ -16,6 +16,7 @@ from trivium.suites.suite import Suite
 from trivium.traces.outcome import (
     CASE_KEYS,
     counted_usage,
+    input_of,
     output_of,
     stated_cases,
     stated_usage,
@@ -26,9 +27,6 @@ from trivium.traces.readers.collection import TraceFiles
 from trivium.traces.trace import Trace
 
 log = logging.getLogger(__name__)
-
-OUTPUT_LEFT_OUT = "output_left_out"
-"""Flag of an attempt whose output was larger than the limit; its trace is kept."""
 
 MOST_LISTED = 5
 """Traces that a message names; the others are counted."""
@@ -43,7 +41,8 @@ def attempt_of_trace(trace: Trace, *, case: str, limit: int, repeat: int = 0) ->
     Args:
         trace: The trace.
         case: Id of the case.
-        limit: Largest output in bytes; a larger one is left out, with a flag.
+        limit: Largest output in bytes; a larger one is left out, with a flag. A trace without a question or
+            an answer gets a flag, too.
         repeat: Which attempt of the case this is, from 0.
     """
     usage = stated_usage(trace) or total_usage(usage for _, usage in counted_usage(trace))
@@ -61,8 +60,10 @@ def attempt_of_trace(trace: Trace, *, case: str, limit: int, repeat: int = 0) ->
         )
         return checked_attempt(recorded, limit=limit)
 
-    made = attempt(output_of(trace), ())
-    return attempt(None, (OUTPUT_LEFT_OUT,)) if made.failed else made
+    output = output_of(trace)
+    unasked = (NO_QUESTION,) if input_of(trace) is None else ()
+    made = attempt(output, unasked if output is not None else (*unasked, NO_ANSWER))
+    return attempt(None, (*unasked, OUTPUT_LEFT_OUT)) if made.failed else made
 
 
 def read_attempts(path: str | Path, suite: Suite) -> "TracesOfSuite":

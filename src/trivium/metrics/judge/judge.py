@@ -99,7 +99,10 @@ class Judge:
         found: Judgements = {}
         due: list[Dimension] = []
         for dimension in self.dimensions:
-            if not dimension.applies_to(context.texts):
+            unseen = [context.unrecorded[name] for name in dimension.sees if name in context.unrecorded]
+            if unseen:
+                found[dimension.name] = Judgement(status="skipped", missing=True, reason=unseen[0])
+            elif not dimension.applies_to(context.texts):
                 why = f"there is no {' or '.join(dimension.needs)} to judge it by"
                 found[dimension.name] = Judgement(status="skipped", reason=why)
             else:

@@ -25,6 +25,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
         reason: The judge's reason, or why there is no judgement.
         method: The models that judged, if not all of a panel or the first of a list.
         detail: The recorded details, such as ``signals``.
+        missing: Whether a skipped judgement counts as missing.
     """
 
     status: Literal["ok", "abstained", "skipped", "failed"]
@@ -33,6 +34,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     method: str | None = None
     detail: dict[str, Any] = {}
+    missing: bool = False
 
 
 def judgement_of(

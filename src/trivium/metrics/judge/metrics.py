@@ -105,6 +105,7 @@ class JudgedDimension(Metric):
             reason=judgement.reason,
             method=judgement.method,
             detail=judgement.detail,
+            missing=judgement.missing,
         )
 
     def _without_judge(self, metric_input: MetricInput, why: str, detail: dict[str, Any]) -> Score:

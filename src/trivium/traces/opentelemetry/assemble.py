@@ -13,6 +13,7 @@ import msgspec
 from trivium.traces.langgraph import with_graph_agents
 from trivium.traces.normalize import normalise
 from trivium.traces.opentelemetry import semconv
+from trivium.traces.opentelemetry.contents import first_question
 from trivium.traces.opentelemetry.handoffs import graph_runs, stated_messages
 from trivium.traces.opentelemetry.llamaindex import SCOPES, name_workflow_agents
 from trivium.traces.opentelemetry.semconv import NANOSECONDS, RecordedSpan
@@ -23,6 +24,7 @@ from trivium.traces.opentelemetry.trivium_attributes import (
     exported_trace,
     restored_spans,
 )
+from trivium.traces.outcome import below_tools, input_of
 from trivium.traces.trace import RECORDERS, Message, Span, SpanUsage, Trace, TraceProblem, message_time
 
 _NODE_MARKS = (semconv.METADATA, semconv.CHECKPOINT_NAMESPACE)
@@ -72,6 +74,7 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
         problems=problems,
         metadata=_metadata(ordered, roles, origin),
     )
+    trace = _with_question(trace, ordered)
     messages = stated_messages(trace, ordered, roles, names)
     if graphs:
         return with_graph_agents(trace, graphs, messages)
@@ -101,6 +104,20 @@ def _metadata(ordered: list[RecordedSpan], roles: list[SpanRole], origin: int | 
     recorders = sorted({span.scope for span, role in pairs if role.kind == "agent" and span.scope})
     began = {} if origin is None else {"started": _moment(origin)}
     return {**began, RECORDERS: recorders} if recorders else began
+
+
+def _with_question(trace: Trace, ordered: Sequence[RecordedSpan]) -> Trace:
+    """Add the question of the first model request to a trace whose outermost spans state none."""
+    if input_of(trace) is not None:
+        return trace
+    below = below_tools(trace.spans)
+    pairs = zip(trace.spans, ordered, below, strict=True)
+    question = first_question(
+        source for span, source, below_tool in pairs if span.kind == "llm" and not below_tool
+    )
+    if question is None:
+        return trace
+    return msgspec.structs.replace(trace, metadata={**trace.metadata, "input": question})
 
 
 def _from_export(

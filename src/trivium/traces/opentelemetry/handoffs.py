@@ -13,8 +13,9 @@ import msgspec
 
 from trivium.traces.langgraph import GraphRun, is_handoff
 from trivium.traces.opentelemetry import semconv
+from trivium.traces.opentelemetry.contents import parsed
 from trivium.traces.opentelemetry.semconv import RecordedSpan
-from trivium.traces.opentelemetry.spans import SpanRole, named, parsed
+from trivium.traces.opentelemetry.spans import SpanRole, named
 from trivium.traces.readers.json_input import text
 from trivium.traces.readers.langsmith import messages_of
 from trivium.traces.trace import Message, Span, Trace, message_time

@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 
 from trivium.traces.opentelemetry import semconv
+from trivium.traces.opentelemetry.contents import parsed
 from trivium.traces.opentelemetry.semconv import RecordedSpan
-from trivium.traces.opentelemetry.spans import SpanRole, parsed
+from trivium.traces.opentelemetry.spans import SpanRole
 
 LLAMA_INDEX = "openinference.instrumentation.llama_index"
 SMOLAGENTS = "openinference.instrumentation.smolagents"
@@ -17,6 +18,8 @@ _STEP = ".run_agent_step"
 _CALL = ".call_tool"
 _CURRENT_AGENT = re.compile(r"\bcurrent_agent_name='([^']+)'")
 _HANDOFF = "handoff"
+_CONTENTS = (semconv.INPUT, semconv.OUTPUT)
+_INTERNAL = re.compile(r'\{"(?:init_state|ctx)":|[A-Za-z_]\w*\(.*\)$', re.DOTALL)
 _WRAPPING = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
 
 
@@ -43,6 +46,14 @@ def name_workflow_agents(spans: list[RecordedSpan], roles: list[SpanRole]) -> No
             roles[index] = SpanRole("agent", agent)
         elif span.name.endswith(_CALL) and span.parent in current_agent:
             agent_of_call[span.id] = current_agent[span.parent]
+        if role.kind == "other" and any(map(_is_internal, map(span.attributes.get, _CONTENTS))):
+            attributes = {key: each for key, each in span.attributes.items() if key not in _CONTENTS}
+            spans[index] = msgspec.structs.replace(span, attributes=attributes)
+
+
+def _is_internal(value: Any) -> bool:
+    """Whether an input or output is the state or an event of a workflow, as Python prints it."""
+    return isinstance(value, str) and _INTERNAL.match(value) is not None
 
 
 def _tool_role(span: RecordedSpan, role: SpanRole, agent_of_call: dict[str, str]) -> SpanRole:

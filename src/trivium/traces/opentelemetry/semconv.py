@@ -29,8 +29,25 @@ ARGUMENTS: Final = "arguments"
 RESULT: Final = "result"
 FINAL_RESULT: Final = "final result"
 INPUT_MESSAGES: Final = "input messages"
-"""Input of a model or an agent; it repeats the whole conversation. Read from Trivium's exports only."""
+"""Input of a model or an agent; it repeats the whole conversation."""
 OUTPUT_MESSAGES: Final = "output messages"
+ALL_MESSAGES: Final = "all messages"
+"""Input and output of an agent in one conversation."""
+ASKED: Final = "asked"
+ANSWERED: Final = "answered"
+"""Input and output of an agent in attributes of one framework."""
+JSON_INPUT: Final = "input as json"
+JSON_OUTPUT: Final = "output as json"
+"""Input and output that are always JSON: a text is in quotes."""
+MESSAGE_ROLE: Final = "message role"
+MESSAGE_TEXT: Final = "message text"
+"""Role and text of a message of a model's input that has attributes of its own; its number follows."""
+MOST_MESSAGES: Final = 128
+"""Messages of a model's input that are read if each has attributes of its own."""
+ANSWER_ROLE: Final = "answer role"
+ANSWER_TEXT: Final = "answer text"
+INPUT_TYPE: Final = "input type"
+OUTPUT_TYPE: Final = "output type"
 MESSAGE_EVENTS: Final = "message events"
 """PydanticAI before its format 2: the events of a request as one JSON text."""
 INPUT_TOKENS: Final = "tokens in"
@@ -85,22 +102,46 @@ INTERNAL_NAMES: Final[Mapping[str, str]] = {
     "embedding.model_name": REQUEST_MODEL,
     "llm.request.type": REQUEST_TYPE,
     "input.value": INPUT,
-    "traceloop.entity.input": INPUT,
+    "input.mime_type": INPUT_TYPE,
+    "traceloop.entity.input": JSON_INPUT,
+    "ai.toolCall.args": JSON_INPUT,
     "gen_ai.retrieval.query.text": INPUT,
     "output.value": OUTPUT,
-    "traceloop.entity.output": OUTPUT,
+    "output.mime_type": OUTPUT_TYPE,
+    "traceloop.entity.output": JSON_OUTPUT,
+    "ai.toolCall.result": JSON_OUTPUT,
     "gen_ai.retrieval.documents": OUTPUT,
     "gen_ai.tool.call.arguments": ARGUMENTS,
     "tool_arguments": ARGUMENTS,
-    "ai.toolCall.args": ARGUMENTS,
+    "gen_ai.tool.input": ARGUMENTS,
+    "haystack.agent.step.tool.input": ARGUMENTS,
+    "gcp.vertex.agent.tool_call_args": ARGUMENTS,
     "gen_ai.tool.call.result": RESULT,
     "tool_response": RESULT,
-    "ai.toolCall.result": RESULT,
+    "gen_ai.tool.output": RESULT,
+    "haystack.agent.step.tool.output": RESULT,
+    "gcp.vertex.agent.tool_response": RESULT,
     "final_result": FINAL_RESULT,
     "gen_ai.input.messages": INPUT_MESSAGES,
+    "gen_ai.prompt": INPUT_MESSAGES,
+    "ai.prompt.messages": INPUT_MESSAGES,
+    "haystack.agent.step.llm.input": INPUT_MESSAGES,
+    "gcp.vertex.agent.llm_request": INPUT_MESSAGES,
+    "pydantic_ai.all_messages": ALL_MESSAGES,
+    "all_messages_events": ALL_MESSAGES,
+    "ai.prompt": ASKED,
+    "haystack.agent.input": ASKED,
+    "input": ASKED,
+    "ai.response.text": ANSWERED,
+    "ai.response.object": ANSWERED,
+    "haystack.agent.output": ANSWERED,
+    "crewai.crew.result": ANSWERED,
+    "output": ANSWERED,
     "gen_ai.output.messages": OUTPUT_MESSAGES,
     "gen_ai.completion.0.content": OUTPUT_MESSAGES,
     "gen_ai.completion": OUTPUT_MESSAGES,
+    "haystack.agent.step.llm.output": OUTPUT_MESSAGES,
+    "gcp.vertex.agent.llm_response": OUTPUT_MESSAGES,
     "events": MESSAGE_EVENTS,
     "gen_ai.usage.input_tokens": INPUT_TOKENS,
     "gen_ai.usage.prompt_tokens": INPUT_TOKENS,
@@ -131,6 +172,19 @@ INTERNAL_NAMES: Final[Mapping[str, str]] = {
     PARENT_ATTRIBUTE: TRIVIUM_PARENT,
     "trivium.span": TRIVIUM_SPAN,
     "trivium.trace": TRIVIUM_TRACE,
+    **{
+        f"{prefix}.{index}.{part}": f"{name} {index}"
+        for index in range(MOST_MESSAGES)
+        for prefix, part, name in (
+            ("llm.input_messages", "message.role", MESSAGE_ROLE),
+            ("llm.input_messages", "message.content", MESSAGE_TEXT),
+            ("llm.input_messages", "message.contents.0.message_content.text", MESSAGE_TEXT),
+            ("gen_ai.prompt", "role", MESSAGE_ROLE),
+            ("gen_ai.prompt", "content", MESSAGE_TEXT),
+        )
+    },
+    "llm.output_messages.0.message.role": ANSWER_ROLE,
+    "llm.output_messages.0.message.content": ANSWER_TEXT,
 }
 
 

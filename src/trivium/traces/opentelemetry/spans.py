@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 
 from trivium.traces.opentelemetry import semconv
+from trivium.traces.opentelemetry.contents import contents_of
 from trivium.traces.opentelemetry.semconv import NANOSECONDS, RecordedSpan
 from trivium.traces.trace import Span, SpanKind, SpanUsage
-from trivium.values import amount, count, dicts, is_number, json_or_text
+from trivium.values import amount, count, is_number
 
 _OPERATIONS: Mapping[str, SpanKind] = {
     "invoke_agent": "agent",
@@ -136,10 +137,6 @@ def _after(text: str, prefix: str) -> str:
     return text[len(prefix) :].strip() if text.lower().startswith(prefix) else ""
 
 
-_CHOICE = "gen_ai.choice"
-_MESSAGES = ("message", "content", "gen_ai.event.content")
-
-
 def named(value: Any) -> str | None:
     """A non-empty text, or a number as text; else None."""
     if isinstance(value, str):
@@ -153,13 +150,6 @@ def _first_name(attributes: Mapping[str, Any], keys: Sequence[str]) -> str | Non
         if key in attributes and (name := named(attributes[key])) is not None:
             return name
     return None
-
-
-def parsed(value: Any) -> Any:
-    """Decode a JSON object or list; return any other text, or one nested too deep, unchanged."""
-    if isinstance(value, str) and value[:1] in {"{", "["}:
-        return json_or_text(value)
-    return value
 
 
 def usage_of(attributes: Mapping[str, Any]) -> SpanUsage | None:
@@ -196,28 +186,6 @@ def wrong_counts(attributes: Mapping[str, Any], usage: SpanUsage | None) -> str 
     return None
 
 
-def model_output(span: RecordedSpan) -> Any:
-    """The output of a model: an attribute, or in old conventions an event."""
-    attributes = span.attributes
-    messages = attributes.get(semconv.OUTPUT_MESSAGES)
-    if messages is not None:
-        return parsed(messages)
-    if span.events or semconv.MESSAGE_EVENTS in attributes:
-        choices = _choices(span)
-        if choices:
-            return parsed(next((choices[-1][key] for key in _MESSAGES if key in choices[-1]), None))
-    return parsed(attributes.get(semconv.OUTPUT))
-
-
-def _choices(span: RecordedSpan) -> list[dict[str, Any]]:
-    """The answers of a model that are events of its span, or that an attribute lists as events."""
-    choices = [attributes for name, attributes in span.events or () if name == _CHOICE]
-    if choices or semconv.MESSAGE_EVENTS not in span.attributes:
-        return choices
-    parts = parsed(span.attributes[semconv.MESSAGE_EVENTS])
-    return [event for event in dicts(parts) if event.get("event.name") == _CHOICE]
-
-
 def error_of(span: RecordedSpan) -> str:
     """Why a span failed: its status message, its exception or its error type."""
     if span.error:
@@ -252,6 +220,7 @@ def spans_of(
         origin: Unix time of the trace's start, in nanoseconds.
     """
     made: list[Span] = []
+    known = {span.id for span in ordered}
     callers: dict[str, str | None] = {}
     for span, role, usage in zip(ordered, roles, usages, strict=True):
         id_, parent, start, end = span.id, span.parent, span.start, span.end
@@ -260,7 +229,7 @@ def spans_of(
         agent = name if kind == "agent" else role.agent or caller
         callers[id_] = name if kind == "agent" else caller
         failed = _failed(span)
-        input_, output = _contents(span, kind)
+        input_, output = contents_of(span, kind, outermost=parent not in known)
         made.append(
             Span(
                 id=id_,
@@ -284,24 +253,6 @@ def _failed(span: RecordedSpan) -> bool:
     if span.failed or span.attributes.get(semconv.ERROR_TYPE):
         return True
     return bool(span.events) and has_escaped_exception(span)
-
-
-def _contents(span: RecordedSpan, kind: SpanKind) -> tuple[Any, Any]:
-    """Input and output. The input of a model request repeats the conversation and is left out."""
-    if kind == "llm":
-        return None, model_output(span)
-    if kind == "other":
-        return None, None
-    attributes = span.attributes
-    if kind == "tool":
-        input_, output = attributes.get(semconv.ARGUMENTS), attributes.get(semconv.RESULT)
-    else:
-        input_ = None
-        output = attributes.get(semconv.FINAL_RESULT, attributes.get(semconv.OUTPUT_MESSAGES))
-    return (
-        parsed(attributes.get(semconv.INPUT) if input_ is None else input_),
-        parsed(attributes.get(semconv.OUTPUT) if output is None else output),
-    )
 
 
 def _extra(span: RecordedSpan, *, failed: bool, handoff: bool) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from tests.goldens import data
+from trivium.traces.outcome import input_of, output_of
 from trivium.traces.readers import read_path
 from trivium.traces.summary import trace_facts
 
@@ -76,3 +77,45 @@ def test_openinference_of_an_openai_agents_run():
     native = json.loads((data("traces/openai-agents") / "expected.json").read_text())["native_items.jsonl"]
     assert facts["agent_to_agent"] == native["agent_to_agent"]
     assert dict(Counter(call.name for call in trace.tool_calls)) == native["tools"]
+
+
+EXPORTS = sorted(
+    [
+        "ag2",
+        "agent_framework",
+        "ai_sdk",
+        "autogen",
+        "crewai_openllmetry",
+        "dspy",
+        "google_adk",
+        "haystack",
+        "langgraph",
+        "litellm_otel",
+        "llamaindex",
+        "mastra",
+        "pydantic_ai",
+        "strands",
+    ]
+)
+NO_CONTENTS = frozenset({"google_adk"})
+
+
+def export(name):
+    """The traces of one framework's export, and the truth about its job."""
+    path = data(f"traces/frameworks/{name}.jsonl")
+    truth = json.loads(path.with_name(f"{name}.expected.json").read_text())
+    return read_path(path)[1], truth
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_the_question_and_the_answer_of_every_framework(name):
+    traces, truth = export(name)
+    job = max(traces, key=lambda trace: len(trace.spans))
+    if name in NO_CONTENTS:
+        assert (input_of(job), output_of(job)) == (None, None)
+        return
+    assert output_of(job) == truth["final"]
+    question = input_of(job)
+    asked = {"litellm_otel": "hi", "crewai_openllmetry": "find facts"}.get(name, "Report")
+    assert isinstance(question, str)
+    assert asked in question

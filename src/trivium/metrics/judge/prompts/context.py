@@ -5,12 +5,14 @@ Definition: docs/definitions/judge.md#excerpts.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from trivium.agents.attempt import NOT_RECORDED
 from trivium.metrics.judge.evidence import EvidenceSimilarity, passages
 from trivium.metrics.judge.pairwise import Pair
 from trivium.metrics.metric import MetricInput
@@ -139,10 +141,12 @@ class Context(NamedTuple):
     Attributes:
         texts: Texts by name; absent ones are left out.
         cut: How much is shown of each truncated text, by name.
+        unrecorded: Why a trace has no question or no answer, by name of the text.
     """
 
     texts: dict[str, str]
     cut: dict[str, Truncation]
+    unrecorded: Mapping[str, str] = MappingProxyType({})
 
 
 def build_context(
@@ -182,7 +186,10 @@ def build_context(
     found |= {name: head(text, MAX_CHARS) for name, text in outputs.items()}
     # Replace lone surrogates, which no request can carry.
     texts: dict[str, str] = sanitise({name: each.text for name, each in found.items()})[0]
-    return Context(texts, {name: each.cut for name, each in found.items() if each.cut is not None})
+    stated = (NOT_RECORDED[flag] for flag in attempt.flags if flag in NOT_RECORDED)
+    unrecorded = {name: why for name, why in stated if not texts.get(name)}
+    cut = {name: each.cut for name, each in found.items() if each.cut is not None}
+    return Context(texts, cut, unrecorded)
 
 
 def _joined_excerpts(excerpts: Iterable[Excerpt]) -> Excerpt:

@@ -1,0 +1,120 @@
+"""Finds the question and the answer in the messages of a conversation, in the forms of all frameworks.
+
+Read are the messages of the GenAI conventions (``parts``), of OpenAI's APIs, Anthropic, Gemini, Bedrock, the
+AI SDK, LangChain in every serialisation, and Haystack. Definition: docs/trace-formats.md#question-and-answer.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from trivium.values import list_
+
+Speaker = Literal["user", "assistant"]
+
+_SPEAKERS: dict[str, Speaker] = {
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "ai": "assistant",
+    "model": "assistant",
+}
+_ROLES = frozenset({*_SPEAKERS, "system", "developer", "tool", "function"})
+_TEXT_PARTS = frozenset({None, "text", "input_text", "output_text"})
+"""Types of a part that are text; other types (reasoning, tool calls, images) are not part of the text."""
+
+_NESTED = ("data", "kwargs")
+"""Keys under which LangChain's serialisations put the fields of a message."""
+
+_HOLDERS = ("messages", "replies", "choices", "generations", "contents", "candidates", "output")
+"""Keys of an object that holds messages: of a request, or of a model's response."""
+
+_INNER = ("message", "content")
+"""Keys under which a choice, a generation or a candidate holds its message."""
+
+
+def question_in(value: Any) -> Any:
+    """The text of the last user message that has one, if the value is a conversation, else the value.
+
+    None for a conversation without a text of the user.
+    """
+    messages = _messages(value)
+    if messages is None:
+        return value
+    return next((said for who, said in reversed(messages) if who == "user" and said), None)
+
+
+def answer_in(value: Any) -> Any:
+    """The text of the last assistant message, if the value is a conversation, else the value.
+
+    None for a conversation whose last assistant message has no text, such as one that requests tool calls.
+    """
+    messages = _messages(value)
+    if messages is None:
+        return value
+    return next((said or None for who, said in reversed(messages) if who == "assistant"), None)
+
+
+def _messages(value: Any) -> list[tuple[Speaker | None, str]] | None:
+    """The speaker and the text of each message; None if the value is not a conversation."""
+    found = list(_found(value))
+    return [(_speaker(each), _text(each)) for each in found] if any(map(_is_message, found)) else None
+
+
+def _found(value: Any, depth: int = 3) -> Iterator[dict[str, Any]]:
+    """The fields of the messages in a value, unwrapped."""
+    if isinstance(value, dict):
+        fields = next((value[key] for key in _NESTED if isinstance(value.get(key), dict)), value)
+        if _is_message(fields) or fields is not value:
+            yield {"id": value.get("id"), "type": value.get("type"), **fields}
+            return
+        inner = next((value[key] for key in _INNER if isinstance(value.get(key), dict)), None)
+        held = [value[key] for key in _HOLDERS if isinstance(value.get(key), list | tuple)]
+        items: list[Any] = [inner] if inner is not None else list_(held[0]) if held else []
+    else:
+        items = list_(value)
+        if len(items) == 2 and isinstance(items[0], str) and items[0] in _ROLES:
+            yield {"role": items[0], "content": items[1]}
+            return
+    if depth:
+        for item in items:
+            yield from _found(item, depth - 1)
+
+
+def _role(message: dict[str, Any]) -> str | None:
+    """The role, in lower case; ``human`` of a class HumanMessage."""
+    ids = message.get("id")
+    stated = message.get("role") or message.get("_role") or message.get("type")
+    if stated in (None, "constructor") and isinstance(ids, list) and ids:
+        stated = ids[-1]
+    if not isinstance(stated, str):
+        return None
+    return stated.lower().removesuffix("chunk").removesuffix("message") or None
+
+
+def _speaker(message: dict[str, Any]) -> Speaker | None:
+    return _SPEAKERS.get(_role(message) or "")
+
+
+def _is_message(message: dict[str, Any]) -> bool:
+    return _role(message) in _ROLES and not message.keys().isdisjoint(_CONTENT)
+
+
+_CONTENT = ("parts", "content", "_content", "tool_calls")
+
+
+def _text(message: dict[str, Any]) -> str:
+    content = texts_of(next((message[key] for key in _CONTENT[:3] if message.get(key)), None))
+    return content if isinstance(content, str) else ""
+
+
+def texts_of(content: Any) -> Any:
+    """The texts in the parts of a message, without reasoning, calls and images; other content unchanged."""
+    if not isinstance(content, list):
+        return content
+    parts = [part if isinstance(part, dict) else {"text": part} for part in content]
+    texts = [part.get("text", part.get("content")) for part in parts if _is_text(part)]
+    return "\n".join(text for text in texts if isinstance(text, str) and text)
+
+
+def _is_text(part: dict[str, Any]) -> bool:
+    return part.get("type", part.get("block_type")) in _TEXT_PARTS and part.get("thought") is not True

@@ -1,0 +1,202 @@
+"""Reads what spans received and returned: questions and answers, arguments and results, answers of models.
+
+Each convention keeps them under attributes of its own, or in events. Attributes are tried in the order of the
+tables here; in a conversation, the question is the last text of the user, and the answer that of the
+assistant (docs/trace-formats.md#question-and-answer).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from trivium.traces.conversation import answer_in, question_in, texts_of
+from trivium.traces.opentelemetry import semconv
+from trivium.traces.opentelemetry.semconv import RecordedSpan, recognised
+from trivium.traces.trace import SpanKind
+from trivium.values import dicts, json_or_text
+
+_DETAILS = "gen_ai.client.inference.operation.details"
+"""Event whose attributes are those that the span would have."""
+_USER = "gen_ai.user.message"
+_CHOICE = "gen_ai.choice"
+_TOOL = "gen_ai.tool.message"
+_MESSAGES = ("message", "content", "gen_ai.event.content")
+
+_ASKED = (semconv.INPUT_MESSAGES, semconv.INPUT, semconv.JSON_INPUT, semconv.ASKED, semconv.ALL_MESSAGES)
+_ANSWERED = (
+    semconv.FINAL_RESULT,
+    semconv.OUTPUT_MESSAGES,
+    semconv.OUTPUT,
+    semconv.JSON_OUTPUT,
+    semconv.ANSWERED,
+    semconv.ALL_MESSAGES,
+)
+_ARGUMENTS = (semconv.ARGUMENTS, semconv.JSON_INPUT, semconv.INPUT, semconv.ASKED)
+_RESULT = (semconv.RESULT, semconv.JSON_OUTPUT, semconv.OUTPUT, semconv.ANSWERED)
+
+_QUOTED = frozenset({semconv.JSON_INPUT, semconv.JSON_OUTPUT})
+_TYPES = {semconv.INPUT: semconv.INPUT_TYPE, semconv.OUTPUT: semconv.OUTPUT_TYPE}
+
+_BESIDE = frozenset(
+    {"system", "trajectory", "reasoning", "files", "sources", "warnings", "toolCalls", "streaming_callback"}
+)
+"""Fields beside the question or the answer of a framework's module."""
+_HOLDERS = frozenset(
+    {"input", "inputs", "input_args", "prompt", "question", "query", "output", "outputs", "text"}
+)
+"""The only field of an object that holds just a question or an answer."""
+
+
+def contents_of(span: RecordedSpan, kind: SpanKind, *, outermost: bool) -> tuple[Any, Any]:
+    """Input and output of a span; None where they are not recorded.
+
+    The input of a model request repeats the conversation and is left out, as are the contents of chains,
+    unless the chain is outermost: then they are the question and the answer.
+    """
+    if kind == "llm":
+        return None, model_output(span)
+    if kind == "other" and not outermost:
+        return None, None
+    if kind == "tool":
+        return _arguments(span), _result(span)
+    return question_of(span), _answer_of(span)
+
+
+def parsed(value: Any) -> Any:
+    """Decode a JSON object or list; return any other text, or one nested too deep, unchanged."""
+    if isinstance(value, str) and value[:1] in {"{", "["}:
+        return json_or_text(value)
+    return value
+
+
+def model_output(span: RecordedSpan) -> Any:
+    """The output of a model: an attribute, or in old conventions an event."""
+    attributes = _attributes(span)
+    for key in (semconv.OUTPUT_MESSAGES, semconv.ANSWER_TEXT):
+        if attributes.get(key) is not None:
+            return parsed(attributes[key])
+    if span.events or semconv.MESSAGE_EVENTS in attributes:
+        choices = _choices(span)
+        if choices:
+            return parsed(next((choices[-1][key] for key in _MESSAGES if key in choices[-1]), None))
+    output = next(_values(attributes, (semconv.OUTPUT, semconv.JSON_OUTPUT, semconv.ANSWERED)), None)
+    no_text = semconv.ANSWER_ROLE in attributes and isinstance(output, str)  # "assistant: " of LlamaIndex
+    return None if no_text else output
+
+
+def first_question(requests: Iterable[RecordedSpan]) -> str | None:
+    """The question of the first model request that has one, which is a text."""
+    for span in requests:
+        attributes = span.attributes
+        if "embeddings" in (attributes.get(semconv.OPERATION), attributes.get(semconv.REQUEST_TYPE)):
+            continue
+        question = question_of(span)
+        if isinstance(question, str) and question.strip():
+            return question
+    return None
+
+
+def question_of(span: RecordedSpan) -> Any:
+    """What a span was asked."""
+    attributes = _attributes(span)
+    if (numbered := _numbered_messages(attributes)) is not None:
+        return question_in(numbered)
+    for value in _values(attributes, _ASKED):
+        question = question_in(_alone(value))
+        if question is not None:
+            return question
+    return question_in([{"role": "user", "content": text} for text in _event_texts(span, _USER)] or None)
+
+
+def _answer_of(span: RecordedSpan) -> Any:
+    attributes = _attributes(span)
+    for key in _ANSWERED:
+        for value in _values(attributes, (key,)):
+            answer = value if key == semconv.FINAL_RESULT else answer_in(_alone(value))
+            if answer is not None:
+                return answer
+    texts = [*_event_texts(span, _CHOICE)]
+    return answer_in([{"role": "assistant", "content": texts[-1]}]) if texts else None
+
+
+def _arguments(span: RecordedSpan) -> Any:
+    attributes = _attributes(span)
+    for part in _parts(attributes.get(semconv.INPUT_MESSAGES), "tool_call"):
+        return parsed(part.get("arguments"))
+    stated = next(_values(attributes, _ARGUMENTS), None)
+    return next(_event_texts(span, _TOOL), None) if stated is None else stated
+
+
+def _result(span: RecordedSpan) -> Any:
+    attributes = _attributes(span)
+    for part in _parts(attributes.get(semconv.OUTPUT_MESSAGES), "tool_call_response"):
+        return parsed(part.get("response", part.get("result")))
+    stated = next(_values(attributes, _RESULT), None)
+    return next((texts_of(each) for each in _event_texts(span, _CHOICE)), None) if stated is None else stated
+
+
+def _attributes(span: RecordedSpan) -> Mapping[str, Any]:
+    """The attributes of a span, with those that are in an event of details."""
+    attributes = span.attributes
+    for name, stated in span.events or ():
+        if name == _DETAILS:
+            attributes = {**recognised(stated), **attributes}
+    return attributes
+
+
+def _values(attributes: Mapping[str, Any], keys: Sequence[str]) -> Iterator[Any]:
+    """The values of attributes, decoded from JSON."""
+    for key in keys:
+        value = attributes.get(key)
+        if value is None:
+            continue
+        quoted = key in _QUOTED or attributes.get(_TYPES.get(key, "")) == "application/json"
+        decoded = json_or_text(value) if quoted and isinstance(value, str) else parsed(value)
+        if decoded is not None:
+            yield decoded
+
+
+def _numbered_messages(attributes: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """The messages of a request of which each has attributes of its own; None without, or with too many."""
+    if f"{semconv.MESSAGE_ROLE} 0" not in attributes:
+        return None
+    messages: list[dict[str, Any]] = []
+    for index in range(semconv.MOST_MESSAGES):
+        role = attributes.get(f"{semconv.MESSAGE_ROLE} {index}")
+        if role is None:
+            return messages
+        messages.append({"role": role, "content": attributes.get(f"{semconv.MESSAGE_TEXT} {index}")})
+    return None
+
+
+def _event_texts(span: RecordedSpan, name: str) -> Iterator[Any]:
+    for event, attributes in span.events or ():
+        if event == name:
+            yield from (parsed(attributes[key]) for key in _MESSAGES if key in attributes)
+
+
+def _parts(messages: Any, kind: str) -> Iterator[dict[str, Any]]:
+    """The parts of a kind in messages of the GenAI conventions."""
+    for message in dicts(parsed(messages)):
+        yield from (part for part in dicts(message.get("parts")) if part.get("type") == kind)
+
+
+def _alone(value: Any) -> Any:
+    """The question or the answer that an object of a framework holds beside other fields."""
+    while isinstance(value, dict):
+        others = value.keys() - _BESIDE
+        if len(others) != 1:
+            return value
+        (key,) = others
+        if len(value) == 1 and key not in _HOLDERS:
+            return value
+        value = value[key] or None
+    return value
+
+
+def _choices(span: RecordedSpan) -> list[dict[str, Any]]:
+    """The answers of a model that are events of its span, or that an attribute lists as events."""
+    choices = [attributes for name, attributes in span.events or () if name == _CHOICE]
+    if choices or semconv.MESSAGE_EVENTS not in span.attributes:
+        return choices
+    parts = parsed(span.attributes[semconv.MESSAGE_EVENTS])
+    return [event for event in dicts(parts) if event.get("event.name") == _CHOICE]
