@@ -24,7 +24,7 @@ from trivium.agents.failures import (
     retry_after,
     shown,
 )
-from trivium.agents.response import NOTHING, mask_trace, sanitise_output
+from trivium.agents.response import NOTHING, sanitise_output, secret_flags
 from trivium.http import Backoff
 from trivium.suites.case import Case
 from trivium.suites.settings import Limits
@@ -95,7 +95,8 @@ async def invoke(
             wait = _wait(error, tries, limits, rng)
             trace = error.trace if isinstance(error, AgentFailure) else None
         if isinstance(wait, str):
-            return _attempt(request, AgentResponse(error=f"{why}{wait}", trace=trace), seconds, tries)
+            failed = AgentResponse(error=f"{why}{wait}", trace=trace, flags=secret_flags(None, {}, trace))
+            return _attempt(request, failed, seconds, tries)
         log.info("%s, repeat %d: asking again in %.1f s (%s)", case.id, repeat, wait, why)
         await sleep(wait)
 
@@ -163,7 +164,7 @@ def _retrieve_exception(task: asyncio.Task[AgentResponse]) -> None:
 
 
 def _sanitised(response: AgentResponse, limits: Limits) -> AgentResponse:
-    """Sanitise the texts of a response, check its size, and mask its secrets.
+    """Sanitise the texts of a response, check its size, and flag secrets.
 
     Raises:
         AgentFailure: If the response is empty, too large, or has an invalid number.
@@ -175,15 +176,15 @@ def _sanitised(response: AgentResponse, limits: Limits) -> AgentResponse:
     for name, number in (("seconds", response.seconds), ("reward", response.reward)):
         if number is not None and not (math.isfinite(number) and (name == "reward" or number >= 0)):
             raise AgentFailure(f"{name} is {number}; expected a finite number")
-    trace, trace_flags = (None, ()) if response.trace is None else mask_trace(response.trace)
+    secrets = secret_flags(output, metadata, response.trace)
     return AgentResponse(
         output=output,
-        trace=trace,
+        trace=response.trace,
         usage=response.usage,
         reward=response.reward,
         error=shown(response.error or "") or None,
         seconds=response.seconds,
-        flags=tuple(dict.fromkeys([*response.flags, *flags, *more_flags, *trace_flags])),
+        flags=tuple(dict.fromkeys([*response.flags, *flags, *more_flags, *secrets])),
         metadata=metadata,
     )
 

@@ -1,7 +1,8 @@
 """Parses and sanitises what an agent returned.
 
 An agent may return anything. The result is a JSON value of bounded size and depth whose texts contain no lone
-surrogates, no NUL and no recognisable secrets.
+surrogates and no NUL. Secrets stay in it while it is scored; :func:`masked` hides them wherever it is stored
+or shown.
 """
 
 import dataclasses
@@ -138,7 +139,8 @@ def _with_trace(response: AgentResponse, raw: Any) -> AgentResponse:
 OUTPUT = "output"
 
 SECRETS_MASKED = "secrets_masked"
-"""Flag of an attempt with a certain secret (see ``trivium.masking``), which metrics see masked."""
+"""Flag of an attempt with a certain secret (see ``trivium.masking``): scores are computed on what the agent
+wrote, and :func:`masked` hides the secret in what is stored, shown, and sent to a judge."""
 
 _masker = OutputMasker()
 
@@ -158,16 +160,13 @@ def sanitise_output(output: Any, *, limit: int, noun: str = OUTPUT) -> tuple[Any
         noun: Name of the value in error messages.
 
     Returns:
-        The sanitised JSON value with masked secrets, and flags for what was changed.
+        The sanitised JSON value, and flags for what was changed.
 
     Raises:
         AgentFailure: If the value is too large, too deep, or not a JSON value.
     """
     plain = _plain(output, noun, 0, _ByteBudget(limit, noun))
     value, flags = sanitise(plain)
-    masked = _masker.value(value)
-    if masked is not value and masked != value:
-        value, flags = masked, (*flags, SECRETS_MASKED)
     size = len(value.encode()) if isinstance(value, str) else len(msgspec.json.encode(value))
     if size > limit:
         raise too_large(limit, noun)
@@ -180,15 +179,35 @@ def too_large(limit: int, noun: str = OUTPUT) -> AgentFailure:
     return AgentFailure(f"the {noun} is larger than {limit:,} bytes{setting}")
 
 
-def mask_trace(trace: Trace) -> tuple[Trace, tuple[str, ...]]:
-    """Mask secrets in a trace; returns a flag if there were any."""
+def secret_flags(output: Any, metadata: Mapping[str, Any], trace: Trace | None) -> tuple[str, ...]:
+    """The flag ``secrets_masked`` if an attempt with these fields holds a secret."""
+    held = masked_value(output) != output or masked_value(metadata) != metadata
+    return (SECRETS_MASKED,) if held or (trace is not None and _masked_trace(trace) != trace) else ()
+
+
+def masked(attempt: Attempt) -> Attempt:
+    """An attempt as it may be stored and shown: the same if it is not flagged as holding a secret."""
+    if SECRETS_MASKED not in attempt.flags:
+        return attempt
+    return msgspec.structs.replace(
+        attempt,
+        output=masked_value(attempt.output),
+        metadata=masked_value(attempt.metadata),
+        trace=None if attempt.trace is None else _masked_trace(attempt.trace),
+    )
+
+
+def masked_value(value: Any) -> Any:
+    """Mask the certain secrets in a JSON value; the same object if it holds none."""
+    return _masker.value(value)
+
+
+def _masked_trace(trace: Trace) -> Trace:
     if not _masker.json_may_hold_a_secret(_encoded(_texts_of(trace)).decode()):
-        return trace, ()
+        return trace
     value = msgspec.json.decode(_encoded(trace))
-    masked = _masker.value(value)
-    if masked == value:
-        return trace, ()
-    return msgspec.convert(masked, Trace), (SECRETS_MASKED,)
+    hidden = masked_value(value)
+    return trace if hidden == value else msgspec.convert(hidden, Trace)
 
 
 def _texts_of(trace: Trace) -> list[Any]:

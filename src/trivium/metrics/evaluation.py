@@ -8,6 +8,7 @@ from collections.abc import Container, Mapping, Sequence
 import msgspec
 
 from trivium.agents.attempt import Attempt
+from trivium.agents.response import SECRETS_MASKED, masked_value
 from trivium.metrics.metric import Score, ScoreLike, Status, is_judge_fallback, is_missing
 from trivium.suites.rubrics.built_in import AGENT
 from trivium.suites.rubrics.loader import OVERALL
@@ -182,16 +183,26 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def evaluation(attempt: Attempt, scores: Mapping[str, Score], settings: Settings) -> Evaluation:
-    """Make the evaluation of one attempt (docs/definitions/scores.md#verdict)."""
+    """Make the evaluation of one attempt (docs/definitions/scores.md#verdict).
+
+    What its scores quote of an attempt that holds a secret is masked.
+    """
     folded = composite(scores, settings.composite, failed=attempt.error)
     return Evaluation(
         case=attempt.case,
         repeat=attempt.repeat,
-        scores=dict(scores),
+        scores={name: _masked(score) for name, score in scores.items()}
+        if SECRETS_MASKED in attempt.flags
+        else dict(scores),
         composite=folded,
         passed=_passed(attempt, scores, folded, settings),
         failed=attempt.error,
     )
+
+
+def _masked(score: Score) -> Score:
+    texts = {name: masked_value(getattr(score, name)) for name in ("raw", "detail", "reason", "method")}
+    return msgspec.structs.replace(score, **texts)
 
 
 def pass_rule(names: Container[str], settings: Settings) -> PassRule:

@@ -15,7 +15,7 @@ import msgspec
 
 from trivium.agents.attempt import AgentFailure, Attempt, Usage
 from trivium.agents.failures import may_be_ctrl_c, reason, shown
-from trivium.agents.response import sanitise_output
+from trivium.agents.response import masked_value, sanitise_output
 from trivium.errors import SuiteError
 from trivium.metrics.metric import (
     STATUSES,
@@ -296,13 +296,17 @@ def _checked_score(metric: Metric, score: Any) -> Score:
             name=metric.name,
             tier=metric.tier,
             value=_value(score),
-            raw=sanitise_output(score.raw, limit=LARGEST_DETAIL, noun="raw")[0],
-            detail=sanitise_output(score.detail, limit=LARGEST_DETAIL, noun="detail")[0],
+            raw=_bounded(score.raw, "raw"),
+            detail=_bounded(score.detail, "detail"),
             reason=None if score.reason is None else shown(str(score.reason)),
             method=None if score.method is None else shown(str(score.method)),
         )
     except (AgentFailure, ValueError) as error:
         return metric.error(shown(str(error)))
+
+
+def _bounded(value: Any, noun: str) -> Any:
+    return masked_value(sanitise_output(value, limit=LARGEST_DETAIL, noun=noun)[0])
 
 
 def _value(score: Score) -> float | None:

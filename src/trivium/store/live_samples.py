@@ -7,6 +7,7 @@ import msgspec
 from sqlalchemy import Connection, Select, func, select
 
 from trivium.agents.attempt import Attempt
+from trivium.agents.response import masked
 from trivium.metrics.evaluation import Evaluation
 from trivium.store import schema
 from trivium.store.connection import explain_errors, insert_into, insert_many
@@ -301,7 +302,7 @@ def _next_position(connection: Connection, run: RunRecord) -> int:
 
 
 def _sample_row(scored: Scored, run: RunRecord, position: int, now: float) -> dict[str, Any]:
-    job, attempt = scored.job, scored.attempt
+    job, attempt = scored.job, masked(scored.attempt)
     return {
         "monitor": job.monitor,
         "trace": job.trace,

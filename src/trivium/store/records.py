@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from trivium.agents.attempt import Attempt, Usage
+from trivium.agents.response import masked
 from trivium.errors import StoreError
 from trivium.metrics.evaluation import Composite, Evaluation
 from trivium.metrics.metric import Status, Tier
@@ -102,7 +103,7 @@ class Rows:
         self.failed = 0
 
     def add_attempt(self, stored: StoredAttempt, *, own_case: bool = False) -> None:
-        """Add a new attempt.
+        """Add a new attempt, with its secrets masked.
 
         Args:
             stored: The attempt.
@@ -114,7 +115,7 @@ class Rows:
                 "position": stored.position,
                 "repeat": stored.attempt.repeat,
                 "case_body": encode(stored.case) if own_case else None,
-                "body": encode(stored.attempt),
+                "body": encode(masked(stored.attempt)),
             }
         )
 

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from trivium.agents.attempt import TRACE_LEFT_OUT, AgentFailure, Attempt, Usage
 from trivium.agents.failures import reason, shown
-from trivium.agents.response import NOTHING, mask_trace, sanitise_output
+from trivium.agents.response import NOTHING, sanitise_output, secret_flags
 from trivium.errors import InputError, OutputsError, Problem, TraceError, suggest
 from trivium.number_buffer import NumberBuffer
 from trivium.storage import Stamp, named_path, stamp_of
@@ -308,7 +308,7 @@ def _file_problems(named: TraceFile, where: str, folder: Path) -> list[Problem]:
 
 
 def checked_attempt(attempt: Attempt, *, limit: int, trace_error: str | None = None) -> Attempt:
-    """Sanitise and mask what was recorded of an attempt.
+    """Sanitise what was recorded of an attempt, and flag secrets.
 
     The attempt fails if the output exceeds the limit, or if it has no output, trace or reward.
 
@@ -327,12 +327,10 @@ def checked_attempt(attempt: Attempt, *, limit: int, trace_error: str | None = N
     recorded_trace = trace is not None or trace_error is not None
     if error is None and output is None and attempt.reward is None and not recorded_trace:
         error = NOTHING
-    if trace is not None:
-        trace, masked = mask_trace(trace)
-        more = (*more, *masked)
     if trace_error is not None:
         flags = (*flags, TRACE_LEFT_OUT)
         metadata = metadata | {"trace_error": shown(trace_error)}
+    more = (*more, *secret_flags(output, metadata, trace))
     return Attempt(
         case=attempt.case,
         repeat=attempt.repeat,

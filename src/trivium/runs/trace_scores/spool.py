@@ -14,6 +14,7 @@ from trivium.agents.attempt import Attempt, Usage
 from trivium.agents.recorded import ReadyAttempts
 from trivium.agents.recorded.record import parts_of
 from trivium.agents.recorded.traces import attempt_of_trace
+from trivium.agents.response import masked
 from trivium.errors import Problem, TraceError
 from trivium.runs.trace_scores.selection import Selection
 from trivium.runs.trace_scores.totals import TraceTotals
@@ -131,7 +132,7 @@ class Spool(ReadyAttempts):
     ) -> None:
         id_ = self._unique(located, names)
         attempt = attempt_of_trace(located.trace, case=id_, limit=self._limit)
-        trace = attempt.trace or located.trace  # secrets are masked in the attempt's
+        trace = masked(attempt).trace or located.trace
         cost = self.totals.add(trace, case=id_, file=located.file)
         if cost is not None:
             usage = msgspec.structs.replace(attempt.usage or Usage(), cost_usd=cost)

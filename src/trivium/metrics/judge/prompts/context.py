@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from trivium.agents.attempt import NOT_RECORDED
+from trivium.agents.response import masked
 from trivium.metrics.judge.evidence import EvidenceSimilarity, passages
 from trivium.metrics.judge.pairwise import Pair
 from trivium.metrics.metric import MetricInput
@@ -166,10 +167,10 @@ def build_context(
             return head(text, excerpt_chars)
         return relevant_excerpt(text, "\n".join(outputs.values()), excerpt_chars)
 
-    case, attempt = metric_input.case, metric_input.attempt
+    case, attempt = metric_input.case, masked(metric_input.attempt)  # a provider is sent no secrets
     outputs = {"output": attempt.text}
     if isinstance(metric_input, Pair):
-        outputs = {"first": attempt.text, "second": metric_input.second.text}
+        outputs = {"first": attempt.text, "second": masked(metric_input.second).text}
     expect = case.expect
     aspects = "\n".join(f"{number}. {_entry(text)}" for number, text in enumerate(expect.aspects, 1))
     found = {
