@@ -13,6 +13,7 @@ from msgspec import structs
 from tests.otlp_requests import BEGAN, agent_trace, request, span
 from trivium.errors import TooLarge, TraceError
 from trivium.monitor.otlp import IntakeLimits, batch_of
+from trivium.traces.readers.otlp import read_content
 from trivium.traces.readers.otlp.json import spans_of_json
 from trivium.traces.readers.otlp.protobuf import recorded_span
 
@@ -121,8 +122,7 @@ def one_span(text: bytes) -> bytes:
         (b"\xff\xfe", "is not JSON"),
         (b"[]", "expected an object"),
         (b'{"resourceSpans": 7}', "is not OTLP JSON"),
-        (one_span(b'{"startTimeUnixNano": "x"}'), "is not OTLP JSON"),
-        (one_span(b'{"kind": 1e99}'), "is not OTLP JSON"),
+        (b'{"resourceSpans": [{"scopeSpans": 7}]}', "is not OTLP JSON"),
         (b'{"resourceSpans": ' + b"[" * 100_000, "nested too deeply|is not JSON"),
     ],
 )  # fmt: skip
@@ -131,14 +131,64 @@ def test_json_that_is_no_request_is_refused_with_a_reason(body, says):
         batch_of(body, "json", LIMITS)
 
 
-def test_values_nested_too_deeply_are_refused():
+LONE = "cut \ud83d, \ude00 and \ud83d\ud83d"  # five halves of no pair
+SOUND = [span(TRACE, mark="sound"), span(bytes(16)), span(TRACE)]  # the second has no trace id
+
+
+def test_a_text_that_json_cannot_hold_costs_that_text_only():
+    whole = json.loads(as_json(request(SOUND)))
+    spans = whole["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    spans[0]["name"] = LONE[:-1] + "\U0001f600 \\ud83d"  # a pair, and what is no escape
+    batch = batch_of(json.dumps(whole).encode(), "json", LIMITS)
+    assert (batch.refused, batch.replaced) == ({"bad_id": 1}, 3)
+    from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+    first, second = (Span.FromString(each.body).name for each in batch.spans)
+    assert (first, second) == ("cut \ufffd, \ufffd and \ufffd\U0001f600 \\ud83d", "work")
+    raw = as_json(request(SOUND)).replace(b'"sound"', b'"caf\xe9"')
+    assert batch_of(raw, "json", LIMITS).replaced == 1
+
+
+@pytest.mark.parametrize("odd", [{"startTimeUnixNano": "x"}, {"kind": 1e99}, {"attributes": [{"key": 7}]}, 7])
+def test_a_span_that_is_not_otlp_costs_that_span_only(odd):
+    whole = json.loads(as_json(request(SOUND)))
+    whole["resourceSpans"][0]["scopeSpans"][0]["spans"].insert(1, odd)
+    batch = batch_of(json.dumps(whole).encode(), "json", LIMITS)
+    assert (len(batch.spans), batch.refused) == (2, {"bad_id": 1, "unreadable_span": 1})
+
+
+def with_bad_byte(text: str, sound=SOUND) -> bytes:
+    """A request in protobuf in which a byte of a text is not UTF-8."""
+    whole = request([span(TRACE, mark="broken"), *sound], service="the shop").SerializeToString()
+    assert whole.count(text.encode()) == 1
+    return whole.replace(text.encode(), b"\xff" + text.encode()[1:])
+
+
+@pytest.mark.parametrize(("text", "kept"), [("broken", 2), ("the shop", 3)])
+def test_a_bad_byte_in_protobuf_costs_that_span_or_that_resource_only(text, kept):
+    batch = batch_of(with_bad_byte(text), "protobuf", LIMITS)
+    assert (len(batch.spans), batch.refused) == (kept, {"bad_id": 1, "unreadable_span": 1})
+    assert {each.service for each in batch.spans} == {"" if text == "the shop" else "the shop"}
+
+
+def test_a_bad_byte_in_a_file_leaves_its_trace_incomplete():
+    (trace,) = read_content(with_bad_byte("broken", [span(TRACE)]), "f.pb")
+    assert len(trace.spans) == 1
+    assert str(trace.missing_part).startswith("1 spans, resources and scopes of f.pb cannot be decoded")
+
+
+def test_a_request_that_is_cut_off_in_a_bad_text_is_refused_whole():
+    with pytest.raises(TraceError, match="protobuf"):
+        batch_of(with_bad_byte("broken")[:-1], "protobuf", LIMITS)
+
+
+def test_a_span_with_values_nested_too_deeply_is_refused():
     value: dict[str, Any] = {"stringValue": "x"}
     for _ in range(300):
         value = {"arrayValue": {"values": [value]}}
     one = {"traceId": "a1" * 16, "spanId": "b2" * 8, "attributes": [{"key": "k", "value": value}]}
     body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [one]}]}]}).encode()
-    with pytest.raises(TraceError):
-        batch_of(body, "json", LIMITS)
+    assert batch_of(body, "json", LIMITS).refused == {"unreadable_span": 1}
 
 
 _json = st.recursive(

@@ -11,6 +11,8 @@ import zlib
 import pytest
 from google.rpc.status_pb2 import Status
 from litestar.testing import TestClient
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from sqlalchemy import func, select
 
@@ -67,7 +69,9 @@ def test_json_is_answered_in_json(client, store):
     assert stored(store) == 1
 
 
-@pytest.mark.parametrize(("encoding", "compress"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
+@pytest.mark.parametrize(
+    ("encoding", "compress"), [("gzip", gzip.compress), ("x-gzip", gzip.compress), ("Deflate", zlib.compress)]
+)
 def test_compressed_bodies_are_inflated(client, store, encoding, compress):
     response = send(client, compress(body(agent_trace())), **{"content-encoding": encoding})
     assert response.status_code == 200
@@ -93,6 +97,30 @@ def test_refused_spans_are_a_partial_success(client, store):
     response = send(client, json_body(SPAN, {"name": "bad"}), JSON)
     assert response.json()["partialSuccess"]["rejectedSpans"] == "1"  # int64 is a text in protobuf's JSON
     assert stored(store) == 2
+
+
+def test_a_text_that_cannot_be_stored_is_replaced_with_a_warning(client, store):
+    response = send(client, json_body(SPAN | {"name": "cut \ud83d"}), JSON)
+    partial = response.json()["partialSuccess"]
+    assert (response.status_code, "rejectedSpans" in partial) == (200, False)
+    assert "half of a surrogate pair: 1" in partial["errorMessage"]
+    assert stored(store) == 1
+
+
+def test_a_path_that_an_exporter_appended_twice_is_understood(client, store):
+    assert client.post("/v1/traces/v1/traces", content=body(agent_trace()), headers=PROTOBUF).content == b""
+    assert stored(store) == 3
+
+
+@pytest.mark.parametrize("path", ["/v1/metrics", "/v1/logs", "/v1/traces/v1/metrics"])
+def test_metrics_and_logs_are_accepted_and_dropped_and_the_answer_says_so(client, path):
+    said = f"{path.rpartition('/')[2]} are accepted and dropped"
+    response = client.post(path, content=b"\x0a\x00", headers=PROTOBUF)
+    kind = ExportLogsServiceResponse if path.endswith("logs") else ExportMetricsServiceResponse
+    assert response.status_code == 200
+    assert said in kind.FromString(response.content).partial_success.error_message
+    assert said in client.post(path, content=b"{}", headers=JSON).json()["partialSuccess"]["errorMessage"]
+    assert client.post(path, content=b"", headers={"content-type": "text/plain"}).status_code == 415
 
 
 def test_what_cannot_be_read_is_refused_in_the_request_s_encoding(client):
@@ -164,7 +192,8 @@ def test_a_gzip_body_of_very_many_empty_members_is_refused(connect):
 
 def test_an_answer_quotes_no_more_than_a_little_of_a_request(client):
     number = {"key": "a", "value": {"intValue": "9" * 100_000}}
-    response = send(client, json_body(SPAN | {"attributes": [number]}), JSON)
+    resource = {"resource": {"attributes": [number]}, "scopeSpans": []}
+    response = send(client, json.dumps({"resourceSpans": [resource]}).encode(), JSON)
     assert response.status_code == 400
     assert len(response.content) < 2_000
 

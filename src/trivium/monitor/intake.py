@@ -26,6 +26,7 @@ _REASONS = {
     "span_too_large": "too large",
     "resource_too_large": "whose resource or scope is too large",
     "too_many_spans": "of traces that have the most spans already",
+    "unreadable_span": "(or resources, or scopes) that cannot be decoded",
     "own_scores": "that carry scores of a monitor: its suite's `events` must not lead here",
     "trace_too_large": "of traces that are as large as allowed already",
 }
@@ -38,11 +39,13 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
         new: Number of spans that are stored now.
         again: Number of spans that were stored already: the exporter sent them again.
         refused: Number of spans that are not stored, by reason.
+        replaced: Number of places where U+FFFD stands for what no text can hold.
     """
 
     new: int
     again: int
     refused: dict[str, int]
+    replaced: int = 0
 
     @property
     def rejected(self) -> int:
@@ -51,11 +54,14 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def message(self) -> str:
-        """Why spans are refused, in one sentence; empty if none is."""
+        """Why spans are refused, and what was changed in others; empty if nothing was."""
         parts = [
             f"{number:,} {_REASONS.get(reason, reason)}" for reason, number in sorted(self.refused.items())
         ]
-        return f"refused spans: {'; '.join(parts)}" if parts else ""
+        said = [f"refused spans: {'; '.join(parts)}"] if parts else []
+        if self.replaced:
+            said.append(f"U+FFFD replaces what is not UTF-8, or half of a surrogate pair: {self.replaced:,}")
+        return ". ".join(said)
 
 
 class _Waiting(msgspec.Struct, frozen=True):
@@ -168,7 +174,7 @@ class Intake:
                 _fail(group, error)
             else:
                 for each, result in zip(group, accepted, strict=True):
-                    each.done.set_result(_receipt(result))
+                    each.done.set_result(_receipt(result, each.batch))
 
     def _next(self) -> list[_Waiting]:
         """Wait for requests and take some; empty once the intake is closed and all are written."""
@@ -185,8 +191,9 @@ class Intake:
             return group
 
 
-def _receipt(accepted: Accepted) -> Receipt:
-    return Receipt(new=accepted.new, again=accepted.again, refused=dict(accepted.refused))
+def _receipt(accepted: Accepted, batch: Batch) -> Receipt:
+    refused = dict(accepted.refused)
+    return Receipt(new=accepted.new, again=accepted.again, refused=refused, replaced=batch.replaced)
 
 
 def _fail(group: list[_Waiting], error: BaseException) -> None:

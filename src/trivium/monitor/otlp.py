@@ -17,8 +17,8 @@ import msgspec
 from trivium.errors import MissingExtra, TooLarge, TraceError
 from trivium.store.live_records import Batch, ReceivedSpan
 from trivium.traces.opentelemetry.deployment import text_of
-from trivium.traces.readers.json_input import check_values
-from trivium.traces.readers.otlp.protobuf import check_message
+from trivium.traces.readers.json_input import check_values, with_readable_text
+from trivium.traces.readers.otlp.protobuf import check_message, decode_request
 from trivium.values import dicts
 
 Encoding = Literal["protobuf", "json"]
@@ -29,6 +29,7 @@ BAD_ID: Final = "bad_id"
 SPAN_TOO_LARGE: Final = "span_too_large"
 RESOURCE_TOO_LARGE: Final = "resource_too_large"
 OWN_SCORES: Final = "own_scores"
+UNREADABLE: Final = "unreadable_span"
 """Reasons for which a span is refused."""
 
 MONITOR_ATTRIBUTE: Final = "trivium.monitor"
@@ -77,9 +78,11 @@ def batch_of(body: bytes, encoding: Encoding, limits: IntakeLimits) -> Batch:
     if len(body) > limits.request_bytes:
         what = f"has {len(body):,} bytes; at most {limits.request_bytes:,} are accepted: send smaller batches"
         raise TooLarge(SOURCE, what)
-    request = _from_json(body) if encoding == "json" else _from_protobuf(body)
+    request, unreadable, replaced = _from_json(body) if encoding == "json" else _from_protobuf(body)
     _check_number(request, limits.request_spans)
-    return _split(request, limits)
+    batch = _split(request, limits)
+    refused = {**batch.refused, UNREADABLE: unreadable} if unreadable else batch.refused
+    return msgspec.structs.replace(batch, refused=refused, replaced=replaced)
 
 
 def _message() -> Any:
@@ -90,44 +93,95 @@ def _message() -> Any:
     return ExportTraceServiceRequest
 
 
-def _from_protobuf(body: bytes) -> Any:
+def _from_protobuf(body: bytes) -> tuple[Any, int, int]:
+    """The request, the number of its parts that cannot be decoded, and that of replaced texts."""
     message = _message()
     from google.protobuf.message import DecodeError
 
     check_message(body, "", SOURCE, most_short=_MOST_SHORT)
     try:
-        return message.FromString(body)
+        return (*decode_request(message, body), 0)
     except DecodeError as error:
         raise TraceError(SOURCE, f"is not readable OTLP protobuf: {error}") from error
 
 
-def _from_json(body: bytes) -> Any:
-    message = _message()
-    from google.protobuf.json_format import ParseDict, ParseError
-
+def _from_json(body: bytes) -> tuple[Any, int, int]:
+    """The request, the number of its spans that are not OTLP, and that of replaced texts."""
     check_values(body, source=SOURCE)
+    message = _message()
     try:
-        document = msgspec.json.decode(body)
-        if not isinstance(document, dict):
-            raise TraceError(SOURCE, 'is not OTLP JSON: expected an object with "resourceSpans"')
-        for span in _json_spans(document):
-            for each in (span, *dicts(span.get("links"))):
-                _hex_to_base64(each, "traceId", _TRACE_BYTES)
-                _hex_to_base64(each, "spanId", _SPAN_BYTES)
-            _hex_to_base64(span, "parentSpanId", _SPAN_BYTES)
-        return ParseDict(document, message(), ignore_unknown_fields=True)
+        document, replaced = _decoded(body)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise TraceError(SOURCE, f"is not JSON: {error}") from error
     except RecursionError as error:
         raise TraceError(SOURCE, "is nested too deeply") from error
-    except (ParseError, ValueError, TypeError, AttributeError) as error:  # of ParseDict, for odd values
+    if not isinstance(document, dict):
+        raise TraceError(SOURCE, 'is not OTLP JSON: expected an object with "resourceSpans"')
+    for span in _json_spans(document):
+        for each in (span, *dicts(span.get("links"))):
+            _hex_to_base64(each, "traceId", _TRACE_BYTES)
+            _hex_to_base64(each, "spanId", _SPAN_BYTES)
+        _hex_to_base64(span, "parentSpanId", _SPAN_BYTES)
+    try:
+        return _parsed(document, message), 0, replaced
+    except TraceError:
+        unreadable = _drop_unreadable(document)
+        return _parsed(document, message), unreadable, replaced
+
+
+def _parsed(document: Any, kind: Any) -> Any:
+    """The protobuf message of a kind that a JSON value stands for.
+
+    Raises:
+        TraceError: If it stands for none.
+    """
+    from google.protobuf.json_format import ParseDict, ParseError
+
+    try:
+        return ParseDict(document, kind(), ignore_unknown_fields=True)
+    except RecursionError as error:
+        raise TraceError(SOURCE, "is nested too deeply") from error
+    except (ParseError, ValueError, TypeError, AttributeError) as error:
         raise TraceError(SOURCE, f"is not OTLP JSON: {error}") from error
 
 
-def _json_spans(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _decoded(body: bytes) -> tuple[Any, int]:
+    """The value of a JSON text, and the number of places in it that no text can hold."""
+    try:
+        return msgspec.json.decode(body), 0
+    except (msgspec.DecodeError, UnicodeError):
+        text, replaced = with_readable_text(body)
+        if not replaced:
+            raise
+        return msgspec.json.decode(text), replaced
+
+
+def _drop_unreadable(document: dict[str, Any]) -> int:
+    """Take the spans that are not OTLP out of a request; returns their number."""
+    from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+    dropped = 0
+    for scope in _json_scopes(document):
+        spans, readable = scope.get("spans"), []
+        for span in spans if isinstance(spans, list) else ():
+            try:
+                _parsed(span, Span)
+            except TraceError:
+                dropped += 1
+            else:
+                readable.append(span)
+        scope["spans"] = readable
+    return dropped
+
+
+def _json_scopes(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for resource in dicts(document.get("resourceSpans")):
-        for scope in dicts(resource.get("scopeSpans")):
-            yield from dicts(scope.get("spans"))
+        yield from dicts(resource.get("scopeSpans"))
+
+
+def _json_spans(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for scope in _json_scopes(document):
+        yield from dicts(scope.get("spans"))
 
 
 def _hex_to_base64(item: dict[str, Any], key: str, size: int) -> None:

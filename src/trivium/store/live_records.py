@@ -36,11 +36,13 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
         spans: Its spans that can be stored.
         resources: Resources and scopes of the spans as OTLP protobuf, by id.
         refused: Number of the other spans, by reason.
+        replaced: Number of places where U+FFFD stands for what no text can hold.
     """
 
     spans: Sequence[ReceivedSpan]
     resources: Mapping[str, bytes] = {}
     refused: Mapping[str, int] = {}
+    replaced: int = 0
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):

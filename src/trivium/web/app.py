@@ -13,7 +13,7 @@ from litestar.types import Receive, Scope, Send
 
 from trivium.errors import InputError, StoreError
 from trivium.web.api import api_routes, openapi_config
-from trivium.web.errors import RETRY_AFTER, TRACES_PATH, WORDS, ErrorBody, Refused
+from trivium.web.errors import OTLP_PATHS, RETRY_AFTER, WORDS, ErrorBody, Refused
 from trivium.web.health import health_routes
 from trivium.web.metrics import metrics_route
 from trivium.web.otlp import Receiver
@@ -41,13 +41,13 @@ def create_app(
     receiver = Receiver(services.intake)
     counted: list[Counter[str]] = [receiver.refusals]
 
-    @asgi(TRACES_PATH, is_mount=False, copy_scope=True)
-    async def traces(scope: Scope, receive: Receive, send: Send) -> None:
+    @asgi(list(OTLP_PATHS), is_mount=False, copy_scope=True)
+    async def otlp(scope: Scope, receive: Receive, send: Send) -> None:
         if is_http(scope):
             await receiver.answer(scope, receive, send)
 
     site = Site(services)
-    intake = [traces] if services.receiving else []
+    intake = [otlp] if services.receiving else []
     app = Litestar(
         [
             *intake,

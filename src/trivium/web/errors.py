@@ -12,6 +12,12 @@ import msgspec
 from litestar.openapi.datastructures import ResponseSpec
 
 TRACES_PATH: Final = "/v1/traces"
+OTLP_PATHS: Final = {
+    f"{before}/v1/{signal}": signal
+    for signal in ("traces", "metrics", "logs")
+    for before in ("", TRACES_PATH)
+}
+"""The signal that comes at each path. An exporter whose endpoint ends with a path may append it once more."""
 PROTOBUF: Final = "application/x-protobuf"
 JSON: Final = "application/json"
 
@@ -111,7 +117,7 @@ class Refused(Exception):
 
 def otlp_encoding(path: str, headers: Iterable[tuple[bytes, bytes]]) -> Literal["protobuf", "json"] | None:
     """The encoding in which an answer is expected; None if the request is not one of OTLP."""
-    if path != TRACES_PATH:
+    if path not in OTLP_PATHS:
         return None
     return "protobuf" if media_type(header(headers, b"content-type")) == PROTOBUF else "json"
 

@@ -1,5 +1,7 @@
 """``POST /v1/traces``: receives traces as OpenTelemetry's SDKs and Collector send them (OTLP/HTTP).
 
+Metrics and logs, which the same exporters may send, are accepted and dropped, and the answer says so.
+
 An answer of 200 means that the spans are on the disk. Requests that the server cannot take now are answered
 with 503 and ``Retry-After``: every exporter sends them again; older ones drop what is answered
 with 429.
@@ -18,7 +20,7 @@ import msgspec
 from trivium.errors import Overloaded, StoreError, TooLarge, TraceError
 from trivium.monitor.intake import Intake, Receipt
 from trivium.monitor.otlp import Encoding
-from trivium.web.errors import JSON, PROTOBUF, RETRY_AFTER, Refused, header, media_type
+from trivium.web.errors import JSON, OTLP_PATHS, PROTOBUF, RETRY_AFTER, Refused, header, media_type
 from trivium.web.security import address_of, send_refusal
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ MOST_MEMBERS = 100
 
 _ENCODINGS: Final[dict[str, Encoding]] = {PROTOBUF: "protobuf", JSON: "json"}
 
-_WINDOW_BITS: Final = {"gzip": 31, "deflate": 15}
+_WINDOW_BITS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 """Windows of zlib for the encodings of a body (RFC 9110, 8.4.1)."""
 
 
@@ -62,15 +64,15 @@ class Receiver:
         """Answer a request."""
         try:
             encoding = _encoding(scope)
-            receipt = await self._receive(scope, receive, encoding)
+            rejected, message = await self._receive(scope, receive, encoding)
         except Exception as error:
             refusal = error if isinstance(error, Refused) else _failed(error)
             self.refusals[refusal.reason] += 1
             await send_refusal(scope, send, refusal)
             return
-        if receipt.rejected:
-            log.warning("%s: %s", address_of(scope), receipt.message)
-        body = response(receipt, encoding)
+        if rejected:
+            log.warning("%s: %s", address_of(scope), message)
+        body = response(rejected, message, encoding)
         headers = [
             (b"content-type", (PROTOBUF if encoding == "protobuf" else JSON).encode()),
             (b"content-length", str(len(body)).encode()),
@@ -78,10 +80,14 @@ class Receiver:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body, "more_body": False})
 
-    async def _receive(self, scope: "HTTPScope", receive: "Receive", encoding: Encoding) -> Receipt:
+    async def _receive(self, scope: "HTTPScope", receive: "Receive", encoding: Encoding) -> tuple[int, str]:
+        """Number of the rejected spans, and what is to be said of the request."""
+        signal = OTLP_PATHS[scope["path"]]
         try:
             with _Share(self._memory) as share:
                 body = await self._body(scope, receive, share)
+                if signal != "traces":
+                    return 0, f"{signal} are accepted and dropped: only traces are stored here"
                 loop = asyncio.get_running_loop()
                 writing = await loop.run_in_executor(self._decoders, self._intake.submit, body, encoding)
                 del body
@@ -94,10 +100,11 @@ class Receiver:
             raise Refused(503, str(error), headers=headers, reason="overloaded") from None
         try:
             # Shielded: the writing thread sets the result, also if nobody waits for it any longer.
-            return await asyncio.shield(asyncio.wrap_future(writing))
+            receipt: Receipt = await asyncio.shield(asyncio.wrap_future(writing))
         except StoreError as error:
             message = f"the spans cannot be stored now: {error}"
             raise Refused(503, message, headers=RETRY_AFTER, reason="store") from None
+        return receipt.rejected, receipt.message
 
     async def _body(self, scope: "HTTPScope", receive: "Receive", share: "_Share") -> bytes:
         """The body of a request, decompressed as it comes; it never takes more memory than is allowed."""
@@ -196,23 +203,29 @@ class _Inflater:
             raise Refused(400, f"the body is cut off ({self._encoding})", reason="unreadable")
 
 
-def response(receipt: Receipt, encoding: Encoding) -> bytes:
-    """The message ``ExportTraceServiceResponse``: empty if all spans were taken."""
+def response(rejected: int, said: str, encoding: Encoding) -> bytes:
+    """The message ``ExportTraceServiceResponse``, as which those for metrics and logs are encoded too.
+
+    Args:
+        rejected: Number of spans that are not stored.
+        said: Why, or a warning about what is stored; the message is empty without it.
+        encoding: That of the request.
+    """
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
     if encoding == "json":
-        partial = {"rejectedSpans": str(receipt.rejected), "errorMessage": receipt.message}
-        return msgspec.json.encode({"partialSuccess": partial} if receipt.rejected else {})
+        number = {"rejectedSpans": str(rejected)} if rejected else {}
+        return msgspec.json.encode({"partialSuccess": {**number, "errorMessage": said}} if said else {})
     made = ExportTraceServiceResponse()
-    if receipt.rejected:
-        made.partial_success.rejected_spans = receipt.rejected
-        made.partial_success.error_message = receipt.message
+    if said:
+        made.partial_success.rejected_spans = rejected
+        made.partial_success.error_message = said
     return bytes(made.SerializeToString())
 
 
 def _encoding(scope: "HTTPScope") -> Encoding:
     if scope["method"] != "POST":
-        message = "traces are sent with POST"
+        message = "OTLP is sent with POST"
         raise Refused(405, message, headers={"Allow": "POST"}, reason="method")
     found = media_type(header(scope["headers"], b"content-type"))
     if found not in _ENCODINGS:

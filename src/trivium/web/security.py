@@ -24,7 +24,7 @@ from trivium.store.audit import audit
 from trivium.store.store import Store
 from trivium.store.tokens import Scope as TokenScope
 from trivium.store.tokens import Token, Tokens, matching
-from trivium.web.errors import RETRY_AFTER, TRACES_PATH, Refused, header, otlp_encoding
+from trivium.web.errors import OTLP_PATHS, RETRY_AFTER, Refused, header, otlp_encoding
 from trivium.web.sessions import SESSION, Sessions, cookie_of
 
 if TYPE_CHECKING:
@@ -308,7 +308,7 @@ class MinuteCounts:
 
 def wanted_scope(method: str, path: str) -> TokenScope:
     """The scope that a request needs."""
-    if path == TRACES_PATH:
+    if path in OTLP_PATHS:
         return "ingest"
     if path.startswith("/api/v1/audit"):
         return "admin"
@@ -412,7 +412,7 @@ def _within(receive: "Receive", seconds: float, path: str) -> "Receive":
                 message = await receive()
         except TimeoutError:
             text = f"the body did not come within {seconds:g} s (--body-timeout)"
-            if path == TRACES_PATH:
+            if path in OTLP_PATHS:
                 raise Refused(503, text, headers=RETRY_AFTER, reason="timeout") from None
             raise Refused(408, text) from None
         complete = not message.get("more_body", False)

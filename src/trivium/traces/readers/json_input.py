@@ -194,6 +194,15 @@ def _replace_lone_surrogate(escape: re.Match[str]) -> str:
     return "\ufffd" if len(text) == len("\\ud800") and text[2] in "dD" and text[1] == "u" else text
 
 
+def with_readable_text(content: bytes) -> tuple[str, int]:
+    """A JSON text in which U+FFFD stands for what no text can hold, and the number of such places.
+
+    These are bytes that are not UTF-8, and escapes of lone surrogates.
+    """
+    text = _ESCAPES.sub(_replace_lone_surrogate, content.decode(errors="replace"))
+    return text, text.count("\ufffd") - content.count("\ufffd".encode())
+
+
 def _lenient(content: bytes, where: str, source: str, strict: Exception) -> Any:
     """Parse JSON with Python's laxer decoder.
 

@@ -46,7 +46,7 @@ def read_files(paths: Sequence[Path]) -> list[Trace]:
 
 def _spans(content: bytes, source: str, problems: list[TraceProblem]) -> list[RecordedSpan]:
     if is_protobuf(content):
-        return spans_of_protobuf(content, source=source)
+        return spans_of_protobuf(content, problems, source=source)
     return read_complete_lines(content, partial(spans_of_json, source=source), problems, source=source)
 
 

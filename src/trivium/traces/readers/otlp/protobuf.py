@@ -3,12 +3,13 @@
 OpenTelemetry's own package decodes the messages; only the length framing is parsed here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trivium.errors import MissingExtra, Problem, TraceError
 from trivium.traces.opentelemetry.semconv import INTERNAL_NAMES, RecordedSpan, add_attribute
 from trivium.traces.readers.otlp.json import LATEST
+from trivium.traces.trace import INCOMPLETE, TraceProblem
 
 _RESOURCE_SPANS = 0x0A
 """First byte of a request: the tag of field 1, length-delimited."""
@@ -17,6 +18,12 @@ _INNER = frozenset({0x0A, 0x12, 0x1A})
 _PREFIX = 4
 """Bytes of the length that the Collector's file exporter writes, big-endian."""
 _FAILED = 2
+_NESTED = ("resource_spans", "scope_spans", "spans")
+"""Names of the fields of a request, one within the other, that hold its spans."""
+_LENGTH = 2
+"""Wire type of a field that is preceded by its length."""
+_FIXED_SIZES = {1: 8, 5: 4}
+"""Bytes of a field by its wire type."""
 
 MAX_MESSAGES = 1_000_000
 """Most messages of a stream, and most spans of a file."""
@@ -32,8 +39,13 @@ def is_protobuf(head: bytes) -> bool:
     return _starts_request(head, 0) or _length_before(head) is not None
 
 
-def spans_of_protobuf(content: bytes, *, source: str) -> list[RecordedSpan]:
+def spans_of_protobuf(content: bytes, problems: list[TraceProblem], *, source: str) -> list[RecordedSpan]:
     """The spans of a file.
+
+    Args:
+        content: Of the file.
+        problems: Receives a problem if a span cannot be decoded.
+        source: The file, for error messages.
 
     Raises:
         MissingExtra: If the protobuf messages are not installed.
@@ -49,12 +61,13 @@ def spans_of_protobuf(content: bytes, *, source: str) -> list[RecordedSpan]:
     for where, message in _messages(content, source):
         check_message(message, where, source)
         try:
-            data = TracesData.FromString(message)
+            data, lost = decode_request(TracesData, message)
         except DecodeError as error:
-            if "alloc failed" in str(error):
-                raise MemoryError from error
             what = f"not readable OTLP protobuf: {error}"
             raise TraceError(source, Problem(where, what)) from error
+        if lost:
+            what = f"{lost:,} spans, resources and scopes of {where or source} cannot be decoded"
+            problems.append(TraceProblem(kind=INCOMPLETE, what=f"{what}; they are left out"))
         number += sum(len(scope.spans) for resource in data.resource_spans for scope in resource.scope_spans)
         if number > MAX_MESSAGES:
             raise TraceError(source, f"holds more than {MAX_MESSAGES:,} spans, the most that are read")
@@ -68,6 +81,88 @@ def spans_of_protobuf(content: bytes, *, source: str) -> list[RecordedSpan]:
     if not spans:
         raise TraceError(source, "it holds no span")
     return spans
+
+
+def decode_request(kind: Any, body: bytes) -> tuple[Any, int]:
+    """Decode a request; a part in which a text is not UTF-8 costs that part only.
+
+    Args:
+        kind: The class of the message: ``ExportTraceServiceRequest`` or ``TracesData``.
+        body: The message.
+
+    Returns:
+        The message, and the number of spans, resources and scopes that are left out.
+
+    Raises:
+        DecodeError: If it is cut off, or not a message of this kind.
+    """
+    from google.protobuf.message import DecodeError
+
+    try:
+        return kind.FromString(body), 0
+    except DecodeError as error:
+        if "alloc failed" in str(error):
+            raise MemoryError from error
+    request = kind()
+    return request, _merge(request, body, _NESTED)
+
+
+def _merge(message: Any, body: bytes, nested: Sequence[str]) -> int:
+    """Decode a message without what cannot be decoded of it; returns the number of parts left out.
+
+    Args:
+        message: Receives the content.
+        body: The encoded message.
+        nested: Names of the fields, one within the other, that are decoded one by one.
+    """
+    from google.protobuf.message import DecodeError
+
+    number = message.DESCRIPTOR.fields_by_name[nested[0]].number
+    fields = list(_fields(body))
+    lost = 0
+    try:
+        message.MergeFromString(b"".join(whole for field, whole, _ in fields if field != number))
+    except DecodeError:
+        if len(nested) == len(_NESTED):  # the request itself holds no text
+            raise
+        message.Clear()
+        lost += 1
+    inner = getattr(message, nested[0])
+    for content in (content for field, _, content in fields if field == number):
+        if nested[1:]:
+            lost += _merge(inner.add(), content, nested[1:])
+            continue
+        try:
+            inner.add().MergeFromString(content)
+        except DecodeError:
+            del inner[-1]
+            lost += 1
+    return lost
+
+
+def _fields(body: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+    """Number of each field of a message, the whole field, and its content if it has a length.
+
+    Raises:
+        DecodeError: If the message is cut off.
+    """
+    from google.protobuf.message import DecodeError
+
+    at = 0
+    while at < len(body):
+        start = at
+        tag, at = _varint(body, at)
+        inner = at
+        if tag & 7 == _LENGTH:
+            length, inner = _varint(body, at)
+            at = inner + length
+        elif tag & 7 in _FIXED_SIZES:
+            at += _FIXED_SIZES[tag & 7]
+        else:
+            _, at = _varint(body, at)
+        if at > len(body):
+            raise DecodeError("the message is cut off")
+        yield tag >> 3, body[start:at], body[inner:at]
 
 
 def check_message(message: bytes, where: str, source: str, *, most_short: int = _MOST_SHORT) -> None:
