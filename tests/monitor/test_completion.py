@@ -128,3 +128,23 @@ def test_what_an_application_recorded_is_decided_by_what_it_says(url):
         )
         (choice,) = decide(found)
         assert (choice.sampled, choice.rule) == (True, "tag=vip")
+
+
+def test_a_trace_that_only_sets_agents_up_is_no_interaction(url):
+    def found(**metadata):
+        trace = Trace(trace_id="t", spans=(FAILED,), metadata=metadata)
+        return CompleteTrace(
+            trace_id="t",
+            version=1,
+            first=NOW,
+            last=NOW,
+            late=False,
+            service=None,
+            body=None,
+            read=lambda: trace,
+        )
+
+    with Store(url) as store:
+        decide = decider([Sampler("m", MonitorSettings(sample_rate=1.0), store)])
+        assert len(decide(found())) == 1
+        assert decide(found(sets_up=True)) == []

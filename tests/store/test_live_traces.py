@@ -1,5 +1,6 @@
 """Tests stored traffic: spans in any order and number, completion, jobs, and what is on the disk."""
 
+import json
 import os
 import sqlite3
 from pathlib import Path
@@ -9,7 +10,9 @@ import pytest
 from sqlalchemy import func, select
 
 from tests.otlp_requests import BEGAN, SECOND, agent_trace, body, span
+from tests.traces.opentelemetry.frameworks import RECORDED
 from trivium.errors import StoreError, StoreLost
+from trivium.monitor.interaction import interaction_of
 from trivium.monitor.otlp import IntakeLimits, batch_of
 from trivium.monitor.sampling import draw
 from trivium.store import live_traces, schema, sqlite
@@ -18,6 +21,8 @@ from trivium.store.live_records import Choice, RecordedTrace, TraceBounds
 from trivium.store.live_traces import LiveTraces
 from trivium.store.store import Store
 from trivium.traces.opentelemetry.assemble import traces_of
+from trivium.traces.outcome import input_of, output_of
+from trivium.traces.readers import read_trace
 from trivium.traces.readers.otlp.protobuf import spans_of_protobuf
 
 NOW = 1_800_000_000.0
@@ -61,6 +66,21 @@ def test_a_trace_is_read_as_a_file_of_its_spans_would_be(any_url):
         assert found.spans == expected.spans
         assert found.metadata == expected.metadata | {"service": "shop", "conversation_id": "chat 7"}
         assert traces.trace("0" * 32) is None
+
+
+@pytest.mark.parametrize("framework", RECORDED)
+def test_what_a_framework_sends_is_read_as_from_its_file(framework, tmp_path):
+    made = RECORDED[framework]()
+    expected = read_trace(made, "otlp")
+    with Store(f"sqlite:///{tmp_path / 's.db'}") as store:
+        traces = LiveTraces(store)
+        traces.add(batch_of(json.dumps(made).encode(), "json", IntakeLimits()), NOW)
+        found = traces.found(expected.trace_id)
+    live = interaction_of(found)
+    spans = [sorted(trace.spans, key=lambda each: each.id) for trace in (live.trace, expected)]
+    assert spans[0] == spans[1]  # of those that start together, the store keeps no order
+    assert live.trace.messages == expected.messages
+    assert (live.input, live.output) == (input_of(expected), output_of(expected))
 
 
 def test_the_service_its_version_and_tags_are_in_the_metadata(any_url):

@@ -188,7 +188,9 @@ def rule_name(rule: SamplingRule) -> str:
 
 
 def choices(samplers: Sequence[Sampler], interaction: Interaction) -> list[Choice]:
-    """What each monitor that watches the interaction's service does."""
+    """What each monitor that watches the interaction's service does; nothing if it only sets agents up."""
+    if interaction.trace is not None and interaction.trace.sets_up:
+        return []
     return [each.decide(interaction) for each in samplers if each.watches(interaction.service)]
 
 

@@ -5,7 +5,7 @@ Definition: docs/definitions/files.md#trace.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -17,6 +17,14 @@ SpanKind = Literal["agent", "tool", "llm", "other"]
 
 RECORDERS = "recorders"
 """Key in a trace's metadata: the instrumentations that recorded its agents."""
+
+NOT_RECORDED = "not_recorded"
+"""Key in a trace's metadata: what its instrumentation does not record, of the following."""
+TOOL_CALLS = "tool calls"
+ARGUMENTS = "arguments of tool calls"
+
+SETS_UP = "sets_up"
+"""Key in a trace's metadata: it only sets agents up, and is no interaction."""
 
 INCOMPLETE = "incomplete"
 """Kind of a problem: part of the trace is missing."""
@@ -147,9 +155,22 @@ class Trace(
         return next((problem.what for problem in self.problems if problem.kind == INCOMPLETE), None)
 
     @cached_property
+    def not_recorded(self) -> tuple[str, ...]:
+        """What its instrumentation does not record, such as ``TOOL_CALLS``."""
+        return self._names_in(NOT_RECORDED)
+
+    @property
+    def sets_up(self) -> bool:
+        """Whether it only sets agents up, and is no interaction."""
+        return self.metadata.get(SETS_UP) is True
+
+    @cached_property
     def recorders(self) -> tuple[str, ...]:
         """The instrumentations, or the format, that recorded the agents and their messages; sorted."""
-        named = self.metadata.get(RECORDERS)
+        return self._names_in(RECORDERS)
+
+    def _names_in(self, key: str) -> tuple[str, ...]:
+        named = self.metadata.get(key)
         return (
             tuple(name for name in named if isinstance(name, str)) if isinstance(named, list | tuple) else ()
         )
@@ -186,6 +207,12 @@ class Trace(
         starts = [span.start for span in self.spans if span.start is not None]
         ends = [span.end for span in self.spans if span.end is not None]
         return max(0.0, max(ends) - min(starts)) if starts and ends else None
+
+
+def interactions(traces: Iterable[Trace]) -> list[Trace]:
+    """The traces but those that only set agents up; all of them if these are the only ones."""
+    every = list(traces)
+    return [trace for trace in every if not trace.sets_up] or every
 
 
 def _by_start(spans: list[Span]) -> tuple[Span, ...]:

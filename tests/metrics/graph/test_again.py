@@ -54,6 +54,21 @@ def test_scores_stay_in_range_and_complete_their_raw_value(name, trace):
     assert found.status == "skipped" or (0 <= found.value <= 1 and found.value == 1 - found.raw)
 
 
+@pytest.mark.parametrize("name", [*NAMES, "tool_recall", "action_match"])
+def test_what_the_trace_does_not_record_is_not_compared(name):
+    calls = made(("a", None, False), ("a", None, True)).spans
+    arguments = Trace(spans=calls, metadata={"not_recorded": ["arguments of tool calls"]})
+    expect = {"tools": [{"name": "a", "arguments": {"q": 1}}]}
+    by_arguments = ToolSettings(match="arguments")
+    found = score(name, trace=arguments, expect=expect, tools=by_arguments)
+    assert (found.status, found.value) == ("skipped", None)
+    assert "does not record arguments" in found.reason
+    assert score("tool_success", trace=arguments).value == 0.5
+    assert score("tool_recall", trace=arguments, expect=expect).value == 1
+    nothing = Trace(spans=(), metadata={"not_recorded": ["tool calls"]})
+    assert score(name, trace=nothing, expect={"tools": []}).status == "skipped"
+
+
 def test_neither_is_measured_unless_a_suite_names_it():
     assert not {*NAMES} & {*default_metrics(Settings())}
     assert default_metrics(Settings(metrics=NAMES)) == NAMES

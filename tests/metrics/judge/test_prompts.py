@@ -82,7 +82,7 @@ def test_a_text_that_repeats_an_earlier_fence_gets_another(text):
 
 def test_what_is_not_there_is_not_shown():
     subject = MetricInput(Case(id="c", input="q"), Attempt(case="c", output=""))
-    assert build_context(subject, excerpt_chars=10) == ({"input": "q", "output": ""}, {})
+    assert build_context(subject, excerpt_chars=10) == ({"input": "q", "output": ""}, {}, {})
 
 
 def test_what_is_known_of_a_case_is_shown():
@@ -91,7 +91,7 @@ def test_what_is_known_of_a_case_is_shown():
         Case(id="c", input={"k": 1}, references=("r" * 20,), expect=expect),
         Attempt(case="c", output={"x": 2}),
     )
-    texts, cut = build_context(subject, excerpt_chars=10)
+    texts, cut, _ = build_context(subject, excerpt_chars=10)
     assert cut == {"references": Truncation(10, 20)}
     assert texts["input"] == '{"k":1}'
     assert texts["output"] == '{"x":2}'

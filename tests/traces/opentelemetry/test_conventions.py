@@ -23,7 +23,7 @@ from trivium.traces.trace import SpanUsage
         ("create_agent", "other"),
         ("invoke_workflow", "other"),
         ("plan", "other"),
-        ("something_new", "other"),
+        ("something_new", "llm"),  # by the model that it names
     ],
 )
 def test_operations_of_the_genai_conventions(operation, kind):
@@ -71,6 +71,21 @@ def test_operations_of_the_genai_conventions(operation, kind):
         ({"llm.request.type": "chat"}, "openai.chat", ("llm", "openai.chat", None)),
         ({"gen_ai.agent.name": "Ann", "http.method": "GET"}, "GET", ("other", "GET", "Ann")),
         ({"ai.toolCall.name": "add"}, "ai.toolCall", ("tool", "add", None)),
+        # an operation that nobody knows
+        (
+            {"gen_ai.operation.name": "tool.execute", "gen_ai.tool.name": "add"},
+            "x",
+            ("tool", "add", None),
+        ),
+        ({"gen_ai.operation.name": "agent.run", "gen_ai.agent.id": "a1"}, "x", ("agent", "a1", "a1")),
+        ({"gen_ai.operation.name": "search_memory", "gen_ai.agent.id": "a1"}, "x", ("other", "x", "a1")),
+        ({"gen_ai.operation.name": "create_agent", "gen_ai.agent.name": "Ann"}, "x", ("other", "x", None)),
+        # the AI SDK: a function with a name is an agent
+        (
+            {"ai.operationId": "ai.streamText", "ai.telemetry.functionId": "Ann"},
+            "ai.streamText",
+            ("agent", "Ann", "Ann"),
+        ),
         # OpenInference
         ({"openinference.span.kind": "AGENT", "agent.name": "Ann"}, "run", ("agent", "Ann", "Ann")),
         ({"openinference.span.kind": "AGENT", "graph.node.id": "Ann"}, "run", ("agent", "Ann", "Ann")),
@@ -286,7 +301,7 @@ def test_a_span_that_was_sent_twice_is_one():
         trace = read(*spans)
         assert [(s.end, s.ok) for s in trace.spans] == [(1, True)]
         assert {kind for kind, _ in kinds(trace)} == expected
-    other = read(span("t", name="one"), span("t", name="two", at=(1, 2)))
+    other = read(chat("t", name="one"), chat("t", name="two", at=(1, 2)))
     assert [kind for kind, _ in kinds(other)] == ["duplicate_id"]
     assert len(other.spans) == 2
 

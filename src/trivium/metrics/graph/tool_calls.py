@@ -16,7 +16,7 @@ from trivium.metrics.metric import Metric, MetricInput, Score, Skip, Tier, Trace
 from trivium.metrics.registry import metric
 from trivium.suites.case import Case, ExpectedTool
 from trivium.suites.settings import Settings, ToolSettings
-from trivium.traces.trace import Span, Trace
+from trivium.traces.trace import ARGUMENTS, TOOL_CALLS, Span, Trace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,22 @@ class ToolMetric(TraceMetric):
         tools: Which calls count and how they are matched.
     """
 
+    compares_arguments: ClassVar[bool] = False
+    """Whether it always compares arguments, not only with ``tools.match: arguments``."""
+
     tools: ToolSettings = ALL_CALLS
+
+    def score(self, metric_input: MetricInput) -> Score:
+        """Score the attempt's trace; skipped if it does not record the calls, or arguments that count."""
+        trace = metric_input.attempt.trace
+        lost = () if trace is None else trace.not_recorded
+        if TOOL_CALLS in lost or (ARGUMENTS in lost and self._needs_arguments(metric_input.case)):
+            raise Skip(f"the trace does not record {TOOL_CALLS if TOOL_CALLS in lost else ARGUMENTS}")
+        return super().score(metric_input)
+
+    def _needs_arguments(self, case: Case) -> bool:
+        stated = any(tool.arguments is not None for tool in case.expect.tools or ())
+        return self.compares_arguments or (stated and self.tools.match == "arguments")
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -191,6 +206,8 @@ class ActionMatch(ToolMetric):
     tool changes no state if the suite lists it in ``tools.read_only`` or the case expects it with ``reads:
     true``; every other tool does. Skipped if the case does not state ``expect.tools``.
     """
+
+    compares_arguments = True
 
     @property
     def case_fields(self) -> tuple[str, ...]:

@@ -177,6 +177,7 @@ class LoopFree(ToolMetric):
     without calls.
     """
 
+    compares_arguments = True
     unit = "of calls looped"
     better = "lower"
 
@@ -212,6 +213,7 @@ class RetryRate(ToolMetric):
     Skipped without calls.
     """
 
+    compares_arguments = True
     unit = "retries per call"
     better = "lower"
 

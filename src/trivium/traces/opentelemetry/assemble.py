@@ -13,11 +13,16 @@ import msgspec
 from trivium.traces.langgraph import with_graph_agents
 from trivium.traces.normalize import normalise
 from trivium.traces.opentelemetry import semconv
-from trivium.traces.opentelemetry.contents import first_question
-from trivium.traces.opentelemetry.handoffs import graph_runs, stated_messages
-from trivium.traces.opentelemetry.llamaindex import SCOPES, name_workflow_agents
+from trivium.traces.opentelemetry.contents import (
+    arguments_of,
+    first_question,
+    not_recorded,
+    with_requested_arguments,
+)
+from trivium.traces.opentelemetry.frameworks import SCOPES, read_own_forms
+from trivium.traces.opentelemetry.handoffs import graph_runs, mark_handoffs, stated_messages
 from trivium.traces.opentelemetry.semconv import NANOSECONDS, RecordedSpan
-from trivium.traces.opentelemetry.spans import SpanRole, role_of, spans_of, usage_of, wrong_counts
+from trivium.traces.opentelemetry.spans import SpanRole, role_of, sets_up, spans_of, usage_of, wrong_counts
 from trivium.traces.opentelemetry.trivium_attributes import (
     TriviumTrace,
     exported_messages,
@@ -25,7 +30,17 @@ from trivium.traces.opentelemetry.trivium_attributes import (
     restored_spans,
 )
 from trivium.traces.outcome import below_tools, input_of
-from trivium.traces.trace import RECORDERS, Message, Span, SpanUsage, Trace, TraceProblem, message_time
+from trivium.traces.trace import (
+    NOT_RECORDED,
+    RECORDERS,
+    SETS_UP,
+    Message,
+    Span,
+    SpanUsage,
+    Trace,
+    TraceProblem,
+    message_time,
+)
 
 _NODE_MARKS = (semconv.METADATA, semconv.CHECKPOINT_NAMESPACE)
 _LAST = 2**64
@@ -57,16 +72,22 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
             msgspec.structs.replace(span, parent=None) if semconv.TRIVIUM_PARENT in span.attributes else span
             for span in spans
         ]
-    ordered = deduplicate_exports(sorted(spans, key=_when), problems, pending=semconv.SPAN_TYPE in names)
+    ordered = deduplicate_exports(_by_start(spans), problems, pending=semconv.SPAN_TYPE in names)
     roles = [role_of(span) for span in ordered]
     if semconv.TRIVIUM_TRACE in names and (own := exported_trace(ordered)) is not None:
         return _from_export(own, ordered, roles, problems)
     if not SCOPES.isdisjoint([span.scope for span in ordered]):
-        name_workflow_agents(ordered, roles)
+        read_own_forms(ordered, roles)
     graphs = [] if names.isdisjoint(_NODE_MARKS) else graph_runs(ordered, roles)
     name_agents(ordered, roles, by_run=semconv.RUN in names)
+    if semconv.CALL_ID in names:
+        with_requested_arguments(ordered, [role.kind for role in roles])
+    mark_handoffs(ordered, roles)
     usages = _usages(ordered, roles, problems)
     merge_double_instrumentation(ordered, roles, usages)
+    if all(role.kind == "other" for role in roles) and not all(map(sets_up, ordered)):
+        what = f"none of its {len(roles):,} spans is recognised as an agent, a model request or a tool call"
+        problems.append(TraceProblem(kind="unrecognised", what=what))
     origin = min((span.start for span in ordered if span.start is not None), default=None)
     trace = normalise(
         spans_of(ordered, roles, usages, origin or 0),
@@ -102,8 +123,12 @@ def _metadata(ordered: list[RecordedSpan], roles: list[SpanRole], origin: int | 
     """The start of the trace, and the instrumentations that recorded its agents."""
     pairs = zip(ordered, roles, strict=True)
     recorders = sorted({span.scope for span, role in pairs if role.kind == "agent" and span.scope})
-    began = {} if origin is None else {"started": _moment(origin)}
-    return {**began, RECORDERS: recorders} if recorders else began
+    metadata: dict[str, Any] = {} if origin is None else {"started": _moment(origin)}
+    if recorders:
+        metadata[RECORDERS] = recorders
+    if lost := not_recorded(ordered, [role.kind for role in roles]):
+        metadata[NOT_RECORDED] = [lost]
+    return metadata | {SETS_UP: True} if all(map(sets_up, ordered)) else metadata
 
 
 def _with_question(trace: Trace, ordered: Sequence[RecordedSpan]) -> Trace:
@@ -131,6 +156,33 @@ def _from_export(
         problems=problems,
         metadata=own.metadata,
     )
+
+
+def _by_start(spans: list[RecordedSpan]) -> list[RecordedSpan]:
+    """Order spans by start; of those with one start, parents come before children, else as given.
+
+    Clocks of whole milliseconds start parents and children at the same time.
+    """
+    ordered = sorted(spans, key=_when)
+    if len(set(map(_when, ordered))) == len(ordered):
+        return ordered
+    same: dict[int, dict[str, RecordedSpan]] = {}
+    for span in ordered:
+        same.setdefault(_when(span), {})[span.id] = span
+    depths: dict[str, int] = {}
+    for span in ordered:
+        together, at = same[_when(span)], span
+        trail: list[str] = []
+        while at.id not in depths:
+            depths[at.id] = 0  # a cycle ends here
+            trail.append(at.id)
+            above = together.get(at.parent or "")
+            if above is None:
+                break
+            at = above
+        deepest = depths[at.id] if trail and at.id != trail[-1] else -1
+        depths |= {id_: deepest + level for level, id_ in enumerate(reversed(trail), start=1)}
+    return sorted(ordered, key=lambda span: (_when(span), depths[span.id]))
 
 
 def _when(span: RecordedSpan) -> int:
@@ -195,22 +247,24 @@ def _announced(pending: RecordedSpan, span_id: str) -> RecordedSpan:
 
 
 def merge_double_instrumentation(
-    spans: Sequence[RecordedSpan], roles: list[SpanRole], usages: list[SpanUsage | None]
+    spans: list[RecordedSpan], roles: list[SpanRole], usages: list[SpanUsage | None]
 ) -> None:
     """Merge spans that two instrumentations recorded for the same work, one within the other.
 
-    An agent span directly below one of the same name is the same run, and an MCP call directly below a call
-    of the same tool is the same call: the inner span becomes ``other``. Of two nested model requests, only
-    the inner one keeps its tokens.
+    An agent span directly below one of the same name is the same run, and so is a tool call directly below
+    one of the same tool that is an MCP call or has no other arguments: the inner span becomes ``other``, and
+    the outer one has its contents and its failure. A model request with requests directly below it is no
+    request: it becomes ``other``. Its tokens are theirs, and if they have none, those of the last one.
 
     Args:
-        spans: Of one trace, by start.
+        spans: Of one trace, by start; changed in place.
         roles: The classification of each span; changed in place.
         usages: The usage of each span; changed in place.
     """
-    repeated: set[str] = set()
+    within: dict[int, list[int]] = {}  # the requests directly below a request
     nearest: dict[str, int | None] = {}
-    for index, (span, role, usage) in enumerate(zip(spans, roles, usages, strict=True)):
+    for index, span in enumerate(spans):
+        role = roles[index]
         kind, parent = role.kind, span.parent
         above = None if parent is None else nearest.get(parent)
         if kind == "other":
@@ -220,18 +274,48 @@ def merge_double_instrumentation(
         if above is None:
             continue
         outer = roles[above]
-        if kind != outer.kind:
-            continue
-        if kind == "llm":
-            if usage is not None:
-                repeated.add(spans[above].id)
-        elif role.name == outer.name and (kind == "agent" or semconv.MCP_METHOD in span.attributes):
+        if kind == "llm" and (outer.kind == "llm" or above in within):
+            within.setdefault(above, []).append(index)
+            roles[above] = SpanRole("other", outer.name, outer.agent)
+            if role.name == span.name:
+                roles[index] = msgspec.structs.replace(role, name=outer.name)
+        elif kind == outer.kind and role.name == outer.name and _is_same(kind, span, spans[above]):
             roles[index] = SpanRole("other", span.name, outer.name if kind == "agent" else outer.agent)
             nearest[span.id] = above
-    if repeated:
-        usages[:] = [
-            None if span.id in repeated else usage for span, usage in zip(spans, usages, strict=True)
-        ]
+            spans[above] = _merged(kind, spans[above], span)
+    _merge_usages(within, usages)
+    for outer_index, inner in within.items():
+        if len(inner) == 1:
+            both = {**spans[outer_index].attributes, **spans[inner[0]].attributes}
+            spans[inner[0]] = msgspec.structs.replace(spans[inner[0]], attributes=both)
+
+
+def _is_same(kind: str, inner: RecordedSpan, outer: RecordedSpan) -> bool:
+    if kind == "agent" or semconv.MCP_METHOD in inner.attributes:
+        return True
+    given, stated = arguments_of(inner), arguments_of(outer)
+    return kind == "tool" and (given is None or stated is None or given == stated)
+
+
+def _merged(kind: str, outer: RecordedSpan, inner: RecordedSpan) -> RecordedSpan:
+    both = msgspec.structs.replace(outer, attributes={**inner.attributes, **outer.attributes})
+    if kind == "tool" and inner.failed and not outer.failed:
+        return msgspec.structs.replace(both, failed=True, error=inner.error)
+    return both
+
+
+def _merge_usages(within: dict[int, list[int]], usages: list[SpanUsage | None]) -> None:
+    """Count the tokens of nested requests once: those of the inner ones, else of the outer one."""
+    counted = {index for index, usage in enumerate(usages) if usage is not None}
+    for outer in sorted(within, reverse=True):
+        usage, usages[outer] = usages[outer], None
+        if usage is not None and counted.isdisjoint(within[outer]):
+            last = outer
+            while last in within:
+                last = within[last][-1]
+            usages[last] = usage
+        elif not counted.isdisjoint(within[outer]):
+            counted.add(outer)
 
 
 _UNNAMED = "agent"

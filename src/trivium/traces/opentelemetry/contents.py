@@ -8,10 +8,12 @@ assistant (docs/trace-formats.md#question-and-answer).
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from trivium.traces.conversation import answer_in, question_in, texts_of
 from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.semconv import RecordedSpan, recognised
-from trivium.traces.trace import SpanKind
+from trivium.traces.trace import ARGUMENTS, TOOL_CALLS, SpanKind
 from trivium.values import dicts, json_or_text
 
 _DETAILS = "gen_ai.client.inference.operation.details"
@@ -32,6 +34,9 @@ _ANSWERED = (
 )
 _ARGUMENTS = (semconv.ARGUMENTS, semconv.JSON_INPUT, semconv.INPUT, semconv.ASKED)
 _RESULT = (semconv.RESULT, semconv.JSON_OUTPUT, semconv.OUTPUT, semconv.ANSWERED)
+
+_FINAL = "final_result"
+"""How the tools begin with which PydanticAI has a model answer; they have no calls."""
 
 _QUOTED = frozenset({semconv.JSON_INPUT, semconv.JSON_OUTPUT})
 _TYPES = {semconv.INPUT: semconv.INPUT_TYPE, semconv.OUTPUT: semconv.OUTPUT_TYPE}
@@ -57,7 +62,7 @@ def contents_of(span: RecordedSpan, kind: SpanKind, *, outermost: bool) -> tuple
     if kind == "other" and not outermost:
         return None, None
     if kind == "tool":
-        return _arguments(span), _result(span)
+        return arguments_of(span), _result(span)
     return question_of(span), _answer_of(span)
 
 
@@ -118,12 +123,60 @@ def _answer_of(span: RecordedSpan) -> Any:
     return answer_in([{"role": "assistant", "content": texts[-1]}]) if texts else None
 
 
-def _arguments(span: RecordedSpan) -> Any:
+def arguments_of(span: RecordedSpan) -> Any:
+    """The arguments of a tool call."""
     attributes = _attributes(span)
     for part in _parts(attributes.get(semconv.INPUT_MESSAGES), "tool_call"):
         return parsed(part.get("arguments"))
     stated = next(_values(attributes, _ARGUMENTS), None)
     return next(_event_texts(span, _TOOL), None) if stated is None else stated
+
+
+def with_requested_arguments(spans: list[RecordedSpan], kinds: Sequence[SpanKind]) -> None:
+    """Give calls without recorded arguments those of the model's latest request with their id and tool.
+
+    Args:
+        spans: Of one trace, by start; changed in place.
+        kinds: The kind of each.
+    """
+    without = {
+        index
+        for index, span in enumerate(spans)
+        if kinds[index] == "tool" and semconv.CALL_ID in span.attributes and arguments_of(span) is None
+    }
+    if not without:
+        return
+    requested: dict[Any, Any] = {}
+    for index, span in enumerate(spans):
+        if kinds[index] == "llm":
+            for part in _parts(_attributes(span).get(semconv.OUTPUT_MESSAGES), "tool_call"):
+                requested[str(part.get("id")), str(part.get("name"))] = part.get("arguments")
+        elif index in without:
+            call = str(span.attributes[semconv.CALL_ID]), str(span.attributes.get(semconv.TOOL))
+            if (arguments := requested.get(call)) is not None:
+                attributes = {**span.attributes, semconv.ARGUMENTS: arguments}
+                spans[index] = replace(span, attributes=attributes)
+
+
+def not_recorded(spans: Sequence[RecordedSpan], kinds: Sequence[SpanKind]) -> str | None:
+    """What the instrumentation does not record: calls that models request, or arguments; None if it does.
+
+    Args:
+        spans: Of one trace.
+        kinds: The kind of each.
+    """
+    calls = [span for span, kind in zip(spans, kinds, strict=True) if kind == "tool"]
+    if calls:
+        return None if any(arguments_of(span) is not None for span in calls) else ARGUMENTS
+    if any(semconv.TOOL in span.attributes for span in spans):
+        return None
+    requests = (span for span, kind in zip(spans, kinds, strict=True) if kind == "llm")
+    requested = (
+        str(part.get("name", ""))
+        for span in requests
+        for part in _parts(_attributes(span).get(semconv.OUTPUT_MESSAGES), "tool_call")
+    )
+    return TOOL_CALLS if any(not name.startswith(_FINAL) for name in requested) else None
 
 
 def _result(span: RecordedSpan) -> Any:

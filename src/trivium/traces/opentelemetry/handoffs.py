@@ -13,7 +13,7 @@ import msgspec
 
 from trivium.traces.langgraph import GraphRun, is_handoff
 from trivium.traces.opentelemetry import semconv
-from trivium.traces.opentelemetry.contents import parsed
+from trivium.traces.opentelemetry.contents import arguments_of, parsed
 from trivium.traces.opentelemetry.semconv import RecordedSpan
 from trivium.traces.opentelemetry.spans import SpanRole, named
 from trivium.traces.readers.json_input import text
@@ -73,6 +73,48 @@ def stated_messages(
         if (sender, span.name) not in pairs:
             _add(messages, sender, span.name, "handoff", span.start)
     return messages
+
+
+_TRANSFER = "transfer_to_"
+_TO_AGENT = "agent"
+"""``transfer_to_agent`` of Google's ADK names the receiver in its arguments."""
+
+
+def mark_handoffs(recorded: Sequence[RecordedSpan], roles: list[SpanRole]) -> None:
+    """Mark tools that hand over to an agent of the trace, such as ``transfer_to_writer``, as hand-offs.
+
+    A tool during which that agent runs is a call of the agent. Without arguments, ``transfer_to_agent`` hands
+    over to the next agent that starts.
+
+    Args:
+        recorded: The spans of one trace, by start.
+        roles: The classification of each; changed in place.
+    """
+    transfers = [
+        index
+        for index, role in enumerate(roles)
+        if role.kind == "tool" and not role.handoff and role.name.startswith(_TRANSFER)
+    ]
+    if not transfers:
+        return
+    runs = [(span, role.name) for span, role in zip(recorded, roles, strict=True) if role.kind == "agent"]
+    for index in transfers:
+        span, target = recorded[index], roles[index].name.removeprefix(_TRANSFER)
+        later = [name for run, name in runs if (run.start or 0) >= (span.end or span.start or 0)]
+        if target == _TO_AGENT:
+            target = text(dict_(arguments_of(span)), "agent_name") or next(iter(later), "")
+        receiver = next((name for _, name in runs if _same_name(name, target)), None)
+        during = any(_same_name(name, target) and _within(run, span) for run, name in runs)
+        if receiver is not None and not during:
+            roles[index] = msgspec.structs.replace(roles[index], receiver=receiver, handoff=True)
+
+
+def _same_name(agent: str, target: str) -> bool:
+    return agent.lower().replace(" ", "_") == target.lower().replace(" ", "_")
+
+
+def _within(run: RecordedSpan, span: RecordedSpan) -> bool:
+    return span.start is not None and span.start <= (run.start or 0) < (span.end or span.start)
 
 
 def _start_times(nested: Sequence[Message]) -> dict[str, list[float]]:

@@ -68,6 +68,9 @@ CHECKPOINT_NAMESPACE: Final = "checkpoint namespace"
 """LangGraph's namespace of a node's run."""
 STEP: Final = "step"
 TRACELOOP: Final = "traceloop"
+FRAMEWORK: Final = "framework"
+"""Kind of a span in the words of one framework."""
+CALL_ID: Final = "call id"
 ENTITY: Final = "entity"
 SUMMARY: Final = "summary"
 """The text that Logfire displays for a span."""
@@ -87,6 +90,7 @@ _COUNTS: Final = frozenset({INPUT_TOKENS, OUTPUT_TOKENS})
 INTERNAL_NAMES: Final[Mapping[str, str]] = {
     "gen_ai.operation.name": OPERATION,
     "gen_ai.agent.name": AGENT,
+    "ai.telemetry.functionId": AGENT,
     "agent_name": LEGACY_AGENT,
     "agent.name": AGENT,
     "gen_ai.agent.id": AGENT_ID,
@@ -94,6 +98,8 @@ INTERNAL_NAMES: Final[Mapping[str, str]] = {
     "gen_ai.tool.name": TOOL,
     "ai.toolCall.name": TOOL,
     "tool.name": TOOL,
+    "haystack.tool.name": TOOL,
+    "gen_ai.tool.call.id": CALL_ID,
     "mcp.method.name": MCP_METHOD,
     "gen_ai.data_source.id": SOURCE,
     "gen_ai.response.model": RESPONSE_MODEL,
@@ -153,6 +159,7 @@ INTERNAL_NAMES: Final[Mapping[str, str]] = {
     "gen_ai.usage.cost": COST,
     "llm.cost.total": COST,
     "error.type": ERROR_TYPE,
+    "haystack.tool.error": ERROR_TYPE,
     "gen_ai.transfer.target.name": TRANSFER,
     "gen_ai.caller.name": CALLER,
     "gen_ai.caller.type": CALLER_TYPE,
@@ -165,6 +172,9 @@ INTERNAL_NAMES: Final[Mapping[str, str]] = {
     "traceloop.association.properties.langgraph_checkpoint_ns": CHECKPOINT_NAMESPACE,
     "traceloop.association.properties.langgraph_step": STEP,
     "traceloop.span.kind": TRACELOOP,
+    "mastra.span.type": FRAMEWORK,
+    "ag2.span.type": FRAMEWORK,
+    "ai.operationId": FRAMEWORK,
     "traceloop.entity.name": ENTITY,
     "logfire.msg": SUMMARY,
     "logfire.span_type": SPAN_TYPE,

@@ -19,6 +19,9 @@ _OPERATIONS: Mapping[str, SpanKind] = {
     "generate_content": "llm",
     "text_completion": "llm",
     "embeddings": "llm",
+    "create_agent": "other",
+    "invoke_workflow": "other",
+    "plan": "other",
 }
 _OPENINFERENCE: Mapping[str, SpanKind] = {
     "AGENT": "agent",
@@ -29,6 +32,31 @@ _OPENINFERENCE: Mapping[str, SpanKind] = {
     "EMBEDDING": "llm",
 }
 _TRACELOOP: Mapping[str, SpanKind] = {"agent": "agent", "tool": "tool"}
+_FRAMEWORKS: Mapping[str, SpanKind] = {
+    "agent_run": "agent",  # Mastra
+    "tool_call": "tool",
+    "mcp_tool_call": "tool",
+    "model_generation": "llm",
+    "model_step": "llm",
+    "model_chunk": "other",
+    "usage": "other",  # AG2: it repeats the tokens of a request
+    "ai.generateText": "agent",  # AI SDK, where the function has a name
+    "ai.streamText": "agent",
+    "ai.generateObject": "agent",
+    "ai.streamObject": "agent",
+}
+_NAMES: Mapping[str, SpanKind] = {
+    "haystack.agent.run": "agent",
+    "haystack.agent.step.llm": "llm",
+    "haystack.agent.step.tool": "tool",
+}
+"""Kinds of spans that have no attribute for it."""
+_STEPS = frozenset({"workflow", "task"})
+"""Kinds of OpenLLMetry that are no agents, whatever their operation says (CrewAI)."""
+_SETTING_UP = frozenset({"create_agent", "workflow.build"})
+"""Operations and names of spans that set agents up."""
+_MERGED = "(merged"
+"""How the name of the span begins that Google's ADK records for several results together."""
 _MODEL_MARKS = (
     semconv.RESPONSE_MODEL,
     semconv.REQUEST_MODEL,
@@ -67,8 +95,12 @@ def role_of(span: RecordedSpan) -> SpanRole:
     if not attributes:
         return SpanRole("other", span.name)
     operation = attributes.get(semconv.OPERATION)
-    if isinstance(operation, str) and operation:
-        return _genai(span, _OPERATIONS.get(operation, "other"))
+    stated = attributes.get(semconv.FRAMEWORK)
+    kind = _FRAMEWORKS.get(stated) if isinstance(stated, str) else _NAMES.get(span.name)
+    if kind is None and isinstance(operation, str) and operation:
+        kind = _OPERATIONS.get(operation) or _by_marks(span, operation)
+    if kind is not None:
+        return _genai(span, kind)
     kind = attributes.get(semconv.OPENINFERENCE)
     if isinstance(kind, str) and kind:
         return _openinference(span, _OPENINFERENCE.get(kind.upper(), "other"))
@@ -79,19 +111,34 @@ def role_of(span: RecordedSpan) -> SpanRole:
     return _legacy(span)
 
 
+def sets_up(span: RecordedSpan) -> bool:
+    """Whether a span sets an agent up, which is no part of an interaction."""
+    return span.name in _SETTING_UP or span.attributes.get(semconv.OPERATION) == "create_agent"
+
+
+def _by_marks(span: RecordedSpan, operation: str) -> SpanKind:
+    """The kind of a span with an unknown operation."""
+    attributes = span.attributes
+    if named(attributes.get(semconv.TOOL)):
+        return "tool"
+    if any(mark in attributes for mark in _MODEL_MARKS):
+        return "llm"
+    return "agent" if "agent" in operation and _first_name(attributes, _AGENT_NAMES) else "other"
+
+
 def _genai(span: RecordedSpan, kind: SpanKind) -> SpanRole:
     attributes = span.attributes
     agent = _first_name(attributes, _AGENT_NAMES)
     if kind == "tool":
         tool = named(attributes.get(semconv.TOOL)) or _after(span.name, "execute_tool ")
-        if _is_output_function(span):
+        if _is_output_function(span) or tool.startswith(_MERGED):
             return SpanRole("other", tool or span.name, agent)
         return SpanRole("tool", tool or named(attributes.get(semconv.SOURCE)) or span.name, agent)
     if kind == "llm":
         return SpanRole("llm", _model(span), agent)
-    if kind == "agent":
-        return SpanRole("agent", agent or _after(span.name, "invoke_agent ") or span.name)
-    return SpanRole("other", span.name, agent)
+    if kind == "agent" and named(attributes.get(semconv.TRACELOOP)) not in _STEPS:
+        return SpanRole("agent", agent or _after(span.name, "invoke_agent "))
+    return SpanRole("other", span.name, None if sets_up(span) else agent)
 
 
 def _openinference(span: RecordedSpan, kind: SpanKind) -> SpanRole:

@@ -14,7 +14,7 @@ from trivium.traces.opentelemetry.assemble import merged_trace, trace_ids, trace
 from trivium.traces.opentelemetry.semconv import RecordedSpan
 from trivium.traces.readers.json_input import content_of, parse_documents, read_complete_lines, with_problems
 from trivium.traces.readers.otlp.json import spans_of_json
-from trivium.traces.trace import Message, Span, Trace, TraceProblem
+from trivium.traces.trace import Message, Span, Trace, TraceProblem, interactions
 from trivium.values import resolved
 
 _START = re.compile(rb'\{"trace_id":"[0-9a-f]+","(?:span|message)":\{')
@@ -156,7 +156,8 @@ def read_folder(span_files: Sequence[Path], otel_files: Sequence[Path]) -> list[
         otel_files: Files of spans of OpenTelemetry.
     """
     by_trace, problems = _contents(span_files, otel_files)
-    return with_problems([each.trace(trace_id) for trace_id, each in by_trace.items()], problems)
+    traces = interactions(each.trace(trace_id) for trace_id, each in by_trace.items())
+    return with_problems(traces, problems)
 
 
 def contents_of_folder(folder: Path) -> TraceContents:

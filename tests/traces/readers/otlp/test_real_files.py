@@ -119,3 +119,35 @@ def test_the_question_and_the_answer_of_every_framework(name):
     asked = {"litellm_otel": "hi", "crewai_openllmetry": "find facts"}.get(name, "Report")
     assert isinstance(question, str)
     assert asked in question
+
+
+NOT_IN_THE_FILE = {
+    "crewai_openllmetry": {"tools"},
+    "google_adk": {"arguments"},
+    "haystack": {"agents"},
+}
+"""What an export does not hold; Google's ADK also counts a reasoning token twice."""
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_agents_requests_tokens_calls_and_hand_offs_of_every_framework(name):
+    traces, truth = export(name)
+    lacks = NOT_IN_THE_FILE.get(name, set())
+    spans = [span for trace in traces for span in trace.spans]
+    requests = [span for span in spans if span.kind == "llm"]
+    used = [span.usage for span in requests if span.usage is not None]
+    expected_output = truth["tokens"][1] + (truth["llm"] if name == "google_adk" else 0)
+    assert len(requests) == truth["llm"]
+    assert sum(each.input_tokens for each in used) == truth["tokens"][0]
+    assert sum(each.output_tokens for each in used) == expected_output
+    if "agents" not in lacks:
+        assert {agent for trace in traces for agent in trace.agents} == set(truth["agents"])
+    if "tools" not in lacks:
+        calls = [call for trace in traces for call in trace.tool_calls]
+        found = [[call.name, call.input, call.ok] for call in calls]
+        tools = [[tool, None if "arguments" in lacks else given, ok] for tool, given, ok in truth["tools"]]
+        assert sorted(map(json.dumps, found)) == sorted(map(json.dumps, tools))
+        assert sum(call.ok is False for call in calls) == truth["failed_calls"]
+    sent = [[m.sender, m.receiver] for trace in traces for m in trace.messages if m.type == "handoff"]
+    assert sent == truth.get("handoffs", [])
+    assert [problem for trace in traces for problem in trace.problems] == []

@@ -13,7 +13,7 @@ from trivium.traces.opentelemetry.semconv import RecordedSpan
 from trivium.traces.readers.json_input import content_of, read_complete_lines, with_problems
 from trivium.traces.readers.otlp.json import is_request, parse_lenient, spans_of_json
 from trivium.traces.readers.otlp.protobuf import is_protobuf, spans_of_protobuf
-from trivium.traces.trace import Trace, TraceProblem
+from trivium.traces.trace import Trace, TraceProblem, interactions
 
 __all__ = ["opens", "read_content", "read_files", "read_traces", "sniff"]
 
@@ -31,7 +31,7 @@ def opens(_path: Path, head: bytes) -> bool:
 def read_content(content: bytes, source: str) -> list[Trace]:
     """The traces of a file's content, in the order in which they first appear."""
     problems: list[TraceProblem] = []
-    return with_problems(traces_of(_spans(content, source, problems)), problems)
+    return with_problems(interactions(traces_of(_spans(content, source, problems))), problems)
 
 
 def read_files(paths: Sequence[Path]) -> list[Trace]:
@@ -41,7 +41,7 @@ def read_files(paths: Sequence[Path]) -> list[Trace]:
     """
     problems: list[TraceProblem] = []
     spans = [span for path in paths for span in _spans(content_of(path), str(path), problems)]
-    return with_problems(traces_of(spans), problems)
+    return with_problems(interactions(traces_of(spans)), problems)
 
 
 def _spans(content: bytes, source: str, problems: list[TraceProblem]) -> list[RecordedSpan]:
@@ -59,4 +59,4 @@ def sniff(document: Any) -> bool:
 
 def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     """The traces of a file's export requests."""
-    return traces_of(parse_lenient(documents, source=source))
+    return interactions(traces_of(parse_lenient(documents, source=source)))

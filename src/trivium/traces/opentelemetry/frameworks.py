@@ -1,0 +1,159 @@
+"""Finds agents, arguments and tokens of frameworks that record them in a form of their own."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from trivium.traces.opentelemetry import semconv
+from trivium.traces.opentelemetry.contents import parsed
+from trivium.traces.opentelemetry.semconv import RecordedSpan
+from trivium.traces.opentelemetry.spans import SpanRole
+from trivium.values import dict_, dicts
+
+_FINISHING = frozenset({"final_answer", "finish"})
+"""Tools with which a framework returns its answer; they are not tools of the agent."""
+_MODULE, _DSPY_CALL = ".forward", ".__call__"
+_AGENT_MODULES = frozenset({"ReAct.forward", "CodeAct.forward"})
+_PREPARING = "._prepare_chat_with_tools"
+_UNNAMED = "agent"
+"""Name of an agent whose framework records none and that no tool runs."""
+
+_STEP = ".run_agent_step"
+_CALL = ".call_tool"
+_CURRENT_AGENT = re.compile(r"\bcurrent_agent_name='([^']+)'")
+_HANDOFF = "handoff"
+_CONTENTS = (semconv.INPUT, semconv.OUTPUT)
+_INTERNAL = re.compile(r'\{"(?:init_state|ctx)":|[A-Za-z_]\w*\(.*\)$', re.DOTALL)
+_WRAPPING = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
+
+
+def read_own_forms(spans: list[RecordedSpan], roles: list[SpanRole]) -> None:
+    """Set the roles of agents, tools, requests and hand-offs, and put contents and tokens in their places.
+
+    Args:
+        spans: The spans of one trace, by start; changed in place where contents or tokens are elsewhere.
+        roles: The classification of each; changed.
+    """
+    for scope, read in _READERS.items():
+        indices = [index for index, span in enumerate(spans) if span.scope == scope]
+        if indices:
+            read(indices, spans, roles)
+
+
+def _read_llama_index(indices: list[int], spans: list[RecordedSpan], roles: list[SpanRole]) -> None:
+    """A step names its agent in the text of its input and output, and is a run of that agent.
+
+    A tool call is a sibling of the steps and belongs to the agent of the step before; the tool ``handoff`` is
+    a hand-off.
+    """
+    current_agent: dict[str | None, str] = {}
+    agent_of_call: dict[str, str] = {}
+    for index in indices:
+        span, role = spans[index], roles[index]
+        if role.kind == "tool":
+            spans[index] = span = _with_arguments(span)
+            roles[index] = _tool_role(span, role, agent_of_call.get(span.parent or ""))
+        elif span.name.endswith(_PREPARING):
+            roles[index] = SpanRole("other", span.name)
+        elif span.name.endswith(_STEP) and (agent := _current_agent_of(span)) is not None:
+            current_agent[span.parent] = agent
+            roles[index] = SpanRole("agent", agent)
+        elif span.name.endswith(_CALL) and span.parent in current_agent:
+            agent_of_call[span.id] = current_agent[span.parent]
+        if role.kind == "other" and any(map(_is_internal, map(span.attributes.get, _CONTENTS))):
+            attributes = {key: each for key, each in span.attributes.items() if key not in _CONTENTS}
+            spans[index] = msgspec.structs.replace(span, attributes=attributes)
+
+
+def _read_calls(indices: list[int], spans: list[RecordedSpan], roles: list[SpanRole]) -> None:
+    """Smolagents and DSPy wrap arguments, and return their answer through a tool of their own."""
+    for index in indices:
+        role = roles[index]
+        if role.kind == "tool":
+            spans[index] = _with_arguments(spans[index])
+            name = role.name.removesuffix(_DSPY_CALL)
+            finishes = name in _FINISHING
+            roles[index] = SpanRole("other" if finishes else "tool", name, role.agent)
+
+
+def _read_dspy(indices: list[int], spans: list[RecordedSpan], roles: list[SpanRole]) -> None:
+    """The outermost module is the agent."""
+    _read_calls(indices, spans, roles)
+    modules = {spans[index].id for index in indices}
+    for index in indices:
+        span = spans[index]
+        outermost = span.name.endswith(_MODULE) and span.parent not in modules
+        if roles[index].kind == "other" and (outermost or span.name in _AGENT_MODULES):
+            roles[index] = SpanRole("agent", span.name.removesuffix(_MODULE))
+
+
+def _read_haystack(indices: list[int], spans: list[RecordedSpan], roles: list[SpanRole]) -> None:
+    """An agent has the name of the tool that runs it; a reply has its model and its tokens."""
+    tool_above: dict[str | None, str] = {}
+    for index in indices:
+        span, role = spans[index], roles[index]
+        tool_above[span.id] = role.name if role.kind == "tool" else tool_above.get(span.parent, _UNNAMED)
+        if role.kind == "agent":
+            roles[index] = SpanRole("agent", tool_above[span.id])
+        elif role.kind == "llm":
+            spans[index], roles[index] = _with_usage(span, role)
+
+
+_READERS: dict[str, Callable[[list[int], list[RecordedSpan], list[SpanRole]], None]] = {
+    "openinference.instrumentation.llama_index": _read_llama_index,
+    "openinference.instrumentation.smolagents": _read_calls,
+    "openinference.instrumentation.dspy": _read_dspy,
+    "haystack": _read_haystack,
+}
+SCOPES = frozenset(_READERS)
+
+
+def _is_internal(value: Any) -> bool:
+    """Whether an input or output is the state or an event of a workflow, as Python prints it."""
+    return isinstance(value, str) and _INTERNAL.match(value) is not None
+
+
+def _tool_role(span: RecordedSpan, role: SpanRole, agent: str | None) -> SpanRole:
+    arguments = span.attributes.get(semconv.INPUT)
+    receiver = arguments.get("to_agent") if isinstance(arguments, dict) and role.name == _HANDOFF else None
+    if not isinstance(receiver, str):
+        return msgspec.structs.replace(role, agent=role.agent or agent)
+    return msgspec.structs.replace(role, agent=agent, receiver=receiver, handoff=True)
+
+
+def _with_usage(span: RecordedSpan, role: SpanRole) -> tuple[RecordedSpan, SpanRole]:
+    """The model and the tokens of a reply, which are in its metadata."""
+    replies = dicts(dict_(parsed(span.attributes.get(semconv.OUTPUT_MESSAGES))).get("replies"))
+    meta = dict_(replies[-1].get("meta")) if replies else {}
+    usage = dict_(meta.get("usage"))
+    counts = {
+        semconv.INPUT_TOKENS: usage.get("prompt_tokens"),
+        semconv.OUTPUT_TOKENS: usage.get("completion_tokens"),
+    }
+    stated = {key: each for key, each in counts.items() if each is not None}
+    model = meta.get("model")
+    named = msgspec.structs.replace(role, name=model) if isinstance(model, str) and model else role
+    return msgspec.structs.replace(span, attributes=stated | span.attributes), named
+
+
+def _current_agent_of(span: RecordedSpan) -> str | None:
+    for key in (semconv.INPUT, semconv.OUTPUT):
+        agents = _CURRENT_AGENT.findall(str(span.attributes.get(key) or ""))
+        if agents:
+            return str(agents[-1])
+    return None
+
+
+def _with_arguments(span: RecordedSpan) -> RecordedSpan:
+    """Unwrap the arguments and the result of a tool's span."""
+    attributes = dict(span.attributes)
+    arguments: Any = parsed(attributes.get(semconv.INPUT))
+    named = arguments.get("kwargs") if isinstance(arguments, dict) and arguments.keys() <= _WRAPPING else None
+    if isinstance(named, dict) and not arguments.get("args"):
+        attributes[semconv.INPUT] = {key: each for key, each in named.items() if key != "ctx"}
+    result: Any = parsed(attributes.get(semconv.OUTPUT))
+    if isinstance(result, dict) and "raw_output" in result and "tool_name" in result:
+        attributes[semconv.OUTPUT] = result["raw_output"]
+    return msgspec.structs.replace(span, attributes=attributes)
