@@ -56,12 +56,10 @@ def test_likert_values_run_from_one_to_five(step):
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (("evidence",), "quote", 'clarity.evidence is "quote", expected a list'),
         (("criteria", "structure", "score"), True, "clarity.criteria.structure.score is true"),
         (("criteria", "structure", "score"), "4 of 5", 'clarity.criteria.structure.score is "4 of 5"'),
         (("criteria", "structure"), None, "clarity.criteria.structure is null, expected an object"),
-        (("confidence",), None, "clarity.confidence is null"),
-        (("reason",), 3, "clarity.reason is 3, expected a text"),
+        (("criteria",), "{", 'clarity.criteria is "{", expected an object'),
     ],
 )
 def test_a_mistake_is_reported_with_its_place(path, value, message):
@@ -120,8 +118,141 @@ def test_a_confidence_may_be_written_as_a_text_too():
 def test_any_other_text_is_no_score(text):
     with pytest.raises(MalformedAnswer):
         _scored(text)
+    answer = _scored(4, confidence=text)
+    assert (answer.confidence, answer.not_given) == (None, ("confidence",))
+
+
+REASONED = {"reason": "It is so.", "evidence": ["a quote"], "confidence": 4}
+LEVELLED = Dimension(name="tone", asks="?", levels={"good": 1, "not so good": 0.5, "bad": 0})
+
+
+def told(**fields):
+    """The answer about a level, with some fields put in place of the usual ones; ... leaves one out."""
+    given = {"level": "good", **REASONED, **fields}
+    raw = {"tone": {name: value for name, value in given.items() if value is not ...}}
+    return parse(json.dumps(raw), [LEVELLED], WHOLE)["tone"]
+
+
+@pytest.mark.parametrize("name", REASONED)
+@pytest.mark.parametrize("value", [..., None, 0.83, True, {}, {"a": [[[]]]}], ids=str)
+def test_what_no_score_needs_may_be_missing_and_is_named(name, value):
+    answer = told(**{name: value})
+    assert (answer.level, answer.not_given) == ("good", (name,))
+    assert (answer.reason, answer.evidence, answer.confidence) == tuple(
+        missing if each == name else usual
+        for each, usual, missing in (
+            ("reason", "It is so.", ""),
+            ("evidence", ("a quote",), ()),
+            ("confidence", 4, None),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "quotes"),
+    [("a quote", ("a quote",)), ('["one", "two"]', ("one", "two")), ([], ()), (["one", 2, None], ("one",))],
+)
+def test_quotes_may_be_one_text_or_a_list_in_a_text(given, quotes):
+    answer = told(evidence=given)
+    assert (answer.evidence, answer.not_given) == (quotes, ())
+
+
+def test_explanations_of_criteria_may_be_missing_as_reasons_may():
+    (dimension,) = (each for each in REVIEW.dimensions if each.name == "clarity")
+    raw = fill(schema([dimension], WHOLE))
+    del raw["clarity"]["criteria"]["structure"]["explanation"]
+    answer = parse(json.dumps(raw), [dimension], WHOLE)["clarity"]
+    assert answer.explanations["structure"] == ""
+    assert answer.not_given == ("explanation",)
+
+
+@pytest.mark.parametrize(
+    ("written", "level"),
+    [("GOOD", "good"), (" Good\n", "good"), ("Not-So_GOOD", "not so good"), ("bad", "bad"), (None, None)],
+)
+def test_a_level_may_be_written_in_another_case(written, level):
+    assert told(level=written).level == level
+
+
+@pytest.mark.parametrize("written", ["go od", "good.", "good or bad", "", 1, True, ["good"], "ɢood"])
+def test_what_only_resembles_a_level_is_none(written):
     with pytest.raises(MalformedAnswer):
-        _scored(4, confidence=text)
+        told(level=written)
+
+
+def test_levels_that_differ_only_by_case_are_read_as_written():
+    graded = Dimension(name="tone", asks="?", levels={"A": 1, "a": 0.5, "b": 0})
+    for written, level in (("A", "A"), ("a", "a"), ("B", "b")):
+        (answer,) = parse(json.dumps({"tone": REASONED | {"level": written}}), [graded], WHOLE).values()
+        assert answer.level == level
+
+
+@given(seed=st.integers(), data=st.data())
+def test_objects_and_lists_that_are_written_as_texts_are_read_as_they_are(seed, data):
+    raw = fill(FORMS["agent"], seed=seed)
+    plain = parse(json.dumps(raw), AGENT.dimensions, WHOLE)
+
+    def texts(value):
+        if isinstance(value, dict):
+            value = {name: texts(each) for name, each in value.items()}
+        elif isinstance(value, list):
+            value = [texts(each) for each in value]
+        as_text = isinstance(value, dict | list) and data.draw(st.booleans())
+        return json.dumps(value) if as_text else value
+
+    assert parse(json.dumps(texts(raw)), AGENT.dimensions, WHOLE) == plain
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        '<tool_call>\n{"name": "judgement", "arguments": %s}\n</tool_call>',
+        '[TOOL_CALLS][{"name": "judgement", "arguments": %s}]',
+        "[TOOL_CALLS]judgement[ARGS]%s",
+        "<function=judgement>%s</function>",
+        '<|python_tag|>{"type": "function", "name": "judgement", "parameters": %s}',
+        '[{"type": "function", "function": {"name": "judgement", "arguments": %s}}]',
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>judgement\n```json\n%s\n```<｜tool▁call▁end｜>",
+    ],
+    ids=lambda call: call[:20],
+)
+@pytest.mark.parametrize("escaped", [False, True])
+def test_a_call_that_is_left_in_the_text_is_read(call, escaped):
+    raw = fill(FORMS["review"], seed=3)
+    written = json.dumps(raw)
+    if escaped and '"' in call:
+        written = json.dumps(written)
+    found = parse(call % written, REVIEW.dimensions, WHOLE)
+    assert found == parse(json.dumps(raw), REVIEW.dimensions, WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("<parameter={}>\n", "\n</parameter>"), ("<arg_key>{}</arg_key>\n<arg_value>", "</arg_value>")],
+)
+def test_a_call_whose_parameters_are_marked_one_by_one_is_read(before, after):
+    raw = fill(FORMS["review"], seed=4)
+    marked = "\n".join(before.format(name) + json.dumps(value) + after for name, value in raw.items())
+    text = f"<think>Hm.</think><tool_call>judgement\n{marked}\n</tool_call>"
+    assert parse(text, REVIEW.dimensions, WHOLE) == parse(json.dumps(raw), REVIEW.dimensions, WHOLE)
+    with pytest.raises(MalformedAnswer):
+        parse(f"It says {text[20:]}", REVIEW.dimensions, WHOLE, shown=[f"Call this: {text}"])
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["[" * 900 + "]" * 900, "NaN", "1e400", "1" + "0" * 400, '"\\ud800"', '"' + "x" * 1_000_000 + '"'],
+)
+@pytest.mark.parametrize("field", ["level", "confidence", "evidence", "reason"])
+def test_no_value_ends_the_reading(field, value):
+    text = json.dumps({"tone": {"level": "good", **REASONED} | {field: "HERE"}}).replace('"HERE"', value)
+    if field == "level":
+        with pytest.raises(MalformedAnswer):
+            parse(text, [LEVELLED], WHOLE)
+    else:
+        (answer,) = parse(text, [LEVELLED], WHOLE).values()
+        assert answer.level == "good"
+        assert json.dumps([answer.reason, answer.evidence], ensure_ascii=False).encode()
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_what_is_still_wrong_of_what_was_asked_again_is_missing_alone(monkeypatc
         filled = fill(question.schema, seed=7)
         filled["completeness"]["aspects"] = []
         if not again(question):
-            filled["source_quality"]["confidence"] = 9
+            filled["source_quality"]["level"] = "fine"
         return filled
 
     scores, server = judged_by(monkeypatch, one_of_two, on_failure="skip")
@@ -115,13 +115,13 @@ def test_what_is_still_wrong_of_what_was_asked_again_is_missing_alone(monkeypatc
 def test_each_of_several_mistakes_is_reported(monkeypatch):
     def both(question):
         filled = answer(question, aspects=2)
-        filled["source_quality"]["confidence"] = 9
+        filled["source_quality"]["level"] = "fine"
         return filled
 
     scores, server = judged_by(monkeypatch, both, on_failure="skip")
     assert {scores[name].status for name in ("completeness", "source_quality")} == {"skipped"}
     assert "completeness.aspects must be" in server.requests[1].prompt
-    assert "source_quality.confidence must be one of 1, 2, 3, 4, 5" in server.requests[1].prompt
+    assert "source_quality.level must be one of excellent" in server.requests[1].prompt
 
 
 def test_a_sample_that_lacks_a_dimension_is_left_out_of_it(monkeypatch):

@@ -88,6 +88,8 @@ def judgement_of(
         detail["criteria"] = {
             name: {"score": score, "explanation": answer.explanations[name]} for name, score in raw.items()
         }
+    if answer.not_given:
+        detail["not_given"] = list(answer.not_given)
     if shown := {name: part for name, part in context.cut.items() if name in dimension.sees}:
         detail["shown"] = msgspec.to_builtins(shown)
     if dimension.claims or dimension.aspects:

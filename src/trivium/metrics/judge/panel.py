@@ -183,7 +183,7 @@ def _signals(
     judges is measured over the votes as consistency is over samples.
     """
     each = [vote.judgement.detail.get("signals", {}) for vote in votes]
-    told = [signals["verbalized_confidence"] for signals in each if "verbalized_confidence" in signals]
+    told = [stated for signals in each if (stated := signals.get("verbalized_confidence")) is not None]
     signals: dict[str, Any] = {
         "llm_evidence_count": sum(each["found"] and not each.get("too_short") for each in quotes),
         "verbalized_confidence": median_low(told) if told else None,

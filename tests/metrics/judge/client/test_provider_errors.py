@@ -5,8 +5,8 @@ import asyncio
 import msgspec
 import pytest
 
-from tests.judge_server import JudgeServer, Reaction, failure
-from tests.metrics.judge.asked import CLAUDE, MINI, judged, served
+from tests.judge_server import JudgeServer, Reaction, at, failure
+from tests.metrics.judge.asked import CLAUDE, MINI, clarity, judged, served
 from tests.metrics.judge.budget.calls import call
 from tests.metrics.judge.client.provider_in_virtual_time import Provider, Weather
 from tests.metrics.judge.client.virtual_time import in_virtual_time
@@ -152,3 +152,39 @@ def test_the_time_limit_is_a_setting(monkeypatch):
     why, requests = reason(monkeypatch, lambda _: failure(429, retry_after=90), time_limit=60)
     assert "beyond the 60 s of judge.time_limit" in why
     assert requests == 1
+
+
+def rejected(written, code="json_validate_failed"):
+    """As Groq answers where the model's text breaks the schema."""
+    error = {"message": "Failed to generate JSON.", "code": code, "failed_generation": written}
+    return Reaction(kind="failure", status=400, body=msgspec.json.encode({"error": error}))
+
+
+CLIENTS = pytest.mark.parametrize("client", ["direct", "pydantic-ai"])
+
+
+@CLIENTS
+@pytest.mark.parametrize("code", ["json_validate_failed", "tool_use_failed"])
+@pytest.mark.parametrize("written", ['{"clar', "", None, "I would say 4."])
+def test_an_answer_that_its_server_rejects_is_asked_for_again(monkeypatch, client, code, written):
+    with served(JudgeServer(plan=at({0: rejected(written, code)})), monkeypatch) as server:
+        (scores,) = judged(models=[MINI], on_failure="fail", client=client)
+    assert scores["clarity"].status == "ok", scores["clarity"].reason
+    assert len(server.requests) == scores["clarity"].detail["requests"] == 2
+    assert "That answer cannot be used" in server.requests[1].prompt
+
+
+@CLIENTS
+def test_an_answer_that_its_server_rejects_and_that_can_be_read_counts(monkeypatch, client):
+    written = f"<tool_call>{msgspec.json.encode(clarity(5)).decode()}</tool_call>"
+    with served(JudgeServer(plan=at({0: rejected(written)})), monkeypatch) as server:
+        (scores,) = judged(models=[MINI], on_failure="fail", client=client)
+    assert (scores["clarity"].value, len(server.requests)) == (1.0, 1)
+
+
+def test_an_answer_that_its_server_rejects_is_charged_its_maximum(monkeypatch):
+    """Its tokens were generated, and are not reported."""
+    with served(JudgeServer(plan=lambda _: rejected("no")), monkeypatch) as server:
+        (scores,) = judged(models=[MINI], on_failure="skip", budget_tokens=10_000, max_tokens=2_000)
+    assert "the budget of 10,000 tokens" in scores["clarity"].reason
+    assert len(server.requests) == 1

@@ -18,7 +18,7 @@ from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
-from trivium.metrics.judge.client.provider_errors import error_of_response
+from trivium.metrics.judge.client.provider_errors import error_of_response, rejected_answer
 from trivium.metrics.judge.client.providers import (
     PROVIDERS,
     ModelDescription,
@@ -107,7 +107,7 @@ class DirectClient:
         if status == 200 and "json" not in (kind := headers.get("content-type", "json")).lower():
             why = f"the answer is {kind}, no JSON: is {_place(self._url)} where a model is asked?"
             raise RequestError(f"{request.model}: {why}", kind="provider_error", billed=True)
-        response = self._format.read(answer) if status < 400 else None
+        response = self._format.read(answer) if status < 400 else rejected_answer(answer)
         if response is None:
             raise error_of_response(request, status, headers, answer)
         if self.description.screened:

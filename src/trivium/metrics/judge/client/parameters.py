@@ -160,7 +160,8 @@ class Parameters:
         if self._adapting:
             self._adapting = False
             self._cache.drop([self._key])
-            self._cache.put(self._key, _as_response(self.refused))
+            refused = msgspec.json.encode(self.refused).decode()
+            self._cache.put(self._key, ModelResponse(text=refused, cost_usd=0.0))
 
     def _limit(self) -> str:
         """See :attr:`ModelRequest.limit`."""
@@ -175,16 +176,3 @@ class Parameters:
         if self._key in found and not self.refused:
             self.refused = tuple(msgspec.json.decode(found[self._key].text, type=list[str]))
             self._limits = self.refused.count("max_tokens")
-
-
-def _as_response(refused: tuple[str, ...]) -> ModelResponse:
-    """Encode refusals as a cached response."""
-    return ModelResponse(
-        text=msgspec.json.encode(refused).decode(),
-        finish=None,
-        model="",
-        logprobs=None,
-        input_tokens=0,
-        output_tokens=0,
-        cost_usd=0.0,
-    )

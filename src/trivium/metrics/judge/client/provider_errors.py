@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from trivium.http import retry_after_seconds
 from trivium.masking import mask
-from trivium.metrics.judge.client.request import Kind, ModelRequest, RequestError
+from trivium.metrics.judge.client.request import Kind, ModelRequest, ModelResponse, RequestError
+from trivium.suites.sanitize import sanitise
 
 if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError
@@ -72,6 +73,9 @@ _PARAMETER_PATTERNS = {
 }
 """Patterns of the names that servers use for the parameters of a request."""
 
+_NOT_AS_ASKED = frozenset({"json_validate_failed", "tool_use_failed"})
+"""Groq's codes of a 400 for a model's answer that does not fit the schema."""
+
 _NO_SUCH_MODEL = re.compile(
     r"not a valid model|invalid model name|unknown model|model_not_found"
     r"|model\b[^.]{0,80}\b(?:does not exist|not found|is not available)",
@@ -131,6 +135,26 @@ def error_of_response(
     given = error if isinstance(error, Mapping) else {}
     named = next((found for key in ("code", "type") if (found := _status_of(given.get(key)))), None)
     return read_error(request, named, error, billed=True)
+
+
+def rejected_answer(body: Any) -> ModelResponse | None:
+    """Return the answer of a model that its server rejects with an error, because it does not fit the schema.
+
+    It counts as any malformed answer. Its tokens are unknown.
+
+    Args:
+        body: The body of the error, decoded or not.
+    """
+    if isinstance(body, bytes):
+        try:
+            body = json.loads(body)
+        except (ValueError, RecursionError):
+            return None
+    error = body.get("error", body) if isinstance(body, Mapping) else None
+    if not isinstance(error, Mapping) or error.get("code") not in _NOT_AS_ASKED:
+        return None
+    text = error.get("failed_generation")
+    return ModelResponse(text=sanitise(text)[0] if isinstance(text, str) else "")
 
 
 def read_error(

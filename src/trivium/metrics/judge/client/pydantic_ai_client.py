@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from trivium.masking import mask
 from trivium.metrics.judge.client.model_factory import thinks
-from trivium.metrics.judge.client.provider_errors import error_of
+from trivium.metrics.judge.client.provider_errors import error_of, rejected_answer
 from trivium.metrics.judge.client.request import (
     NO_ANSWER,
     ModelRequest,
@@ -108,6 +108,8 @@ async def respond(model: "Model", request: ModelRequest, headers: Mapping[str, s
         )
         return _converted_response(response)
     except ModelAPIError as error:
+        if (rejected := rejected_answer(getattr(error, "body", None))) is not None:
+            return rejected
         raise error_of(request, error) from None
     except UserError as error:  # raised before anything is sent
         raise RequestError(f"{request.model}: {error}", kind="permanent") from None
@@ -135,7 +137,6 @@ def _converted_response(response: "SdkResponse") -> ModelResponse:
         output_tokens=plausible_count(usage.output_tokens),
         cached_tokens=plausible_count(usage.cache_read_tokens),
         cache_write_tokens=plausible_count(usage.cache_write_tokens),
-        cost_usd=None,
     )
 
 

@@ -126,7 +126,9 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 def plausible_count(tokens: Any) -> int:
     """Return a reported number of tokens, or 0 if it is none or impossible."""
-    return tokens if isinstance(tokens, int) and 0 <= tokens <= MAX_TOKENS else 0
+    if isinstance(tokens, bool) or not isinstance(tokens, int | float) or not 0 <= tokens <= MAX_TOKENS:
+        return 0
+    return int(tokens)
 
 
 class ModelResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,7 +137,7 @@ class ModelResponse(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         text: The answer's text, normally JSON.
         finish: ``stop``, ``length``, ``content_filter`` or ``tool_call``; None if not reported.
-        model: The model that answered, as reported by the provider.
+        model: The model that answered, as reported by the provider; empty if not reported.
         logprobs: Log-probabilities of the answer's tokens, or None.
         input_tokens: Input tokens, those from the provider's prompt cache included; 0 if not reported.
         output_tokens: Output tokens, reasoning included; 0 if not reported.
@@ -145,12 +147,12 @@ class ModelResponse(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     text: str
-    finish: str | None
-    model: str
-    logprobs: list[Token] | None
-    input_tokens: int
-    output_tokens: int
-    cost_usd: float | None
+    finish: str | None = None
+    model: str = ""
+    logprobs: list[Token] | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
     cached_tokens: int = 0
     cache_write_tokens: int = 0
 

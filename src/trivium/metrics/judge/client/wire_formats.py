@@ -246,12 +246,10 @@ def read_messages(body: bytes) -> ModelResponse | None:
         text=text,
         finish=_FINISH_OF.get(message.stop_reason or ""),
         model=message.model or "",
-        logprobs=None,
         input_tokens=_count(usage, "input_tokens") + cached + written,
         output_tokens=_count(usage, "output_tokens"),
         cached_tokens=cached,
         cache_write_tokens=written,
-        cost_usd=None,
     )
 
 
@@ -275,7 +273,6 @@ def _response(
         output_tokens=_count(usage, counts[1]),
         cached_tokens=_count(details, "cached_tokens"),
         cache_write_tokens=_count(details, "cache_write_tokens"),
-        cost_usd=None,
     )
 
 

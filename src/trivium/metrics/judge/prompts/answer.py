@@ -7,7 +7,12 @@ from typing import Any
 
 import msgspec
 
-from trivium.metrics.judge.prompts.json_extract import DuplicateMembers, NoJson, extract_json
+from trivium.metrics.judge.prompts.json_extract import (
+    DuplicateMembers,
+    NoJson,
+    decoded_text,
+    extract_json,
+)
 from trivium.suites.rubrics.rubric import Dimension
 from trivium.suites.sanitize import sanitise
 
@@ -26,6 +31,11 @@ CONFIDENCE = (1, 2, 3, 4, 5)
 
 _PLAIN_NUMBER = re.compile(r" *(-?[0-9]{1,3}(?:\.[0-9]{1,9})?) *")
 """A number in a string, as models without a schema write it."""
+
+CALL_ARGUMENTS, MAX_CALL_DEPTH = ("arguments", "parameters", "input", "function"), 5
+"""Names of the fields that hold the arguments of a call, and how deeply they are nested at most."""
+
+_JOINS = re.compile(r"[\s_-]+")
 
 Schema = dict[str, Any]
 
@@ -85,9 +95,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """A judge's answer about one dimension.
 
     Attributes:
-        reason: The judge's reason.
+        reason: The judge's reason; empty if it gave none.
         evidence: Its quotes.
-        confidence: Its stated confidence, 1 to 5.
+        confidence: Its stated confidence, 1 to 5; None if it stated none.
+        not_given: Fields without which the score stands, and that are missing or of another kind.
         criteria: Value of each criterion, None for an abstention.
         explanations: Explanation of each criterion.
         level: Level of a dimension without criteria, None for an abstention.
@@ -97,7 +108,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     reason: str
     evidence: tuple[str, ...]
-    confidence: int
+    confidence: int | None
+    not_given: tuple[str, ...] = ()
     criteria: dict[str, float | None] = {}
     explanations: dict[str, str] = {}
     level: str | None = None
@@ -203,16 +215,18 @@ def parse(
         MalformedAnswer: If the text holds no JSON, a field is missing, or a value is not allowed. A
             PartlyMalformed holds the valid answers if only some dimensions are affected.
     """
+    keys = {key_of(each, alone=alone) for each in dimensions}
     try:
         extracted = extract_json(text, shown=shown)
+        # Without escapes, the value holds no other characters than the text.
+        may_hold_others = "\\u" in text or sanitise(text)[1]
+        given = _of_call(sanitise(extracted.value)[0] if may_hold_others else extracted.value, keys)
     except DuplicateMembers:
         raise MalformedAnswer("a field of the answer", "there once", "there twice") from None
     except NoJson:
         raise _no_json(text) from None
-    # Without escapes, the value holds no other characters than the text.
-    may_hold_others = "\\u" in text or sanitise(text)[1]
-    given = _mapping(sanitise(extracted.value)[0] if may_hold_others else extracted.value, "the answer")
-    if not extracted.whole and not any(key_of(each, alone=alone) in given for each in dimensions):
+    given = _mapping(given, "the answer")
+    if not extracted.whole and not keys & given.keys():
         raise _no_json(text)
     answers: Answers = {}
     mistakes: dict[str, MalformedAnswer] = {}
@@ -228,6 +242,18 @@ def parse(
     return answers
 
 
+def _of_call(value: Any, keys: Collection[str]) -> Any:
+    """Return the arguments of a call that a server left in the text; any other value as it is."""
+    for _ in range(MAX_CALL_DEPTH):
+        if isinstance(value, str):
+            value = decoded_text(value)
+        elif isinstance(value, list) and len(value) == 1:
+            (value,) = value
+        elif isinstance(value, dict) and value.keys().isdisjoint(keys):
+            value = next((value[name] for name in CALL_ARGUMENTS if name in value), value)
+    return value
+
+
 def _no_json(text: str) -> MalformedAnswer:
     bare = text.strip()[:100]
     return MalformedAnswer("the answer", "JSON", f"no JSON: {_excerpt(bare)}" if bare else "empty")
@@ -237,32 +263,78 @@ def _answer(
     raw: Any, dimension: Dimension, scores: Sequence[float], aspects: int, *, alone: bool, whole: bool
 ) -> Answer:
     where = key_of(dimension, alone=alone)
-    fields = _mapping(raw, where)
+    fields = _Fields(_mapping(raw, where))
     covered = _aspects(fields, where, aspects) if dimension.aspects else ()
     claims = _claims(fields, where, whole=whole) if dimension.claims else ()
     cited: list[Any] = [*(each.quote for each in covered), *(each.quote for each in claims)]
     quotes = [quote for quote in cited if quote.strip()]
     if not (dimension.aspects or dimension.claims):
-        quotes = _list(_field(fields, "evidence", where), f"{where}.evidence")[:MAX_QUOTES]
+        quotes = fields.quotes()
     criteria: dict[str, float | None] = {}
     explanations: dict[str, str] = {}
     if dimension.criteria and not dimension.claims:
         given = _mapping(_field(fields, "criteria", where), f"{where}.criteria")
         for name, key in _criteria_of(dimension, alone=alone).items():
             place = f"{where}.criteria.{key}"
-            criterion = _mapping(_field(given, key, f"{where}.criteria"), place)
-            explanations[name] = _text(criterion, "explanation", place)
+            criterion = fields.inner(_field(given, key, f"{where}.criteria"), place)
+            explanations[name] = criterion.told("explanation")
             criteria[name] = _number(_field(criterion, "score", place), scores, f"{place}.score")
     return Answer(
-        reason=_text(fields, "reason", where),
+        reason=fields.told("reason"),
         evidence=tuple(quote[:MAX_CHARS] for quote in quotes if isinstance(quote, str)),
-        confidence=_confidence(_field(fields, "confidence", where), f"{where}.confidence"),
+        confidence=fields.confidence(),
         criteria=criteria,
         explanations=explanations,
         level=_level(fields, dimension, where) if has_level(dimension) else None,
         claims=claims,
         aspects=covered,
+        not_given=tuple(fields.not_given),
     )
+
+
+class _Fields(dict[str, Any]):
+    """Fields of an answer about a dimension, with what they lack that no score needs.
+
+    Attributes:
+        not_given: Names of such fields that are missing or of another kind, in the order of reading.
+    """
+
+    def __init__(self, given: Mapping[str, Any], not_given: dict[str, None] | None = None) -> None:
+        super().__init__(given)
+        self.not_given: dict[str, None] = {} if not_given is None else not_given
+
+    def inner(self, value: Any, where: str) -> "_Fields":
+        """An object within these fields; what it lacks, they lack."""
+        return _Fields(_mapping(value, where), self.not_given)
+
+    def told(self, name: str) -> str:
+        """A text that explains or cites; empty if it is not given."""
+        value = self.get(name)
+        if isinstance(value, str) and (value.strip() or name == "quote"):
+            return value[:MAX_CHARS]
+        self.not_given[name] = None
+        return ""
+
+    def quotes(self) -> list[Any]:
+        """The quotes of a list, or of a text in place of one."""
+        value = self.get("evidence")
+        if isinstance(value, str):
+            value = decoded_text(value)
+        if isinstance(value, str) and value.strip():
+            return [value]
+        if not isinstance(value, list):
+            self.not_given["evidence"] = None
+        return value[:MAX_QUOTES] if isinstance(value, list) else []
+
+    def confidence(self) -> int | None:
+        """The stated confidence, if it is one that may be stated."""
+        try:
+            number = _number(self.get("confidence"), CONFIDENCE, "confidence")
+        except MalformedAnswer:
+            number = None
+        if number is None:
+            self.not_given["confidence"] = None
+        return None if number is None else int(number)
 
 
 def _level(fields: Mapping[str, Any], dimension: Dimension, where: str) -> str | None:
@@ -272,18 +344,18 @@ def _level(fields: Mapping[str, Any], dimension: Dimension, where: str) -> str |
     return _word(level, tuple(dimension.levels), f"{where}.level")
 
 
-def _claims(fields: Mapping[str, Any], where: str, *, whole: bool) -> tuple[Claim, ...]:
+def _claims(fields: _Fields, where: str, *, whole: bool) -> tuple[Claim, ...]:
     raw = _list(_field(fields, "claims", where), f"{where}.claims")[:MAX_CLAIMS]
     claims = []
     for index, each in enumerate(raw):
         place = f"{where}.claims[{index}]"
-        claim = _mapping(each, place)
+        claim = fields.inner(each, place)
         verdict = _word(_field(claim, "verdict", place), VERDICTS, f"{place}.verdict")
         claims.append(
             Claim(
                 claim=_text(claim, "claim", place),
-                quote=_text(claim, "quote", place),
-                reasoning=_text(claim, "reasoning", place),
+                quote=claim.told("quote"),
+                reasoning=claim.told("reasoning"),
                 importance=_word(_field(claim, "importance", place), IMPORTANCE, f"{place}.importance"),
                 verdict="unverifiable" if whole and verdict == NOT_SHOWN else verdict,
             )
@@ -291,7 +363,7 @@ def _claims(fields: Mapping[str, Any], where: str, *, whole: bool) -> tuple[Clai
     return tuple(claims)
 
 
-def _aspects(fields: Mapping[str, Any], where: str, count: int) -> tuple[Aspect, ...]:
+def _aspects(fields: _Fields, where: str, count: int) -> tuple[Aspect, ...]:
     raw = _list(_field(fields, "aspects", where), f"{where}.aspects")
     if count and len(raw) != count:
         raise MalformedAnswer(
@@ -300,11 +372,11 @@ def _aspects(fields: Mapping[str, Any], where: str, count: int) -> tuple[Aspect,
     aspects = []
     for index, each in enumerate(raw if count else raw[:MAX_ASPECTS]):
         place = f"{where}.aspects[{index}]"
-        aspect = _mapping(each, place)
+        aspect = fields.inner(each, place)
         aspects.append(
             Aspect(
                 aspect=_text(aspect, "aspect", place),
-                quote=_text(aspect, "quote", place),
+                quote=aspect.told("quote"),
                 covered=_word(_field(aspect, "covered", place), COVERED, f"{place}.covered"),
             )
         )
@@ -322,17 +394,19 @@ def _number(value: Any, allowed: Sequence[float], where: str) -> float | None:
     return float(number)
 
 
-def _confidence(value: Any, where: str) -> int:
-    number = _number(value, CONFIDENCE, where)
-    if number is None:
-        raise MalformedAnswer(where, f"one of {_listed(CONFIDENCE)}", "null")
-    return int(number)
-
-
 def _word(value: Any, allowed: Sequence[str], where: str) -> str:
-    if not isinstance(value, str) or value not in allowed:
-        raise MalformedAnswer(where, f"one of {', '.join(allowed)}", _excerpt(value))
-    return value
+    if isinstance(value, str):
+        if value in allowed:
+            return value
+        alike = [each for each in allowed if _folded(each) == _folded(value)]
+        if len(alike) == 1:
+            return alike[0]
+    raise MalformedAnswer(where, f"one of {', '.join(allowed)}", _excerpt(value))
+
+
+def _folded(word: str) -> str:
+    """A word regardless of case, and of how its parts are joined."""
+    return _JOINS.sub("_", word.strip().casefold())
 
 
 def _text(fields: Mapping[str, Any], name: str, where: str) -> str:
@@ -349,19 +423,32 @@ def _field(fields: Mapping[str, Any], name: str, where: str) -> Any:
 
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:
+    value = _nested(value)
     if not isinstance(value, dict):
         raise MalformedAnswer(where, "an object", _excerpt(value))
     return value
 
 
+def _nested(value: Any) -> Any:
+    """An object or list that a model or a server wrote as a text."""
+    try:
+        return decoded_text(value) if isinstance(value, str) else value
+    except DuplicateMembers:
+        return value
+
+
 def _list(value: Any, where: str) -> list[Any]:
+    value = _nested(value)
     if not isinstance(value, list):
         raise MalformedAnswer(where, "a list", _excerpt(value))
     return value
 
 
 def _excerpt(value: Any) -> str:
-    return json.dumps(value)[:60]
+    try:
+        return json.dumps(value)[:60]
+    except RecursionError:
+        return "too deeply nested"
 
 
 def _listed(values: Sequence[float]) -> str:

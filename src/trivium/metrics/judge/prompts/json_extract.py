@@ -3,16 +3,29 @@
 import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
+
+from trivium.suites.sanitize import sanitise
 
 _MEMBER = re.compile(r'\s*+(,?+)\s*+(?=")')
 _COLON = re.compile(r"\s*+:\s*+")
 _END = re.compile(r"\s*+}")
-_THOUGHTS = re.compile(r"[\s\ufeff]*+<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+_THINKS = r"think(?:ing)?|thought|reasoning"
+_OPENED = re.compile(rf"[\s\ufeff]*+(?:<(?:{_THINKS})>|\[THINK\]|◁think▷|<\|channel\|>analysis)")
+_CLOSED = re.compile(
+    rf"</(?:{_THINKS})>|\[/THINK\]|◁/think▷|<\|channel\|>final[^{{}}\n]{{0,40}}?<\|message\|>"
+)
+"""Tags around thoughts. Where the chat template writes the opening one, the text has only the closing one."""
+
 _FENCE = re.compile(r"[\s\ufeff]*+(?:```)?+(?:json)?+\s*+", re.IGNORECASE)
 _SPACED = re.compile(r"[\s\\]+")
 _SPACES = re.compile(r"\s+")
 _OBJECT = re.compile(r'\{\s*+"')
+_ESCAPE = re.compile(r"""\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}|'|)""")
+_CALLS = (("<parameter=", ">", "</parameter>"), ("<arg_key>", "</arg_key>", "</arg_value>"))
+"""Marks before the name, between name and value, and after the value of a parameter in a call that stands in
+the text: of Qwen's and GLM's models."""
 
 
 class NoJson(Exception):
@@ -39,8 +52,8 @@ def extract_json(text: str, *, shown: Iterable[str] = ()) -> ExtractedJson:
     """Extract the JSON from a model's text.
 
     This is the whole text, or the part from its first brace to its last if that is one object. Thoughts
-    before it, a code fence around it and words around it are ignored. Around a truncated object only thoughts
-    and a fence are accepted.
+    before it, a code fence around it and words around it, such as the marks of a call, are ignored. Invalid
+    escapes are read as text. Around a truncated object only thoughts and a fence are accepted.
 
     Args:
         text: The model's text.
@@ -54,26 +67,77 @@ def extract_json(text: str, *, shown: Iterable[str] = ()) -> ExtractedJson:
     try:
         return ExtractedJson(_DECODER.decode(text.strip()), whole=True)
     except (ValueError, RecursionError):
-        begin = thoughts(text)
+        text = _ESCAPE.sub(_valid_escape, text)
+    begin, opened = thoughts(text), _OPENED.match(text)
+    if parameters := _call_parameters(text[begin:]):
+        if any(_is_quotation(value, value, shown) for value in parameters.values()):
+            raise NoJson
+        return ExtractedJson(parameters, whole=True)
     first, last = text.find("{", begin), text.rfind("}")
     if first < 0:
         raise NoJson
-    alone = _FENCE.fullmatch(text, begin, first) is not None
+    alone = _FENCE.fullmatch(text, begin or (opened.end() if opened else 0), first) is not None
+    if begin and opened is None:
+        alone = False  # the tag may be quoted, too
+    unfinished = opened is not None and not begin  # what stands within such thoughts is a draft
     try:
         value = _DECODER.decode(text[first : last + 1])
     except (ValueError, RecursionError):
-        if not alone:
+        if unfinished or not alone:
             raise NoJson from None
         return ExtractedJson(_complete_members(text, first + 1), whole=False)
     alone = alone and _FENCE.fullmatch(text, last + 1) is not None
-    if text.find("{", last) > 0 or (not alone and _is_quotation(text[first : last + 1], value, shown)):
+    if text.find("{", last) > 0:
+        raise NoJson
+    if not alone and (unfinished or _is_quotation(text[first : last + 1], value, shown)):
         raise NoJson
     return ExtractedJson(value, whole=True)
 
 
+def decoded_text(text: str) -> Any:
+    """Decode a text that stands in place of an object or list; returned as it is if it holds neither.
+
+    Raises:
+        DuplicateMembers: If an object has two members of one name with different values.
+    """
+    try:
+        return sanitise(_DECODER.decode(_ESCAPE.sub(_valid_escape, text.strip())))[0]
+    except (ValueError, RecursionError):
+        return text
+
+
+def _valid_escape(found: re.Match[str]) -> str:
+    """What an invalid escape stands for: an apostrophe, or a backslash."""
+    return {"\\": "\\\\", "\\'": "'"}.get(found[0], found[0])
+
+
+def _call_parameters(text: str) -> dict[str, Any]:
+    """Parameters of a call that marks name one by one; empty without any."""
+    given = []
+    for before, between, after in _CALLS:
+        for part in text.split(before)[1:]:
+            name, _, rest = part.partition(between)
+            value, closed, _ = rest.partition(after)
+            if closed:
+                given.append((name.strip(), value.replace("<arg_value>", "").strip()))
+    return _without_conflicts(given)
+
+
 def thoughts(text: str) -> int:
-    """Length in characters of the thoughts in tags at the beginning of a text; 0 without any."""
-    match = _THOUGHTS.match(text)
+    """Length in characters of the thoughts before an answer, to their last closing tag; 0 without any."""
+    *_, closing = (None, *_CLOSED.finditer(text))
+    if closing is None or text.startswith("{", _fence_end(text)):
+        return 0
+    first, last = text.find("{"), text.rfind("}")
+    if first < closing.start() < last:
+        with suppress(ValueError, RecursionError, DuplicateMembers):
+            _DECODER.decode(text[first : last + 1])
+            return 0  # the tag is part of a text of the answer
+    return closing.end()
+
+
+def _fence_end(text: str) -> int:
+    match = _FENCE.match(text)
     return match.end() if match else 0
 
 
