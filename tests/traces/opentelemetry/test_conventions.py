@@ -1,10 +1,14 @@
 """What spans are read as, convention by convention."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tests.traces.opentelemetry.reading import asked, one, read, seen
 from tests.traces.opentelemetry.spans import agent, chat, request, span, span_id, tool
 from tests.traces.samples import kinds
+from trivium.traces.opentelemetry.semconv import INTERNAL_NAMES
 from trivium.traces.readers import read_documents, read_trace
 from trivium.traces.summary import trace_facts
 from trivium.traces.trace import SpanUsage
@@ -134,6 +138,14 @@ def test_tokens_of_model_requests(attrs, usage):
 @pytest.mark.parametrize("tokens", [-1, True, "many", 1.5, [1], {"a": 1}, 2**60, float("nan"), ""])
 def test_what_is_no_number_of_tokens_is_none(tokens):
     assert one({"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": tokens}).usage is None
+
+
+def test_every_attribute_that_is_read_is_in_the_documentation():
+    page = (Path(__file__).parents[3] / "docs/trace-formats.md").read_text(encoding="utf-8")
+    table = page.partition('id="otlp"')[2].partition("\n## ")[0]
+    documented = set(re.findall(r"`([^`]+)`", table))
+    read = {re.sub(r"(input_messages|prompt)\.\d+", r"\1.N", key) for key in INTERNAL_NAMES}
+    assert read <= documented
 
 
 def test_totals_on_agents_are_not_added():
