@@ -1,5 +1,10 @@
 import json
+import os
+from base64 import b32encode, b64encode
+from importlib.metadata import distribution
+from pathlib import Path
 from time import process_time
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -44,6 +49,30 @@ LATER = [
     (f"hvs.{LETTERS}", LETTERS),
     ("dop_v1_0123456789abcdef0123456789abcdef01234567", "0123456789abcdef"),
     ("postgresql://user:hun@ter2@db", "ter2"),
+    ("Bearer abcdefgh12345678", "abcdefgh12345678"),
+    ("bearer 123e4567-e89b-12d3-a456-426614174000", "123e4567"),
+    ("Authorization: Basic YW5uOnMzY3IzdA==", "YW5uOnMzY3IzdA"),
+    (f"sk-or-v1-{'0123456789abcdef' * 4}", "0123456789abcdef"),
+    (f"sk-ant-api03-{LETTERS}-ab_cd", LETTERS),
+    (f"sk_live_{LETTERS}", LETTERS),
+    ("sk-lf-123e4567-e89b-12d3-a456-426614174000", "123e4567"),
+    (f"hf_{LETTERS}", LETTERS),
+    (f"ghp_{LETTERS}abcd", LETTERS),
+    (f"github_pat_11{LETTERS}_{LETTERS}", LETTERS),
+    (f"glpat-{LETTERS}", LETTERS),
+    (f"npm_{LETTERS}", LETTERS),
+    (f"pypi-AgEIcHlwaS5vcmc{LETTERS}", LETTERS),
+    (f"gsk_{LETTERS}", LETTERS),
+    (f"xai-{LETTERS}", LETTERS),
+    (f"csk-{LETTERS}", LETTERS),
+    (f"tvly-dev-{LETTERS}", LETTERS),
+    (f"nvapi-{LETTERS}-{LETTERS}", LETTERS),
+    (f"lsv2_pt_{'0123456789abcdef' * 2}_0123456789", "0123456789abcdef"),
+    (f"dckr_pat_{LETTERS}", LETTERS),
+    (f"GOCSPX-{LETTERS}", LETTERS),
+    (f"whsec_{LETTERS}", LETTERS),
+    (f"dapi{'0123456789abcdef' * 2}", "0123456789abcdef"),
+    ("xoxb-1234567890-abcdef", "xoxb-1234567890"),
 ]
 """Secrets that outputs lose as well as logs do."""
 
@@ -129,8 +158,26 @@ CODE = [
     "x = risk_sk-learn",
     "Authorization: see the header",
     "use --password to be asked",
+    "secret_key = s3_example_simple",
+    'if login["username_password"]==e2.login_method:',
+    "postgresql://user:password@db and s3://{access_key}:{secret_key}@bucket",
+    "import pypi-charset-normalizer and pypi-importlib-metadata",
+    "call hf_raise_for_status with hf_text_generation_models",
+    "npm_config_registry_fallback_2",
+    "xai-explainability-toolkit-2",
+    "sk-kogptv2-kormath-causal, sk-container-id-1, sk_test_suite_runner_v2, pk-test-data-augmentation-2",
+    "sk-ant-colony-optimizer-2",
+    "a bearer resource_metadata of Basic authentication/authorization2",
+    "basic bert-base-uncased-finetuned-2, basic ResNet50Encoder",
+    "ASIAPACIFICREGIONALHQX, xoxo-gossip-girls-and-boys",
+    "numpy/core.py,sha256=sk_HDVLeOoNeF4VOGHDI0iUT8YHeeOJjxyZTO4q0ddE,99",
+    "docker://alpine:3.8@sha256:ab12cd34ef56ab12cd34ef56ab12cd34ef56ab12cd34ef56ab12cd34ef56ab12",
+    "arn:aws:secretsmanager:us-west-2:123456789012:secret:MyDatabase-a1b2c3",
+    "https://codecov.io/gh/some/repo/branch/main/graph/badge.svg?token=NER6LPI3HS",
+    "private_key: x25519.X25519PrivateKey",
+    "id 123e4567-e89b-12d3-a456-426614174000, commit 1ba32f75d7a1c0ffee1ba32f75d7a1c0ffee1234",
 ]
-"""Answers about code, in which names of secrets stand before no secret."""
+"""Answers about code, with names of secrets before no secret, and with words that begin as keys do."""
 
 
 @pytest.mark.parametrize("text", PROSE + CODE)
@@ -138,6 +185,60 @@ def test_an_output_of_prose_or_code_stays_as_it_is(text):
     masker = OutputMasker()
     assert masker.mask(text) == text
     assert masker.value({"answer": [text]}) == {"answer": [text]}
+
+
+SHOWS_SECRETS = {
+    "docs/limits.md",
+    "src/trivium/masking.py",
+    "httpx/_urls.py",
+    "sqlalchemy/dialects/mssql/base.py",
+    "sqlalchemy/dialects/sqlite/pysqlcipher.py",
+}
+"""Files whose examples are keys or passwords."""
+
+
+def _documents():
+    """Name and text of the project's pages and modules, and of what it requires: readmes, hashes, code."""
+    root = Path(__file__).parent.parent
+    for path in sorted([*root.glob("docs/**/*.md"), *root.glob("src/trivium/**/*.py")]):
+        yield str(path.relative_to(root)), path.read_text()
+    for name in ("alembic", "click", "httpx", "msgspec", "networkx", "numpy", "rich", "scipy", "sqlalchemy"):
+        found = distribution(name)
+        yield from ((f"{name}/{file}", found.read_text(file) or "") for file in ("METADATA", "RECORD"))
+        for file in sorted(found.files or [])[:80]:
+            if file.suffix in {".py", ".pyi", ".md", ".rst", ".txt"}:
+                yield str(file), file.read_text()
+
+
+@pytest.fixture
+def no_secrets_here(monkeypatch):
+    for name in list(os.environ):
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.usefixtures("no_secrets_here")
+def test_of_two_megabytes_of_readmes_code_and_hashes_nothing_is_masked():
+    masker = OutputMasker()
+    texts = {name: text for name, text in _documents() if name not in SHOWS_SECRETS}
+    assert sum(map(len, texts.values())) > 2_000_000
+    assert [name for name, text in texts.items() if masker.mask(text) != text] == []
+
+
+@given(
+    st.binary(min_size=16, max_size=64), st.sampled_from(["", "sha256:", "sha512-", "@", "/", "#", "v1.2-"])
+)
+def test_hashes_and_uuids_stay(random, before):
+    masker = OutputMasker()
+    encoded = (
+        random.hex(),
+        str(UUID(bytes=random[:16])),
+        b64encode(random).decode(),
+        b32encode(random).decode(),
+    )
+    for text in encoded:
+        assert masker.mask(f"see https://h.org/x{before}{text} and {before}{text}.") == (
+            f"see https://h.org/x{before}{text} and {before}{text}."
+        )
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ _NAMES = (
 
 _HEADERS = r"(?:proxy-)?authorization|x-api-key|api-key|(?:set-)?cookie"
 
-_FRESH = r"(?!\[masked])"
-"""Prevents masking a mask again."""
+_FRESH = r"(?!\[masked]|%5B)"
+"""Prevents masking a mask again, ours or, encoded in an address, another's."""
 
 _SURE_NAMES = (
     r"(?:[\w-]*[_-])?(?:api[_-]?key|apikey|access[_-]?key|account[_-]?key|access[_-]?token|auth[_-]?token"
@@ -32,6 +32,20 @@ _SURE_NAMES = (
 
 _LITERAL = r"(?=[^\s'\"]*\d)(?=[^\s'\"]*[a-z])[^\s'\",;()\[\]{}<>\\]{6,}+(?![(\[])"
 """A value that is neither a word nor a number, and contains no call or lookup."""
+
+_NO_NAME = r"(?![a-z_]\w*+\.[a-z_]|[a-z]+\d?(?:_[a-z]+)+\b)"
+"""Prevents masking code: ``settings2.api_key`` and ``s3_secret_key`` are values only in quotes."""
+
+_START = r"(?<![\w-])(?<!sha256=)"
+"""Where a key may begin: neither in a word nor in a hash, as files of wheels hold them."""
+
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+
+_BASE64_OF_ASCII = r"[I-Za-f][C-HS-Xi-nyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][\w+/]"
+"""Four characters, of which three of ASCII become."""
+
+_EXAMPLES = r"pass|passwd|password|pwd|secret|token|tiger|guest|\*+|x+|\.+|\$?\{[^\s@]*\}|\$\w+|%s|redacted"
+"""Passwords of URLs in documentation, and what code fills in."""
 
 
 def _compiled(*patterns: tuple[str, int, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
@@ -49,16 +63,23 @@ _SURE_BY_TRACE: _Shapes = tuple(
             re.DOTALL,
             MASK,
         ),
+        # After "bearer" something long with a digit, after "basic" Base64 of ASCII, which few words are.
         (
-            ("bearer", "basic"),
-            r"\b(bearer|basic)\s++(?=\S*\d|\S{20})[\w+/.=~-]{8,}",
-            re.IGNORECASE,
-            rf"\1 {MASK}",
+            ("bearer ", "basic "),
+            (
+                rf"([Bb](?<!\w.)(?:(?i:earer) +(?=[\w+/.~-]*\d)(?=[\w+/.~-]*(?:[A-Za-z0-9]{{16}}|{_UUID}))"
+                rf"|asic +(?=(?:{_BASE64_OF_ASCII}){{3}})))[\w+/.=~-]+"
+            ),
+            0,
+            rf"\1{MASK}",
         ),
-        # User name and password in a URL; the password may contain an @.
+        # User name and password in a URL; the password may contain an @. Examples of documentation are none.
         (
             ("://",),
-            r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]*+://)[^\s/@:]*+:[^\s/?#'\"<>\\]+@",
+            (
+                r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]*+://)[^\s/@:]*+:"
+                rf"(?!(?:{_EXAMPLES})@)[^\s/?#'\"<>\\]+@(?!sha256:)"
+            ),
             re.IGNORECASE,
             rf"\1{MASK}@",
         ),
@@ -66,22 +87,35 @@ _SURE_BY_TRACE: _Shapes = tuple(
         # API keys with a known format: of model providers, code hosts, clouds, mail and chat.
         (
             tuple(f"{start}{joint}" for start in ("sk", "pk", "rk") for joint in "-_"),
-            r"\b(?:sk|pk|rk)[-_](?=[\w-]{0,40}\d)[\w-]{16,}",
+            (
+                rf"[spr](?<![\w-].)(?<!sha256=.)k[-_](?:(?:proj|svcacct|admin)-(?=[\w-]*\d)(?=[\w-]*[A-Z])[\w-]{{12,}}"
+                rf"|ant-[a-z]{{2,6}}\d\d-[\w-]{{8,}}|or-v\d-[0-9a-f]{{16,}}|lf-{_UUID}"
+                r"|(?:\w{1,4}[-_])?(?=[A-Za-z]*\d)[A-Za-z0-9]{16,}[\w-]*)"
+            ),
             0,
             MASK,
         ),
+        # An unbroken run of letters and digits: names of packages and functions have such prefixes too.
         (
             (
                 *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "hf_", "gsk_", "r8_"),
-                *("npm_", "pypi-", "pplx-", "xai-"),
+                *("npm_", "pypi-age", "pplx-", "xai-", "csk-", "tvly-", "nvapi-", "lsv2_", "dckr_pat_"),
+                *("gocspx-", "whsec_", "dapi"),
             ),
-            r"\b(?:gh[pousr]_|github_pat_|glpat-|hf_|gsk_|r8_|npm_|pypi-|pplx-|xai-)[\w-]{16,}",
+            (
+                rf"{_START}(?:(?:gh[pousr]_|hf_|gsk_|r8_|npm_|pplx-|xai-|csk-|tvly-(?:dev-|prod-)?|whsec_)"
+                r"[A-Za-z0-9]{20,}(?![\w-])|github_pat_\d\d\w{14,}|pypi-AgE[\w-]{16,}|(?:glpat-|dckr_pat_|GOCSPX-)"
+                r"[\w-]{20,}|nvapi-[\w-]{40,}|lsv2_[a-z]{2}_[0-9a-f]{32}\w*|dapi[0-9a-f]{32}\b)"
+            ),
             0,
             MASK,
         ),
         (
             ("aiza", "ya29.", "akia", "asia", "xox"),
-            r"\b(?:AIza[\w-]{30,}|ya29\.[\w-]{16,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b|xox[abeoprs]-[\w-]{10,})",
+            (
+                rf"{_START}(?:AIza[\w-]{{30,}}|ya29\.[\w-]{{16,}}|(?:AKIA|ASIA(?=[A-Z]*\d))[A-Z0-9]{{16}}\b"
+                r"|xox[abeoprs]-\d[\w-]{9,})"
+            ),
             0,
             MASK,
         ),
@@ -102,18 +136,28 @@ _SURE_PATTERNS = tuple((pattern, replacement) for _, pattern, replacement in _SU
 _SURE_ASSIGNMENTS = _compiled(
     # name=value, name: value and "name": "value", also in JSON within JSON.
     (
-        rf"(?<![\w-])({_SURE_NAMES})(\\*['\"]?\s*+[:=]\s*+\\*['\"]?){_FRESH}{_LITERAL}",
+        rf"(?<![\w-])({_SURE_NAMES})(?<!:\d{{12}}:secret)(\\*['\"]?\s*+[:=](?!=)\s*+(?:\\*['\"]|{_NO_NAME})){_FRESH}{_LITERAL}",
         re.IGNORECASE,
         rf"\1\2{MASK}",
     ),
     (rf"(--{_SURE_NAMES}\s++){_FRESH}{_LITERAL}", re.IGNORECASE, rf"\1{MASK}"),
-    (rf"([?&](?:{_NAMES}|key)=){_FRESH}(?=[^\s&'\"<>]*\d)[^\s&'\"<>;,)]{{6,}}", re.IGNORECASE, rf"\1{MASK}"),
+    (
+        rf"([?&](?<!\.svg.)(?:{_NAMES}|key)=){_FRESH}(?=[^\s&'\"<>]*\d)[^\s&'\"<>;,)]{{6,}}",
+        re.IGNORECASE,
+        rf"\1{MASK}",
+    ),
 )
 
 _PATTERNS = (
     *_SURE_PATTERNS,
     *_compiled(
         (r"\b(?:sk|pk|rk)[-_][\w-]{8,}", 0, MASK),
+        (r"\b(bearer|basic)\s++(?=\S*\d|\S{20})[\w+/.=~-]{8,}", re.IGNORECASE, rf"\1 {MASK}"),
+        (
+            r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]*+://)[^\s/@:]*+:[^\s/?#'\"<>\\]+@",
+            re.IGNORECASE,
+            rf"\1{MASK}@",
+        ),
         # A header or cookie: everything up to the end of its value.
         (
             rf"({_HEADERS})(['\"]?\s*+[:=,]\s*+(?:b(?=['\"]))?['\"]?+){_FRESH}[^'\"\r\n]+",
@@ -161,7 +205,7 @@ _ASSIGNED = (
 _ROOTS = ("key", "secret", "passw", "token", "sig", "credential")
 """Each of ``_ASSIGNED`` contains one of these."""
 
-_ACROSS_SPACES = ("-----begin", "bearer", "basic")
+_ACROSS_SPACES = ("-----begin", "bearer ", "basic ")
 _SHAPES_ACROSS_SPACES = tuple(shape for shape in _SURE_BY_TRACE if set(shape[0]) & set(_ACROSS_SPACES))
 _ONE_WORD_SHAPES = tuple(shape for shape in _SURE_BY_TRACE if shape not in _SHAPES_ACROSS_SPACES)
 _URLS = tuple(shape for shape in _SURE_BY_TRACE if "://" in shape[0])
@@ -169,8 +213,8 @@ _SHAPES_OTHER_THAN_URLS = tuple(shape for shape in _SURE_BY_TRACE if shape not i
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
 """A character that JSON escapes; none is part of a shape."""
 
-_SHORTEST_KEY = 12
-"""Shortest key of a known format, in characters; most words are shorter."""
+_SHORTEST_KEY = 15
+"""Shortest key of a known format, and address with a password, in characters; most words are shorter."""
 
 _SHORTEST, _SHORTEST_WORD = 8, 16
 """Shortest value of an environment variable that is masked, in characters, and shortest one of letters only;
