@@ -5,13 +5,16 @@ import math
 import os
 import threading
 from collections import Counter
+from contextlib import suppress
 
+import msgspec
 import pytest
 
 import trivium as tv
 from trivium.errors import InputError, StoreError
 from trivium.metrics.registry import REGISTERED
 from trivium.monitor import recorder
+from trivium.monitor.interaction import interaction_recorded
 from trivium.monitor.monitor import Monitor
 from trivium.monitor.sampling import draw
 from trivium.store.live_counts import counts_of
@@ -377,6 +380,33 @@ def test_spans_of_opentelemetry_are_interactions_too(file):
     assert {(span["kind"], span["name"]) for span in body["trace"]["spans"]} == {
         ("agent", "writer"), ("tool", "search")
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("by_opentelemetry", [True, False])
+def test_a_trace_beyond_the_limit_keeps_its_root_and_what_failed_and_says_so(file, by_opentelemetry):
+    """OpenTelemetry ends the root last; ``trivium.trace`` knows of a failure when a span ends."""
+    from opentelemetry.sdk.trace import TracerProvider
+
+    provider = TracerProvider()
+    with Monitor(SUPPORT, sample_rate=1, store=file, score=False, settings={"max_spans": 3}) as monitor:
+        monitor.listen(provider)
+        start = provider.get_tracer("test").start_as_current_span if by_opentelemetry else tv.trace.agent
+        with suppress(ValueError), start("root"):
+            for number in range(8):
+                with suppress(ValueError), start(f"t{number}"):
+                    _fail(number == 6)
+            _fail(True)
+    (body,) = bodies(file)
+    names = {span["name"]: span["ok"] for span in body["trace"]["spans"] if span.get("ok", True) is False}
+    assert names == {"root": False, "t6": False}
+    assert [problem["kind"] for problem in body["trace"]["problems"]] == ["cut"]
+    interaction = interaction_recorded("t", msgspec.json.encode(body))
+    assert (interaction.failed, interaction.trace.cut) == (True, True)
+
+
+def _fail(really):
+    if really:
+        raise ValueError
 
 
 def test_too_many_open_traces_and_spans_are_left_out_and_counted(file, monkeypatch):

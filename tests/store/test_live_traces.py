@@ -7,6 +7,8 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sqlalchemy import func, select
 
 from tests.otlp_requests import BEGAN, SECOND, agent_trace, body, span
@@ -21,9 +23,9 @@ from trivium.store.live_records import Choice, RecordedTrace, TraceBounds
 from trivium.store.live_traces import LiveTraces
 from trivium.store.store import Store
 from trivium.traces.opentelemetry.assemble import traces_of
-from trivium.traces.outcome import input_of, output_of
+from trivium.traces.outcome import completed, input_of, output_of
 from trivium.traces.readers import read_trace
-from trivium.traces.readers.otlp.protobuf import spans_of_protobuf
+from trivium.traces.readers.otlp.protobuf import recorded_span, spans_of_protobuf
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
@@ -56,7 +58,7 @@ def number_of_spans(store):
 
 def test_a_trace_is_read_as_a_file_of_its_spans_would_be(any_url):
     spans = agent_trace(TRACE, tools=5)
-    (expected,) = traces_of(spans_of_protobuf(body(spans, service="shop"), source="f"))
+    (expected,) = traces_of(spans_of_protobuf(body(spans, service="shop"), [], source="f"))
     with Store(any_url) as store:
         traces = LiveTraces(store)
         for index, one in enumerate(reversed(spans)):  # the root comes last
@@ -210,24 +212,98 @@ def test_a_trace_that_goes_on_without_its_root_is_not_scored_for_each_span(any_u
 
 
 def test_a_trace_with_the_most_spans_is_complete_and_further_ones_are_refused(any_url):
-    spans = agent_trace(TRACE, tools=6)
+    root, *tools = agent_trace(TRACE, tools=6)
     with Store(any_url) as store:
         traces = LiveTraces(store, TraceBounds(max_spans=5))
-        accepted = traces.add(batch(spans[1:]), NOW)
+        accepted = traces.add(batch(tools), NOW)
         assert (accepted.new, accepted.refused) == (5, {"too_many_spans": 1})
-        assert traces.complete(NOW, always) == 1
-        accepted = traces.add(batch(spans), NOW + 1)
-        assert (accepted.new, accepted.again, accepted.refused) == (0, 5, {"too_many_spans": 2})
+        assert traces.complete(NOW + 30, always) == 1
+        found = traces.trace(TRACE.hex())
+        assert (found.cut, found.missing_part) == (
+            True,
+            "it is larger than allowed: 1 of its spans are left out",
+        )
+        # The root comes last, as exporters send it: there is room for it.
+        accepted = traces.add(batch([*tools, root]), NOW + 31)
+        assert (accepted.new, accepted.again, accepted.refused) == (1, 5, {"too_many_spans": 1})
+        assert traces.complete(NOW + 61, always) == 1
+        assert completed(traces.trace(TRACE.hex())) is True
+        accepted = traces.add(batch(tools), NOW + 100)  # what is refused again completes nothing again
+        assert (accepted.new, accepted.refused) == (0, {"too_many_spans": 1})
         assert traces.complete(NOW + 9999, always) == 0
         assert counts_of(store)["", "refused", "too_many_spans"] == 3
 
 
+def test_a_trace_that_was_complete_is_scored_again_once_it_is_cut(any_url):
+    root, *tools = agent_trace(TRACE, tools=9)
+    with Store(any_url) as store:
+        traces = LiveTraces(store, TraceBounds(max_spans=5))
+        traces.add(batch([root, *tools[:4]]), NOW)
+        assert traces.complete(NOW + 30, always) == 1
+        assert traces.trace(TRACE.hex()).cut is False
+        traces.add(batch(tools[4:]), NOW + 40)
+        assert traces.complete(NOW + 70, always) == 1
+        assert [version for _, version, *_ in jobs(store)] == [1, 2]
+        assert "5 of its spans" in traces.trace(TRACE.hex()).missing_part
+
+
+def failing(made):
+    made.status.code = 2
+    return made
+
+
+@pytest.mark.parametrize("bound", ["max_spans", "max_bytes"])
+def test_spans_that_failed_and_the_root_have_room_beyond_either_bound(any_url, bound):
+    root, *tools = agent_trace(TRACE, tools=60)
+    size = sum(len(each.SerializeToString()) for each in tools[:30])
+    bounds = TraceBounds(**{bound: 30 if bound == "max_spans" else size})
+    late = [failing(each) for each in tools[40:42]]  # less than a tenth of 30
+    with Store(any_url) as store:
+        traces = LiveTraces(store, bounds)
+        accepted = traces.add(batch([*tools[:40], *late, failing(root)]), NOW)
+        assert (accepted.new, sum(accepted.refused.values())) == (33, 10)
+        found = traces.trace(TRACE.hex())
+    assert (found.cut, completed(found)) == (True, False)
+    assert sum(each.ok is False for each in found.spans) == 3
+
+
+@pytest.fixture(scope="module")
+def one_store(tmp_path_factory):
+    with Store(f"sqlite:///{tmp_path_factory.mktemp('cut')}/s.db") as store:
+        yield store
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_a_trace_that_is_cut_has_not_passed_unless_the_whole_one_has(one_store, data):
+    """By every order of arrival and every bound; failed calls are never lost within the room."""
+    trace = os.urandom(16)
+    root, *tools = agent_trace(trace, tools=data.draw(st.integers(1, 12)))
+    for each in (root, *tools):
+        if data.draw(st.booleans()):
+            failing(each)
+    order = data.draw(st.permutations([root, *tools]))
+    arrived = order[: data.draw(st.integers(1, len(order)))]  # the rest is lost on the way
+    whole = traces_of([recorded_span(each, "") for each in [root, *tools]])[0]
+    traces = LiveTraces(one_store, TraceBounds(max_spans=data.draw(st.integers(1, 14))))
+    for each in arrived:
+        traces.add(batch([each]), NOW)
+    found = traces.trace(trace.hex())
+    assert completed(found) is not True or completed(whole) is True
+    if root not in arrived:
+        assert completed(found) is not True
+    if found.cut and len(arrived) == len(order):
+        failed = [sum(each.ok is False for each in trace.tool_calls) for trace in (found, whole)]
+        assert failed[0] == failed[1]
+
+
 def test_a_trace_has_a_largest_size(any_url):
-    spans = [span(TRACE, text="x" * 1000) for _ in range(5)]
+    spans = [span(TRACE, parent=b"elsewher", text="x" * 1000) for _ in range(5)]
     with Store(any_url) as store:
         traces = LiveTraces(store, TraceBounds(max_bytes=3500))
         accepted = traces.add(batch(spans), NOW)
         assert (accepted.new, accepted.refused) == (3, {"trace_too_large": 2})
+        assert traces.trace(TRACE.hex()).cut is True
 
 
 def test_what_the_monitors_decide_is_counted(any_url):

@@ -275,7 +275,9 @@ class TraceMetric(Metric):
             raise Skip("the attempt has no trace")
         made = self.measure(trace, metric_input.case)
         if trace.missing_part is not None and made.status == "ok":
-            made = msgspec.structs.replace(made, reason=f"{INCOMPLETE_TRACE}{trace.missing_part}")
+            detail = {**(made.detail or {}), "cut": True} if trace.cut else made.detail
+            reason = f"{INCOMPLETE_TRACE}{trace.missing_part}"
+            made = msgspec.structs.replace(made, reason=reason, detail=detail)
         return made
 
 

@@ -69,6 +69,11 @@ class Interaction(Recorded, frozen=True, kw_only=True, dict=True):
         """Whether it failed: by its error, or because an outermost span of its trace ended with one."""
         return self.error is not None or (self.trace is not None and completed(self.trace) is False)
 
+    @property
+    def without_root(self) -> bool:
+        """Whether how it ended is not known: its trace lacks the outermost span, and nothing else says it."""
+        return self.error is None and self.trace is not None and self.trace.without_root
+
     @cached_property
     def facets(self) -> Mapping[str, tuple[str, ...]]:
         """Its values of each facet, which figures can be computed by."""

@@ -18,7 +18,7 @@ from trivium.errors import MissingExtra, TooLarge, TraceError
 from trivium.store.live_records import Batch, ReceivedSpan
 from trivium.traces.opentelemetry.deployment import text_of
 from trivium.traces.readers.json_input import check_values, with_readable_text
-from trivium.traces.readers.otlp.protobuf import check_message, decode_request
+from trivium.traces.readers.otlp.protobuf import FAILED, check_message, decode_request
 from trivium.values import dicts
 
 Encoding = Literal["protobuf", "json"]
@@ -245,11 +245,9 @@ def _split(request: Any, limits: IntakeLimits) -> Batch:
                     refused[SPAN_TOO_LARGE] += 1
                     continue
                 ended_root = not any(parent) and span.end_time_unix_nano > 0
-                add(
-                    ReceivedSpan(
-                        trace_id.hex(), span_id.hex(), _digest(body), shared, body, ended_root, service
-                    )
-                )
+                failed = span.status.code == FAILED
+                ids = trace_id.hex(), span_id.hex(), _digest(body)
+                add(ReceivedSpan(*ids, shared, body, ended_root, service, failed))
     return Batch(spans=spans, resources=resources, refused=refused)
 
 

@@ -86,10 +86,12 @@ def _of_job(store: Store, job: Job, now: float) -> TraceReason:
 
 
 def _scored(store: Store, job: Job, how: str) -> TraceReason:
-    samples, runs = schema.live_samples, schema.runs
+    samples, runs, traces = schema.live_samples, schema.runs, schema.live_traces
+    names = ("score", "passed", "scored", "position")
     query = (
-        select(samples.c.score, samples.c.passed, samples.c.scored, samples.c.position, runs.c.id)
+        select(*(samples.c[name] for name in names), runs.c.id, traces.c.cut)
         .join(runs, runs.c.number == samples.c.run, isouter=True)
+        .join(traces, traces.c.trace == samples.c.trace, isouter=True)
         .where(samples.c.trace == job.trace, samples.c.monitor == job.monitor)
         .where(samples.c.version == job.version)
     )
@@ -105,11 +107,16 @@ def _scored(store: Store, job: Job, how: str) -> TraceReason:
         trace=job.trace,
         monitor=job.monitor,
         state="scored",
-        sentence=f"{how}; scored {moment(row.scored)}: {score}{verdict}{late}",
+        sentence=f"{how}; scored {moment(row.scored)}: {score}{verdict}{late}{_cut(row.cut)}",
         score=row.score,
         passed=row.passed,
         run=row.id,
     )
+
+
+def _cut(number: int | None) -> str:
+    """How much of a trace that is larger than allowed was refused; empty if nothing was."""
+    return f"; the trace is cut: larger than allowed, {number:,} of its spans are left out" if number else ""
 
 
 def _undecided(store: Store, run: str | None, position: int) -> str:

@@ -14,8 +14,11 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Self
 
+import msgspec
+
+from trivium.agents.attempt import Attempt
 from trivium.errors import StoreError
-from trivium.metrics.evaluation import evaluation
+from trivium.metrics.evaluation import Evaluation, evaluation
 from trivium.metrics.metric import Score, Stopped, is_unavailable
 from trivium.metrics.scoring import Scores
 from trivium.monitor.day import DAY, Day
@@ -26,6 +29,7 @@ from trivium.store.live_jobs import LEASE_SECONDS, MOST_TRIES, Job, LiveJobs
 from trivium.store.live_samples import Scored, save_scored
 from trivium.store.live_traces import LiveTraces
 from trivium.store.store import Store
+from trivium.suites.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -247,7 +251,7 @@ class Scorer:
                 job=job,
                 case=case,
                 attempt=attempt,
-                evaluation=evaluation(attempt, each, settings),
+                evaluation=_evaluation(interaction, attempt, each, settings),
                 time=interaction.time,
                 failed=interaction.failed or attempt.failed,
                 confidence=confidence_of(each),
@@ -266,6 +270,13 @@ class Scorer:
             self.close()
             self._day = Day(self._store, self.monitored, number)
         return self._day
+
+
+def _evaluation(interaction: Interaction, attempt: Attempt, scores: Scores, settings: Settings) -> Evaluation:
+    """The evaluation of an interaction; one whose trace lacks its root has not passed, whatever it scores."""
+    made = evaluation(attempt, scores, settings)
+    unknown = made.passed is True and interaction.without_root
+    return msgspec.structs.replace(made, passed=None) if unknown else made
 
 
 def confidence_of(scores: Scores) -> float | None:

@@ -10,7 +10,7 @@ from trivium.traces.opentelemetry.assemble import merged_trace
 from trivium.traces.recording.collector import send_to
 from trivium.traces.recording.config import Recording, recording
 from trivium.traces.recording.span import Content, LiveSpan, ParentSpan, with_decoded_values
-from trivium.traces.trace import Message, Trace
+from trivium.traces.trace import Message, Trace, cut_trace
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -23,6 +23,18 @@ Done = Callable[[str, Callable[[], Trace]], None]
 """Called with the id of a trace whose root has ended, and with what makes the trace of it."""
 
 
+LEAST_ROOM = 10
+"""Spans that failed, and the root, for which there is room beyond the limit, where a tenth of it is less."""
+
+
+class _OpenTrace:
+    """What an open trace holds: its spans and messages, and how many of them were left out."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self.left_out = 0
+
+
 class _OpenTraces:
     """Traces whose root has not ended, the oldest first."""
 
@@ -31,28 +43,44 @@ class _OpenTraces:
         self._dropped = dropped
         self._max_spans = max_spans
         self._lock = Lock()
-        self._open: OrderedDict[str, list[Any]] = OrderedDict()
+        self._open: OrderedDict[str, _OpenTrace] = OrderedDict()
 
-    def add(self, trace_id: str, item: Any) -> None:
-        """Add something to a trace, which is opened if it is not."""
+    def add(self, trace_id: str, item: Any, *, tenths: int = 0) -> None:
+        """Add something to a trace, which is opened if it is not.
+
+        Args:
+            trace_id: Id of the trace.
+            item: A span or a message.
+            tenths: How far beyond the limit it has room.
+        """
         with self._lock:
-            items = self._open.setdefault(trace_id, [])
-            if len(items) < self._max_spans:
-                items.append(item)
-            elif len(items) == self._max_spans:
-                items.append(None)
-                self._dropped("too_many_spans")
+            found = self._open.setdefault(trace_id, _OpenTrace())
+            if len(found.items) < self._max_spans + tenths * max(LEAST_ROOM, self._max_spans // 10):
+                found.items.append(item)
+            else:
+                found.left_out += 1
+                if found.left_out == 1:
+                    self._dropped("too_many_spans")
             if len(self._open) > OPEN_TRACES:
                 self._open.popitem(last=False)
                 self._dropped("open_traces")
 
+    def keep_failed(self, trace_id: str, item: Any) -> None:
+        """Add a span that failed, if it was left out when it started."""
+        with self._lock:
+            found = self._open.get(trace_id)
+            if found is None or not found.left_out or any(each is item for each in found.items):
+                return
+            if len(found.items) < self._max_spans + max(LEAST_ROOM, self._max_spans // 10):
+                found.items.append(item)
+                found.left_out -= 1
+
     def end(self, trace_id: str, make: Callable[[list[Any]], Trace]) -> None:
         """Hand a trace over whose root has ended."""
         with self._lock:
-            items = self._open.pop(trace_id, None)
-        if items is not None:
-            found = [item for item in items if item is not None]
-            self._done(trace_id, lambda: make(found))
+            found = self._open.pop(trace_id, None)
+        if found is not None:
+            self._done(trace_id, lambda: cut_trace(make(found.items), found.left_out))
 
 
 class TraceSink:
@@ -78,8 +106,10 @@ class TraceSink:
 
     def ended(self, span: LiveSpan) -> None:
         """Hand the trace over if this is its root."""
+        trace_id = span.recorder.trace_id
+        if span.ok is False:
+            self._traces.keep_failed(trace_id, span)
         if span.parent is None:
-            trace_id = span.recorder.trace_id
             self._traces.end(trace_id, lambda items: _trace_of(trace_id, items))
 
     def write(self, span: LiveSpan) -> None:
@@ -132,8 +162,9 @@ class MonitorSpanProcessor:
         if context is None or not context.trace_flags.sampled:
             return
         trace_id = f"{context.trace_id:032x}"
-        self._traces.add(trace_id, span)
-        if span.parent is None or span.parent.is_remote:
+        root = span.parent is None or span.parent.is_remote
+        self._traces.add(trace_id, span, tenths=2 if root else 0 if span.status.is_ok else 1)
+        if root:
             self._traces.end(trace_id, self._trace)
 
     def shutdown(self) -> None:

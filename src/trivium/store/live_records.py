@@ -1,6 +1,7 @@
 """Records of production traffic on its way into the store and out of it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -17,6 +18,7 @@ class ReceivedSpan(msgspec.Struct, frozen=True, gc=False):
         resource: Ids of its resource and its scope in the batch, 16 digits each.
         body: The span as OTLP protobuf.
         ended_root: Whether it has no parent and has ended.
+        failed: Whether its status is an error.
         service: ``service.name`` of its resource, or empty.
     """
 
@@ -27,6 +29,7 @@ class ReceivedSpan(msgspec.Struct, frozen=True, gc=False):
     body: bytes
     ended_root: bool
     service: str
+    failed: bool = False
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +93,7 @@ class CompleteTrace(msgspec.Struct, frozen=True, kw_only=True):
         last: Unix time at which its last span was received.
         late: Whether a span came after it had been complete.
         service: The service of its root, else of its first span.
+        cut: Number of its spans that were refused because it is larger than allowed.
         body: What the application recorded itself, if it did.
         read: Reads its spans.
     """
@@ -101,6 +105,7 @@ class CompleteTrace(msgspec.Struct, frozen=True, kw_only=True):
     late: bool
     service: str | None
     body: bytes | None
+    cut: int = 0
     read: Callable[[], Trace]
 
 
@@ -124,17 +129,31 @@ class RecordedTrace(msgspec.Struct, frozen=True, kw_only=True):
     choices: Sequence[Choice] = ()
 
 
+_LEAST_ROOM = 10
+"""Spans beyond the bound that there is room for at least, where a tenth of it is less."""
+
+
 class TraceBounds(msgspec.Struct, frozen=True, kw_only=True):
     """When a trace is complete, and how large it may be.
 
     Attributes:
         quiet: It is complete when its root has ended and no span came for this long, in seconds.
         longest: It is complete at this age even if its root has not ended, in seconds.
-        max_spans: It is complete when it has this many spans; later ones are refused.
+        max_spans: Most of its spans; later ones are refused, and its root is waited for as long as ``quiet``.
         max_bytes: Largest size of its spans; later ones are refused.
+
+    Beyond both there is room for a tenth more, for spans that failed, and for another tenth, for its root.
     """
 
     quiet: float = 30
     longest: float = 7200
     max_spans: int = 10_000
     max_bytes: int = 64 * 2**20
+
+    def exceeded(self, span: ReceivedSpan, *, spans: int, size: int) -> Literal["spans", "bytes"] | None:
+        """Which bound leaves no room for a span in a trace of so many spans and bytes; None if it fits."""
+        tenths = 2 if span.ended_root else 1 if span.failed else 0
+        if spans >= self.max_spans + tenths * max(_LEAST_ROOM, self.max_spans // 10):
+            return "spans"
+        most = self.max_bytes + tenths * (self.max_bytes // 10)
+        return "bytes" if size + len(span.body) > most else None

@@ -14,7 +14,7 @@ from trivium.values import batched
 _ROWS_AT_ONCE = 400
 
 _FIXED = ("number", "trace", "version", "first")
-_CHANGED = ("state", "last", "opened", "due", "root", "spans", "size", "service", "late")
+_CHANGED = ("state", "last", "opened", "due", "root", "spans", "size", "service", "late", "cut")
 
 
 class TraceRow:
@@ -37,6 +37,7 @@ class TraceRow:
     size: int
     service: str | None
     late: bool
+    cut: int
 
     def __init__(self, values: RowMapping) -> None:
         for name in _FIXED + _CHANGED:
@@ -58,10 +59,8 @@ class TraceRow:
             self.state, self.opened, self.late = "open", now, True
         self.last = now
         self.due = self.opened + bounds.longest
-        if self.root:
+        if self.root or self.cut or self.spans >= bounds.max_spans:
             self.due = min(self.due, now + bounds.quiet)
-        if self.spans >= bounds.max_spans:
-            self.due = now
 
 
 def locked_rows(connection: Connection, traces: Sequence[str], now: float) -> dict[str, TraceRow]:
@@ -110,6 +109,7 @@ def _new_row(trace: str, now: float) -> dict[str, Any]:
         "service": None,
         "late": False,
         "body": None,
+        "cut": 0,
     }
 
 

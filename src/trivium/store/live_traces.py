@@ -30,7 +30,6 @@ from trivium.store.live_records import (
     TraceBounds,
 )
 from trivium.store.live_rows import (
-    TraceRow,
     complete_rows,
     earlier_jobs,
     insert_jobs,
@@ -44,7 +43,7 @@ from trivium.store.store import Store
 from trivium.traces.opentelemetry.assemble import traces_of
 from trivium.traces.opentelemetry.deployment import READ_OF_SPANS, deployment_metadata
 from trivium.traces.readers.otlp.protobuf import attribute_value, recorded_span
-from trivium.traces.trace import Trace
+from trivium.traces.trace import Trace, cut_trace
 
 _MOST_SHARED = 1_000
 """Resources and scopes that are kept in memory; most services have one and ten."""
@@ -130,9 +129,8 @@ def _read(attributes: Any) -> dict[str, Any]:
     return {pair.key: attribute_value(pair.value) for pair in attributes if pair.key in READ_OF_SPANS}
 
 
-TOO_MANY_SPANS = "too_many_spans"
-TRACE_TOO_LARGE = "trace_too_large"
-"""Reasons for which the store refuses a span."""
+_EXCEEDED = {"spans": "too_many_spans", "bytes": "trace_too_large"}
+"""Reasons for which the store refuses a span, by the bound that is exceeded."""
 
 
 class LiveTraces:
@@ -188,30 +186,27 @@ class LiveTraces:
         inserted, changed, used = [], [], set()
         for trace, spans in received.items():
             row = rows[trace]
-            before = row.spans
+            before, cut_before = row.spans, row.cut
             for index, span in spans:
-                reason = self._refusal(row, span)
+                exceeded = self.bounds.exceeded(span, spans=row.spans, size=row.size)
                 if (span.span, span.digest) in row.known:
                     again[index] += 1
-                elif reason is not None:
-                    refused[index][reason] += 1
+                elif exceeded is not None:
+                    refused[index][_EXCEEDED[exceeded]] += 1
+                    row.cut += 1
                 else:
                     new[index] += 1
                     row.add(span)
                     used.add(span.resource)
                     inserted.append(_span_values(row.number, span, now))
-            if row.spans > before:
+            if row.spans > before or (row.cut and not cut_before):
                 row.touch(now, self.bounds)
+            if row.spans > before or row.cut > cut_before:
                 changed.append(row)
         insert_resources(connection, batches, used)
         insert_many(connection, schema.live_spans, inserted)
         update_rows(connection, changed)
         return [Accepted(new=n, again=a, refused=r) for n, a, r in zip(new, again, refused, strict=True)]
-
-    def _refusal(self, row: TraceRow, span: ReceivedSpan) -> str | None:
-        if row.spans >= self.bounds.max_spans:
-            return TOO_MANY_SPANS
-        return TRACE_TOO_LARGE if row.size + len(span.body) > self.bounds.max_bytes else None
 
     # Completion
 
@@ -261,7 +256,8 @@ class LiveTraces:
     def _complete_trace(self, connection: Connection, row: RowMapping) -> CompleteTrace:
         def read() -> Trace:
             with explain_errors(self._engine):
-                return assembled(connection, row["number"], row["trace"], self._shared)
+                trace = assembled(connection, row["number"], row["trace"], self._shared)
+            return cut_trace(trace, row["cut"])
 
         return _found(row, row["version"] + 1, read)
 
@@ -315,7 +311,7 @@ class LiveTraces:
             row = connection.execute(query).mappings().one_or_none()
             if row is None:
                 return None
-            trace = assembled(connection, row["number"], trace_id, self._shared)
+            trace = cut_trace(assembled(connection, row["number"], trace_id, self._shared), row["cut"])
         return _found(row, row["version"], lambda: trace)
 
     def open_traces(self) -> tuple[int, float | None]:
@@ -376,6 +372,7 @@ def _found(row: RowMapping, version: int, read: Callable[[], Trace]) -> Complete
         late=row["late"],
         service=row["service"],
         body=row["body"],
+        cut=row["cut"],
         read=read,
     )
 

@@ -193,6 +193,7 @@ live_traces = Table(
     Column("service", Text),
     Column("late", Boolean, nullable=False),  # whether a span came after it was complete
     Column("body", LargeBinary),  # what the application recorded itself, as JSON
+    Column("cut", Integer, nullable=False, server_default="0"),  # spans refused, because it is too large
     Index("ix_live_traces_due", "state", "due"),
     Index("ix_live_traces_last", "last"),
 )

@@ -145,7 +145,7 @@ class MonitorSettings(
         services: Names of the services (``service.name``) whose traces are watched; all if empty.
         quiet: A trace is complete when its root has ended and no span came for this long, in seconds.
         longest: A trace is complete at this age even if its root has not ended, in seconds.
-        max_spans: A trace is complete when it has this many spans; later ones are refused.
+        max_spans: Most spans of a trace; later ones are refused, but for its root and some that failed.
         backlog: Number of samples that may wait to be scored; above it the oldest is dropped.
         budget_usd_per_day: What the judges may cost in a day (UTC), in US dollars; None for no limit.
         window: Length of the window that statuses are computed over, in seconds.

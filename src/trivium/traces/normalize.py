@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from trivium.traces.trace import (
+    ORPHAN,
     Message,
     Span,
     Trace,
@@ -155,7 +156,7 @@ def _adopt_orphans(spans: list[Span], problems: list[TraceProblem]) -> list[Span
     for span in spans:
         if span.parent is not None and span.parent not in known:
             what = f'its parent "{span.parent}" is not in the trace; it is now a root'
-            problems.append(TraceProblem(kind="orphan", span=span.id, what=what))
+            problems.append(TraceProblem(kind=ORPHAN, span=span.id, what=what))
             span = _replace(span, parent=None)  # noqa: PLW2901
         result.append(span)
     return result

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from trivium.traces.conversation import answer_in, question_in
-from trivium.traces.trace import Span, SpanUsage, Trace, parents_first
+from trivium.traces.trace import ORPHAN, Span, SpanUsage, Trace, parents_first
 from trivium.values import amount, count, sum_known
 
 CASE_KEYS = ("case", "case_id", "trivium.case")
@@ -28,12 +28,19 @@ def outermost_spans(trace: Trace) -> list[Span]:
     return [span for span in roots if span.kind == "agent"] or roots
 
 
+def deciding_spans(trace: Trace) -> list[Span]:
+    """The outermost spans that say how the trace ended: of those that had no parent, if there are any."""
+    orphans = {problem.span for problem in trace.problems if problem.kind == ORPHAN}
+    roots = [span for span in trace.spans if span.parent is None and span.id not in orphans]
+    return [span for span in roots if span.kind == "agent"] or roots or outermost_spans(trace)
+
+
 def completed(trace: Trace) -> bool | None:
-    """Whether the outermost spans ended without an error; None if one has not ended, or there is none."""
-    outcomes = [span.ok for span in outermost_spans(trace)]
+    """Whether the outermost spans ended without an error; None if one has not ended, or none is the root."""
+    outcomes = [span.ok for span in deciding_spans(trace)]
     if False in outcomes:
         return False
-    return None if None in outcomes or not outcomes else True
+    return None if None in outcomes or not outcomes or trace.without_root else True
 
 
 def recorded_error(trace: Trace, failed: Span) -> str:

@@ -29,6 +29,12 @@ SETS_UP = "sets_up"
 INCOMPLETE = "incomplete"
 """Kind of a problem: part of the trace is missing."""
 
+CUT = "cut"
+"""Kind of a problem: the trace is larger than allowed, and what came beyond that is missing."""
+
+ORPHAN, REMOTE = "orphan", "remote_parent"
+"""Kinds of a problem: the parent of a span is missing; it is missing because it is in another process."""
+
 
 class SpanUsage(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False
@@ -105,7 +111,8 @@ class TraceProblem(msgspec.Struct, frozen=True, kw_only=True):
     """Something in a trace that was repaired or flagged.
 
     Attributes:
-        kind: orphan, cycle, duplicate_id, clock_skew, negative_duration, unfinished, incomplete, …
+        kind: orphan, remote_parent, cycle, duplicate_id, clock_skew, negative_duration, unfinished,
+            incomplete, cut, …
         span: Id of the span concerned, or None.
         what: One sentence.
     """
@@ -152,7 +159,22 @@ class Trace(
     @cached_property
     def missing_part(self) -> str | None:
         """What is missing in the trace, in one sentence; None if it is complete."""
-        return next((problem.what for problem in self.problems if problem.kind == INCOMPLETE), None)
+        return next((problem.what for problem in self.problems if problem.kind in {INCOMPLETE, CUT}), None)
+
+    @cached_property
+    def cut(self) -> bool:
+        """Whether it is larger than allowed, so that part of it is missing."""
+        return any(problem.kind == CUT for problem in self.problems)
+
+    @cached_property
+    def without_root(self) -> bool:
+        """Whether the outermost span is missing: each span that has no parent had one.
+
+        A span whose parent is in another process is a root, unless part of the trace is missing.
+        """
+        lost = {ORPHAN} if self.missing_part is None else {ORPHAN, REMOTE}
+        orphans = {problem.span for problem in self.problems if problem.kind in lost}
+        return bool(orphans) and all(span.id in orphans for span in self.spans if span.parent is None)
 
     @cached_property
     def not_recorded(self) -> tuple[str, ...]:
@@ -213,6 +235,14 @@ def interactions(traces: Iterable[Trace]) -> list[Trace]:
     """The traces but those that only set agents up; all of them if these are the only ones."""
     every = list(traces)
     return [trace for trace in every if not trace.sets_up] or every
+
+
+def cut_trace(trace: Trace, refused: int) -> Trace:
+    """A trace that says how many of its spans were refused because it is larger than allowed."""
+    if not refused:
+        return trace
+    what = f"it is larger than allowed: {refused:,} of its spans are left out"
+    return msgspec.structs.replace(trace, problems=(TraceProblem(kind=CUT, what=what), *trace.problems))
 
 
 def _by_start(spans: list[Span]) -> tuple[Span, ...]:

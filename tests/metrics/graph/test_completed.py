@@ -6,7 +6,7 @@ from tests.traces.samples import agent, tool
 from trivium.metrics.registry import BUILT_IN, REGISTERED, asked_metrics, metrics_without_expectation
 from trivium.metrics.scoring import score
 from trivium.suites.settings import JudgeSettings, Settings
-from trivium.traces.trace import Trace
+from trivium.traces.trace import Trace, TraceProblem
 
 
 def completed(*spans):
@@ -69,3 +69,16 @@ def test_dimensions_of_a_rubric_count_if_a_trace_has_what_they_need():
     named = metrics_without_expectation(Settings(judge=judge))
     assert {"completeness", "agent.tool_efficiency"} <= set(named)
     assert not {"factual_accuracy", "technical_accuracy"} & set(named)
+
+
+def test_a_trace_without_its_root_is_skipped_unless_what_is_left_failed():
+    lost = (TraceProblem(kind="orphan", span="a", what="its parent is not in the trace"),)
+    found = score("completed", trace=Trace(spans=(agent("a", "x"),), problems=lost))
+    assert (found.status, found.reason) == (
+        "skipped",
+        "the outermost span is missing: how it ended is not known",
+    )
+    failed = Trace(spans=(agent("a", "x", ok=False),), problems=lost)
+    assert score("completed", trace=failed).value == 0
+    rooted = Trace(spans=(agent("a", "x", ok=False), agent("r", "root")), problems=lost)
+    assert score("completed", trace=rooted).value == 1

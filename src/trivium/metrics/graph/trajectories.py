@@ -27,7 +27,7 @@ from trivium.metrics.metric import Score, Skip, TraceMetric
 from trivium.metrics.registry import metric
 from trivium.suites.case import Case
 from trivium.suites.settings import ToolSettings
-from trivium.traces.outcome import outermost_spans, recorded_error
+from trivium.traces.outcome import deciding_spans, recorded_error
 from trivium.traces.process.loops import CallRepeats
 from trivium.traces.trace import Trace
 
@@ -243,7 +243,7 @@ class RetryRate(ToolMetric):
 
 @metric("completed")
 class Completed(TraceMetric):
-    """1 if the outermost span ended without an error, 0 if it failed; skipped if it has not ended.
+    """1 if the outermost span ended without an error, 0 if it failed; skipped if it has not, or is missing.
 
     Definition: docs/definitions/traces.md#completed.
 
@@ -253,7 +253,7 @@ class Completed(TraceMetric):
 
     def measure(self, trace: Trace, case: Case) -> Score:
         """Score one trace; the reason of a 0 is the recorded error."""
-        outermost = outermost_spans(trace)
+        outermost = deciding_spans(trace)
         if not outermost:
             raise Skip("the trace has no spans")
         failed = next((span for span in outermost if span.ok is False), None)
@@ -262,6 +262,8 @@ class Completed(TraceMetric):
         unfinished = next((span for span in outermost if span.ok is None), None)
         if unfinished is not None:
             raise Skip(f"{unfinished.kind} {unfinished.name} has not ended")
+        if trace.without_root:
+            raise Skip("the outermost span is missing: how it ended is not known")
         return self.ok(1.0)
 
 

@@ -33,6 +33,7 @@ from trivium.traces.outcome import below_tools, input_of
 from trivium.traces.trace import (
     NOT_RECORDED,
     RECORDERS,
+    REMOTE,
     SETS_UP,
     Message,
     Span,
@@ -72,6 +73,8 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
             msgspec.structs.replace(span, parent=None) if semconv.TRIVIUM_PARENT in span.attributes else span
             for span in spans
         ]
+    if any(span.remote for span in spans):
+        spans = _without_remote_parents(spans, problems)
     ordered = deduplicate_exports(_by_start(spans), problems, pending=semconv.SPAN_TYPE in names)
     roles = [role_of(span) for span in ordered]
     if semconv.TRIVIUM_TRACE in names and (own := exported_trace(ordered)) is not None:
@@ -103,6 +106,19 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
         everything = sorted((*trace.messages, *messages), key=message_time)
         trace = msgspec.structs.replace(trace, messages=tuple(everything))
     return trace
+
+
+def _without_remote_parents(spans: list[RecordedSpan], problems: list[TraceProblem]) -> list[RecordedSpan]:
+    """Make roots of the spans whose parent is in another process, which did not send it."""
+    known = {span.id for span in spans}
+    result = []
+    for span in spans:
+        if span.remote and span.parent is not None and span.parent not in known:
+            what = f'its parent "{span.parent}" is in another process, and not in the trace; it is now a root'
+            problems.append(TraceProblem(kind=REMOTE, span=span.id, what=what))
+            span = msgspec.structs.replace(span, parent=None)  # noqa: PLW2901
+        result.append(span)
+    return result
 
 
 def _usages(

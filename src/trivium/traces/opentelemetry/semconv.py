@@ -232,6 +232,7 @@ class RecordedSpan(msgspec.Struct, kw_only=True, gc=False):
         error: The message of its status.
         events: Name and attributes of each; None where there are none.
         scope: Name of the instrumentation that recorded it, or empty.
+        remote: Whether its parent is in another process.
     """
 
     trace_id: str
@@ -245,3 +246,13 @@ class RecordedSpan(msgspec.Struct, kw_only=True, gc=False):
     error: str = ""
     events: list[tuple[str, dict[str, Any]]] | None = None
     scope: str = ""
+    remote: bool = False
+
+
+IS_REMOTE: Final = 0x300
+"""Bits of the flags of a span: whether its parent is in another process is known, and it is."""
+
+
+def is_remote(flags: Any) -> bool:
+    """Whether the flags of a span say that its parent is in another process."""
+    return isinstance(flags, int) and flags & IS_REMOTE == IS_REMOTE

@@ -9,7 +9,7 @@ import msgspec
 
 from trivium.errors import MissingExtra
 from trivium.traces.opentelemetry import semconv
-from trivium.traces.opentelemetry.semconv import PARENT_ATTRIBUTE, RecordedSpan, recognised
+from trivium.traces.opentelemetry.semconv import IS_REMOTE, PARENT_ATTRIBUTE, RecordedSpan, recognised
 from trivium.traces.recording.collector import CURRENT, Collector, OtelHooks, collector
 from trivium.traces.recording.config import Recording, recording
 from trivium.traces.recording.file_exporter import RotatingFile
@@ -277,6 +277,8 @@ def _span(otel_span: OtelSpan, content: Content | None) -> dict[str, Any]:
         made["attributes"].append(link)
     if span.parent is not None:
         made["parentSpanId"] = f"{span.parent.span_id:016x}"
+        if span.parent.is_remote:
+            made["flags"] = IS_REMOTE
     if span.end_time is not None:
         made["endTimeUnixNano"] = str(span.end_time)
     if span.status.description and content is not None:

@@ -78,6 +78,7 @@ def routes(site: Site) -> list[Any]:
             repeats=[each[1].repeat for each in rows],
             level=None if tree is None else tree.level(None, 0),
             spans=0 if trace is None else len(trace.spans),
+            missing_part=None if trace is None else trace.missing_part,
         )
 
     @get("/runs/{run:str}/trace", include_in_schema=False, sync_to_thread=True)

@@ -13,7 +13,13 @@ import msgspec
 from msgspec import Meta
 
 from trivium.errors import TraceError
-from trivium.traces.opentelemetry.semconv import INTERNAL_NAMES, RecordedSpan, add_attribute, recognised
+from trivium.traces.opentelemetry.semconv import (
+    INTERNAL_NAMES,
+    RecordedSpan,
+    add_attribute,
+    is_remote,
+    recognised,
+)
 from trivium.traces.readers.json_input import check_values, parse_documents
 from trivium.values import dict_, dicts
 
@@ -63,6 +69,7 @@ class _Span(msgspec.Struct, rename="camel", gc=False):
     attributes: list[_Attribute] = []
     events: list[_Event] | None = None
     status: _Status | None = None
+    flags: int | None = None
 
 
 class _Scope(msgspec.Struct, frozen=True, gc=False):
@@ -154,6 +161,7 @@ def _recorded(span: _Span, scope: str) -> RecordedSpan:
         if span.events
         else None,
         scope=scope,
+        remote=span.flags is not None and is_remote(span.flags),
     )
 
 
@@ -247,6 +255,7 @@ def _recorded_lenient(span: dict[str, Any], scope: str) -> RecordedSpan | None:
             for event in dicts(span.get("events"))
         ],
         scope=scope,
+        remote=is_remote(span.get("flags")),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trivium.errors import MissingExtra, Problem, TraceError
-from trivium.traces.opentelemetry.semconv import INTERNAL_NAMES, RecordedSpan, add_attribute
+from trivium.traces.opentelemetry.semconv import INTERNAL_NAMES, RecordedSpan, add_attribute, is_remote
 from trivium.traces.readers.otlp.json import LATEST
 from trivium.traces.trace import INCOMPLETE, TraceProblem
 
@@ -17,7 +17,8 @@ _INNER = frozenset({0x0A, 0x12, 0x1A})
 """First byte inside that field: the tag of the resource, its spans or the schema URL."""
 _PREFIX = 4
 """Bytes of the length that the Collector's file exporter writes, big-endian."""
-_FAILED = 2
+FAILED = 2
+"""Code of the status of a span that failed."""
 _NESTED = ("resource_spans", "scope_spans", "spans")
 """Names of the fields of a request, one within the other, that hold its spans."""
 _LENGTH = 2
@@ -243,7 +244,7 @@ def recorded_span(span: Any, scope: str) -> RecordedSpan:
         span: An ``opentelemetry.proto.trace.v1.trace_pb2.Span``.
         scope: Name of its instrumentation scope.
     """
-    failed = span.status.code == _FAILED
+    failed = span.status.code == FAILED
     return RecordedSpan(
         trace_id=span.trace_id.hex(),
         id=span.span_id.hex(),
@@ -259,6 +260,7 @@ def recorded_span(span: Any, scope: str) -> RecordedSpan:
             for event in span.events
         ],
         scope=scope,
+        remote=is_remote(span.flags),
     )
 
 
