@@ -39,16 +39,22 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """What a file holds; parsed once."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def has_content(path: Path) -> bool:
     """Whether a file holds more than a docstring and lists of names."""
-    body = ast.parse(path.read_text(encoding="utf-8")).body
+    body = parsed(path).body
     return any(not isinstance(node, ast.Expr | ast.Import | ast.ImportFrom) for node in body) or len(body) > 2
 
 
-def code_lines(text: str) -> int:
-    """Lines of a module that are neither blank nor only a comment or a docstring."""
-    docstrings = {line for node in ast.walk(ast.parse(text)) for line in _lines_of_docstring(node)}
-    lines = enumerate(map(str.strip, text.splitlines()), 1)
+def code_lines(path: Path) -> int:
+    """Lines of a file that are neither blank nor only a comment or a docstring."""
+    docstrings = {line for node in ast.walk(parsed(path)) for line in _lines_of_docstring(node)}
+    lines = enumerate(map(str.strip, path.read_text(encoding="utf-8").splitlines()), 1)
     return sum(bool(line) and line[0] != "#" and number not in docstrings for number, line in lines)
 
 
@@ -65,7 +71,7 @@ def _lines_of_docstring(node: ast.AST) -> range:
 
 def code_lines_of_all() -> int:
     """Lines of code of Trivium."""
-    return sum(code_lines(path.read_text(encoding="utf-8")) for path in modules().values())
+    return sum(map(code_lines, modules().values()))
 
 
 class Function(NamedTuple):
@@ -86,7 +92,7 @@ def functions() -> tuple[Function, ...]:
     """Every function and method of Trivium."""
     found: list[Function] = []
     for name, path in modules().items():
-        found += _functions(name, ast.parse(path.read_text(encoding="utf-8")))
+        found += _functions(name, parsed(path))
     return tuple(found)
 
 
@@ -107,7 +113,7 @@ def _functions(above: str, node: ast.AST) -> Iterator[Function]:
 def imports(name: str, path: Path, known: set[str], *, lazy: bool = True) -> set[str]:
     """Modules of Trivium that a module imports: anywhere (lazily and for types too), or when it is loaded."""
     found = set()
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     for node in ast.walk(tree) if lazy else tree.body:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("trivium"):
             for alias in node.names:
