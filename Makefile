@@ -22,18 +22,22 @@ locked = @index="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$($(1)/bin/python -m pi
 	$(1)/bin/uv pip install --quiet --python $(1)/bin/python --no-deps --require-hashes $(addprefix -r requirements/,$(2))
 # Tests to run: all of them unless some are named.
 FILES ?=
-# Two processes, each with whole files, because fixtures of a file are made once in each. PYTHONPYCACHEPREFIX keeps what
-# is compiled, also where the caller's environment says that no bytecode is written.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/$(TEST)/bytecode $(TEST)/bin/python -m pytest -n 2 --dist loadfile
+# PYTHONPYCACHEPREFIX keeps what is compiled, also where the caller's environment says that no bytecode is written.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/$(TEST)/bytecode $(TEST)/bin/python -m pytest
+# Three processes keep two cores busy while some wait for a server or a browser; each has whole files, because fixtures of
+# a file are made once in each.
+PROCESSES ?= 3
 # Packages whose coverage must stay at 90 % or above.
 PACKAGES := metrics suites traces agents runs store trust monitor labels web reports formats integrations cli
 
-.PHONY: demo test lint check check-fast coverage bench docs mutants lock clean
+.PHONY: demo test lint collect check check-fast coverage bench docs mutants lock clean
 
 demo: $(DEMO)/.installed
 	$(DEMO)/bin/trivium demo
 
-test: lint check
+test: $(TEST)/.installed
+	$(MAKE) --no-print-directory --jobs 2 lint collect
+	$(MAKE) --no-print-directory check
 
 lint: $(TEST)/.installed
 	$(TEST)/bin/ruff check
@@ -42,8 +46,12 @@ lint: $(TEST)/.installed
 	$(TEST)/bin/lint-imports
 	$(TEST)/bin/python -m tests.structure --sizes
 
+# Compiles the tests and all that they import, while lint runs on the other core: else each process would do it itself.
+collect: $(TEST)/.installed
+	$(PYTEST) --collect-only -qq $(FILES) | sed '/^tests.*: [0-9]*$$/d'
+
 check: $(TEST)/.installed
-	$(PYTEST) $(FILES)
+	$(PYTEST) -n $(PROCESSES) --dist loadfile $(FILES)
 
 # While one works: lint, and the tests of the packages that need neither a server nor much time.
 check-fast: FILES := tests/trust tests/metrics/text tests/metrics/graph tests/suites tests/traces tests/agents
@@ -52,7 +60,7 @@ check-fast: lint check
 # Before a release, and once a week: it takes twice the time of the tests, so that they are run without it.
 coverage: $(TEST)/.installed
 	rm -f .coverage .coverage.*
-	$(PYTEST) -p pytest_cov --cov --cov-report= --hypothesis-profile=thorough
+	$(PYTEST) -n $(PROCESSES) --dist loadfile -p pytest_cov --cov --cov-report= --hypothesis-profile=thorough
 	$(TEST)/bin/coverage report
 	for package in $(PACKAGES); do printf '%-12s ' "$$package" && \
 		$(TEST)/bin/coverage report --include="src/trivium/$$package/*" --format=total --fail-under=90; done

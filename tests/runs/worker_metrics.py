@@ -7,13 +7,13 @@ from pathlib import Path
 from trivium.metrics.metric import Metric, MetricInput, Score
 from trivium.metrics.registry import REGISTERED, metric
 
-FATAL = {"10", "300"}
+FATAL = {"10"}
 """Cases that end the process that scores them."""
 
 
 @metric("deadly")
 class Deadly(Metric):
-    """Ends the process for a few cases."""
+    """Ends the process for some cases."""
 
     def score(self, metric_input: MetricInput) -> Score:
         if metric_input.case.id in FATAL:

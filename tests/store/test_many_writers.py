@@ -1,4 +1,4 @@
-"""Eight runs are written by four processes at once, in a store that is new, while others read it."""
+"""Six runs are written by three processes at once, in a store that is new, while others read it."""
 
 import sqlite3
 import subprocess
@@ -17,7 +17,7 @@ from trivium.errors import StoreError
 from trivium.store import schema
 from trivium.store.store import Store
 
-PROCESSES, READERS = 4, 4
+PROCESSES, READERS = 3, 3
 
 
 @pytest.mark.cpu(12, "several processes write at once")

@@ -83,7 +83,7 @@ def test_two_prompts_on_the_same_papers(verdicts, store, model, base, head, answ
 
 
 def test_stopping_early_contradicts_no_mean_over_all_papers(verdicts):
-    """Every two of the twelve models and prompts with 148 papers, margin 0.05, in two orders each.
+    """Every two of the twelve models and prompts with 148 papers, margin 0.05, in one order each.
 
     An answer is at odds with all papers if it passes although the mean over all lost more than the margin, or
     fails although it won.
@@ -98,18 +98,17 @@ def test_stopping_early_contradicts_no_mean_over_all_papers(verdicts):
     for base, head in permutations(sorted(right), 2):
         differences = {paper: right[head][paper] - value for paper, value in right[base].items()}
         mean = sum(differences.values()) / len(differences)
-        for run in range(2):
-            worlds += 1
-            test = Difference(margin=0.05, level=0.95, largest=1)
-            order = GroupOrder(f"{base} {head} {run}", dict.fromkeys(differences, frozenset()))
-            for paper in order.names:
-                asked += 1 / len(differences)
-                test.bet([differences[paper]], [differences[paper]])
-                if test.decided:
-                    break
-            decided += test.decided
-            at_odds += (test.answer == "pass" and mean <= -0.05) or (test.answer == "fail" and mean >= 0)
-    assert worlds == 264
+        worlds += 1
+        test = Difference(margin=0.05, level=0.95, largest=1)
+        order = GroupOrder(f"{base} {head}", dict.fromkeys(differences, frozenset()))
+        for paper in order.names:
+            asked += 1 / len(differences)
+            test.bet([differences[paper]], [differences[paper]])
+            if test.decided:
+                break
+        decided += test.decided
+        at_odds += (test.answer == "pass" and mean <= -0.05) or (test.answer == "fail" and mean >= 0)
+    assert worlds == 132
     assert at_odds <= 0.05 * worlds
-    assert decided > 20
+    assert decided > 10
     assert asked / worlds < 1
