@@ -56,6 +56,11 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Inputs of which the judge saw only a part, and how much of each; None if there is none."""
         return self.detail.get("shown")
 
+    @property
+    def not_given(self) -> Any:
+        """Parts of a judge's answer that it lacks and that no score needs; None if there is none."""
+        return self.detail.get("not_given")
+
 
 class ScoreLike(Protocol):
     """The attributes that a full score and its stored outline share; see :class:`Score`."""

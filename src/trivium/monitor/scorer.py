@@ -298,7 +298,7 @@ def unjudged(scores: Scores) -> str | None:
         for score in scores.values()
         if score.tier == "judge" and is_unavailable(score)
     }
-    ranked = ("failing", FAILED, "budget", "unusable", "unavailable")
+    ranked = ("failing", FAILED, "budget", "cut", "unusable", "unavailable")
     return next((cause for cause in ranked if cause in causes), None)
 
 

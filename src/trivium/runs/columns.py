@@ -90,6 +90,8 @@ class Column:
         and at their highest."""
         self.truncated: dict[tuple[str, str], tuple[int, int, int]] = {}
         """For each text truncated for a judge, by name and unit: attempts, size shown, full size."""
+        self.not_given: Counter[str] = Counter()
+        """Parts that judges' answers lack and that no score needs, by name."""
         self._defined = CaseValues(clusters.file)
         self._fallback = CaseValues(clusters.file)
         self._computed = 0
@@ -129,6 +131,8 @@ class Column:
             self._count_reasons(self.methods, methods)
         if self.tier == "judge":
             self._count_truncated([score.shown for score in scores])
+            lacking = [score.not_given for score in scores if isinstance(score.not_given, list | tuple)]
+            self.not_given.update(name for names in lacking for name in names if isinstance(name, str))
         raw = finite([score.raw for score in scores if type(score.raw) in _NUMBERS])
         self._raw_sum.add(raw)
         self._raw_count += len(raw)
@@ -195,6 +199,7 @@ class Column:
         self._gaps.update({first + index: ends for index, ends in other._gaps.items()})
         for text, (number, shown, full) in other.truncated.items():
             self._add_truncated(text, number, shown, full)
+        self.not_given.update(other.not_given)
         self._defined.merge(other._defined, first=first)
         self._fallback.merge(other._fallback, first=first)
         self._computed += other._computed

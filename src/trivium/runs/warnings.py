@@ -58,6 +58,9 @@ def _warnings(
             yield f"{column.name} is a fallback in {fallbacks} of {column.attempts}: {how}{apart}. {reason}"
     yield from _about_other_judges(columns)
     yield from _about_truncated_texts(columns)
+    for column in columns.values():
+        for part, count in column.not_given.items():
+            yield f"judges gave no usable {part} with {column.name} in {count} of {column.attempts}"
     yield from _about_attempts(summary, settings, columns)
     for name in settings.gates:
         if name not in columns and name not in {"pass_rate", "composite"} and not _is_share(name, summary):

@@ -203,6 +203,7 @@ class CaseOutline(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Detail(msgspec.Struct, frozen=True, gc=False):
     shown: Any = None
+    not_given: Any = None
 
 
 class ScoreOutline(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -224,6 +225,11 @@ class ScoreOutline(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def shown(self) -> Any:
         """See :attr:`Score.shown`."""
         return self.detail.shown
+
+    @property
+    def not_given(self) -> Any:
+        """See :attr:`Score.not_given`."""
+        return self.detail.not_given
 
 
 class EvaluationOutline(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -253,7 +253,7 @@ def test_an_answer_that_a_text_dictates_is_no_judgement_unless_it_is_a_whole_one
 def test_what_a_text_dictated_does_not_come_back_as_words_of_ours(served):
     """A model that is made to write a malformed answer is asked again without a word of it."""
     hostile = judgement(4)
-    hostile["clarity"]["confidence"] = GOAL
+    hostile["clarity"]["criteria"]["structure"]["score"] = GOAL
     settings = Settings(judge=SETTINGS, metrics=("clarity",), similarity={"jaccard": 1})
     for answer in (hostile, {"clarity": GOAL}, GOAL, {GOAL: hostile}):
         with served(lambda _, answer=answer: answer) as server:

@@ -186,7 +186,9 @@ class Judge:
             return MissingVote(model=name, reason=str(unavailable), cause="unavailable")
         except GivenUp as why:
             log.info("%s, repeat %d: %s", metric_input.attempt.case, metric_input.attempt.repeat, why)
-            return MissingVote(model=name, reason=str(why), cause="failing" if why.transient else "unusable")
+            if why.cause == "cut":
+                self._warn_once(f"the context of {name}", f"the judge {name}: {why}")
+            return MissingVote(model=name, reason=str(why), cause=why.cause)
         except BudgetExhausted as spent:
             self._warn_once("the budget", str(spent))
             return spent
@@ -319,4 +321,5 @@ def _no_judgement(missing: Sequence[MissingVote]) -> Judgement:
     causes = [each.cause for each in missing]
     # Of several, the one that may pass: then it is worth asking again.
     cause = "failing" if "failing" in causes else causes[0] if causes else "unavailable"
-    return Judgement(status="failed", reason=f"no judge: {why_not}", detail={"unjudged": cause})
+    detail = {"unjudged": cause} | ({"cut": True} if "cut" in causes else {})
+    return Judgement(status="failed", reason=f"no judge: {why_not}", detail=detail)

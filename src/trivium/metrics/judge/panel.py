@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median, median_low
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
+from trivium.metrics.judge.client.request import Cause
 from trivium.metrics.judge.evidence import quote_parts
 from trivium.metrics.judge.judgement import DIGITS, Judgement, nearest_level
 from trivium.metrics.judge.signals import consistency
@@ -36,17 +37,13 @@ class Vote(msgspec.Struct, frozen=True, kw_only=True):
         return self.judgement.value
 
 
-Cause = Literal["budget", "failing", "unavailable", "unusable"]
-
-
 class MissingVote(msgspec.Struct, frozen=True, kw_only=True):
     """A judge without a usable answer.
 
     Attributes:
         model: The judge's model.
         reason: Why there is no answer.
-        cause: ``budget`` (used up), ``failing`` (the provider failed; another time may be better),
-            ``unavailable`` (the model cannot be used) or ``unusable`` (it answered, or refused to).
+        cause: Why, in one word.
     """
 
     model: str
@@ -105,7 +102,7 @@ def combine_votes(
     if criteria:
         detail["criteria"] = criteria
         raw = {name: each["score"] for name, each in criteria.items()}
-    for each in ("claims", "aspects", "shown"):
+    for each in ("claims", "aspects", "shown", "not_given"):
         if each in chosen.detail:
             detail[each] = chosen.detail[each]
     if value is None:

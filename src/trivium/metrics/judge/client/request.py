@@ -1,5 +1,6 @@
 """Requests to models, their cache key, their responses and their errors."""
 
+import re
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Literal
@@ -17,6 +18,13 @@ NO_ANSWER = "(no answer)"
 
 MAX_TOKENS = 10_000_000
 """Largest plausible token count of one request, several times any model's limit."""
+
+
+MAX_CHARS_PER_TOKEN = 29
+"""Most characters that a token stands for, averaged over a prompt."""
+
+_RUN = re.compile(r"(.)\1{3,}", re.DOTALL)
+"""A run of one character, which may be a single token."""
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
@@ -80,6 +88,17 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
             "cache_control": self.marks != "",
         }
         return (*(name for name, is_sent in sent.items() if is_sent), *self.body)
+
+    def surely_cut(self, tokens: int) -> bool:
+        """Whether so many prompt tokens, as a server reports them, cannot hold the prompt.
+
+        Definition: docs/definitions/judge.md#cut-prompt.
+        """
+        texts = (self.instructions, self.case, *self.turns)
+        most = MAX_CHARS_PER_TOKEN * tokens
+        return 0 < most < sum(map(len, texts)) and most < sum(
+            len(_RUN.sub(r"\1\1\1", each)) for each in texts
+        )
 
     def key(self) -> str:
         """Cache key: a hash of every field except ``marks``, 64 hexadecimal digits; computed once."""
@@ -201,16 +220,21 @@ class RequestError(Exception):
         self.refused = refused
 
 
+Cause = Literal["budget", "failing", "unavailable", "unusable", "cut"]
+"""Why a judge gave no usable answer: the budget is used up; the provider fails, and may not later on;
+the model cannot be used; it answered in another form, or refused to; its server cut the prompt."""
+
+
 class GivenUp(Exception):
     """A model gave no usable answer; the message states the reason in one line.
 
     Attributes:
-        transient: Whether another time may be better: the provider failed, whatever it was asked.
+        cause: Why, in one word.
     """
 
-    def __init__(self, why: str, *, transient: bool = True) -> None:
+    def __init__(self, why: str, *, cause: Cause = "failing") -> None:
         super().__init__(why)
-        self.transient = transient
+        self.cause: Cause = cause
 
 
 class ParameterRefused(GivenUp):
@@ -221,5 +245,5 @@ class ParameterRefused(GivenUp):
     """
 
     def __init__(self, why: str, parameter: str) -> None:
-        super().__init__(why, transient=False)
+        super().__init__(why, cause="unusable")
         self.parameter = parameter

@@ -177,7 +177,8 @@ class RequestScheduler:
                     if failure.refused is not None:
                         raise ParameterRefused(str(failure), failure.refused) from None
                     if failure.kind == "permanent":
-                        raise GivenUp(str(failure), transient=self._closed_reason() is not None) from None
+                        closed = self._closed_reason()
+                        raise GivenUp(str(failure), cause="failing" if closed else "unusable") from None
                     self._record_wait(failure)
                     rate_limited = failure.kind == "rate_limited"
                     state.count(rate_limited=rate_limited, now=self._loop.time(), answered=self._last_answer)

@@ -11,12 +11,17 @@ import msgspec
 
 from trivium.metrics.judge.budget.budget import BudgetExhausted
 from trivium.metrics.judge.client.models import AskResult, Models
-from trivium.metrics.judge.client.request import GivenUp, ModelRequest, ModelResponse
+from trivium.metrics.judge.client.request import MAX_CHARS_PER_TOKEN, GivenUp, ModelRequest, ModelResponse
 from trivium.metrics.judge.prompts.answer import Answers, MalformedAnswer, PartlyMalformed, about
 
 log = logging.getLogger(__name__)
 
 TWO_INVALID = "answered twice, never as asked: "
+
+CUT = (
+    "cannot have read the whole prompt: its server reports {:,} tokens, and a token holds {} characters at"
+    " most (raise the server's context length, or lower judge.excerpt_chars)"
+)
 
 MAX_CHARS_SENT_BACK = 20_000
 """Most characters of a malformed answer that are sent back with the error."""
@@ -88,6 +93,10 @@ async def ask(
             before, after = "answered once, not as asked (", f"), and no more: {failure}"
             break
         response = results[-1].response
+        if sent.surely_cut(response.input_tokens):
+            models.drop([each.key for each in results])
+            why = CUT.format(response.input_tokens, MAX_CHARS_PER_TOKEN)
+            raise GivenUp(f"{request.model} {why}", cause="cut")
         error, valid = _parsed(response, left, parse)
         answer |= valid
         response_of |= dict.fromkeys(valid, response)
@@ -103,7 +112,7 @@ async def ask(
                 break
             models.drop([each.key for each in results])
             why = f"{TWO_INVALID}{error}{cut}" if is_second else "refused to answer"
-            raise GivenUp(f"{request.model} {why}", transient=False)
+            raise GivenUp(f"{request.model} {why}", cause="unusable")
         log.info("%s: malformed answer, asked once more: %s%s", request.model, error, cut)
         left = tuple(each for each in left if each not in answer)
         sent = _once_more(request, response, error, left if answer else ())
