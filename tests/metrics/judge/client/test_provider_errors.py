@@ -188,3 +188,35 @@ def test_an_answer_that_its_server_rejects_is_charged_its_maximum(monkeypatch):
         (scores,) = judged(models=[MINI], on_failure="skip", budget_tokens=10_000, max_tokens=2_000)
     assert "the budget of 10,000 tokens" in scores["clarity"].reason
     assert len(server.requests) == 1
+
+
+@CLIENTS
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"message": "Requested sample logprobs of 5, which is greater than max allowed: 0"},
+        {"message": "Invalid value: must be between 0 and 3.", "param": "top_logprobs"},
+        {"message": "top_logprobs must be less than or equal to 1"},
+        {"message": "[{'loc': ('body', 'logprobs'), 'msg': 'Input should be at most 0'}]"},
+    ],
+    ids=lambda error: error["message"][:30],
+)
+def test_where_fewer_log_probabilities_are_allowed_none_are_asked_for(monkeypatch, client, error):
+    def plan(question):
+        body = msgspec.json.encode({"error": {"type": "invalid_request_error", **error}})
+        return (
+            Reaction(kind="failure", status=400, body=body) if "top_logprobs" in question.body else Reaction()
+        )
+
+    with served(JudgeServer(plan=plan), monkeypatch) as server:
+        (scores,) = judged(models=[MINI], on_failure="fail", client=client)
+    assert (scores["clarity"].status, len(server.requests)) == ("ok", 2), scores["clarity"].reason
+    assert scores["clarity"].detail["left_out"] == ["logprobs"]
+    assert "logprobs" not in server.requests[1].body
+
+
+@pytest.mark.parametrize("message", ["max_tokens must be at most 100", "temperature must be between 0 and 1"])
+def test_a_limit_of_anything_that_a_suite_may_set_is_an_error(monkeypatch, message):
+    why, requests = reason(monkeypatch, lambda _: failure(400, message=message))
+    assert message in why
+    assert requests == 1

@@ -10,6 +10,9 @@ from tests.judge_server import REFUSAL, Answer, JudgeServer, Reaction, at
 from tests.judge_server.fill import fill
 from tests.judge_server.wire import envelope
 from tests.metrics.judge.asked import ATTEMPT, CASE, CLAUDE, MINI, clarity, judged, served
+from tests.runs.judging.suites import provider as provider_of_runs
+from tests.runs.judging.suites import suite
+from trivium import evaluate
 from trivium.metrics.judge.client.executor import JudgeExecutor
 from trivium.metrics.judge.client.retry import RetryPolicy
 
@@ -211,3 +214,112 @@ def test_a_refusal_is_not_argued_with(monkeypatch, model):
         (scores,) = judged(models=[model], on_failure="skip")
     assert scores["clarity"].reason == f"no judge: {model.partition(':')[2]} refused to answer"
     assert len(server.requests) == 1
+
+
+RESPONSES = "openai-responses:gpt-4o-mini"
+COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens", "input_tokens", "output_tokens")
+USAGES = ["{}", "[]", '"many"', "3", "true", '{"prompt_tokens_details": [], "input_tokens_details": 3}'] + [
+    json.dumps(dict.fromkeys(COUNTS, "X")).replace('"X"', count)
+    for count in ("null", "NaN", "1e400", "1" + "0" * 400, '"12"', "-5", "7.5", "[[]]")
+]
+
+
+@pytest.mark.parametrize("model", [MINI, RESPONSES, CLAUDE])
+@pytest.mark.parametrize("usage", USAGES, ids=lambda usage: usage[:40])
+def test_counts_of_tokens_never_decide_over_an_answer(monkeypatch, model, usage):
+    def plan(question):
+        body = json.loads(msgspec.json.encode(envelope(question, [Answer(output=clarity(5))], "answer")))
+        body["usage"] = "X"
+        return strange(json.dumps(body).replace('"X"', usage).encode())
+
+    with served(JudgeServer(plan=plan), monkeypatch) as server:
+        (scores,) = judged(models=[model], on_failure="fail", excerpt_chars=10)
+    known = 7 if "7.5" in usage else 0
+    if known:  # too few for what was sent
+        assert scores["clarity"].detail["unjudged"] == "cut"
+    else:
+        assert (scores["clarity"].value, scores["clarity"].detail["tokens"]["input"]) == (1.0, 0)
+    assert len(server.requests) == 1
+
+
+def content(value):
+    """A chat completion whose message holds that."""
+    return {"model": "m", "choices": [{"message": {"role": "assistant"} | value, "finish_reason": "stop"}]}
+
+
+def called(arguments):
+    function = {"name": "judgement", "arguments": arguments}
+    return content({"content": "", "tool_calls": [{"id": "1", "type": "function", "function": function}]})
+
+
+def said(text):
+    """What servers of all three formats send, with that text."""
+    output = [{"type": "message", "content": [{"type": "output_text", "text": text}]}]
+    return content({"content": text}) | {"output": output, "status": "completed"}
+
+
+GOOD = clarity(5, reason="it reads well")
+WRITTEN = json.dumps(GOOD)
+NESTED = json.dumps({"clarity": json.dumps(GOOD["clarity"])})
+SERVERS = {
+    "vLLM, a reasoning model without a parser": said(
+        f"Perhaps {json.dumps(clarity(1))}?\n</think>\n\n{WRITTEN}"
+    ),
+    "SGLang, a draft in thoughts": said(f"<think>{json.dumps(clarity(2))}</think>{WRITTEN}"),
+    "llama.cpp, a call of Qwen": said(
+        f'<tool_call>{{"name": "judgement", "arguments": {WRITTEN}}}</tool_call>'
+    ),
+    "vLLM, a call of Mistral": said(f'[TOOL_CALLS][{{"name": "judgement", "arguments": {WRITTEN}}}]'),
+    "vLLM, a call of GLM": said(
+        f"<tool_call>judgement\n<arg_key>clarity</arg_key>\n<arg_value>{json.dumps(GOOD['clarity'])}</arg_value>"
+    ),
+    "LM Studio, channels of gpt-oss": said(
+        f"<|channel|>analysis<|message|>{{}}<|channel|>final<|message|>{WRITTEN}"
+    ),
+    "vLLM, a call with an object as a text": called(NESTED),
+    "Ollama, arguments that are an object": called(GOOD),
+    "a gateway that parsed the answer": content({"content": GOOD}),
+    "a gateway with fields of another kind": said(WRITTEN) | {"usage": "none", "model": 3},
+    "LiteLLM, an answer within a text": said(json.dumps(WRITTEN)),
+    "DeepSeek, in a code fence": said(f"Here it is:\n```json\n{WRITTEN}\n```"),
+    "Groq, an invalid escape": said(WRITTEN.replace("it reads well", r"it\'s 5\% off")),
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "server"),
+    [(MINI, name) for name in SERVERS] + [(RESPONSES, name) for name in SERVERS if "output" in SERVERS[name]],
+)
+def test_answers_as_servers_write_them_cost_one_request(monkeypatch, server, model):
+    body = json.dumps(SERVERS[server]).encode()
+    with served(JudgeServer(plan=lambda _: strange(body)), monkeypatch) as provider:
+        (scores,) = judged(models=[model], on_failure="fail")
+    assert (scores["clarity"].value, len(provider.requests)) == (1.0, 1), scores["clarity"].reason
+
+
+@pytest.mark.parametrize(
+    "block", [{"text": WRITTEN}, {"input": json.loads(NESTED)}, {"text": f"So.</think>{WRITTEN}"}]
+)
+def test_answers_as_anthropic_writes_them_cost_one_request(monkeypatch, block):
+    kind = {"type": "text"} if "text" in block else {"type": "tool_use", "id": "t", "name": "judgement"}
+    body = {"model": "m", "content": [kind | block], "stop_reason": "end_turn"}
+    with served(JudgeServer(plan=lambda _: strange(json.dumps(body).encode())), monkeypatch) as provider:
+        (scores,) = judged(models=[CLAUDE], on_failure="fail")
+    assert (scores["clarity"].value, len(provider.requests)) == (1.0, 1), scores["clarity"].reason
+
+
+def test_what_answers_lack_is_counted_in_the_run(monkeypatch, tmp_path):
+    def answer(question):
+        lacking = clarity(4, reason="" if "paper 0" in question.prompt else "so")
+        del lacking["clarity"]["confidence"]
+        return lacking
+
+    with provider_of_runs(monkeypatch, answer=answer):
+        judged_run = evaluate(suite(3, metrics=("clarity",)), agent=str, store=f"sqlite:///{tmp_path}/s.db")
+    summary = judged_run.summary()
+    assert summary.metrics["clarity"].mean == pytest.approx(0.8)
+    lines = [line for line in summary.warnings if line.startswith("judges gave no usable")]
+    assert sorted(lines) == [
+        "judges gave no usable confidence with clarity in 3 of 3",
+        "judges gave no usable reason with clarity in 1 of 3",
+    ]

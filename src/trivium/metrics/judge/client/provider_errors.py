@@ -61,6 +61,11 @@ _REFUSAL = re.compile(
     re.IGNORECASE,
 )
 
+_FEWER_ALLOWED = re.compile(
+    r"greater than|(?:less|more) than|at most|between|max(?:imum)?\b|exceed|up to|<=|limit", re.IGNORECASE
+)
+"""Words of a server that allows fewer log-probabilities; a count that no suite chose can be left out."""
+
 _PARAMETER_PATTERNS = {
     "temperature": "temperature",
     "seed": "seed",
@@ -209,8 +214,10 @@ def refused_parameter(sent: Collection[str], status: int | None, body: Any, mess
         body: Body of the error.
         message: Message of the error.
     """
-    if status not in _REFUSING or not _REFUSAL.search(message):
+    if status not in _REFUSING:
         return None
+    if not _REFUSAL.search(message):
+        sent = ("logprobs",) if "logprobs" in sent and _FEWER_ALLOWED.search(message) else ()
     inner = body.get("error", body) if isinstance(body, Mapping) else None
     named = inner.get("param") if isinstance(inner, Mapping) else None
     # Prefer the field that the provider names: its message may name others, too ("use … instead").

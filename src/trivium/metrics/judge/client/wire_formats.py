@@ -189,6 +189,13 @@ class _Object(msgspec.Struct):
 
 
 _OBJECT = msgspec.json.Decoder(_Object)
+_KINDS = {"usage": dict} | dict.fromkeys(
+    ("model", "type", "finish_reason", "stop_reason", "status", "reason"), str
+)
+_TEXTS = ("content", "arguments")
+"""Fields of a response that are read if they are of that type, and those that hold an answer as a text."""
+
+MAX_DIGITS = 19
 _UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 
 _FINISH = {
@@ -282,19 +289,32 @@ def _decoded(body: bytes) -> _Object | None:
     except _UNREADABLE:
         pass
     try:  # lone surrogates, which can be neither stored nor sent on, are replaced
-        found, _ = sanitise(json.loads(body))
+        found, _ = sanitise(json.loads(body, parse_int=_bounded))
         try:
             return _OBJECT.decode(msgspec.json.encode(found))
-        except msgspec.ValidationError:  # malformed log-probabilities cost no more than themselves
-            return _OBJECT.decode(msgspec.json.encode(_without_logprobs(found)))
+        except msgspec.ValidationError:  # what is malformed beside the answer costs no more than itself
+            return _OBJECT.decode(msgspec.json.encode(_without_oddities(found)))
     except _UNREADABLE:
         return None
 
 
-def _without_logprobs(node: Any) -> Any:
-    if isinstance(node, dict):
-        return {key: _without_logprobs(value) for key, value in node.items() if key != "logprobs"}
-    return [_without_logprobs(each) for each in node] if isinstance(node, list) else node
+def _bounded(digits: str) -> int | float:
+    """A whole number, as a float if it has more digits than JSON's readers take."""
+    return int(digits) if len(digits) < MAX_DIGITS else float(digits)
+
+
+def _without_oddities(node: Any) -> Any:
+    """A response without log-probabilities and fields of another kind, its answer as a text."""
+    if isinstance(node, list):
+        return [_without_oddities(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    kept = {name: value for name, value in node.items() if isinstance(value, _KINDS.get(name, object))}
+    return {
+        name: json.dumps(value) if name in _TEXTS and isinstance(value, dict) else _without_oddities(value)
+        for name, value in kept.items()
+        if name != "logprobs"
+    }
 
 
 def _joined(parts: Iterable[_Object]) -> str:
