@@ -122,8 +122,17 @@ def usage_line(times: Seconds, tokens: Tokens) -> str:
         parts.append(
             f"{compact(tokens.input_tokens)} input and {compact(tokens.output_tokens)} output tokens"
         )
-        parts.append("cost unknown" if tokens.cost_usd is None else dollars(tokens.cost_usd))
+    if tokens.cost_usd is not None:
+        parts.append(_cost(tokens, "at least "))
+    elif (tokens.input_tokens, tokens.output_tokens) != (None, None):
+        parts.append("cost unknown")
     return " · ".join(parts)
+
+
+def _cost(tokens: Tokens, at_least: str = "≥ ") -> str:
+    """The cost in dollars, and whether it is more because some tokens have no price."""
+    more = at_least if tokens.at_least and tokens.cost_usd is not None else ""
+    return more + dollars(tokens.cost_usd)
 
 
 def compact(number: int | None) -> str:
@@ -170,7 +179,7 @@ def _agents(rows: Sequence[AgentRow], *, wide: bool) -> RenderableType:
         cells += [_count(row.failed), seconds(row.seconds.p50), seconds(row.seconds.p95), failed]
         cells += [*([_count(row.retries)] if wide else []), _count(row.looped_calls)]
         cells += [_tokens(row.tokens)] if tokens else []
-        cells += [dollars(row.tokens.cost_usd)] if costs else []
+        cells += [_cost(row.tokens)] if costs else []
         table.add_row(*cells)
     return _with_rest(table, len(rows))
 
@@ -204,7 +213,7 @@ def _models(report: TraceReport) -> RenderableType:
             seconds(row.seconds.p95),
             compact(row.tokens.input_tokens),
             compact(row.tokens.output_tokens),
-            dollars(row.tokens.cost_usd),
+            _cost(row.tokens),
         )
     return _with_rest(table, len(report.models))
 
@@ -270,9 +279,11 @@ def reservations(report: TraceReport) -> Iterator[str]:
     if tokens.unpriced:
         yield f"no price is known for {counted(tokens.unpriced, 'model request')}: their cost is left out"
     if tokens.listed:
+        yield f"the cost of {counted(tokens.listed, 'model request')} is today's list price"
+    if tokens.partly:
         yield (
-            f"the cost of {counted(tokens.listed, 'model request')} is today's list price, cached tokens "
-            "counted in full"
+            f"{counted(tokens.partly, 'model request')} with cached or audio tokens that have no price: "
+            "their cost is left out"
         )
     for warning in report.summary.warnings:
         if "unreadable" not in warning and not any(part in warning for part in WITHOUT_VALUE):

@@ -368,7 +368,8 @@ def agent_sentences(totals: AgentTotals) -> list[str]:
         tokens = ", ".join(f"{count:,} {side} tokens" for count, side in sides if count is not None)
         found.append(tokens + _of_attempts(totals.with_tokens, totals.attempts))
     if totals.cost_usd is not None:
-        cost = dollars(totals.cost_usd) + _of_attempts(totals.with_cost, totals.attempts)
+        more = "at least " if totals.partly else ""
+        cost = more + dollars(totals.cost_usd) + _of_attempts(totals.with_cost, totals.attempts)
         found.append(f"{cost} at list price" if totals.priced else cost)
     return found
 

@@ -233,6 +233,7 @@ class AgentTotals(msgspec.Struct, frozen=True, kw_only=True):
         cost_usd: Sum of costs in USD, reported or at list price; None if no cost is known.
         with_cost: Number of attempts with a cost.
         priced: Number of these whose cost is their tokens at today's list price (genai-prices).
+        partly: Number of these with tokens of a class, such as cached ones, that has no price.
     """
 
     attempts: int = 0
@@ -247,6 +248,7 @@ class AgentTotals(msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
     with_cost: int = 0
     priced: int = 0
+    partly: int = 0
 
 
 class Acceptance(msgspec.Struct, frozen=True, kw_only=True):

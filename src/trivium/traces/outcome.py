@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from trivium.traces.conversation import answer_in, question_in
 from trivium.traces.trace import ORPHAN, Span, SpanUsage, Trace, parents_first
 from trivium.values import amount, count, sum_known
@@ -167,14 +169,20 @@ def counted_usage(trace: Trace) -> Iterator[tuple[Span, SpanUsage]]:
 
 
 def stated_usage(trace: Trace) -> SpanUsage | None:
-    """Tokens and cost that a trace states of itself as a whole, as a Claude Code session does; else None."""
+    """Tokens and cost that a trace states of itself as a whole, as a Claude Code session does; else None.
+
+    If it states only the cost, the tokens are those that are counted.
+    """
     stated = trace.metadata.get("usage")
     if not isinstance(stated, dict):
         return None
     cost = amount(stated.get("cost_usd"))
     inputs, outputs = count(stated.get("input_tokens")), count(stated.get("output_tokens"))
-    if cost is None and inputs is None and outputs is None:
-        return None
+    if inputs is None and outputs is None:
+        if cost is None:
+            return None
+        counted = total_usage(usage for _, usage in counted_usage(trace))
+        return msgspec.structs.replace(counted, cost_usd=cost)
     return SpanUsage(input_tokens=inputs, output_tokens=outputs, cost_usd=cost)
 
 
@@ -186,8 +194,5 @@ def wall_seconds(trace: Trace) -> float | None:
 def total_usage(usages: Iterable[SpanUsage]) -> SpanUsage:
     """Sums of tokens and of cost; None where nothing is reported."""
     known = list(usages)
-    return SpanUsage(
-        input_tokens=sum_known(usage.input_tokens for usage in known),
-        output_tokens=sum_known(usage.output_tokens for usage in known),
-        cost_usd=sum_known(usage.cost_usd for usage in known),
-    )
+    names = SpanUsage.__struct_fields__
+    return SpanUsage(**{name: sum_known(getattr(usage, name) for usage in known) for name in names})

@@ -39,11 +39,27 @@ ORPHAN, REMOTE = "orphan", "remote_parent"
 class SpanUsage(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False
 ):
-    """Tokens and cost of one llm span; None where not reported."""
+    """Tokens and cost of one llm span; None where not reported.
+
+    Attributes:
+        input_tokens: All of them, with those read from and written to the provider's cache.
+        output_tokens: All of them, with reasoning.
+        cost_usd: Cost in US dollars.
+        cache_read_tokens: The part of the input tokens that was read from the cache.
+        cache_write_tokens: The part of them that was written to the cache.
+        input_audio_tokens: The part of them that is audio.
+        reasoning_tokens: The part of the output tokens that is reasoning.
+        output_audio_tokens: The part of them that is audio.
+    """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    input_audio_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    output_audio_tokens: int | None = None
 
 
 class Span(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import trivium as tv
 from trivium.agents.attempt import Attempt, Usage
 from trivium.number_buffer import NumberBuffer
+from trivium.reports.wording import agent_line
 from trivium.runs.costs.agent import AgentTally, quantile
 from trivium.store.store import Store
 from trivium.traces.trace import Span, SpanUsage, Trace
@@ -75,6 +76,17 @@ def test_without_usage_the_model_requests_of_the_trace_count_at_their_listed_pri
     assert (found.input_tokens, found.output_tokens) == (24_000, 6_000)
     assert found.cost_usd == pytest.approx(2 * float(listed.total_price))
     assert (found.with_cost, found.priced) == (1, 1)
+
+
+def test_cached_tokens_cost_what_genai_prices_says_and_audio_without_a_price_makes_it_at_least():
+    tokens = {"input_tokens": 12_000, "output_tokens": 3_000, "cache_read_tokens": 10_000}
+    listed = float(calc_price(ListedUsage(**tokens), model_ref="gpt-4o-mini").total_price)
+    found = totals(attempt(requests=[("gpt-4o-mini", SpanUsage(**tokens))]))
+    assert (found.cost_usd, found.partly) == (pytest.approx(listed), 0)
+    audio = SpanUsage(**tokens | {"input_tokens": 12_500}, input_audio_tokens=500)
+    found = totals(attempt(requests=[("gpt-4o-mini", audio)]))
+    assert (found.cost_usd, found.partly) == (pytest.approx(listed), 1)
+    assert "at least $" in agent_line(found)
 
 
 def test_one_request_of_unknown_price_leaves_the_cost_of_its_attempt_unknown():

@@ -135,6 +135,50 @@ def test_tokens_of_model_requests(attrs, usage):
     assert found == SpanUsage(input_tokens=usage[0], output_tokens=usage[1], cost_usd=usage[2])
 
 
+@pytest.mark.parametrize(
+    ("attrs", "field"),
+    [
+        ("gen_ai.usage.cache_read.input_tokens", "cache_read_tokens"),
+        ("gen_ai.usage.cache_read_input_tokens", "cache_read_tokens"),
+        ("llm.token_count.prompt_details.cache_read", "cache_read_tokens"),
+        ("ai.usage.cachedInputTokens", "cache_read_tokens"),
+        ("gen_ai.usage.cache_creation.input_tokens", "cache_write_tokens"),
+        ("llm.token_count.prompt_details.cache_write", "cache_write_tokens"),
+        ("gen_ai.usage.reasoning.output_tokens", "reasoning_tokens"),
+        ("gen_ai.usage.details.reasoning_tokens", "reasoning_tokens"),
+        ("llm.token_count.completion_details.reasoning", "reasoning_tokens"),
+        ("llm.token_count.prompt_details.audio", "input_audio_tokens"),
+        ("llm.token_count.completion_details.audio", "output_audio_tokens"),
+    ],
+)
+def test_classes_of_tokens_are_parts_of_all_of_them(attrs, field):
+    counts = {"gen_ai.usage.input_tokens": 30, "gen_ai.usage.output_tokens": 20}
+    found = one({"gen_ai.operation.name": "chat", **counts, attrs: 7}).usage
+    assert found == SpanUsage(input_tokens=30, output_tokens=20, **{field: 7})
+    wrong = one({"gen_ai.operation.name": "chat", **counts, attrs: -7}).usage
+    assert wrong == SpanUsage(input_tokens=30, output_tokens=20)
+
+
+def test_cached_tokens_that_are_not_in_the_input_tokens_are_added():
+    attrs = {"gen_ai.usage.input_tokens": 3, "gen_ai.usage.cache_read.input_tokens": 1000}
+    found = one({"gen_ai.operation.name": "chat", **attrs}).usage
+    assert found == SpanUsage(input_tokens=1003, cache_read_tokens=1000)
+
+
+@pytest.mark.parametrize(
+    ("attrs", "cost"),
+    [
+        ({"gen_ai.cost.total_cost": 0.5, "gen_ai.cost.input_cost": 0.1}, 0.5),
+        ({"gen_ai.cost.input_cost": 0.1, "gen_ai.cost.output_cost": 0.25}, 0.35),
+        ({"llm.cost.prompt": 0.25}, 0.25),
+        ({"gen_ai.cost.input_cost": "much"}, None),
+    ],
+)
+def test_a_stated_cost_is_used(attrs, cost):
+    found = one({"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 3, **attrs}).usage
+    assert found.cost_usd == pytest.approx(cost)
+
+
 @pytest.mark.parametrize("tokens", [-1, True, "many", 1.5, [1], {"a": 1}, 2**60, float("nan"), ""])
 def test_what_is_no_number_of_tokens_is_none(tokens):
     assert one({"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": tokens}).usage is None

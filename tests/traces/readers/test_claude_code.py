@@ -20,9 +20,11 @@ from tests.traces.readers.claude_events import (
     write,
 )
 from trivium.errors import TraceError
+from trivium.traces.outcome import stated_usage
 from trivium.traces.readers import read_path, read_trace_file
 from trivium.traces.readers.claude_code.reader import read_traces, sniff
 from trivium.traces.summary import trace_facts
+from trivium.traces.trace import SpanUsage
 
 
 def test_a_sub_agent_works_below_the_call_that_started_it():
@@ -81,6 +83,18 @@ def test_the_result_counts_for_the_lead_and_the_whole_session():
     assert trace.metadata["usage"] == {"input_tokens": 10, "output_tokens": 900, "cost_usd": 0.7}
     assert (trace.metadata["seconds"], trace.metadata["results"]) == (2.0, 2)
     assert (lead.ok, lead.output) == (True, "Bye.")
+
+
+def test_without_usage_by_model_the_tokens_are_counted_and_the_stated_cost_is_used():
+    cached = {"cache_read_input_tokens": 1000, "cache_creation_input_tokens": 100, "input_tokens": 3}
+    result = end(total_cost_usd=0.01, usage={**cached, "output_tokens": 9})
+    result.pop("modelUsage", None)
+    trace = trace_of(assistant(says("a")), result)
+    assert trace.spans[0].usage == SpanUsage(
+        input_tokens=1103, output_tokens=9, cache_read_tokens=1000, cache_write_tokens=100
+    )
+    stated = stated_usage(trace)
+    assert (stated.input_tokens, stated.output_tokens, stated.cost_usd) == (1103, 9, 0.01)
 
 
 @pytest.mark.parametrize(

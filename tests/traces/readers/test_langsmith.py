@@ -8,6 +8,7 @@ import pytest
 from trivium.errors import TraceError
 from trivium.traces.readers import read_documents, read_path
 from trivium.traces.summary import trace_facts
+from trivium.traces.trace import SpanUsage
 
 
 def run(id: str, run_type: str = "chain", parent: str | None = None, **fields: Any) -> dict[str, Any]:
@@ -209,6 +210,42 @@ def generations(*usages: Any) -> dict[str, Any]:
 def test_usage_is_read_from_every_known_field(fields, tokens):
     facts = trace_facts([one(run("m", "llm", **fields))])
     assert (facts.llm_input_tokens, facts.llm_output_tokens) == tokens
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        (
+            {
+                "input_tokens": 30, "output_tokens": 20,
+                "input_token_details": {"cache_read": 20, "cache_creation": 5, "audio": 1},
+                "output_token_details": {"reasoning": 7, "audio": 2},
+            },
+            {
+                "input_tokens": 30, "cache_read_tokens": 20, "cache_write_tokens": 5, "input_audio_tokens": 1,
+                "output_tokens": 20, "reasoning_tokens": 7, "output_audio_tokens": 2,
+            },
+        ),
+        (  # OpenAI's
+            {
+                "prompt_tokens": 30, "prompt_tokens_details": {"cached_tokens": 20},
+                "completion_tokens": 20, "completion_tokens_details": {"reasoning_tokens": 7},
+            },
+            {
+                "input_tokens": 30, "cache_read_tokens": 20,
+                "output_tokens": 20, "reasoning_tokens": 7,
+            },
+        ),
+        (  # Anthropic's, whose input tokens hold no cached ones
+            {"input_tokens": 3, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 5},
+            {"input_tokens": 28, "cache_read_tokens": 20, "cache_write_tokens": 5},
+        ),
+        ({"input_tokens": 3, "input_token_details": "none"}, {"input_tokens": 3}),
+    ],
+)  # fmt: skip
+def test_classes_of_tokens_are_kept_apart(usage, expected):
+    found = one(run("m", "llm", outputs={"llm_output": {"usage": usage}})).spans[0].usage
+    assert found == SpanUsage(**expected)
 
 
 def test_tokens_of_a_model_within_a_model_count_once():

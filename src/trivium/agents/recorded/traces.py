@@ -5,8 +5,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
-
 from trivium.agents.attempt import NO_ANSWER, NO_QUESTION, OUTPUT_LEFT_OUT, Attempt, Usage
 from trivium.agents.recorded.record import checked_attempt
 from trivium.errors import OutputsError, Problem, suggest
@@ -46,7 +44,9 @@ def attempt_of_trace(trace: Trace, *, case: str, limit: int, repeat: int = 0) ->
         repeat: Which attempt of the case this is, from 0.
     """
     usage = stated_usage(trace) or total_usage(usage for _, usage in counted_usage(trace))
-    reported = Usage(**msgspec.structs.asdict(usage))
+    reported = Usage(
+        input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost_usd=usage.cost_usd
+    )
 
     def attempt(output: object, flags: tuple[str, ...]) -> Attempt:
         recorded = Attempt(

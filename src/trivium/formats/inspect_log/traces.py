@@ -17,7 +17,7 @@ from trivium.formats.inspect_log.archive import Log
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.json_input import seconds, text
 from trivium.traces.trace import Span, SpanUsage, Trace
-from trivium.values import amount, count, dict_, dicts
+from trivium.values import amount, count, dict_, dicts, sum_known
 
 HANDOFF = "transfer_to_"
 _ATTACHED = "attachment://"
@@ -217,15 +217,18 @@ def _run_around(id_: str, calls: list[Span]) -> Span:
 def usage_of(usage: Any) -> SpanUsage | None:
     """Tokens and cost; Inspect counts cached tokens separately, so they are added to the input tokens."""
     usage = dict_(usage)
-    parts = [usage.get(f"input_tokens{part}") for part in ("", "_cache_read", "_cache_write")]
-    inputs = [each for part in parts if (each := count(part)) is not None]
+    parts = [count(usage.get(f"input_tokens{part}")) for part in ("", "_cache_read", "_cache_write")]
+    inputs = sum_known(parts)
     output, cost = count(usage.get("output_tokens")), amount(usage.get("total_cost"))
-    if not inputs and output is None and cost is None:
+    if inputs is None and output is None and cost is None:
         return None
     return SpanUsage(
-        input_tokens=sum(inputs) if inputs else None,
+        input_tokens=inputs,
         output_tokens=output,
         cost_usd=cost,
+        cache_read_tokens=parts[1],
+        cache_write_tokens=parts[2],
+        reasoning_tokens=count(usage.get("reasoning_tokens")),
     )
 
 

@@ -34,7 +34,7 @@ class AgentTally:
         self._with_tokens = [0, 0]
         self._cost = Sum()
         self._with_cost = 0
-        self._priced = 0
+        self._priced = self._partly = 0
         self._attempts = 0
         self._failures = 0
 
@@ -53,8 +53,9 @@ class AgentTally:
                 self._with_tokens[side] += 1
         cost = usage.cost_usd
         if cost is None:
-            cost = self._listed_cost(requests)
+            cost, complete = self._listed_cost(requests)
             self._priced += cost is not None
+            self._partly += not complete
         if cost is not None and isfinite(cost):
             self._cost.add([cost])
             self._with_cost += 1
@@ -69,23 +70,30 @@ class AgentTally:
         self._cost.merge(other._cost)
         self._with_cost += other._with_cost
         self._priced += other._priced
+        self._partly += other._partly
         self._attempts += other._attempts
         self._failures += other._failures
 
-    def _listed_cost(self, requests: Sequence[Span | RequestUsage]) -> float | None:
-        """Cost of model requests in USD; None unless that of every one is reported or its price is listed."""
-        total = 0.0
+    def _listed_cost(self, requests: Sequence[Span | RequestUsage]) -> tuple[float | None, bool]:
+        """Cost of model requests in USD, and whether every class of their tokens has a price.
+
+        None unless the cost of each is reported, or its price is listed.
+        """
+        total, whole = 0.0, True
         for span in requests:
             usage = span.usage
             if usage is None or usage.input_tokens is None or usage.output_tokens is None:
-                return None
+                return None, True
             if usage.cost_usd is not None:
                 total += usage.cost_usd
-            elif (price := self._prices.price(span.name)) is not None:
-                total += price.tokens_cost(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
-            else:
-                return None
-        return total if requests else None
+                continue
+            price = self._prices.price(span.name)
+            listed = None if price is None else price.recorded_cost(usage)
+            if listed is None:
+                return None, True
+            total += listed[0]
+            whole = whole and listed[1]
+        return (total if requests else None), whole
 
     def totals(self) -> AgentTotals:
         """The sums and quantiles of the attempts added so far."""
@@ -103,6 +111,7 @@ class AgentTally:
             cost_usd=self._cost.value if self._with_cost else None,
             with_cost=self._with_cost,
             priced=self._priced,
+            partly=self._partly,
         )
 
 

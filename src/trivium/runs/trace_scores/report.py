@@ -22,8 +22,9 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
         input_tokens: Sum; None if no request reports them.
         output_tokens: Likewise.
         cost_usd: Reported costs, and today's list price of the other requests; None if no request has either.
-        listed: Number of requests whose cost is a list price. It takes cached tokens for uncached ones.
+        listed: Number of requests whose cost is a list price.
         unpriced: Requests with tokens, but without a reported cost or a known price.
+        partly: Those of the listed ones with tokens of a class, such as cached ones, that has no price.
     """
 
     input_tokens: int | None
@@ -31,6 +32,12 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: float | None
     listed: int = 0
     unpriced: int = 0
+    partly: int = 0
+
+    @property
+    def at_least(self) -> bool:
+        """Whether some tokens are not in the cost, because no price is known."""
+        return bool(self.unpriced or self.partly)
 
 
 class AgentRow(msgspec.Struct, frozen=True, kw_only=True):

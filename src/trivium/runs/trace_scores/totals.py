@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from trivium.metrics.judge.budget.prices import Price, Prices
+from trivium.metrics.judge.budget.prices import Prices
 from trivium.runs.trace_scores.report import AgentRow, ModelRow, Seconds, Tokens, ToolRow, WorstTrace
 from trivium.traces.outcome import (
     completed,
@@ -33,7 +33,7 @@ class _Tally:
     def __init__(self) -> None:
         self.traces = self.spans = self.failed = self.unfinished = 0
         self.calls = self.failed_calls = self.retries = self.loops = self.looped = 0
-        self.requests = self.listed = self.unpriced = 0
+        self.requests = self.listed = self.unpriced = self.partly = 0
         self.input_tokens: int | None = None
         self.output_tokens: int | None = None
         self.cost: float | None = None
@@ -46,7 +46,7 @@ class _Tally:
         if span.start is not None and span.end is not None:
             self.durations.append(span.end - span.start)
 
-    def add_usage(self, usage: SpanUsage, cost: float | None) -> None:
+    def add_usage(self, usage: SpanUsage, cost: float | None, *, complete: bool = True) -> None:
         if usage.input_tokens is not None:
             self.input_tokens = (self.input_tokens or 0) + usage.input_tokens
         if usage.output_tokens is not None:
@@ -54,6 +54,7 @@ class _Tally:
         if cost is not None:
             self.cost = (self.cost or 0.0) + cost
             self.listed += usage.cost_usd is None
+            self.partly += not complete
         elif usage.input_tokens or usage.output_tokens:
             self.unpriced += 1
 
@@ -69,6 +70,7 @@ class _Tally:
             cost_usd=self.cost,
             listed=self.listed,
             unpriced=self.unpriced,
+            partly=self.partly,
         )
 
 
@@ -94,7 +96,7 @@ class TraceTotals:
         self._worst: list[tuple[Any, int, WorstTrace]] = []
 
     def add(self, trace: Trace, *, case: str, file: str) -> float | None:
-        """Add a trace and return its cost in US dollars, or None if nothing is known of it.
+        """Add a trace and return its cost in US dollars, or None if it is not known as a whole.
 
         Args:
             trace: The trace.
@@ -158,26 +160,25 @@ class TraceTotals:
         if stated is not None:
             self.whole.add_usage(stated, stated.cost_usd)
         total = None if stated is None else stated.cost_usd
+        whole = True
         for span, usage in counted_usage(trace):
             model = span.name if span.kind == "llm" else None
-            cost = usage.cost_usd if usage.cost_usd is not None else self._listed(model, usage)
+            cost, complete = self._cost(model, usage)
             if stated is None:
-                self.whole.add_usage(usage, cost)
-            self._agents[agent_of(span)].add_usage(usage, cost)
+                self.whole.add_usage(usage, cost, complete=complete)
+            self._agents[agent_of(span)].add_usage(usage, cost, complete=complete)
             if model is not None:
-                self._models[model].add_usage(usage, cost)
+                self._models[model].add_usage(usage, cost, complete=complete)
             if stated is None and cost is not None:
                 total = (total or 0.0) + cost
-        return total
+                whole = whole and complete
+        return total if whole else None
 
-    def _listed(self, model: str | None, usage: SpanUsage) -> float | None:
-        """Cost at today's list price; None if it or a count of tokens is unknown."""
-        if model is None or usage.input_tokens is None or usage.output_tokens is None:
-            return None
-        price: Price | None = self._prices.price(model)
-        if price is None:
-            return None
-        return price.tokens_cost(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
+    def _cost(self, model: str | None, usage: SpanUsage) -> tuple[float | None, bool]:
+        """The stated cost, else today's list price, or None; and whether that is all of it."""
+        price = None if model is None or usage.cost_usd is not None else self._prices.price(model)
+        listed = None if price is None else price.recorded_cost(usage)
+        return (usage.cost_usd, True) if listed is None else listed
 
     def _rank(
         self, content: "_TraceContent", *, case: str, file: str, ended: bool | None, cost: float | None

@@ -52,7 +52,16 @@ MESSAGE_EVENTS: Final = "message events"
 """PydanticAI before its format 2: the events of a request as one JSON text."""
 INPUT_TOKENS: Final = "tokens in"
 OUTPUT_TOKENS: Final = "tokens out"
+CACHE_READ: Final = "cache read"
+CACHE_WRITE: Final = "cache write"
+INPUT_AUDIO: Final = "audio in"
+REASONING: Final = "reasoning"
+OUTPUT_AUDIO: Final = "audio out"
+"""Classes of tokens, which are parts of the input tokens or of the output tokens."""
 COST: Final = "cost"
+INPUT_COST: Final = "cost in"
+OUTPUT_COST: Final = "cost out"
+"""Parts of the cost, for spans that do not state their sum."""
 ERROR_TYPE: Final = "error type"
 TRANSFER: Final = "transfer"
 CALLER: Final = "caller"
@@ -155,7 +164,42 @@ INTERNAL_NAMES: Final[Mapping[str, str]] = {
     "gen_ai.usage.output_tokens": OUTPUT_TOKENS,
     "gen_ai.usage.completion_tokens": OUTPUT_TOKENS,
     "llm.token_count.completion": OUTPUT_TOKENS,
+    "gen_ai.usage.cache_read.input_tokens": CACHE_READ,
+    "gen_ai.usage.cache_read_input_tokens": CACHE_READ,
+    "gen_ai.usage.cached_input_tokens": CACHE_READ,
+    "gen_ai.usage.input_tokens.cached": CACHE_READ,
+    "gen_ai.usage.details.cache_read_tokens": CACHE_READ,
+    "llm.token_count.prompt_details.cache_read": CACHE_READ,
+    "ai.usage.cachedInputTokens": CACHE_READ,
+    "ai.usage.inputTokenDetails.cacheReadTokens": CACHE_READ,
+    "gen_ai.usage.cache_creation.input_tokens": CACHE_WRITE,
+    "gen_ai.usage.cache_creation_input_tokens": CACHE_WRITE,
+    "gen_ai.usage.cache_write_input_tokens": CACHE_WRITE,
+    "gen_ai.usage.input_tokens.cache_write": CACHE_WRITE,
+    "gen_ai.usage.details.cache_write_tokens": CACHE_WRITE,
+    "llm.token_count.prompt_details.cache_write": CACHE_WRITE,
+    "ai.usage.inputTokenDetails.cacheWriteTokens": CACHE_WRITE,
+    "gen_ai.usage.details.input_audio_tokens": INPUT_AUDIO,
+    "llm.token_count.prompt_details.audio": INPUT_AUDIO,
+    "gen_ai.usage.reasoning.output_tokens": REASONING,
+    "gen_ai.usage.reasoning_tokens": REASONING,
+    "gen_ai.usage.thinking_tokens": REASONING,
+    "gen_ai.usage.output_tokens.reasoning": REASONING,
+    "gen_ai.usage.details.reasoning_tokens": REASONING,
+    "llm.token_count.completion_details.reasoning": REASONING,
+    "ai.usage.reasoningTokens": REASONING,
+    "ai.usage.outputTokenDetails.reasoningTokens": REASONING,
+    "gen_ai.usage.details.output_audio_tokens": OUTPUT_AUDIO,
+    "llm.token_count.completion_details.audio": OUTPUT_AUDIO,
     "operation.cost": COST,
+    "gen_ai.cost.total_cost": COST,
+    "gen_ai.cost.total_tokens": COST,
+    "gen_ai.cost.input_cost": INPUT_COST,
+    "gen_ai.cost.input_tokens": INPUT_COST,
+    "gen_ai.cost.output_cost": OUTPUT_COST,
+    "gen_ai.cost.output_tokens": OUTPUT_COST,
+    "llm.cost.prompt": INPUT_COST,
+    "llm.cost.completion": OUTPUT_COST,
     "gen_ai.usage.cost": COST,
     "llm.cost.total": COST,
     "error.type": ERROR_TYPE,

@@ -9,7 +9,7 @@ from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.contents import contents_of
 from trivium.traces.opentelemetry.semconv import NANOSECONDS, RecordedSpan
 from trivium.traces.trace import Span, SpanKind, SpanUsage
-from trivium.values import amount, count, is_number
+from trivium.values import amount, count, is_number, sum_known
 
 _OPERATIONS: Mapping[str, SpanKind] = {
     "invoke_agent": "agent",
@@ -199,14 +199,33 @@ def _first_name(attributes: Mapping[str, Any], keys: Sequence[str]) -> str | Non
     return None
 
 
+_PARTS = {
+    "cache_read_tokens": semconv.CACHE_READ,
+    "cache_write_tokens": semconv.CACHE_WRITE,
+    "input_audio_tokens": semconv.INPUT_AUDIO,
+    "reasoning_tokens": semconv.REASONING,
+    "output_audio_tokens": semconv.OUTPUT_AUDIO,
+}
+
+
 def usage_of(attributes: Mapping[str, Any]) -> SpanUsage | None:
-    """Tokens and cost of a model request, or None when it has none."""
+    """Tokens and cost of a model request, or None when it has none.
+
+    Cached tokens are part of the input tokens (GenAI conventions). If there are more of them, the
+    instrumentation did not count them in, and they are added.
+    """
     input_tokens = count(attributes.get(semconv.INPUT_TOKENS))
     output_tokens = count(attributes.get(semconv.OUTPUT_TOKENS))
     cost = amount(attributes.get(semconv.COST))
+    if cost is None:
+        cost = sum_known(amount(attributes.get(each)) for each in (semconv.INPUT_COST, semconv.OUTPUT_COST))
     if input_tokens is None and output_tokens is None and cost is None:
         return None
-    return SpanUsage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost)
+    parts = {field: count(attributes[name]) for field, name in _PARTS.items() if name in attributes}
+    cached = (parts.get("cache_read_tokens") or 0) + (parts.get("cache_write_tokens") or 0)
+    if input_tokens is not None and cached > input_tokens:
+        input_tokens += cached
+    return SpanUsage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost, **parts)
 
 
 _NO_USAGE = SpanUsage()

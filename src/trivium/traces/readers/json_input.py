@@ -23,6 +23,7 @@ from trivium.values import (
     TOO_MANY_VALUES,
     amount,
     count,
+    dict_,
     holds_too_many_values,
     is_number,
     json_or_text,
@@ -291,13 +292,46 @@ def read_usage(
         outputs: Keys of the output tokens, in the same way.
         cost: Dollars.
     """
-    counts = [
-        next((n for key in keys if (n := count(fields.get(key))) is not None), None)
-        for keys in (inputs, outputs)
-    ]
-    if counts == [None, None] and cost is None:
+    parts = {name: _first_count(_with_details(fields), keys) for name, keys in _PARTS.items()}
+    input_tokens, output_tokens = _first_count(fields, inputs), _first_count(fields, outputs)
+    if input_tokens is None and output_tokens is None and cost is None:
         return None
-    return SpanUsage(input_tokens=counts[0], output_tokens=counts[1], cost_usd=cost)
+    if input_tokens is not None:
+        input_tokens += sum(count(fields.get(key)) or 0 for key in _BESIDE_INPUT)
+    return SpanUsage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost, **parts)
+
+
+_BESIDE_INPUT = ("cache_read_input_tokens", "cache_creation_input_tokens")
+"""Anthropic's names of cached tokens, which its input tokens do not hold."""
+
+_PARTS = {
+    "cache_read_tokens": (_BESIDE_INPUT[0], "cache_read_tokens", "input.cache_read", "input.cached_tokens"),
+    "cache_write_tokens": (_BESIDE_INPUT[1], "cache_write_tokens", "input.cache_creation"),
+    "input_audio_tokens": ("input_audio_tokens", "input.audio", "input.audio_tokens"),
+    "reasoning_tokens": ("reasoning_tokens", "output.reasoning", "output.reasoning_tokens"),
+    "output_audio_tokens": ("output_audio_tokens", "output.audio", "output.audio_tokens"),
+}
+"""Where the parts of the tokens are stated: by the provider, or in details of the input and the output."""
+
+_DETAILS = {
+    "input": ("input_token_details", "input_tokens_details", "prompt_tokens_details"),
+    "output": ("output_token_details", "output_tokens_details", "completion_tokens_details"),
+}
+
+
+def _with_details(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields, with those that are nested in details of the input or the output."""
+    return {
+        f"{side}.{key}": value
+        for side, names in _DETAILS.items()
+        for name in names
+        for key, value in dict_(fields.get(name)).items()
+    } | dict(fields)
+
+
+def _first_count(fields: Mapping[str, Any], keys: Sequence[str]) -> int | None:
+    """The first valid count under the keys."""
+    return next((n for key in keys if (n := count(fields.get(key))) is not None), None)
 
 
 def decoded(value: Any) -> Any:

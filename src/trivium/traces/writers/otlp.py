@@ -281,6 +281,11 @@ def _usage(usage: SpanUsage | None) -> dict[str, Any]:
     named = {
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": usage.cache_read_tokens,
+        "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens,
+        "gen_ai.usage.details.input_audio_tokens": usage.input_audio_tokens,
+        "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens,
+        "gen_ai.usage.details.output_audio_tokens": usage.output_audio_tokens,
         "operation.cost": usage.cost_usd,
     }
     return {key: value for key, value in named.items() if value is not None}

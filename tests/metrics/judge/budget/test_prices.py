@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.metrics.judge.budget.calls import call, reply
-from trivium.metrics.judge.budget.prices import Prices
+from trivium.metrics.judge.budget.prices import Price, Prices, Rate
+from trivium.traces.trace import SpanUsage
 
 LISTED = {
     "openai:gpt-4o-mini": ("gpt-4o-mini", "openai"),
@@ -26,6 +27,38 @@ def test_a_reply_costs_what_genai_prices_says(name, read, written, share):
     expected = float(calc_price(usage, model, provider_id=provider).total_price)
     found = PRICES.price(name).cost(reply(read, written, cached=cached))
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@given(name=st.sampled_from(sorted(LISTED)), tokens=st.lists(TOKENS, min_size=4, max_size=4))
+def test_a_recorded_request_costs_what_genai_prices_says(name, tokens):
+    plain, read, written, output = tokens
+    price = PRICES.price(name)
+    classes = {"cache_read_tokens": read, "cache_write_tokens": written if price.cache_write else 0}
+    usage = {"input_tokens": plain + sum(classes.values()), "output_tokens": output, **classes}
+    model, provider = LISTED[name]
+    expected = float(calc_price(Usage(**usage), model, provider_id=provider).total_price)
+    found, complete = price.recorded_cost(SpanUsage(**usage, reasoning_tokens=output // 2))
+    assert (found, complete) == (pytest.approx(expected, rel=1e-9, abs=1e-12), True)
+
+
+def rate(usd: float) -> Rate:
+    return Rate((0,), (usd,))
+
+
+def test_each_class_of_tokens_has_its_price_and_one_without_is_left_out():
+    usage = SpanUsage(
+        input_tokens=1_111, cache_read_tokens=1_000, cache_write_tokens=100, input_audio_tokens=10,
+        output_tokens=111, reasoning_tokens=100, output_audio_tokens=10,
+    )  # fmt: skip
+    classes = {"cached_input": 1, "cache_write": 5, "input_audio": 7, "output_audio": 11, "reasoning": 13}
+    full = Price(input=rate(2), output=rate(3), **{name: rate(usd) for name, usd in classes.items()})
+    assert full.recorded_cost(usage) == (1_000 + 500 + 70 + 2 + 1_300 + 110 + 3, True)
+    less = Price(input=rate(2), output=rate(3), cached_input=rate(1), cache_write=None)
+    assert less.recorded_cost(usage) == (1_000 + 2 + 300 + 3, False)
+    assert less.recorded_cost(SpanUsage(input_tokens=4, output_tokens=1, cache_write_tokens=0)) == (11, True)
+    assert less.recorded_cost(SpanUsage(input_tokens=4)) is None
+    impossible = SpanUsage(input_tokens=4, output_tokens=0, cache_read_tokens=9, cache_write_tokens=9)
+    assert less.recorded_cost(impossible) == (4, True)
 
 
 @given(name=st.sampled_from(sorted(LISTED)), bounds=st.tuples(TOKENS, TOKENS), data=st.data())

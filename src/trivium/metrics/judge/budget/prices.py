@@ -13,6 +13,7 @@ from trivium.errors import Problem
 from trivium.metrics.judge.client.providers import provider_and_model
 from trivium.metrics.judge.client.request import ModelRequest, ModelResponse
 from trivium.suites.settings import JudgeSettings
+from trivium.traces.trace import SpanUsage
 
 GivenPrices = Mapping[str, Mapping[Literal["input", "output"], float]]
 """Prices in the suite, USD per million tokens, by model."""
@@ -52,15 +53,21 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         input: Input tokens.
         output: Output tokens, reasoning included.
-        cached_input: Input tokens read from the provider's prompt cache.
-        cache_write: Input tokens written to that cache.
+        cached_input: Input tokens read from the provider's prompt cache; None if no price is listed.
+        cache_write: Input tokens written to that cache; likewise.
+        input_audio: Input tokens of audio; likewise.
+        output_audio: Output tokens of audio; likewise.
+        reasoning: Output tokens of reasoning, where they have a price of their own.
         request_usd: Fixed price of a request, USD.
     """
 
     input: Rate
     output: Rate
-    cached_input: Rate
-    cache_write: Rate
+    cached_input: Rate | None
+    cache_write: Rate | None
+    input_audio: Rate | None = None
+    output_audio: Rate | None = None
+    reasoning: Rate | None = None
     request_usd: float = 0.0
 
     def cost(self, response: ModelResponse) -> float:
@@ -69,19 +76,53 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
         cached = min(response.cached_tokens, total)
         written = min(response.cache_write_tokens, total - cached)
         cost = (total - cached - written) * self.input.at(total)
-        cost += cached * self.cached_input.at(total) + written * self.cache_write.at(total)
+        cost += cached * (self.cached_input or self.input).at(total)
+        cost += written * (self.cache_write or self.input).at(total)
         return self.request_usd + cost + response.output_tokens * self.output.at(total)
 
-    def tokens_cost(self, *, input_tokens: int, output_tokens: int) -> float:
-        """Cost in USD of a request with these tokens, none of them cached."""
-        cost = input_tokens * self.input.at(input_tokens) + output_tokens * self.output.at(input_tokens)
-        return self.request_usd + cost
+    def recorded_cost(self, usage: SpanUsage) -> tuple[float, bool] | None:
+        """Cost in USD of a recorded request, each class of its tokens at its price.
+
+        Definition: docs/definitions/scores.md#agent-totals.
+
+        Returns:
+            The cost without the classes that no price is listed for, and whether there is none of these; None
+            if the input or the output tokens are not recorded.
+        """
+        inputs, outputs = usage.input_tokens, usage.output_tokens
+        if inputs is None or outputs is None:
+            return None
+        sides = (
+            (
+                inputs,
+                self.input,
+                (usage.cache_read_tokens, self.cached_input),
+                (usage.cache_write_tokens, self.cache_write),
+                (usage.input_audio_tokens, self.input_audio),
+            ),
+            (
+                outputs,
+                self.output,
+                (usage.output_audio_tokens, self.output_audio),
+                (usage.reasoning_tokens, self.reasoning or self.output),
+            ),
+        )
+        cost, complete = self.request_usd, True
+        for rest, plain, *parts in sides:
+            for stated, rate in parts:
+                tokens = min(stated or 0, rest)
+                rest -= tokens  # noqa: PLW2901
+                if rate is not None:
+                    cost += tokens * rate.at(inputs)
+                elif tokens:
+                    complete = False
+            cost += rest * plain.at(inputs)
+        return cost, complete
 
     def max_cost(self, *, input_tokens: int, output_tokens: int) -> float:
         """Maximum cost in USD of a request with at most these tokens."""
-        input_price = max(
-            each.highest(input_tokens) for each in (self.input, self.cached_input, self.cache_write)
-        )
+        rates = (self.input, self.cached_input, self.cache_write)
+        input_price = max(rate.highest(input_tokens) for rate in rates if rate is not None)
         output_price = self.output.highest(input_tokens)
         return self.request_usd + input_tokens * input_price + output_tokens * output_price
 
@@ -209,8 +250,11 @@ def _converted_price(listed: Any) -> Price | None:
     return Price(
         input=input_,
         output=output,
-        cached_input=_converted_rate(listed.cache_read_mtok) or input_,
-        cache_write=_converted_rate(listed.cache_write_mtok) or input_,
+        cached_input=_converted_rate(listed.cache_read_mtok),
+        cache_write=_converted_rate(listed.cache_write_mtok),
+        input_audio=_converted_rate(getattr(listed, "input_audio_mtok", None)),
+        output_audio=_converted_rate(getattr(listed, "output_audio_mtok", None)),
+        reasoning=_converted_rate(getattr(listed, "output_reasoning_mtok", None)),
         request_usd=0.0 if per_request is None else per_request.at(0) * _MILLION / 1000,
     )
 

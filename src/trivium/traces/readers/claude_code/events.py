@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from trivium.errors import TraceError
 from trivium.traces.readers.json_input import parse_documents, seconds, text
-from trivium.traces.trace import TraceProblem
-from trivium.values import count, dict_, dicts, json_or_text
+from trivium.traces.trace import SpanUsage, TraceProblem
+from trivium.values import count, dict_, dicts, json_or_text, sum_known
 
 TYPES = frozenset({"system", "assistant", "user", "result", "stream_event", "rate_limit_event"})
 """Types of events; further types of transcripts are recognised by their own keys."""
@@ -155,15 +155,17 @@ def was_interrupted(event: dict[str, Any]) -> bool:
     return event.get("type") == "user" and plain_text(event).startswith(_INTERRUPTED)
 
 
-def tokens(usage: Any) -> tuple[int | None, int | None]:
-    """Input tokens, including cached ones, and output tokens."""
+def usage_of(usage: Any) -> SpanUsage:
+    """Tokens of a turn or a session; the input with cached ones, which Claude Code counts apart."""
     usage = dict_(usage)
-    inputs = [
-        count(usage.get(key))
-        for key in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    ]
-    known = [each for each in inputs if each is not None]
-    return (sum(known) if known else None), count(usage.get("output_tokens"))
+    read = count(usage.get("cache_read_input_tokens"))
+    written = count(usage.get("cache_creation_input_tokens"))
+    return SpanUsage(
+        input_tokens=sum_known((count(usage.get("input_tokens")), written, read)),
+        output_tokens=count(usage.get("output_tokens")),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )
 
 
 def as_value(content: Any) -> Any:

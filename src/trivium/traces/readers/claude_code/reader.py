@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from trivium.traces.normalize import normalise
+from trivium.traces.outcome import total_usage
 from trivium.traces.readers.claude_code.agents import (
     IN_BACKGROUND,
     LEAD,
@@ -32,9 +33,9 @@ from trivium.traces.readers.claude_code.events import (
     plain_text,
     sessions_of,
     time_of,
-    tokens,
     tool_results,
     tool_uses,
+    usage_of,
     was_interrupted,
 )
 from trivium.traces.readers.json_input import content_of, text
@@ -93,18 +94,19 @@ class _Turn:
         self.start, self.end = start, start
         self.texts: list[str] = []
         self.failed = False
-        self.input: int | None = None
+        self.usage = SpanUsage()
         self.output: int | None = None
         self.initial_output: int | None = None
 
     def add(self, event: dict[str, Any]) -> None:
         message = dict_(event.get("message"))
-        inputs, outputs = tokens(message.get("usage"))
-        self.input = inputs if inputs is not None else self.input
-        if outputs is not None:
-            self.initial_output = max(outputs, self.initial_output or 0)
+        usage = usage_of(message.get("usage"))
+        if usage.input_tokens is not None:
+            self.usage = usage
+        if usage.output_tokens is not None:
+            self.initial_output = max(usage.output_tokens, self.initial_output or 0)
             if message.get("stop_reason") is not None:
-                self.output = outputs
+                self.output = usage.output_tokens
         self.end = time_of(event) or self.end
         self.failed = self.failed or event.get("isApiErrorMessage") is True
         event_text = plain_text(event)
@@ -112,7 +114,7 @@ class _Turn:
             self.texts.append(event_text)
 
     def span(self) -> Span:
-        known = self.input is not None or self.output is not None
+        usage = msgspec.structs.replace(self.usage, output_tokens=self.output)
         initial_output = self.initial_output if self.output is None else None
         return Span(
             id=self.id,
@@ -124,7 +126,7 @@ class _Turn:
             end=self.end,
             ok=not self.failed,
             output="\n".join(self.texts) or None,
-            usage=SpanUsage(input_tokens=self.input, output_tokens=self.output) if known else None,
+            usage=None if usage == SpanUsage() else usage,
             attributes={} if initial_output is None else {"output_tokens_at_start": initial_output},
         )
 
@@ -258,7 +260,7 @@ class _Builder:
         elif inner.get("type") == "message_delta":
             run = self._agents.runs.get(owner)
             turn = self._turns.get((run.id, self._streaming.get(owner, ""))) if run is not None else None
-            outputs = tokens(inner.get("usage"))[1]
+            outputs = usage_of(inner.get("usage")).output_tokens
             if turn is not None and outputs is not None:
                 turn.output = outputs
 
@@ -331,11 +333,8 @@ def _first_text(events: Sequence[dict[str, Any]], key: str) -> str | None:
 
 
 def _lead_usage(ends: Sequence[dict[str, Any]]) -> SpanUsage | None:
-    counts = [tokens(event.get("usage")) for event in ends]
-    inputs, outputs = sum_known(each for each, _ in counts), sum_known(each for _, each in counts)
-    if inputs is None and outputs is None:
-        return None
-    return SpanUsage(input_tokens=inputs, output_tokens=outputs)
+    usage = total_usage(usage_of(event.get("usage")) for event in ends)
+    return None if usage == SpanUsage() else usage
 
 
 def _usage(ends: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
