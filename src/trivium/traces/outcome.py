@@ -83,6 +83,8 @@ def _first(values: Iterable[Any]) -> Any:
 
 
 def _last_answer(trace: Trace) -> str | None:
+    if not any(span.kind == "llm" and span.output is not None for span in trace.spans):
+        return None
     below_tool = below_tools(trace.spans)
     for span, below in zip(reversed(trace.spans), reversed(below_tool), strict=True):
         if span.kind == "llm" and span.output is not None and not below:

@@ -16,6 +16,7 @@ from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.contents import (
     arguments_of,
     first_question,
+    may_hold_question,
     not_recorded,
     with_requested_arguments,
 )
@@ -98,7 +99,8 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
         problems=problems,
         metadata=_metadata(ordered, roles, origin),
     )
-    trace = _with_question(trace, ordered)
+    if may_hold_question(ordered, names):
+        trace = _with_question(trace, ordered)
     messages = stated_messages(trace, ordered, roles, names)
     if graphs:
         return with_graph_agents(trace, graphs, messages)

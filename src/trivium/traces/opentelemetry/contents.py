@@ -5,7 +5,7 @@ tables here; in a conversation, the question is the last text of the user, and t
 assistant (docs/trace-formats.md#question-and-answer).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from msgspec.structs import replace
@@ -23,7 +23,14 @@ _CHOICE = "gen_ai.choice"
 _TOOL = "gen_ai.tool.message"
 _MESSAGES = ("message", "content", "gen_ai.event.content")
 
-_ASKED = (semconv.INPUT_MESSAGES, semconv.INPUT, semconv.JSON_INPUT, semconv.ASKED, semconv.ALL_MESSAGES)
+_NUMBERED = f"{semconv.MESSAGE_ROLE} 0"
+_ASKED = (
+    semconv.INPUT_MESSAGES,
+    semconv.INPUT,
+    semconv.JSON_INPUT,
+    semconv.ASKED,
+    semconv.ALL_MESSAGES,
+)
 _ANSWERED = (
     semconv.FINAL_RESULT,
     semconv.OUTPUT_MESSAGES,
@@ -32,6 +39,15 @@ _ANSWERED = (
     semconv.ANSWERED,
     semconv.ALL_MESSAGES,
 )
+_OUTPUTS = (
+    semconv.OUTPUT_MESSAGES,
+    semconv.ANSWER_TEXT,
+    semconv.MESSAGE_EVENTS,
+    semconv.OUTPUT,
+    semconv.JSON_OUTPUT,
+    semconv.ANSWERED,
+)
+_CONTENTS = frozenset({_NUMBERED, *_ASKED, *_ANSWERED, *_OUTPUTS})
 _ARGUMENTS = (semconv.ARGUMENTS, semconv.JSON_INPUT, semconv.INPUT, semconv.ASKED)
 _RESULT = (semconv.RESULT, semconv.JSON_OUTPUT, semconv.OUTPUT, semconv.ANSWERED)
 
@@ -57,13 +73,18 @@ def contents_of(span: RecordedSpan, kind: SpanKind, *, outermost: bool) -> tuple
     The input of a model request repeats the conversation and is left out, as are the contents of chains,
     unless the chain is outermost: then they are the question and the answer.
     """
-    if kind == "llm":
-        return None, model_output(span)
     if kind == "other" and not outermost:
         return None, None
     if kind == "tool":
         return arguments_of(span), _result(span)
-    return question_of(span), _answer_of(span)
+    if not span.events and span.attributes.keys().isdisjoint(_CONTENTS):
+        return None, None
+    return (None, model_output(span)) if kind == "llm" else (question_of(span), _answer_of(span))
+
+
+def may_hold_question(spans: Iterable[RecordedSpan], names: Set[str]) -> bool:
+    """Whether any of the spans, which have attributes of these names, may hold a question."""
+    return not names.isdisjoint((_NUMBERED, *_ASKED)) or any(span.events for span in spans)
 
 
 def parsed(value: Any) -> Any:
@@ -79,11 +100,10 @@ def model_output(span: RecordedSpan) -> Any:
     for key in (semconv.OUTPUT_MESSAGES, semconv.ANSWER_TEXT):
         if attributes.get(key) is not None:
             return parsed(attributes[key])
-    if span.events or semconv.MESSAGE_EVENTS in attributes:
-        choices = _choices(span)
-        if choices:
-            return parsed(next((choices[-1][key] for key in _MESSAGES if key in choices[-1]), None))
-    output = next(_values(attributes, (semconv.OUTPUT, semconv.JSON_OUTPUT, semconv.ANSWERED)), None)
+    choices = _choices(span)
+    if choices:
+        return parsed(next((choices[-1][key] for key in _MESSAGES if key in choices[-1]), None))
+    output = _first(attributes, _OUTPUTS[3:])
     no_text = semconv.ANSWER_ROLE in attributes and isinstance(output, str)  # "assistant: " of LlamaIndex
     return None if no_text else output
 
@@ -103,9 +123,11 @@ def first_question(requests: Iterable[RecordedSpan]) -> str | None:
 def question_of(span: RecordedSpan) -> Any:
     """What a span was asked."""
     attributes = _attributes(span)
-    if (numbered := _numbered_messages(attributes)) is not None:
+    if _NUMBERED in attributes and (numbered := _numbered_messages(attributes)) is not None:
         return question_in(numbered)
-    for value in _values(attributes, _ASKED):
+    if not span.events and attributes.keys().isdisjoint(_ASKED):
+        return None
+    for _, value in _values(attributes, _ASKED):
         question = question_in(_alone(value))
         if question is not None:
             return question
@@ -113,23 +135,22 @@ def question_of(span: RecordedSpan) -> Any:
 
 
 def _answer_of(span: RecordedSpan) -> Any:
-    attributes = _attributes(span)
-    for key in _ANSWERED:
-        for value in _values(attributes, (key,)):
-            answer = value if key == semconv.FINAL_RESULT else answer_in(_alone(value))
-            if answer is not None:
-                return answer
+    for key, value in _values(_attributes(span), _ANSWERED):
+        answer = value if key == semconv.FINAL_RESULT else answer_in(_alone(value))
+        if answer is not None:
+            return answer
     texts = [*_event_texts(span, _CHOICE)]
     return answer_in([{"role": "assistant", "content": texts[-1]}]) if texts else None
 
 
 def arguments_of(span: RecordedSpan) -> Any:
     """The arguments of a tool call."""
-    attributes = _attributes(span)
-    for part in _parts(attributes.get(semconv.INPUT_MESSAGES), "tool_call"):
-        return parsed(part.get("arguments"))
-    stated = next(_values(attributes, _ARGUMENTS), None)
-    return next(_event_texts(span, _TOOL), None) if stated is None else stated
+    attributes = _attributes(span) if span.events else span.attributes
+    if semconv.INPUT_MESSAGES in attributes:
+        for part in _parts(attributes[semconv.INPUT_MESSAGES], "tool_call"):
+            return parsed(part.get("arguments"))
+    stated = _first(attributes, _ARGUMENTS)
+    return next(_event_texts(span, _TOOL), None) if stated is None and span.events else stated
 
 
 def with_requested_arguments(spans: list[RecordedSpan], kinds: Sequence[SpanKind]) -> None:
@@ -142,7 +163,10 @@ def with_requested_arguments(spans: list[RecordedSpan], kinds: Sequence[SpanKind
     without = {
         index
         for index, span in enumerate(spans)
-        if kinds[index] == "tool" and semconv.CALL_ID in span.attributes and arguments_of(span) is None
+        if kinds[index] == "tool"
+        and semconv.CALL_ID in span.attributes
+        and span.attributes.keys().isdisjoint(_ARGUMENTS)
+        and arguments_of(span) is None
     }
     if not without:
         return
@@ -180,38 +204,47 @@ def not_recorded(spans: Sequence[RecordedSpan], kinds: Sequence[SpanKind]) -> st
 
 
 def _result(span: RecordedSpan) -> Any:
-    attributes = _attributes(span)
-    for part in _parts(attributes.get(semconv.OUTPUT_MESSAGES), "tool_call_response"):
-        return parsed(part.get("response", part.get("result")))
-    stated = next(_values(attributes, _RESULT), None)
-    return next((texts_of(each) for each in _event_texts(span, _CHOICE)), None) if stated is None else stated
+    attributes = _attributes(span) if span.events else span.attributes
+    if semconv.OUTPUT_MESSAGES in attributes:
+        for part in _parts(attributes[semconv.OUTPUT_MESSAGES], "tool_call_response"):
+            return parsed(part.get("response", part.get("result")))
+    stated = _first(attributes, _RESULT)
+    if stated is not None or not span.events:
+        return stated
+    return next(map(texts_of, _event_texts(span, _CHOICE)), None)
 
 
 def _attributes(span: RecordedSpan) -> Mapping[str, Any]:
     """The attributes of a span, with those that are in an event of details."""
-    attributes = span.attributes
+    attributes: Mapping[str, Any] = span.attributes
     for name, stated in span.events or ():
         if name == _DETAILS:
             attributes = {**recognised(stated), **attributes}
     return attributes
 
 
-def _values(attributes: Mapping[str, Any], keys: Sequence[str]) -> Iterator[Any]:
-    """The values of attributes, decoded from JSON."""
+def _first(attributes: Mapping[str, Any], keys: Sequence[str]) -> Any:
     for key in keys:
-        value = attributes.get(key)
-        if value is None:
-            continue
-        quoted = key in _QUOTED or attributes.get(_TYPES.get(key, "")) == "application/json"
-        decoded = json_or_text(value) if quoted and isinstance(value, str) else parsed(value)
-        if decoded is not None:
-            yield decoded
+        if key in attributes and (value := _decoded(attributes, key)) is not None:
+            return value
+    return None
+
+
+def _values(attributes: Mapping[str, Any], keys: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """The keys and the values of attributes, decoded from JSON."""
+    for key in keys:
+        if key in attributes and (value := _decoded(attributes, key)) is not None:
+            yield key, value
+
+
+def _decoded(attributes: Mapping[str, Any], key: str) -> Any:
+    value = attributes[key]
+    quoted = key in _QUOTED or (key in _TYPES and attributes.get(_TYPES[key]) == "application/json")
+    return json_or_text(value) if quoted and isinstance(value, str) else parsed(value)
 
 
 def _numbered_messages(attributes: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """The messages of a request of which each has attributes of its own; None without, or with too many."""
-    if f"{semconv.MESSAGE_ROLE} 0" not in attributes:
-        return None
+    """The messages of a request of which each has attributes of its own; None if there are too many."""
     messages: list[dict[str, Any]] = []
     for index in range(semconv.MOST_MESSAGES):
         role = attributes.get(f"{semconv.MESSAGE_ROLE} {index}")

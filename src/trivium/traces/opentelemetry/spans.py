@@ -96,7 +96,7 @@ def role_of(span: RecordedSpan) -> SpanRole:
         return SpanRole("other", span.name)
     operation = attributes.get(semconv.OPERATION)
     stated = attributes.get(semconv.FRAMEWORK)
-    kind = _FRAMEWORKS.get(stated) if isinstance(stated, str) else _NAMES.get(span.name)
+    kind = _NAMES.get(span.name) if stated is None else _FRAMEWORKS.get(named(stated) or "")
     if kind is None and isinstance(operation, str) and operation:
         kind = _OPERATIONS.get(operation) or _by_marks(span, operation)
     if kind is not None:
