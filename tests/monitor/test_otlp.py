@@ -157,6 +157,28 @@ def test_a_span_that_is_not_otlp_costs_that_span_only(odd):
     assert (len(batch.spans), batch.refused) == (2, {"bad_id": 1, "unreadable_span": 1})
 
 
+@pytest.mark.parametrize("code", [2, "2", "STATUS_CODE_ERROR", "ERROR", "Error"])
+def test_a_status_is_known_by_its_name(code):
+    status = {"code": code, "message": "gave up"}
+    one = {"traceId": "a1" * 16, "spanId": "b2" * 8, "status": status}
+    (found,) = batch_of(one_span(json.dumps(one).encode()), "json", LIMITS).spans
+    assert found.failed
+
+
+def test_the_names_of_the_first_versions_of_otlp_and_of_protobuf_are_read():
+    modern = json.loads(EXAMPLE)
+    (resource,) = modern["resourceSpans"]
+    (scope,) = resource.pop("scopeSpans")
+    (one,) = scope["spans"]
+    for old, new in (("trace_id", "traceId"), ("span_id", "spanId"), ("parent_span_id", "parentSpanId")):
+        one[old] = one.pop(new)
+    scope["instrumentationLibrary"] = scope.pop("scope")
+    resource["instrumentationLibrarySpans"] = [scope]
+    older = {"resource_spans": [resource]}
+    found, expected = (batch_of(each, "json", LIMITS) for each in (json.dumps(older).encode(), EXAMPLE))
+    assert found == expected
+
+
 def with_bad_byte(text: str, sound=SOUND) -> bytes:
     """A request in protobuf in which a byte of a text is not UTF-8."""
     whole = request([span(TRACE, mark="broken"), *sound], service="the shop").SerializeToString()

@@ -18,8 +18,9 @@ from trivium.errors import MissingExtra, TooLarge, TraceError
 from trivium.store.live_records import Batch, ReceivedSpan
 from trivium.traces.opentelemetry.deployment import text_of
 from trivium.traces.readers.json_input import check_values, with_readable_text
+from trivium.traces.readers.otlp.json import FAILED_CODES, SCOPES
 from trivium.traces.readers.otlp.protobuf import FAILED, check_message, decode_request
-from trivium.values import dicts
+from trivium.values import dict_, dicts
 
 Encoding = Literal["protobuf", "json"]
 
@@ -117,6 +118,7 @@ def _from_json(body: bytes) -> tuple[Any, int, int]:
         raise TraceError(SOURCE, "is nested too deeply") from error
     if not isinstance(document, dict):
         raise TraceError(SOURCE, 'is not OTLP JSON: expected an object with "resourceSpans"')
+    _use_the_names_of_today(document)
     for span in _json_spans(document):
         for each in (span, *dicts(span.get("links"))):
             _hex_to_base64(each, "traceId", _TRACE_BYTES)
@@ -172,6 +174,31 @@ def _drop_unreadable(document: dict[str, Any]) -> int:
                 readable.append(span)
         scope["spans"] = readable
     return dropped
+
+
+def _use_the_names_of_today(document: dict[str, Any]) -> None:
+    """Rename what the first versions of OTLP and other writers call otherwise, as the reader of files does.
+
+    ParseDict would leave out fields, and statuses, by names that it does not know, without a word.
+    """
+    _rename(document, "resourceSpans", "resource_spans")
+    for resource in dicts(document.get("resourceSpans")):
+        _rename(resource, *SCOPES)
+        for scope in dicts(resource.get("scopeSpans")):
+            _rename(scope, "scope", "instrumentationLibrary", "instrumentation_library")
+            for span in dicts(scope.get("spans")):
+                _rename(span, "traceId", "trace_id")
+                _rename(span, "spanId", "span_id")
+                _rename(span, "parentSpanId", "parent_span_id")
+                status = dict_(span.get("status"))
+                if isinstance(status.get("code"), str) and status["code"] in FAILED_CODES:
+                    status["code"] = FAILED
+
+
+def _rename(item: dict[str, Any], name: str, *others: str) -> None:
+    for other in others:
+        if other in item:
+            item.setdefault(name, item.pop(other))
 
 
 def _json_scopes(document: dict[str, Any]) -> Iterator[dict[str, Any]]:

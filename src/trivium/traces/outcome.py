@@ -1,7 +1,7 @@
 """What a trace says of itself as a whole: input, output, outcome, start, tags, case, tokens."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -112,12 +112,18 @@ def started(trace: Trace) -> float | None:
 
 
 def clock_zero(trace: Trace) -> float | None:
-    """Unix time, in seconds, at which the trace's clock showed 0; None if the trace does not state it."""
+    """Unix time, in seconds, at which the trace's clock showed 0; None if the trace does not state it.
+
+    A time of day without a zone is UTC, whatever the zone of this machine.
+    """
     stated = trace.metadata.get("started")
     try:
-        return datetime.fromisoformat(stated).timestamp() if isinstance(stated, str) else None
+        moment = datetime.fromisoformat(stated) if isinstance(stated, str) else None
     except ValueError:
         return None
+    if moment is None:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def tags_of(trace: Trace) -> tuple[str, ...]:

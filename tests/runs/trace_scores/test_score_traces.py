@@ -16,7 +16,7 @@ from trivium.agents.attempt import Attempt
 from trivium.errors import InputError, TraceError
 from trivium.runs.engines.job import Job, Task
 from trivium.runs.engines.partition import PartScorer
-from trivium.runs.trace_scores.selection import Selection
+from trivium.runs.trace_scores.selection import Selection, unix_time
 from trivium.runs.trace_scores.spool import Spool
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
@@ -110,6 +110,30 @@ def test_traces_are_selected_by_id_tag_agent_and_time(tmp_path, wanted, cases):
     report = tv.score_traces(write(tmp_path / "t.jsonl", *support()), **wanted)
     assert [case.id for case in tv.Run.load(report.run).cases()] == cases
     assert report.not_selected == 4 - len(cases)
+
+
+@pytest.mark.parametrize(
+    ("text", "utc"),
+    [
+        ("2026-11-22T14:30", "2026-11-22T14:30+00:00"),
+        ("2026-11-22T14:30+05:30", "2026-11-22T09:00+00:00"),
+        ("2026-11-22T14:30 Europe/Berlin", "2026-11-22T13:30+00:00"),
+        ("2026-07-22T14:30 Europe/Berlin", "2026-07-22T12:30+00:00"),  # in summer
+        ("2026-11-22T14:30[America/New_York]", "2026-11-22T19:30+00:00"),
+        ("2026-11-22 America/Argentina/Buenos_Aires", "2026-11-22T03:00+00:00"),
+        ("2026-11-22 14:30 UTC", "2026-11-22T14:30+00:00"),
+    ],
+)
+def test_a_time_is_in_the_zone_that_it_names_else_in_utc(text, utc):
+    assert unix_time(text, option="since") == datetime.fromisoformat(utc).timestamp()
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-11-22 Europe/Atlantis", "noon Europe/Berlin", "2026-11-22 ../etc/passwd"]
+)
+def test_a_zone_that_there_is_not_is_an_error(text):
+    with pytest.raises(TraceError, match="expected a date or time"):
+        unix_time(text, option="since")
 
 
 def test_a_time_may_be_how_long_ago(tmp_path):

@@ -3,11 +3,13 @@
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from trivium.errors import Problem, TraceError, suggest
 from trivium.traces.outcome import started, tags_of
 from trivium.traces.trace import Trace
 
+_NAMED_ZONE = re.compile(r"(.+?)\s*[\s\[]([A-Za-z]+(?:/[\w+-]+)+|UTC)\]?")
 _AGO = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -18,7 +20,11 @@ MOST_NAMED = 8
 """Tags or agents that a message lists."""
 
 Moment = datetime | str
-"""A time: a datetime, an ISO date or time (UTC if it names no zone), or how long ago: 30m, 24h, 7d, 2w."""
+"""A time: a datetime, an ISO date or time, or how long ago: 30m, 24h, 7d, 2w.
+
+A date or time may name its zone, by an offset (``2026-11-22T14:30+01:00``) or a name (``2026-11-22
+Europe/Berlin``); without one it is UTC.
+"""
 
 
 def unix_time(moment: Moment, *, option: str, now: datetime | None = None) -> float:
@@ -39,9 +45,15 @@ def unix_time(moment: Moment, *, option: str, now: datetime | None = None) -> fl
             if ago:
                 past = timedelta(**{_UNITS[ago[2]]: float(ago[1])})
                 return ((now or datetime.now(tz=UTC)) - past).timestamp()
-            moment = datetime.fromisoformat(text)
-        except (ValueError, OverflowError):
-            what = f'found "{text}", expected a date or time such as 2026-11-22T14:30, or 24h, 7d, 2w ago'
+            named = _NAMED_ZONE.fullmatch(text)
+            moment = datetime.fromisoformat(named[1] if named else text)
+            if named:
+                moment = moment.replace(tzinfo=ZoneInfo(named[2]))
+        except (ValueError, OverflowError, ZoneInfoNotFoundError):
+            what = (
+                f'found "{text}", expected a date or time such as 2026-11-22T14:30, also with a zone '
+                "(+01:00, Europe/Berlin), or 24h, 7d, 2w ago"
+            )
             raise TraceError("", Problem(option, what)) from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 

@@ -185,11 +185,11 @@ def _value(value: _Value) -> Any:
     return value.bytes_value
 
 
-_FAILED_CODES = frozenset({2, "2", "STATUS_CODE_ERROR", "ERROR", "Error"})
+FAILED_CODES = frozenset({2, "2", "STATUS_CODE_ERROR", "ERROR", "Error"})
 _SIGNALS = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs", "resourceMetrics")
 """A Collector may write all signals into one file; signals other than spans are ignored."""
 
-_SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
+SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
 _SPAN_BYTES, _TRACE_BYTES = 8, 16
 
 
@@ -225,7 +225,7 @@ def parse_lenient(documents: Sequence[Any], *, source: str) -> list[RecordedSpan
 
 def _spans(request: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
     for resource in dicts(either(request, "resourceSpans", "resource_spans")):
-        for scope in dicts(either(resource, *_SCOPES)):
+        for scope in dicts(either(resource, *SCOPES)):
             name = dict_(either(scope, "scope", "instrumentationLibrary")).get("name")
             for span in dicts(scope.get("spans")):
                 yield span, name if isinstance(name, str) else ""
@@ -237,7 +237,7 @@ def _recorded_lenient(span: dict[str, Any], scope: str) -> RecordedSpan | None:
         return None
     status = dict_(span.get("status"))
     code = status.get("code")
-    failed = isinstance(code, str | int) and code in _FAILED_CODES
+    failed = isinstance(code, str | int) and code in FAILED_CODES
     message = status.get("message")
     name = span.get("name")
     return RecordedSpan(
