@@ -247,6 +247,23 @@ def test_a_trace_that_was_complete_is_scored_again_once_it_is_cut(any_url):
         assert "5 of its spans" in traces.trace(TRACE.hex()).missing_part
 
 
+def test_a_span_that_is_too_large_by_itself_cuts_its_trace_whenever_it_comes(any_url):
+    root, *tools = agent_trace(TRACE, tools=2)
+    root.name = "x" * 2000
+    limits = IntakeLimits(span_bytes=1000)
+    for order in ([tools, [root]], [[root], tools], [[*tools, root]]):
+        trace = os.urandom(16)
+        for each in (root, *tools):
+            each.trace_id = trace
+        with Store(any_url) as store:
+            traces = LiveTraces(store)
+            for spans in order:
+                traces.add(batch_of(body(spans), "protobuf", limits), NOW)
+            found = traces.trace(trace.hex())
+            assert (len(found.spans), found.cut, completed(found)) == (2, True, None)
+            assert traces.complete(NOW + 30, always) == 1  # it waits no longer for its root
+
+
 def failing(made):
     made.status.code = 2
     return made

@@ -238,6 +238,7 @@ def _split(request: Any, limits: IntakeLimits) -> Batch:
     spans: list[ReceivedSpan] = []
     resources: dict[str, bytes] = {}
     refused: Counter[str] = Counter()
+    lost: Counter[str] = Counter()
     add, largest = spans.append, limits.span_bytes
     for group in request.resource_spans:
         resource = group.resource.SerializeToString()
@@ -253,6 +254,8 @@ def _split(request: Any, limits: IntakeLimits) -> Batch:
             scope = scope_spans.scope.SerializeToString()
             if max(len(resource), len(scope)) > limits.resource_bytes:
                 refused[RESOURCE_TOO_LARGE] += len(scope_spans.spans)
+                traces = [span.trace_id for span in scope_spans.spans]
+                lost.update(each.hex() for each in traces if len(each) == _TRACE_BYTES and any(each))
                 continue
             scope_id = _digest(scope)
             resources[scope_id] = scope
@@ -270,12 +273,13 @@ def _split(request: Any, limits: IntakeLimits) -> Batch:
                 body = span.SerializeToString()
                 if len(body) > largest:
                     refused[SPAN_TOO_LARGE] += 1
+                    lost[trace_id.hex()] += 1
                     continue
                 ended_root = not any(parent) and span.end_time_unix_nano > 0
                 failed = span.status.code == FAILED
                 ids = trace_id.hex(), span_id.hex(), _digest(body)
                 add(ReceivedSpan(*ids, shared, body, ended_root, service, failed))
-    return Batch(spans=spans, resources=resources, refused=refused)
+    return Batch(spans=spans, resources=resources, refused=refused, lost=lost)
 
 
 def _service(resource: Any) -> str:

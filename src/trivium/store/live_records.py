@@ -39,12 +39,14 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
         spans: Its spans that can be stored.
         resources: Resources and scopes of the spans as OTLP protobuf, by id.
         refused: Number of the other spans, by reason.
+        lost: Number of those of the others whose trace is known, by trace: what is missing there.
         replaced: Number of places where U+FFFD stands for what no text can hold.
     """
 
     spans: Sequence[ReceivedSpan]
     resources: Mapping[str, bytes] = {}
     refused: Mapping[str, int] = {}
+    lost: Mapping[str, int] = {}
     replaced: int = 0
 
 

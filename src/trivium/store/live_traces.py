@@ -179,15 +179,16 @@ class LiveTraces:
         for index, batch in enumerate(batches):
             for span in batch.spans:
                 received[span.trace].append((index, span))
-        rows = locked_rows(connection, sorted(received), now)
+        lost = sum((Counter(batch.lost) for batch in batches), Counter())
+        rows = locked_rows(connection, sorted(received.keys() | lost.keys()), now)
         known_keys(connection, rows, received)
         new, again = [0] * len(batches), [0] * len(batches)
         refused = [Counter(batch.refused) for batch in batches]
         inserted, changed, used = [], [], set()
-        for trace, spans in received.items():
-            row = rows[trace]
+        for trace, row in rows.items():
             before, cut_before = row.spans, row.cut
-            for index, span in spans:
+            row.cut += lost[trace]
+            for index, span in received.get(trace, ()):
                 exceeded = self.bounds.exceeded(span, spans=row.spans, size=row.size)
                 if (span.span, span.digest) in row.known:
                     again[index] += 1
