@@ -258,7 +258,7 @@ def test_what_a_text_dictated_does_not_come_back_as_words_of_ours(served):
     for answer in (hostile, {"clarity": GOAL}, GOAL, {GOAL: hostile}):
         with served(lambda _, answer=answer: answer) as server:
             score_attempts(build_metrics(("clarity",), settings), [placed("fine", "output")])
-        _, again = server.requests
+        _, again, *_ = server.requests
         roles = {message["role"]: message["content"] for message in again.body["messages"]}
         assert "That answer cannot be used: " in roles["user"]
         assert not wants_the_best(roles["user"])

@@ -323,3 +323,61 @@ def test_what_answers_lack_is_counted_in_the_run(monkeypatch, tmp_path):
         "judges gave no usable confidence with clarity in 3 of 3",
         "judges gave no usable reason with clarity in 1 of 3",
     ]
+
+
+def way(question):
+    """How the schema was sent."""
+    return "schema" if question.tool is None and question.schema else "tool" if question.tool else "prompt"
+
+
+@pytest.mark.parametrize("model", [MINI, RESPONSES, CLAUDE])
+@pytest.mark.parametrize("works", ["tool", "prompt", "none"])
+@pytest.mark.parametrize("bad", ["", "Four of five, I would say.", "{'clarity': 4}"])
+def test_a_schema_that_fails_twice_is_sent_as_a_tool_and_in_the_prompt(monkeypatch, model, works, bad):
+    def answer(question):
+        return json.dumps(GOOD) if way(question) == works else bad
+
+    with served(JudgeServer(answer=answer), monkeypatch) as server:
+        (scores,) = judged(models=[model], on_failure="skip")
+    ways = [way(question) for question in server.requests]
+    assert ways == ["schema", "schema", "tool", "prompt"][: 3 if works == "tool" else 4]
+    if works == "none":
+        assert "answered 4 times, never as asked: the answer is" in scores["clarity"].reason
+    else:
+        assert (scores["clarity"].value, scores["clarity"].detail["requests"]) == (1.0, len(ways))
+
+
+def test_a_schema_that_its_server_cannot_make_a_model_follow_is_sent_as_a_tool(monkeypatch):
+    """Groq rejects what the model wrote; after the second time it is asked in another way."""
+    error = {"message": "Failed to generate JSON.", "code": "json_validate_failed", "failed_generation": "{"}
+    rejected = Reaction(kind="failure", status=400, body=msgspec.json.encode({"error": error}))
+
+    def plan(question):
+        return rejected if way(question) == "schema" else Reaction()
+
+    with served(JudgeServer(plan=plan), monkeypatch) as server:
+        (scores,) = judged(models=[MINI], on_failure="fail")
+    assert scores["clarity"].status == "ok"
+    assert [way(question) for question in server.requests] == ["schema", "schema", "tool"]
+
+
+def test_a_server_without_tools_is_asked_by_the_prompt_after_its_schema_failed(monkeypatch):
+    def plan(question):
+        message = "tools are not supported"
+        return Reaction(kind="failure", status=400, message=message) if question.tool else Reaction()
+
+    def answer(question):
+        return json.dumps(GOOD) if way(question) == "prompt" else "no"
+
+    with served(JudgeServer(plan=plan, answer=answer), monkeypatch) as server:
+        (scores,) = judged(models=[MINI], on_failure="fail")
+    assert scores["clarity"].value == 1.0
+    assert [way(question) for question in server.requests] == ["schema", "schema", "tool", "prompt"]
+
+
+@pytest.mark.parametrize("answer", [{"clarity": {"reason": "no score"}}, {"rating": 5}])
+def test_json_that_lacks_fields_is_asked_for_in_the_same_way(monkeypatch, answer):
+    with served(JudgeServer(answer=lambda _: answer), monkeypatch) as server:
+        (scores,) = judged(models=[MINI], on_failure="skip")
+    assert "answered twice, never as asked: " in scores["clarity"].reason
+    assert [way(question) for question in server.requests] == ["schema", "schema"]

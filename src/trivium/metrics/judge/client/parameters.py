@@ -93,7 +93,9 @@ class Parameters:
     def applied(self, request: ModelRequest) -> ModelRequest:
         """Return a request with the parameters that the server accepts."""
         out = {*self._unset, *self.refused}
-        output = request.output if self._model.native_schema else "tool"
+        output = request.output
+        if output == "native" and not self._model.native_schema:
+            output = "tool"
         if output == "native" and "response_format" in out:
             output = "tool"
         if output == "tool" and "tools" in out:

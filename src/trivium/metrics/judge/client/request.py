@@ -20,6 +20,8 @@ MAX_TOKENS = 10_000_000
 """Largest plausible token count of one request, several times any model's limit."""
 
 
+OutputMode = Literal["native", "tool", "prompted"]
+
 MAX_CHARS_PER_TOKEN = 29
 """Most characters that a token stands for, averaged over a prompt."""
 
@@ -62,7 +64,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     case: str = ""
     turns: tuple[str, ...]
     schema: dict[str, Any]
-    output: Literal["native", "tool", "prompted"]
+    output: OutputMode
     temperature: float | None
     seed: int | None
     max_tokens: int

@@ -3,20 +3,30 @@
 Definition: docs/definitions/judge.md#unavailable-judge.
 """
 
+import itertools
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
 from trivium.metrics.judge.budget.budget import BudgetExhausted
 from trivium.metrics.judge.client.models import AskResult, Models
-from trivium.metrics.judge.client.request import MAX_CHARS_PER_TOKEN, GivenUp, ModelRequest, ModelResponse
+from trivium.metrics.judge.client.request import (
+    MAX_CHARS_PER_TOKEN,
+    GivenUp,
+    ModelRequest,
+    ModelResponse,
+    OutputMode,
+)
 from trivium.metrics.judge.prompts.answer import Answers, MalformedAnswer, PartlyMalformed, about
 
 log = logging.getLogger(__name__)
 
-TWO_INVALID = "answered twice, never as asked: "
+NEVER_AS_ASKED = "answered {}, never as asked: "
+
+NEXT_OUTPUT: dict[OutputMode, OutputMode] = {"native": "tool", "tool": "prompted"}
+"""How a schema is sent that was answered twice, never with JSON of its form."""
 
 CUT = (
     "cannot have read the whole prompt: its server reports {:,} tokens, and a token holds {} characters at"
@@ -62,7 +72,8 @@ async def ask(
 ) -> StructuredAnswer:
     """Ask a model, and ask once more for the dimensions whose answer is invalid.
 
-    If the second answer is invalid too, it is removed from the cache, so that a later run asks again.
+    If the second answer too holds no JSON, and was not cut off, the schema is sent as a tool, and then in the
+    prompt. Invalid answers are removed from the cache, so that a later run asks again.
 
     Args:
         models: Answers the requests.
@@ -81,9 +92,9 @@ async def ask(
     answer: Answers = {}
     response_of: dict[str, ModelResponse] = {}
     errors: dict[str, str] = {}
-    before, after = TWO_INVALID, ""
+    before, after = NEVER_AS_ASKED.format("twice"), ""
     sent, left = request, dimensions
-    for is_second in (False, True):
+    for times in itertools.count(1):
         try:
             results.append(await models.ask(name, sent, about=dimensions))
         except (GivenUp, BudgetExhausted) as failure:
@@ -93,10 +104,7 @@ async def ask(
             before, after = "answered once, not as asked (", f"), and no more: {failure}"
             break
         response = results[-1].response
-        if sent.surely_cut(response.input_tokens):
-            models.drop([each.key for each in results])
-            why = CUT.format(response.input_tokens, MAX_CHARS_PER_TOKEN)
-            raise GivenUp(f"{request.model} {why}", cause="cut")
+        _check_read(models, sent, results)
         error, valid = _parsed(response, left, parse)
         answer |= valid
         response_of |= dict.fromkeys(valid, response)
@@ -107,15 +115,19 @@ async def ask(
         cut = f" (cut off at {request.max_tokens:,} tokens, judge.max_tokens)" if is_cut else ""
         if isinstance(error, PartlyMalformed):
             errors = {each: why + cut for each, why in error.errors.items()}
-        if is_second or response.finish == "content_filter":
+        output = _next_output(results[-1], error, is_first=times == 1)
+        if output is None or (answer and times > 1):
             if answer:
                 break
             models.drop([each.key for each in results])
-            why = f"{TWO_INVALID}{error}{cut}" if is_second else "refused to answer"
+            count = "twice" if times == 2 else f"{times} times"
+            why = f"{NEVER_AS_ASKED.format(count)}{error}{cut}" if times > 1 else "refused to answer"
             raise GivenUp(f"{request.model} {why}", cause="unusable")
-        log.info("%s: malformed answer, asked once more: %s%s", request.model, error, cut)
+        log.info("%s: malformed answer, asked once more (%s): %s%s", request.model, output, error, cut)
         left = tuple(each for each in left if each not in answer)
-        sent = _once_more(request, response, error, left if answer else ())
+        sent = msgspec.structs.replace(request, output=output)
+        if times == 1:
+            sent = _once_more(request, response, error, left if answer else ())
     if errors:
         models.drop([each.key for each in results[1:]])
     responses = [each.response for each in results]
@@ -131,6 +143,24 @@ async def ask(
         requests=sum(each.requests for each in results),
         left_out=results[-1].left_out,
     )
+
+
+def _check_read(models: Models, sent: ModelRequest, results: Sequence[AskResult]) -> None:
+    """Raise GivenUp if the server cannot have read the whole prompt."""
+    tokens = results[-1].response.input_tokens
+    if sent.surely_cut(tokens):
+        models.drop([each.key for each in results])
+        raise GivenUp(f"{sent.model} {CUT.format(tokens, MAX_CHARS_PER_TOKEN)}", cause="cut")
+
+
+def _next_output(result: AskResult, error: MalformedAnswer, *, is_first: bool) -> OutputMode | None:
+    """How the schema is sent once more after a malformed answer; None if the model is not asked again."""
+    if result.response.finish == "content_filter":
+        return None
+    if is_first:
+        return result.output
+    no_json = not isinstance(error, PartlyMalformed) and result.response.finish != "length"
+    return NEXT_OUTPUT.get(result.output) if no_json else None
 
 
 def _once_more(

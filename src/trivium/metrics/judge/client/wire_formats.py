@@ -189,9 +189,7 @@ class _Object(msgspec.Struct):
 
 
 _OBJECT = msgspec.json.Decoder(_Object)
-_KINDS = {"usage": dict} | dict.fromkeys(
-    ("model", "type", "finish_reason", "stop_reason", "status", "reason"), str
-)
+_KINDS = {"usage": dict} | dict.fromkeys(("model", "finish_reason", "stop_reason", "status", "reason"), str)
 _TEXTS = ("content", "arguments")
 """Fields of a response that are read if they are of that type, and those that hold an answer as a text."""
 
