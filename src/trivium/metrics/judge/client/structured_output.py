@@ -148,7 +148,7 @@ async def ask(
 def _check_read(models: Models, sent: ModelRequest, results: Sequence[AskResult]) -> None:
     """Raise GivenUp if the server cannot have read the whole prompt."""
     tokens = results[-1].response.input_tokens
-    if sent.surely_cut(tokens):
+    if results[-1].response.output_tokens and sent.surely_cut(tokens):  # no other counts are taken for true
         models.drop([each.key for each in results])
         raise GivenUp(f"{sent.model} {CUT.format(tokens, MAX_CHARS_PER_TOKEN)}", cause="cut")
 
