@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from trivium.store.live_records import room
 from trivium.traces.normalize import recorded_as_text
 from trivium.traces.opentelemetry.assemble import merged_trace
 from trivium.traces.recording.collector import send_to
@@ -21,10 +22,6 @@ OPEN_TRACES = 1000
 
 Done = Callable[[str, Callable[[], Trace]], None]
 """Called with the id of a trace whose root has ended, and with what makes the trace of it."""
-
-
-LEAST_ROOM = 10
-"""Spans that failed, and the root, for which there is room beyond the limit, where a tenth of it is less."""
 
 
 class _OpenTrace:
@@ -55,7 +52,7 @@ class _OpenTraces:
         """
         with self._lock:
             found = self._open.setdefault(trace_id, _OpenTrace())
-            if len(found.items) < self._max_spans + tenths * max(LEAST_ROOM, self._max_spans // 10):
+            if len(found.items) < room(self._max_spans, tenths):
                 found.items.append(item)
             else:
                 found.left_out += 1
@@ -71,7 +68,7 @@ class _OpenTraces:
             found = self._open.get(trace_id)
             if found is None or not found.left_out or any(each is item for each in found.items):
                 return
-            if len(found.items) < self._max_spans + max(LEAST_ROOM, self._max_spans // 10):
+            if len(found.items) < room(self._max_spans, 1):
                 found.items.append(item)
                 found.left_out -= 1
 

@@ -131,8 +131,9 @@ class RecordedTrace(msgspec.Struct, frozen=True, kw_only=True):
     choices: Sequence[Choice] = ()
 
 
-_LEAST_ROOM = 10
-"""Spans beyond the bound that there is room for at least, where a tenth of it is less."""
+def room(most: int, tenths: int) -> int:
+    """How many spans a trace has room for: beyond the most by so many tenths, at least 10 for each."""
+    return most + tenths * max(10, most // 10)
 
 
 class TraceBounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,7 +156,7 @@ class TraceBounds(msgspec.Struct, frozen=True, kw_only=True):
     def exceeded(self, span: ReceivedSpan, *, spans: int, size: int) -> Literal["spans", "bytes"] | None:
         """Which bound leaves no room for a span in a trace of so many spans and bytes; None if it fits."""
         tenths = 2 if span.ended_root else 1 if span.failed else 0
-        if spans >= self.max_spans + tenths * max(_LEAST_ROOM, self.max_spans // 10):
+        if spans >= room(self.max_spans, tenths):
             return "spans"
         most = self.max_bytes + tenths * (self.max_bytes // 10)
         return "bytes" if size + len(span.body) > most else None

@@ -186,6 +186,8 @@ class Trace(
     def without_root(self) -> bool:
         """Whether the outermost span is missing: each span that has no parent had one.
 
+        Definition: docs/definitions/traces.md#cut-traces.
+
         A span whose parent is in another process is a root, unless part of the trace is missing.
         """
         lost = {ORPHAN} if self.missing_part is None else {ORPHAN, REMOTE}

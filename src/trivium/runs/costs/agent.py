@@ -13,7 +13,7 @@ from trivium.number_buffer import NumberBuffer
 from trivium.runs.case_values import Sum
 from trivium.runs.summary import AgentTotals
 from trivium.store.records import AttemptUsage, RequestUsage
-from trivium.traces.trace import Span
+from trivium.traces.trace import Span, SpanUsage
 from trivium.values import sum_known
 
 NEAREST_RANK = "nearest rank"
@@ -81,18 +81,11 @@ class AgentTally:
         """
         total, whole = 0.0, True
         for span in requests:
-            usage = span.usage
-            if usage is None or usage.input_tokens is None or usage.output_tokens is None:
+            cost, complete = self._prices.recorded_cost(span.name, span.usage or SpanUsage())
+            if cost is None:
                 return None, True
-            if usage.cost_usd is not None:
-                total += usage.cost_usd
-                continue
-            price = self._prices.price(span.name)
-            listed = None if price is None else price.recorded_cost(usage)
-            if listed is None:
-                return None, True
-            total += listed[0]
-            whole = whole and listed[1]
+            total += cost
+            whole = whole and complete
         return (total if requests else None), whole
 
     def totals(self) -> AgentTotals:

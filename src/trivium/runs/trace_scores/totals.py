@@ -163,7 +163,7 @@ class TraceTotals:
         whole = True
         for span, usage in counted_usage(trace):
             model = span.name if span.kind == "llm" else None
-            cost, complete = self._cost(model, usage)
+            cost, complete = self._prices.recorded_cost(model, usage)
             if stated is None:
                 self.whole.add_usage(usage, cost, complete=complete)
             self._agents[agent_of(span)].add_usage(usage, cost, complete=complete)
@@ -173,12 +173,6 @@ class TraceTotals:
                 total = (total or 0.0) + cost
                 whole = whole and complete
         return total if whole else None
-
-    def _cost(self, model: str | None, usage: SpanUsage) -> tuple[float | None, bool]:
-        """The stated cost, else today's list price, or None; and whether that is all of it."""
-        price = None if model is None or usage.cost_usd is not None else self._prices.price(model)
-        listed = None if price is None else price.recorded_cost(usage)
-        return (usage.cost_usd, True) if listed is None else listed
 
     def _rank(
         self, content: "_TraceContent", *, case: str, file: str, ended: bool | None, cost: float | None

@@ -56,7 +56,7 @@ def test_each_class_of_tokens_has_its_price_and_one_without_is_left_out():
     less = Price(input=rate(2), output=rate(3), cached_input=rate(1), cache_write=None)
     assert less.recorded_cost(usage) == (1_000 + 2 + 300 + 3, False)
     assert less.recorded_cost(SpanUsage(input_tokens=4, output_tokens=1, cache_write_tokens=0)) == (11, True)
-    assert less.recorded_cost(SpanUsage(input_tokens=4)) is None
+    assert less.recorded_cost(SpanUsage(input_tokens=4)) == (None, True)
     impossible = SpanUsage(input_tokens=4, output_tokens=0, cache_read_tokens=9, cache_write_tokens=9)
     assert less.recorded_cost(impossible) == (4, True)
 

@@ -80,18 +80,18 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
         cost += written * (self.cache_write or self.input).at(total)
         return self.request_usd + cost + response.output_tokens * self.output.at(total)
 
-    def recorded_cost(self, usage: SpanUsage) -> tuple[float, bool] | None:
+    def recorded_cost(self, usage: SpanUsage) -> tuple[float | None, bool]:
         """Cost in USD of a recorded request, each class of its tokens at its price.
 
         Definition: docs/definitions/scores.md#agent-totals.
 
         Returns:
-            The cost without the classes that no price is listed for, and whether there is none of these; None
-            if the input or the output tokens are not recorded.
+            The cost without the classes that no price is listed for, and whether there is none of these; no
+            cost if the input or the output tokens are not recorded.
         """
         inputs, outputs = usage.input_tokens, usage.output_tokens
         if inputs is None or outputs is None:
-            return None
+            return None, True
         sides = (
             (
                 inputs,
@@ -156,6 +156,11 @@ class Prices:
                 else _listed_price(name)
             )
         return self._known[name]
+
+    def recorded_cost(self, name: str | None, usage: SpanUsage) -> tuple[float | None, bool]:
+        """The stated cost of a recorded request, else that of its tokens (:meth:`Price.recorded_cost`)."""
+        price = None if name is None or usage.cost_usd is not None else self.price(name)
+        return (usage.cost_usd, True) if price is None else price.recorded_cost(usage)
 
     def problems(self) -> list[Problem]:
         """Return a problem, with its remedy, for each model without a price; a budget in USD needs all."""
