@@ -71,7 +71,7 @@ def test_a_file_is_a_place_too_and_finds_what_lies_beside_it(folder):
             'reviewers.simple has no "write_reveiw". Did you mean "write_review"?',
         ),
         ("reviewers.simple:Reviewers.knid", 'Reviewers has no "knid". Did you mean "kind"?'),
-        ("reviewers.simple:LIMIT", "is an int, which cannot be called; expected a function or an agent"),
+        ("reviewers.simple:LIMIT", "is an int, which cannot be called; expected a function, or an agent"),
         ("scripts.py:write_review", 'there is no file scripts.py. Did you mean "script.py"?'),
         ("needs_more:x", "importing needs_more failed (needs_more.py, line 1): ModuleNotFoundError"),
         ("broken:write_review", "importing broken failed: SyntaxError"),
@@ -120,3 +120,28 @@ def test_functions_carry_their_own_name():
         return question
 
     assert load_agent(write_review).name.endswith("write_review")
+
+
+class Crew:
+    def kickoff(self, question):
+        return f"the crew on {question}"
+
+
+class Graph:
+    async def ainvoke(self, question):
+        return f"the graph on {question}"
+
+    def invoke(self, question):
+        raise AssertionError("the coroutine is preferred")
+
+
+class Runner:
+    def run(self, question, case):
+        return f"{case.id} on {question}"
+
+
+@pytest.mark.parametrize(
+    ("agent", "output"), [(Crew(), "the crew on x"), (Graph(), "the graph on x"), (Runner(), "c1 on x")]
+)
+def test_an_agent_that_is_not_callable_is_run_by_its_method(agent, output):
+    assert asked(agent, input="x").output == output

@@ -20,6 +20,9 @@ from trivium.errors import AgentError, suggest
 PYTHON_FORMS = '"package.module:name" or "file.py:name"'
 FORMS = '"package.module:name", "file.py:name", "http://…", "https://…" or "cmd:program arguments"'
 
+METHODS = ("ainvoke", "invoke", "kickoff", "arun", "run")
+"""Methods by which frameworks run an agent that is not callable; the first that it has gets the input."""
+
 _URL = re.compile(r"https?://", re.IGNORECASE)
 _COMMAND = "cmd:"
 
@@ -30,7 +33,7 @@ def load_agent(spec: Any) -> AgentAdapter:
     Args:
         spec: ``package.module:name`` or ``file.py:name`` (the name may have dots), ``http(s)://…``,
             ``cmd:program arguments``, a list of a program and its arguments, a callable, a PydanticAI agent,
-            or any object with the methods of an AgentAdapter.
+            an object with one of ``METHODS``, or any object with the methods of an AgentAdapter.
 
     Raises:
         AgentError: If the agent cannot be found or called.
@@ -89,9 +92,13 @@ def _from_object(found: Any, name: str) -> AgentAdapter:
             return CommandAgent(found)
         raise AgentError(name, "a command is a list of texts: a program and its arguments")
     if not callable(found):
+        method = next((name for name in METHODS if callable(getattr(found, name, None))), None)
+        if method is not None:
+            return FunctionAgent(getattr(found, method), name=name)
         raise AgentError(
             name,
-            f"is {_article(type(found).__name__)}, which cannot be called; expected a function or an agent",
+            f"is {_article(type(found).__name__)}, which cannot be called; expected a function, or an agent "
+            f"with one of the methods {', '.join(METHODS)}",
         )
     return FunctionAgent(found, name=name)
 

@@ -117,6 +117,28 @@ def test_any_json_or_text_is_an_output(content, headers, output):
 
 
 @pytest.mark.parametrize(
+    ("answer", "output", "metadata"),
+    [
+        ({"answer": "Paris", "sources": ["a"]}, "Paris", {"sources": ["a"]}),
+        ({"text": "Paris", "answer": 4}, "Paris", {"answer": 4}),
+        # Two texts, or none under such a name: the object is the answer.
+        ({"answer": "Paris", "text": "It is Paris"}, {"answer": "Paris", "text": "It is Paris"}, {}),
+        ({"city": "Paris"}, {"city": "Paris"}, {}),
+        ({"output": "Paris", "answer": "Rome"}, "Paris", {"answer": "Rome"}),
+    ],
+)
+def test_of_an_object_the_one_text_of_a_known_name_is_the_output_and_that_is_said(
+    answer, output, metadata, caplog
+):
+    with serving(lambda handler, _: handler.reply(200, json.dumps(answer))) as server:
+        attempt = asked(server.url)
+        asked(server.url)
+    assert (attempt.output, attempt.metadata) == (output, metadata)
+    said = [line for line in caplog.messages if "answers with an object" in line]
+    assert len(said) == (2 if metadata and "output" not in answer else 0)  # once for each agent
+
+
+@pytest.mark.parametrize(
     ("content", "headers", "reason"),
     [
         ("{broken", {}, "the answer is no valid JSON: "),

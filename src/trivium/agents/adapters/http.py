@@ -1,7 +1,10 @@
 """Posts each case to an HTTP endpoint, and reads at most ``limits.output_bytes`` of the response."""
 
 import asyncio
+import logging
 import zlib
+from collections.abc import Mapping
+from typing import Any
 
 import httpx
 import msgspec
@@ -11,18 +14,36 @@ from trivium.agents.response import decode_json, parse_response, too_large
 from trivium.http import is_retryable_status, retry_after_seconds
 from trivium.masking import mask
 
+log = logging.getLogger(__name__)
+
 _CONNECT_SECONDS = 30.0
 _ERROR_BODY_BYTES = 2_000
 """Bytes of an error response's body that become part of the reason."""
+
+ANSWER_FIELDS = (
+    "answer",
+    "response",
+    "text",
+    "content",
+    "result",
+    "completion",
+    "reply",
+    "message",
+    "output_text",
+    "generated_text",
+)
+"""Names under which endpoints return their text, where it is not ``output``."""
 
 
 class EndpointAgent:
     """Calls an agent over HTTP.
 
     It receives ``{"input", "case", "repeat", "seed"}`` as JSON by POST. A JSON response with the key
-    ``output`` has the fields of an Attempt (see :func:`trivium.agents.response.parse_response`); any other
-    JSON or text is the output itself, and 204 means that there is none. The whole body is bounded by
-    ``limits.output_bytes`` and decompressed while it is read, so that a huge one does not fill memory.
+    ``output`` has the fields of an Attempt (see :func:`trivium.agents.response.parse_response`). Of another
+    JSON object the one text under a name of ``ANSWER_FIELDS`` is the output, which is logged once; its other
+    keys are read as beside ``output``. Any other JSON or text is the output itself, and 204 means that there
+    is none. The whole body is bounded by ``limits.output_bytes`` and decompressed while it is read, so that a
+    huge one does not fill memory.
 
     Args:
         url: The address to post to.
@@ -37,6 +58,7 @@ class EndpointAgent:
         self._transport = transport
         self._client: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._fields: set[str] = set()
 
     async def call(self, request: Request) -> AgentResponse:
         """Post the case once."""
@@ -60,7 +82,14 @@ class EndpointAgent:
             body = await read_decompressed_prefix(response, request.output_bytes + 1)
             if len(body) > request.output_bytes:
                 raise too_large(request.output_bytes)
-        return _parse_response(response, body)
+        value, is_json = _decoded(response, body)
+        field = _answer_field(value) if is_json else None
+        if field is None:
+            return parse_response(value) if is_json else AgentResponse(output=value)
+        if field not in self._fields:
+            self._fields.add(field)
+            log.warning('%s answers with an object: its text "%s" is the output', self.name, field)
+        return parse_response({key: value[key] for key in value if key != field} | {"output": value[field]})
 
     async def close(self) -> None:
         """Close the connections."""
@@ -98,14 +127,23 @@ async def _status_failure(response: httpx.Response) -> AgentFailure:
     )
 
 
-def _parse_response(response: httpx.Response, body: bytes) -> AgentResponse:
+def _answer_field(value: Any) -> str | None:
+    """The field of an answer that is its text; None if the answer says which or leaves it open."""
+    if not isinstance(value, Mapping) or "output" in value or isinstance(value.get("error"), str):
+        return None
+    texts = [name for name in ANSWER_FIELDS if isinstance(value.get(name), str)]
+    return texts[0] if len(texts) == 1 else None
+
+
+def _decoded(response: httpx.Response, body: bytes) -> tuple[Any, bool]:
+    """The JSON value or the text of an answer, and whether it is JSON."""
     if response.status_code == httpx.codes.NO_CONTENT:
-        return AgentResponse(output=None)
+        return None, False
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json" or kind.endswith("+json"):
-        return parse_response(decode_json(body))
+        return decode_json(body), True
     try:
-        return AgentResponse(output=body.decode(response.charset_encoding or "utf-8"))
+        return body.decode(response.charset_encoding or "utf-8"), False
     except (UnicodeDecodeError, LookupError) as error:
         raise AgentFailure(f"the answer ({kind or 'of no stated type'}) is not text: {error}") from error
 
