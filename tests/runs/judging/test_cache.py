@@ -133,7 +133,7 @@ def test_an_exchange_without_a_usable_answer_keeps_the_first_response_and_drops_
 ):
     def half(question):
         told = fill(question.schema, seed=5)
-        del told["clarity"]["confidence"]
+        del told["clarity"]["criteria"]
         return told
 
     asked = suite(1, metrics=("similarity", "constructiveness", "clarity"), on_failure="skip")
