@@ -399,7 +399,7 @@ def test_a_trace_beyond_the_limit_keeps_its_root_and_what_failed_and_says_so(fil
     (body,) = bodies(file)
     names = {span["name"]: span["ok"] for span in body["trace"]["spans"] if span.get("ok", True) is False}
     assert names == {"root": False, "t6": False}
-    assert [problem["kind"] for problem in body["trace"]["problems"]] == ["cut"]
+    assert body["trace"]["problems"][0]["kind"] == "cut"
     interaction = interaction_recorded("t", msgspec.json.encode(body))
     assert (interaction.failed, interaction.trace.cut) == (True, True)
 
