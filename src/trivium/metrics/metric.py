@@ -33,7 +33,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         method: Which of several methods computed the value.
         detail: Further data for reports.
         missing: Whether a skipped score counts as missing: the metric applies, but something that it needs
-            was not available (no judge answered, and ``on_failure`` is ``skip``).
+            was not available (no judge answered, and ``on_failure`` is ``skip``; or the attempt failed).
     """
 
     name: str

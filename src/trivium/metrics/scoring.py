@@ -66,29 +66,29 @@ def prefetch(metrics: Sequence[Metric], inputs: Sequence[MetricInput]) -> None:
 def score_inputs(metrics: Sequence[Metric], inputs: Sequence[MetricInput]) -> list[Scores]:
     """Score each input with every metric, in the order of the metrics.
 
-    Scores that an input has already are kept. A failed attempt has success 0, and its other scores are
-    skipped (docs/definitions/scores.md#failed-attempt). If a metric raises for an attempt, that score has
-    status ``error``; the others are computed.
+    Scores that an input has already are kept. Of a failed attempt, what its trace shows is computed, and
+    what else is due is missing (docs/definitions/scores.md#failed-attempt). If a metric raises for an
+    attempt, that score has status ``error``; the others are computed.
 
     Raises:
         Stopped: If a metric was closed before it had scored all inputs.
     """
     results: list[Scores] = [dict(each.scores) for each in inputs]
-    completed = [
+    pairs = [
         (MetricInput(each.case, each.attempt, scores, each.prefetched), scores)
         for each, scores in zip(inputs, results, strict=True)
-        if not each.attempt.failed
     ]
+    some_failed = any(each.attempt.failed for each in inputs)
     for metric in metrics:
-        due = [each for each in completed if metric.name not in each[1]]
+        due = [each for each in pairs if metric.name not in each[1]]
+        if some_failed:
+            for each, scores in due:
+                if each.attempt.failed and (known := _without_result(metric, each)) is not None:
+                    scores[metric.name] = known
+            due = [each for each in due if metric.name not in each[1]]
         for (_, scores), score in zip(due, _scores_of(metric, [each for each, _ in due]), strict=True):
             scores[metric.name] = score
-    return [
-        _failed(metrics, each.attempt)
-        if each.attempt.failed
-        else {metric.name: scores[metric.name] for metric in metrics}
-        for each, scores in zip(inputs, results, strict=True)
-    ]
+    return [{metric.name: scores[metric.name] for metric in metrics} for scores in results]
 
 
 def score_attempts(metrics: Sequence[Metric], pairs: Sequence[tuple[Case, Attempt]]) -> list[Scores]:
@@ -132,12 +132,20 @@ def _score_batch(metric: Metric, inputs: Sequence[MetricInput]) -> list[Score]:
     return checked_scores(metric, metric.score_many(list(inputs)), len(inputs))
 
 
-def _failed(metrics: Sequence[Metric], attempt: Attempt) -> Scores:
-    why = f"the attempt failed: {attempt.error}"
-    return {
-        metric.name: (metric.ok(0.0, reason=why) if metric.name == "success" else metric.skipped(why))
-        for metric in metrics
-    }
+def _without_result(metric: Metric, failed: MetricInput) -> Score | None:
+    """The score of a failed attempt, for which nothing is computed; None for one that its trace shows."""
+    why = f"the attempt failed: {failed.attempt.error}"
+    if metric.name in {"success", "completed"}:
+        return metric.ok(0.0, reason=why)
+    if metric.tier == "trace" and failed.attempt.trace is not None:
+        return None
+    fields = metric.case_fields
+    return metric.skipped(why, missing=not fields or any(_given(failed.case, field) for field in fields))
+
+
+def _given(case: Case, field: str) -> bool:
+    name = field.removeprefix("expect.")
+    return bool(getattr(case, name, None) or getattr(case.expect, name, None))
 
 
 def score(

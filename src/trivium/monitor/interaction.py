@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from trivium.agents.attempt import Attempt
+from trivium.agents.failures import shown
 from trivium.agents.recorded.record import checked_attempt
 from trivium.agents.recorded.traces import attempt_of_trace
 from trivium.errors import TraceError
@@ -14,7 +15,16 @@ from trivium.store.live_records import CompleteTrace
 from trivium.suites.case import Case
 from trivium.traces.native import native_trace
 from trivium.traces.opentelemetry.deployment import CONVERSATION, SERVICE, VERSION
-from trivium.traces.outcome import completed, input_of, output_of, started, tags_of, thread_of, wall_seconds
+from trivium.traces.outcome import (
+    completed,
+    failure_of,
+    input_of,
+    output_of,
+    started,
+    tags_of,
+    thread_of,
+    wall_seconds,
+)
 from trivium.traces.trace import Trace
 from trivium.values import encode, nonempty_text, plain
 
@@ -105,15 +115,18 @@ class Interaction(Recorded, frozen=True, kw_only=True, dict=True):
             limit: Largest output in bytes.
         """
         if self.trace is not None and self.error is None and self.output == output_of(self.trace):
-            return attempt_of_trace(self.trace, case=self.trace_id, limit=limit)
-        attempt = Attempt(
-            case=self.trace_id,
-            output=self.output,
-            seconds=self.seconds,
-            trace=self.trace,
-            error=self.error,
-        )
-        return checked_attempt(attempt, limit=limit)
+            attempt = attempt_of_trace(self.trace, case=self.trace_id, limit=limit)
+        else:
+            attempt = Attempt(
+                case=self.trace_id,
+                output=self.output,
+                seconds=self.seconds,
+                trace=self.trace,
+                error=self.error,
+            )
+            attempt = checked_attempt(attempt, limit=limit)
+        failure = None if self.trace is None or attempt.failed else failure_of(self.trace)
+        return attempt if failure is None else msgspec.structs.replace(attempt, error=shown(failure))
 
 
 def interaction_of(found: CompleteTrace) -> Interaction:

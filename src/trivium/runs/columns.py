@@ -4,6 +4,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 from math import inf, nan
 from typing import Any, TypeVar
 
@@ -83,6 +84,7 @@ class Column:
         self.methods: Counter[str] = Counter()
         self._reasons_missing: Counter[str] = Counter()
         self._missing = 0
+        self._missing_of_failed = 0
         self.unavailable = 0
         """Number of scores that are missing because of an error or because no judge answered."""
         self._gaps: dict[int, tuple[list[float], list[float]]] = {}
@@ -142,7 +144,9 @@ class Column:
             self._add_bounds(cases, [_value_if_judged(score) for score in scores], bounds)
             missing = [score for score in scores if is_missing(score)]
             self._count_reasons(self._reasons_missing, [score.reason or score.status for score in missing])
-            self.unavailable += sum(map(is_unavailable, missing))
+            of_failed = sum(map(is_missing, compress(scores, failed or ())))
+            self._missing_of_failed += of_failed
+            self.unavailable += sum(map(is_unavailable, missing)) - of_failed
         if failed is None and "fallback" not in statuses:
             self._defined.add(cases, values, reduce)
             self._computed += len(values) - values.count(None)
@@ -195,6 +199,7 @@ class Column:
         self._count_reasons(self.methods, other.methods)
         self._count_reasons(self._reasons_missing, other._reasons_missing)
         self._missing += other._missing
+        self._missing_of_failed += other._missing_of_failed
         self.unavailable += other.unavailable
         self._gaps.update({first + index: ends for index, ends in other._gaps.items()})
         for text, (number, shown, full) in other.truncated.items():
@@ -256,8 +261,12 @@ class Column:
 
     @property
     def missing(self) -> int:
-        """Number of missing scores, those of missing attempts included."""
-        return self._missing + sum(self._absent.values())
+        """Number of missing scores, those of missing attempts included.
+
+        Where no attempt has a score (such as without traces), failed attempts lack none either.
+        """
+        of_failed = self._missing_of_failed if self._values.count else 0
+        return self._missing - self._missing_of_failed + of_failed + sum(self._absent.values())
 
     @property
     def due(self) -> int:

@@ -337,7 +337,8 @@ def _score_rows(scored: Scored) -> Iterator[dict[str, Any]]:
             "fingerprint": scored.fingerprints.get(name, ""),
             "trial": 0,
             "status": score.status,
-            "value": score.value,
+            # A failed interaction counts at its worst in windows and levels.
+            "value": 0.0 if score.missing and scored.attempt.failed else score.value,
         }
 
 

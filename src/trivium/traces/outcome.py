@@ -45,6 +45,12 @@ def completed(trace: Trace) -> bool | None:
     return None if None in outcomes or not outcomes or trace.without_root else True
 
 
+def failure_of(trace: Trace) -> str | None:
+    """Which outermost span failed, and its recorded error; None if none did."""
+    failed = next((span for span in deciding_spans(trace) if span.ok is False), None)
+    return None if failed is None else f"{failed.kind} {failed.name} failed{recorded_error(trace, failed)}"
+
+
 def recorded_error(trace: Trace, failed: Span) -> str:
     """``: `` and the error of a failed span, else of the last failed span of the trace; empty without one."""
     for span in (failed, *(each for each in reversed(trace.spans) if each.ok is False)):

@@ -38,7 +38,7 @@ class TestWhatDoesNotPair:
         figure = compared(store, [0.6, 0.6], [0.6, ValueError("no")]).metrics
         assert figure["composite"].delta == pytest.approx(-0.3)
         assert figure["pass_rate"].delta == pytest.approx(-0.5)
-        assert figure["told"].left_out == 1
+        assert (figure["told"].missing, figure["told"].answer) == (1, "inconclusive")
 
     def test_a_failed_attempt_is_left_out_where_the_suite_says_so(self, store):
         settings = {"failed_attempts": "skip"}

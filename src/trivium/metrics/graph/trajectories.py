@@ -27,7 +27,7 @@ from trivium.metrics.metric import Score, Skip, TraceMetric
 from trivium.metrics.registry import metric
 from trivium.suites.case import Case
 from trivium.suites.settings import ToolSettings
-from trivium.traces.outcome import deciding_spans, recorded_error
+from trivium.traces.outcome import deciding_spans, failure_of
 from trivium.traces.process.loops import CallRepeats
 from trivium.traces.trace import Trace
 
@@ -256,9 +256,9 @@ class Completed(TraceMetric):
         outermost = deciding_spans(trace)
         if not outermost:
             raise Skip("the trace has no spans")
-        failed = next((span for span in outermost if span.ok is False), None)
-        if failed is not None:
-            return self.ok(0.0, reason=f"{failed.kind} {failed.name} failed{recorded_error(trace, failed)}")
+        failure = failure_of(trace)
+        if failure is not None:
+            return self.ok(0.0, reason=failure)
         unfinished = next((span for span in outermost if span.ok is None), None)
         if unfinished is not None:
             raise Skip(f"{unfinished.kind} {unfinished.name} has not ended")

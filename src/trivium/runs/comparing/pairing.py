@@ -114,6 +114,8 @@ class ScoredRun:
         """By metric: the bounds of missing values."""
         self.unavailable: defaultdict[str, Counter[str]] = defaultdict(Counter)
         """By metric: the errors and unavailable judges that made values missing, with their counts."""
+        self._lacking: set[str] = set()
+        """Metrics with a missing value of an attempt that did not fail."""
         self._methods = methods
         self._codes = array("q")
         for position, evaluation in evaluations:
@@ -129,6 +131,9 @@ class ScoredRun:
                 self._put(name, score.tier, score.value, self._method_of(name, score))
         self.rows = Rows(methods.cases, self._codes)
         self._pad()
+        for name in self.bounds.keys() - self._lacking - set(self.scored):
+            if name in self.tiers and self.tiers[name] != "composite":
+                del self.bounds[name]  # no attempt has a score: failed ones lack none either
 
     @classmethod
     def of(cls, run: Run, methods: Methods) -> Self:
@@ -161,7 +166,9 @@ class ScoredRun:
             self._put(name, score.tier, value, ANY_METHOD if failed else self._method_of(name, score))
             if is_missing(score):
                 self.bounds[name].put(row, 0.0, 1.0)
-            if is_unavailable(score):
+                if not failed:
+                    self._lacking.add(name)
+            if is_unavailable(score) and not failed:
                 self.unavailable[name][score.reason or score.status] += 1
 
     def _add_verdict(self, evaluation: AnyEvaluation, *, failed: bool) -> None:
