@@ -18,12 +18,7 @@ from trivium.metrics.judge.client.model_factory import describe, open_model
 from trivium.metrics.judge.client.parameters import Parameters
 from trivium.metrics.judge.client.providers import ModelDescription, ModelUnavailable, expand_variables
 from trivium.metrics.judge.client.pydantic_ai_client import Client, PydanticAIClient
-from trivium.metrics.judge.client.request import (
-    ModelRequest,
-    ModelResponse,
-    OutputMode,
-    ParameterRefused,
-)
+from trivium.metrics.judge.client.request import ModelRequest, ModelResponse, ParameterRefused
 from trivium.metrics.judge.client.retry import RetryPolicy
 from trivium.metrics.judge.client.scheduler import RequestLimits, RequestScheduler
 from trivium.suites.settings import JudgeSettings, ServerSettings
@@ -39,15 +34,13 @@ class AskResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         response: The response, new or cached.
         requests: Requests sent for it; 0 if it was cached or in flight already.
-        key: Cache key of the request as it was sent.
-        output: How the schema was sent.
+        sent: The request as it was sent.
         left_out: Parameters that the server has refused so far.
     """
 
     response: ModelResponse
     requests: int
-    key: str
-    output: OutputMode
+    sent: ModelRequest
     left_out: tuple[str, ...] = ()
 
 
@@ -207,13 +200,7 @@ class Models:
                     opened.scheduler.turn_off(f"{refused}; {refused.parameter} cannot be left out")
                     raise
                 parameters.answered()
-                return AskResult(
-                    response=response,
-                    requests=requests,
-                    key=key,
-                    output=sent.output,
-                    left_out=parameters.refused,
-                )
+                return AskResult(response=response, requests=requests, sent=sent, left_out=parameters.refused)
 
     async def _ask_once(
         self, key: str, scheduler: RequestScheduler, request: ModelRequest, about: tuple[str, ...]

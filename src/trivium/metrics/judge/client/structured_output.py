@@ -104,7 +104,7 @@ async def ask(
             before, after = "answered once, not as asked (", f"), and no more: {failure}"
             break
         response = results[-1].response
-        _check_read(models, sent, results)
+        _check_read(models, results)
         error, valid = _parsed(response, left, parse)
         answer |= valid
         response_of |= dict.fromkeys(valid, response)
@@ -119,7 +119,7 @@ async def ask(
         if output is None or (answer and times > 1):
             if answer:
                 break
-            models.drop([each.key for each in results])
+            models.drop([each.sent.key() for each in results])
             count = "twice" if times == 2 else f"{times} times"
             why = f"{NEVER_AS_ASKED.format(count)}{error}{cut}" if times > 1 else "refused to answer"
             raise GivenUp(f"{request.model} {why}", cause="unusable")
@@ -129,7 +129,7 @@ async def ask(
         if times == 1:
             sent = _once_more(request, response, error, left if answer else ())
     if errors:
-        models.drop([each.key for each in results[1:]])
+        models.drop([each.sent.key() for each in results[1:]])
     responses = [each.response for each in results]
     costs = [each.cost_usd for each in responses if each.cost_usd is not None]
     return StructuredAnswer(
@@ -145,12 +145,14 @@ async def ask(
     )
 
 
-def _check_read(models: Models, sent: ModelRequest, results: Sequence[AskResult]) -> None:
+def _check_read(models: Models, results: Sequence[AskResult]) -> None:
     """Raise GivenUp if the server cannot have read the whole prompt."""
-    tokens = results[-1].response.input_tokens
-    if results[-1].response.output_tokens and sent.surely_cut(tokens):  # no other counts are taken for true
-        models.drop([each.key for each in results])
-        raise GivenUp(f"{sent.model} {CUT.format(tokens, MAX_CHARS_PER_TOKEN)}", cause="cut")
+    sent, response = results[-1].sent, results[-1].response
+    # Counts without output tokens are not taken for true.
+    if response.output_tokens and sent.surely_cut(response.input_tokens):
+        models.drop([each.sent.key() for each in results])
+        why = CUT.format(response.input_tokens, MAX_CHARS_PER_TOKEN)
+        raise GivenUp(f"{sent.model} {why}", cause="cut")
 
 
 def _next_output(result: AskResult, error: MalformedAnswer, *, is_first: bool) -> OutputMode | None:
@@ -158,9 +160,9 @@ def _next_output(result: AskResult, error: MalformedAnswer, *, is_first: bool) -
     if result.response.finish == "content_filter":
         return None
     if is_first:
-        return result.output
+        return result.sent.output
     no_json = not isinstance(error, PartlyMalformed) and result.response.finish != "length"
-    return NEXT_OUTPUT.get(result.output) if no_json else None
+    return NEXT_OUTPUT.get(result.sent.output) if no_json else None
 
 
 def _once_more(
