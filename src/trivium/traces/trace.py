@@ -19,9 +19,9 @@ RECORDERS = "recorders"
 """Key in a trace's metadata: the instrumentations that recorded its agents."""
 
 NOT_RECORDED = "not_recorded"
-"""Key in a trace's metadata: what its instrumentation does not record, of the following."""
-TOOL_CALLS = "tool calls"
-ARGUMENTS = "arguments of tool calls"
+"""Kind of a problem: what the instrumentation does not record, in these words."""
+NO_CALLS = "its instrumentation records no tool calls, although models request them"
+NO_ARGUMENTS = "its instrumentation records no arguments of tool calls"
 
 SETS_UP = "sets_up"
 """Key in a trace's metadata: it only sets agents up, and is no interaction."""
@@ -195,9 +195,9 @@ class Trace(
         return bool(orphans) and all(span.id in orphans for span in self.spans if span.parent is None)
 
     @cached_property
-    def not_recorded(self) -> tuple[str, ...]:
-        """What its instrumentation does not record, such as ``TOOL_CALLS``."""
-        return self._names_in(NOT_RECORDED)
+    def not_recorded(self) -> frozenset[str]:
+        """What its instrumentation does not record, such as ``NO_CALLS``."""
+        return frozenset(problem.what for problem in self.problems if problem.kind == NOT_RECORDED)
 
     @property
     def sets_up(self) -> bool:
@@ -207,10 +207,7 @@ class Trace(
     @cached_property
     def recorders(self) -> tuple[str, ...]:
         """The instrumentations, or the format, that recorded the agents and their messages; sorted."""
-        return self._names_in(RECORDERS)
-
-    def _names_in(self, key: str) -> tuple[str, ...]:
-        named = self.metadata.get(key)
+        named = self.metadata.get(RECORDERS)
         return (
             tuple(name for name in named if isinstance(name, str)) if isinstance(named, list | tuple) else ()
         )

@@ -8,7 +8,7 @@ from tests.traces.samples import tool
 from trivium.metrics.registry import default_metrics
 from trivium.metrics.scoring import score
 from trivium.suites.settings import Settings, ToolSettings
-from trivium.traces.trace import Trace
+from trivium.traces.trace import NO_ARGUMENTS, NO_CALLS, NOT_RECORDED, Trace, TraceProblem
 
 NAMES = ("loop_free", "retry_rate")
 
@@ -57,15 +57,15 @@ def test_scores_stay_in_range_and_complete_their_raw_value(name, trace):
 @pytest.mark.parametrize("name", [*NAMES, "tool_recall", "action_match"])
 def test_what_the_trace_does_not_record_is_not_compared(name):
     calls = made(("a", None, False), ("a", None, True)).spans
-    arguments = Trace(spans=calls, metadata={"not_recorded": ["arguments of tool calls"]})
+    arguments = Trace(spans=calls, problems=(TraceProblem(kind=NOT_RECORDED, what=NO_ARGUMENTS),))
     expect = {"tools": [{"name": "a", "arguments": {"q": 1}}]}
     by_arguments = ToolSettings(match="arguments")
     found = score(name, trace=arguments, expect=expect, tools=by_arguments)
     assert (found.status, found.value) == ("skipped", None)
-    assert "does not record arguments" in found.reason
+    assert found.reason == NO_ARGUMENTS
     assert score("tool_success", trace=arguments).value == 0.5
     assert score("tool_recall", trace=arguments, expect=expect).value == 1
-    nothing = Trace(spans=(), metadata={"not_recorded": ["tool calls"]})
+    nothing = Trace(spans=(), problems=(TraceProblem(kind=NOT_RECORDED, what=NO_CALLS),))
     assert score(name, trace=nothing, expect={"tools": []}).status == "skipped"
 
 

@@ -76,7 +76,11 @@ def agent(id: str, name: str | None = None, **rest: Any) -> dict[str, Any]:
 def tool(
     id: str, name: str | None = None, attrs: dict[str, Any] | None = None, **rest: Any
 ) -> dict[str, Any]:
-    stated = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name or id}
+    stated = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": name or id,
+        "gen_ai.tool.call.arguments": "{}",
+    }
     return span(id, stated | (attrs or {}), **rest)
 
 

@@ -16,7 +16,7 @@ from trivium.metrics.metric import Metric, MetricInput, Score, Skip, Tier, Trace
 from trivium.metrics.registry import metric
 from trivium.suites.case import Case, ExpectedTool
 from trivium.suites.settings import Settings, ToolSettings
-from trivium.traces.trace import ARGUMENTS, TOOL_CALLS, Span, Trace
+from trivium.traces.trace import NO_CALLS, Span, Trace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +35,9 @@ class ToolMetric(TraceMetric):
     def score(self, metric_input: MetricInput) -> Score:
         """Score the attempt's trace; skipped if it does not record the calls, or arguments that count."""
         trace = metric_input.attempt.trace
-        lost = () if trace is None else trace.not_recorded
-        if TOOL_CALLS in lost or (ARGUMENTS in lost and self._needs_arguments(metric_input.case)):
-            raise Skip(f"the trace does not record {TOOL_CALLS if TOOL_CALLS in lost else ARGUMENTS}")
+        for lost in () if trace is None else trace.not_recorded:
+            if lost == NO_CALLS or self._needs_arguments(metric_input.case):
+                raise Skip(lost)
         return super().score(metric_input)
 
     def _needs_arguments(self, case: Case) -> bool:

@@ -89,9 +89,7 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
     mark_handoffs(ordered, roles)
     usages = _usages(ordered, roles, problems)
     merge_double_instrumentation(ordered, roles, usages)
-    if all(role.kind == "other" for role in roles) and not all(map(sets_up, ordered)):
-        what = f"none of its {len(roles):,} spans is recognised as an agent, a model request or a tool call"
-        problems.append(TraceProblem(kind="unrecognised", what=what))
+    problems += _shortcomings(ordered, roles)
     origin = min((span.start for span in ordered if span.start is not None), default=None)
     trace = normalise(
         spans_of(ordered, roles, usages, origin or 0),
@@ -144,9 +142,16 @@ def _metadata(ordered: list[RecordedSpan], roles: list[SpanRole], origin: int | 
     metadata: dict[str, Any] = {} if origin is None else {"started": _moment(origin)}
     if recorders:
         metadata[RECORDERS] = recorders
-    if lost := not_recorded(ordered, [role.kind for role in roles]):
-        metadata[NOT_RECORDED] = [lost]
     return metadata | {SETS_UP: True} if all(map(sets_up, ordered)) else metadata
+
+
+def _shortcomings(ordered: list[RecordedSpan], roles: list[SpanRole]) -> list[TraceProblem]:
+    """What is not recognised or not recorded in a trace."""
+    if all(role.kind == "other" for role in roles) and not all(map(sets_up, ordered)):
+        what = f"none of its {len(roles):,} spans is recognised as an agent, a model request or a tool call"
+        return [TraceProblem(kind="unrecognised", what=what)]
+    lost = not_recorded(ordered, [role.kind for role in roles])
+    return [TraceProblem(kind=NOT_RECORDED, what=lost)] if lost else []
 
 
 def _with_question(trace: Trace, ordered: Sequence[RecordedSpan]) -> Trace:
@@ -419,6 +424,7 @@ def merged_trace(
     spans, all_messages, all_problems = list(own), list(messages), list(problems)
     recorders = {"trivium"} if any(span.kind == "agent" for span in spans) else set()
     own_ids = {span.id for span in spans}
+    own_calls = any(span.kind == "tool" for span in spans)
     links = {span.id: link[1] for span in otel_spans if (link := _parent_link(span)) is not None}
     by_trace: dict[str, list[RecordedSpan]] = {}
     for span in otel_spans:
@@ -431,7 +437,7 @@ def merged_trace(
                 for span in trace.spans
             ]
             all_messages += [_shifted(message, origin) for message in trace.messages]
-            all_problems += trace.problems
+            all_problems += [each for each in trace.problems if not (own_calls and each.kind == NOT_RECORDED)]
             recorders |= set(trace.recorders)
     if otel_spans:
         spans.sort(key=_start)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from trivium.traces.conversation import answer_in, question_in, texts_of
 from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.semconv import RecordedSpan, recognised
-from trivium.traces.trace import ARGUMENTS, TOOL_CALLS, SpanKind
+from trivium.traces.trace import NO_ARGUMENTS, NO_CALLS, SpanKind
 from trivium.values import dicts, json_or_text
 
 _DETAILS = "gen_ai.client.inference.operation.details"
@@ -191,7 +191,7 @@ def not_recorded(spans: Sequence[RecordedSpan], kinds: Sequence[SpanKind]) -> st
     """
     calls = [span for span, kind in zip(spans, kinds, strict=True) if kind == "tool"]
     if calls:
-        return None if any(arguments_of(span) is not None for span in calls) else ARGUMENTS
+        return None if any(arguments_of(span) is not None for span in calls) else NO_ARGUMENTS
     if any(semconv.TOOL in span.attributes for span in spans):
         return None
     requests = (span for span, kind in zip(spans, kinds, strict=True) if kind == "llm")
@@ -200,7 +200,7 @@ def not_recorded(spans: Sequence[RecordedSpan], kinds: Sequence[SpanKind]) -> st
         for span in requests
         for part in _parts(_attributes(span).get(semconv.OUTPUT_MESSAGES), "tool_call")
     )
-    return TOOL_CALLS if any(not name.startswith(_FINAL) for name in requested) else None
+    return NO_CALLS if any(not name.startswith(_FINAL) for name in requested) else None
 
 
 def _result(span: RecordedSpan) -> Any:

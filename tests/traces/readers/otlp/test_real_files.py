@@ -150,4 +150,5 @@ def test_agents_requests_tokens_calls_and_hand_offs_of_every_framework(name):
         assert sum(call.ok is False for call in calls) == truth["failed_calls"]
     sent = [[m.sender, m.receiver] for trace in traces for m in trace.messages if m.type == "handoff"]
     assert sent == truth.get("handoffs", [])
-    assert [problem for trace in traces for problem in trace.problems] == []
+    lost = ["not_recorded"] if lacks & {"tools", "arguments"} else []
+    assert [problem.kind for trace in traces for problem in trace.problems] == lost
