@@ -74,3 +74,49 @@ def test_a_file_whose_name_looks_like_a_pattern_is_read(tmp_path):
     path = Path(tmp_path / "items[1].jsonl")
     write(path, lines_of(range(3)))
     assert read_items(str(path)).n == 3
+
+
+COLUMNS = [
+    ["paper_id", "question", "prediction", "ground_truth", "confidence"],
+    ["case", "dimension", "Predicted", "label", "confidence"],
+    ["document_id", "item", "pred", "truth", "confidence"],
+]
+
+
+@pytest.mark.parametrize("names", COLUMNS)
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+def test_columns_of_other_tools_are_the_fields_they_mean(tmp_path, names, suffix):
+    """Also in another order than ours; what was read as what is said."""
+    rows = [("a", "1", 1.0, 1.0, 0.9), ("b", "1", 0.0, 1.0, 0.6), ("b", "2", 2.0, 1.0, 0.5)]
+    path = tmp_path / f"items{suffix}"
+    if suffix == ".csv":
+        path.write_text("\n".join(",".join(map(str, row)) for row in [names, *rows]))
+    elif suffix == ".jsonl":
+        path.write_text("\n".join(json.dumps(dict(zip(names, row, strict=True))) for row in rows))
+    else:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        pyarrow = pytest.importorskip("pyarrow")
+        parquet.write_table(pyarrow.table(dict(zip(names, zip(*rows, strict=True), strict=True))), path)
+    found = read_items(path)
+    assert (found.pred.tolist(), found.gt.tolist()) == ([1, 0, 2], [1, 1, 1])
+    assert list(found.group_names) == ["a", "b", "b"]
+    assert found.confidence.tolist() == [0.9, 0.6, 0.5]
+    (note,) = found.notes
+    assert all(f"{name} as " in note for name in names if name not in {"item", "pred", "confidence"})
+
+
+def test_without_a_column_of_names_rows_name_the_items_of_a_table(tmp_path):
+    path = tmp_path / "items.csv"
+    path.write_text("paper_id,pred,gt\na,1,1\na,2,1\n")
+    found = read_items(path)
+    assert [found.name(row).partition(", ")[2] for row in (0, 1)] == [
+        'group "a", item "2"',
+        'group "a", item "3"',
+    ]
+
+
+def test_a_field_and_another_name_of_it_are_two_columns(tmp_path):
+    path = tmp_path / "items.csv"
+    path.write_text("group,item,pred,prediction,gt\na,1,1,1,1\n")
+    with pytest.raises(ItemsError, match='unknown column "prediction"'):
+        read_items(path)

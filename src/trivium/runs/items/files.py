@@ -10,9 +10,10 @@ import msgspec
 
 from trivium.agents.recorded.record import lines_of
 from trivium.errors import ItemsError, Problem, TrustError, suggest
-from trivium.runs.items.records import LISTED, Label
+from trivium.runs.items.records import LISTED, Item, Label
 from trivium.storage import open_file
 from trivium.store.export.tables import unescape_formula
+from trivium.suites.columns import FieldNames
 from trivium.suites.files.csv_file import CsvHeader, csv_rows
 from trivium.suites.files.documents import (
     MalformedDocument,
@@ -39,13 +40,16 @@ TEXT_FIELDS = frozenset({"group", "item", "case", "dimension", "by", "at", "reas
 TEXT_FIELDS |= {"answer", "run", "how", "queue", "note"}
 
 
-def read_records(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]:
+def read_records(
+    path: Path, kind: type[T], refuse: Refuse, *, names: FieldNames | None = None
+) -> Iterator[tuple[int, T]]:
     """Yield number and record of every valid line or row.
 
     Args:
         path: The file.
         kind: Type of the records.
         refuse: Called with each mistake of an invalid line or row.
+        names: Further names of the fields; in a table without a column ``item``, the row then names the item.
 
     Raises:
         ItemsError: If the file cannot be read in the format of its suffix.
@@ -58,12 +62,12 @@ def read_records(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[in
             str(path), f'cannot tell the format from "{path.suffix}": expected {", ".join(readers)}'
         )
     try:
-        yield from read(path, kind, refuse)
+        yield from read(path, kind, refuse, names or FieldNames({}))
     except OSError as failure:
         raise ItemsError(str(path), f"cannot be read: {failure.strerror or failure}") from failure
 
 
-def _jsonl(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]:
+def _jsonl(path: Path, kind: type[T], refuse: Refuse, names: FieldNames) -> Iterator[tuple[int, T]]:
     decoder = msgspec.json.Decoder(kind)
     with open_file(path) as file:
         for number, _, line in lines_of(file, str(path), error=ItemsError):
@@ -77,6 +81,8 @@ def _jsonl(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]
             except MalformedDocument as malformed:
                 refuse(number, malformed.problem.what)
             else:
+                if isinstance(raw, dict):
+                    raw = dict(zip(names.of(list(raw)), raw.values(), strict=True))
                 yield from _converted(raw, kind, number, refuse)
 
 
@@ -112,19 +118,21 @@ def _called(raw: Any) -> str:
     return f"{', '.join(keys)}: " if keys else ""
 
 
-def _csv(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]:
-    header, checked = CsvHeader(), False
+def _csv(path: Path, kind: type[T], refuse: Refuse, names: FieldNames) -> Iterator[tuple[int, T]]:
+    header, fields = CsvHeader(), list[str]()
     for _, number, cells in csv_rows(path, header, error=ItemsError):
-        if not checked:
-            _check_columns(header.names, kind, path)
-            checked = True
+        if not fields:
+            fields = names.of(header.names)
+            _check_columns(fields, kind, path)
+            field_of = dict(zip(header.names, fields, strict=True))
         if isinstance(cells, Problem):
             refuse(number, cells.what)
             continue
-        raw = {name: value for name, cell in cells if (value := _cell(name, cell)) is not None}
-        yield from _converted(_whole(raw, kind, header.names), kind, number, refuse)
-    if not checked:
-        _check_columns(header.names, kind, path)
+        named = ((field_of.get(name, name), cell) for name, cell in cells)
+        raw = {name: value for name, cell in named if (value := _cell(name, cell)) is not None}
+        yield from _converted(_whole(raw, kind, fields, number), kind, number, refuse)
+    if not fields:
+        _check_columns(names.of(header.names), kind, path)
 
 
 def _cell(name: str, cell: str) -> Any:
@@ -146,7 +154,7 @@ def _cell(name: str, cell: str) -> Any:
     return int(number) if name == "repeat" and number.is_integer() else number
 
 
-def _whole(raw: dict[str, Any], kind: type[msgspec.Struct], header: list[str]) -> dict[str, Any]:
+def _whole(raw: dict[str, Any], kind: type[msgspec.Struct], header: list[str], number: int) -> dict[str, Any]:
     """Convert a row to a record: ``signals.NAME`` is one signal, and an empty cell means null."""
     whole = {name: value for name, value in raw.items() if "." not in name}
     signals = {name.partition(".")[2]: raw.get(name) for name in header if name.startswith("signals.")}
@@ -156,6 +164,8 @@ def _whole(raw: dict[str, Any], kind: type[msgspec.Struct], header: list[str]) -
     for nullable in ("pred", "gt", "value"):
         if nullable in header and nullable in kind.__struct_fields__:
             whole.setdefault(nullable, None)
+    if kind is Item and "item" not in header and whole.get("success") is not False:
+        whole["item"] = str(number)
     return whole
 
 
@@ -173,21 +183,24 @@ def _check_columns(names: list[str], kind: type[msgspec.Struct], path: Path) -> 
         raise ItemsError(str(path), problems)
 
 
-def _parquet(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]:
+def _parquet(path: Path, kind: type[T], refuse: Refuse, names: FieldNames) -> Iterator[tuple[int, T]]:
+    columns: list[str] = []
     header: list[str] = []
 
-    def check(names: list[str]) -> None:
-        _check_columns(names, kind, path)
-        header.extend(names)
+    def check(found: list[str]) -> None:
+        columns.extend(found)
+        header.extend(names.of(found))
+        _check_columns(header, kind, path)
 
     rows = parquet_rows(path, error=ItemsError, check=check, rows_at_once=4096)
     for number, row in enumerate(rows, start=1):
+        field_of = dict(zip(columns, header, strict=True))
         raw = {
-            name: _from_arrow(cell) if name in JSON_FIELDS else cell
+            field_of[name]: _from_arrow(cell) if name in JSON_FIELDS else cell
             for name, cell in row.items()
             if cell is not None
         }
-        yield from _converted(_whole(raw, kind, header), kind, number, refuse)
+        yield from _converted(_whole(raw, kind, header, number), kind, number, refuse)
 
 
 def _from_arrow(cell: Any) -> Any:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from trivium.errors import ItemsError
 from trivium.runs.items.files import WORDS, read_records
-from trivium.runs.items.records import Item
+from trivium.runs.items.records import ITEM_ALIASES, Item
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
 from trivium.storage import path_of
+from trivium.suites.columns import FieldNames
 from trivium.suites.files.many_files import files_in, matching_files
 
 FORMATS = {
@@ -43,15 +44,16 @@ def read_items(path: str | Path, *, mode: str | None = None) -> ItemTable:
         raise ItemsError(str(path), f'only a run artifact (.json) has modes; "{mode}" means nothing here')
     files = _files_of(str(path))
     builder = TableBuilder(Origin(path=str(path)), word=WORDS.get(place.suffix.lower(), "line"))
+    names = FieldNames(ITEM_ALIASES)
     for file in files or [place]:
         if files is not None:
             builder.begin_file(str(file), WORDS.get(file.suffix.lower(), "line"))
-        for number, item in read_records(file, Item, builder.problem):
+        for number, item in read_records(file, Item, builder.problem, names=names):
             builder.add(item, number)
     if builder.is_empty:
         raise ItemsError(str(path), "holds no items, expected one a line (or row)")
-    repeated = builder.repeated()
-    return builder.table(notes=(repeated,) if repeated else ())
+    notes = names.note(), builder.repeated()
+    return builder.table(notes=tuple(note for note in notes if note))
 
 
 def _place_of(source: str) -> Path:
