@@ -150,7 +150,13 @@ def test_what_no_score_needs_may_be_missing_and_is_named(name, value):
 
 @pytest.mark.parametrize(
     ("given", "quotes"),
-    [("a quote", ("a quote",)), ('["one", "two"]', ("one", "two")), ([], ()), (["one", 2, None], ("one",))],
+    [
+        ("a quote", ("a quote",)),
+        ('{"a": 1, "a": 2}', ('{"a": 1, "a": 2}',)),
+        ('["one", "two"]', ("one", "two")),
+        ([], ()),
+        (["one", 2, None], ("one",)),
+    ],
 )
 def test_quotes_may_be_one_text_or_a_list_in_a_text(given, quotes):
     answer = told(evidence=given)

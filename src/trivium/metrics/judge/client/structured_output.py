@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 NEVER_AS_ASKED = "answered {}, never as asked: "
 
+CUT_OFF = " (cut off at {:,} tokens, judge.max_tokens)"
+
 NEXT_OUTPUT: dict[OutputMode, OutputMode] = {"native": "tool", "tool": "prompted"}
 """How a schema is sent that was answered twice, never with JSON of its form."""
 
@@ -111,8 +113,7 @@ async def ask(
         if error is None:
             errors = {}
             break
-        is_cut = response.finish == "length"
-        cut = f" (cut off at {request.max_tokens:,} tokens, judge.max_tokens)" if is_cut else ""
+        cut = CUT_OFF.format(request.max_tokens) if response.finish == "length" else ""
         if isinstance(error, PartlyMalformed):
             errors = {each: why + cut for each, why in error.errors.items()}
         output = _next_output(results[-1], error, is_first=times == 1)
@@ -120,9 +121,7 @@ async def ask(
             if answer:
                 break
             models.drop([each.sent.key() for each in results])
-            count = "twice" if times == 2 else f"{times} times"
-            why = f"{NEVER_AS_ASKED.format(count)}{error}{cut}" if times > 1 else "refused to answer"
-            raise GivenUp(f"{request.model} {why}", cause="unusable")
+            raise GivenUp(f"{request.model} {_why_none(times, f'{error}{cut}')}", cause="unusable")
         log.info("%s: malformed answer, asked once more (%s): %s%s", request.model, output, error, cut)
         left = tuple(each for each in left if each not in answer)
         sent = msgspec.structs.replace(request, output=output)
@@ -153,6 +152,13 @@ def _check_read(models: Models, results: Sequence[AskResult]) -> None:
         models.drop([each.sent.key() for each in results])
         why = CUT.format(response.input_tokens, MAX_CHARS_PER_TOKEN)
         raise GivenUp(f"{sent.model} {why}", cause="cut")
+
+
+def _why_none(times: int, error: str) -> str:
+    """Why no answer is usable of so many; only a refusal ends with the first."""
+    if times == 1:
+        return "refused to answer"
+    return NEVER_AS_ASKED.format("twice" if times == 2 else f"{times} times") + error
 
 
 def _next_output(result: AskResult, error: MalformedAnswer, *, is_first: bool) -> OutputMode | None:

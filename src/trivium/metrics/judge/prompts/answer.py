@@ -317,9 +317,7 @@ class _Fields(dict[str, Any]):
 
     def quotes(self) -> list[Any]:
         """The quotes of a list, or of a text in place of one."""
-        value = self.get("evidence")
-        if isinstance(value, str):
-            value = decoded_text(value)
+        value = _nested(self.get("evidence"))
         if isinstance(value, str) and value.strip():
             return [value]
         if not isinstance(value, list):
