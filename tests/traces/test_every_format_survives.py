@@ -69,6 +69,17 @@ JSON: dict[str, list[Any]] = {
         ]
         * 2
     ],
+    "messages": [
+        {
+            "id": "m",
+            "messages": [
+                {"role": "user", "content": [{"type": "text", "text": "?"}, {"type": "image_url"}]},
+                tau.chat_message("assistant", None, tool_calls=[tau.call("book", '{"id": 7}')]),
+                tau.chat_message("tool", "done", tool_call_id="c", name="book"),
+                tau.chat_message("assistant", "Booked."),
+            ],
+        }
+    ],
     "agents-eval": [RUN],
     "otlp": [request(agent("a", at=(0, 9)), tool("b", "look", parent="a"), tool("c", "look", parent="x"))],
     "otlp lines": [request(each) for each in (agent("a", at=(0, 9)), tool("b", "look", parent="a"))],
@@ -245,6 +256,18 @@ def large(folder):
                     )
                 )
             )
+        ],
+        "messages": [
+            {
+                "messages": [
+                    turn
+                    for n in half
+                    for turn in (
+                        tau.chat_message("assistant", None, tool_calls=[tau.call("book", "{}", f"c{n}")]),
+                        tau.chat_message("tool", "done", tool_call_id=f"c{n}", name="book"),
+                    )
+                ]
+            }
         ],
         "agents-eval": [
             RUN

@@ -18,9 +18,9 @@ from trivium.suites.files.documents import MalformedDocument, parse_json, read_t
 from trivium.suites.selection import cases_of
 from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite
-from trivium.traces.normalize import normalise
+from trivium.traces.readers.chat import answer_of, trace_of_chat
 from trivium.traces.readers.json_input import documents_of
-from trivium.traces.trace import Message, Span, Trace, TraceProblem
+from trivium.traces.trace import Trace
 from trivium.values import dict_, dicts
 
 CHANGES_STATE = ("book", "cancel", "exchange", "modify", "return", "send", "update")
@@ -126,9 +126,6 @@ def _tools(entry: dict[str, Any]) -> Iterator[str]:
                 yield function["name"]
 
 
-AGENT, USER = "agent", "user"
-
-
 class Trajectory(msgspec.Struct, frozen=True, kw_only=True):
     """One trial of a task.
 
@@ -210,109 +207,9 @@ def _trajectory(item: Any, source: str, where: str) -> Trajectory:
         ),
         outputs=tuple(str(output) for output in task.get("outputs") or ()),
         finished=info.get("reward_info") is not None,
-        answer=_answer(item["traj"]),
-        trace=_trace(item["traj"], trace_id),
+        answer=answer_of(item["traj"]),
+        trace=trace_of_chat(item["traj"], trace_id),
     )
-
-
-def _answer(chat: list[Any]) -> str:
-    texts = [
-        turn["content"]
-        for turn in chat
-        if isinstance(turn, dict) and turn.get("role") == "assistant" and isinstance(turn.get("content"), str)
-    ]
-    return texts[-1] if texts else ""
-
-
-def _trace(chat: list[Any], trace_id: str) -> Trace:
-    builder = _Builder()
-    for position, turn in enumerate(chat):
-        if isinstance(turn, dict):
-            builder.add(position, turn)
-        else:
-            what = f"message {position} is not an object; it was left out"
-            builder.problems.append(TraceProblem(kind="bad_message", what=what))
-    return normalise(
-        [Span(id="run", kind="agent", name=AGENT), *builder.spans()],
-        builder.messages,
-        trace_id=trace_id,
-        problems=builder.problems,
-        metadata={"people": [USER]},
-    )
-
-
-class _Builder:
-    """Builds the spans and messages of one chat; pairs results with calls by order, never by id alone.
-
-    Ids of calls repeat within a trajectory, so a result belongs to the latest earlier call without a result
-    that has its id, or, if none has, to the latest one without a result.
-    """
-
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-        self.problems: list[TraceProblem] = []
-        self._spans: list[Span] = []
-        self._open: list[tuple[str, int]] = []  # id of the call, place of its span
-
-    def spans(self) -> list[Span]:
-        """The spans; a call without a result has ``ok=None``."""
-        for _, position in self._open:
-            span = self._spans[position]
-            self.problems.append(TraceProblem(kind="unfinished", span=span.id, what="it has no result"))
-            self._spans[position] = msgspec.structs.replace(span, ok=None)
-        return self._spans
-
-    def add(self, position: int, turn: dict[str, Any]) -> None:
-        role, content = turn.get("role"), turn.get("content")
-        if role == "user":
-            self.messages.append(Message(sender=USER, receiver=AGENT, content=content))
-        elif role == "assistant":
-            self._spans.append(
-                Span(id=f"llm-{position}", kind="llm", name="assistant", parent="run", output=content)
-            )
-            if content:
-                self.messages.append(
-                    Message(sender=AGENT, receiver=USER, type="result_delivery", content=content)
-                )
-            for number, call in enumerate(dicts(turn.get("tool_calls"))):
-                self._call(position, number, call)
-        elif role == "tool":
-            self._result(position, turn)
-
-    def _call(self, position: int, number: int, call: dict[str, Any]) -> None:
-        function = dict_(call.get("function"))
-        self._open.append((str(call.get("id", "")), len(self._spans)))
-        self._spans.append(
-            Span(
-                id=f"tool-{position}-{number}",
-                kind="tool",
-                name=str(function.get("name", "")),
-                parent="run",
-                input=_arguments(function.get("arguments")),
-            )
-        )
-
-    def _result(self, position: int, turn: dict[str, Any]) -> None:
-        if not self._open:
-            what = f"message {position} is a result without a call before it; it was left out"
-            self.problems.append(TraceProblem(kind="orphan_result", what=what))
-            return
-        call_id = str(turn.get("tool_call_id", ""))
-        same = [index for index, (open_id, _) in enumerate(self._open) if open_id == call_id]
-        _, at = self._open.pop(same[-1] if same else -1)
-        content = turn.get("content")
-        failed = isinstance(content, str) and content.startswith("Error")
-        self._spans[at] = msgspec.structs.replace(self._spans[at], output=content, ok=not failed)
-
-
-def _arguments(text: Any) -> Any:
-    """Decode arguments from JSON; return the text itself if it is not JSON."""
-    if not isinstance(text, str):
-        return text
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return text
 
 
 def read_attempts(path: Path, suite: Suite) -> list[tuple[Case, Attempt]]:

@@ -43,6 +43,7 @@ OUTPUT_FIELDS = (
     "reward",
     "error",
     "metadata",
+    "messages",
     "flags",
 )
 

@@ -2,11 +2,13 @@
 
 import json
 import logging
+from pathlib import Path
 
 import pytest
 
 from tests.runs.trace_scores.samples import call, trace, write
 from trivium.agents.recorded import holds_traces, open_recorded
+from trivium.agents.recorded.record import attempt_from, read_line
 from trivium.cli.main import run_command
 from trivium.errors import InputError, OutputsError
 from trivium.suites.suite import Suite
@@ -162,3 +164,42 @@ def test_traces_in_place_of_a_suite_point_at_traces_score(capsys, source):
     assert "t.jsonl holds traces, and no cases" in message
     assert "trivium traces score t.jsonl" in message
     assert "--outputs traces:t.jsonl" in message
+
+
+CHAT = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "The capital?"},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"q": 1}'}}
+        ],
+    },
+    {"role": "tool", "tool_call_id": "1", "content": "Error: none"},
+    {"role": "assistant", "content": [{"type": "text", "text": "Paris"}, {"type": "audio", "audio": {}}]},
+]
+
+
+@pytest.mark.parametrize(
+    ("line", "output", "calls"),
+    [
+        ({"messages": CHAT}, "Paris", [("look", {"q": 1}, False)]),
+        ({"messages": CHAT, "output": "Rome"}, "Rome", [("look", {"q": 1}, False)]),
+        ({"messages": CHAT, "trace": {"spans": []}}, "Paris", []),
+        ({"messages": CHAT[:3]}, None, [("look", {"q": 1}, None)]),
+        ({"messages": [{}, 1, {"role": "owl", "content": "hoo"}]}, None, []),
+    ],
+)
+def test_of_a_chat_the_last_answer_is_the_output_and_its_calls_are_the_trace(line, output, calls):
+    parsed, problems, flags = read_line(json.dumps({"case": "1", **line}).encode(), 1)
+    assert problems == []
+    attempt = attempt_from(parsed, flags, folder=Path(), limit=1000)
+    assert attempt.output == output
+    assert [(call.name, call.input, call.ok) for call in attempt.trace.tool_calls] == calls
+
+
+def test_parts_of_a_chat_that_are_no_text_are_counted():
+    parsed, _, flags = read_line(json.dumps({"case": "1", "messages": CHAT}).encode(), 1)
+    trace = attempt_from(parsed, flags, folder=Path(), limit=1000).trace
+    assert [each.what for each in trace.problems] == ["parts that are no text are left out: 1 audio"]

@@ -23,6 +23,7 @@ from trivium.suites.sanitize import sanitise
 from trivium.suites.validation import convert
 from trivium.traces.native import native_trace
 from trivium.traces.readers import FORMATS, read_trace_file
+from trivium.traces.readers.chat import answer_of, trace_of_chat
 from trivium.traces.trace import Trace
 from trivium.values import TOO_MANY_VALUES, holds_too_many_values, resolved
 
@@ -75,6 +76,8 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         reward: The recorded reward.
         error: Why the attempt failed; empty if it did not.
         metadata: Any further data.
+        messages: The chat of the attempt as OpenAI's API has it: its last answer is the output, and its calls
+            are the trace, where the line states neither.
         flags: What an earlier sanitising changed, in a file that Trivium exported.
     """
 
@@ -87,6 +90,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     reward: float | None = None
     error: str | None = None
     metadata: dict[str, Any] | None = None
+    messages: list[Any] | None = None
     flags: tuple[str, ...] = ()
 
 
@@ -206,10 +210,14 @@ def attempt_from(output: Output, flags: tuple[str, ...], *, folder: Path, limit:
         trace = _trace_of(output, folder)
     except InputError as error:  # one trace that is lost costs no other attempt
         unreadable = str(error)
+    said = output.output
+    if output.messages is not None:
+        trace = trace or trace_of_chat(output.messages, f"{output.case}/{output.repeat}")
+        said = answer_of(output.messages) or None if said is None else said
     attempt = Attempt(
         case=output.case,
         repeat=output.repeat,
-        output=output.output,
+        output=said,
         seconds=output.seconds,
         trace=trace,
         usage=None if output.usage is None else Usage(**msgspec.structs.asdict(output.usage)),

@@ -51,6 +51,7 @@ FORMATS = {
     "claude-code": "trivium.traces.readers.claude_code.reader",
     "who-and-when": "trivium.traces.readers.who_and_when",
     "inspect": "trivium.formats.inspect_log.traces",
+    "messages": "trivium.traces.readers.chat",
 }
 """Formats by name, in the order in which they are tried on a file of unknown format.
 

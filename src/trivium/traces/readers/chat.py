@@ -1,0 +1,158 @@
+"""Reads chats in the form of OpenAI's chat completions: ``{"messages": [{"role": …, "content": …}, …]}``.
+
+Messages have no times: their position gives the order, and starts and ends are null. A result belongs to the
+call with its id; one whose text begins with "Error" failed.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from trivium.traces.conversation import texts_of
+from trivium.traces.normalize import normalise
+from trivium.traces.trace import Message, Span, Trace, TraceProblem
+from trivium.values import dict_, dicts, list_
+
+AGENT, USER = "agent", "user"
+_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+_IDS = ("trace_id", "id", "conversation_id", "session_id")
+
+
+def sniff(document: Any) -> bool:
+    """Whether a JSON value is a chat, a list of chats, or the messages of one."""
+    return bool(_chats(document))
+
+
+def read_traces(documents: Sequence[Any], _source: str) -> list[Trace]:
+    """The traces of a file, one for each chat."""
+    chats = [chat for document in documents for chat in _chats(document)]
+    return [trace_of_chat(messages, id_ or f"chat-{index}") for index, (id_, messages) in enumerate(chats)]
+
+
+def _chats(document: Any) -> list[tuple[str | None, list[Any]]]:
+    if isinstance(document, dict) and _is_chat(document.get("messages")):
+        id_ = next((document[key] for key in _IDS if isinstance(document.get(key), str)), None)
+        return [(id_, document["messages"])]
+    if _is_chat(document):
+        return [(None, document)]
+    return [chat for each in list_(document) if isinstance(each, dict) for chat in _chats(each)]
+
+
+def _is_chat(value: Any) -> bool:
+    first = value[0] if isinstance(value, list) and value else None
+    return isinstance(first, dict) and first.get("role") in _ROLES and "kind" not in first
+
+
+def answer_of(messages: list[Any]) -> str:
+    """The last text of the assistant; empty if there is none."""
+    texts = (texts_of(each.get("content")) for each in dicts(messages) if each.get("role") == "assistant")
+    return next((text for text in reversed(list(texts)) if isinstance(text, str) and text), "")
+
+
+def trace_of_chat(messages: list[Any], trace_id: str) -> Trace:
+    """The requests, calls and messages of one agent, normalised."""
+    builder = _Builder()
+    for position, turn in enumerate(messages):
+        if isinstance(turn, dict):
+            builder.add(position, turn)
+        else:
+            builder.problem("bad_message", f"message {position} is not an object; it was left out")
+    return normalise(
+        [Span(id="run", kind="agent", name=AGENT), *builder.spans()],
+        builder.messages,
+        trace_id=trace_id,
+        problems=builder.problems,
+        metadata={"people": [USER]},
+    )
+
+
+class _Builder:
+    """Builds the spans and messages of one chat; pairs results with calls by order, never by id alone.
+
+    Ids of calls repeat within a chat, so a result belongs to the latest earlier call without a result that
+    has its id, or, if none has, to the latest one without a result.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.problems: list[TraceProblem] = []
+        self._spans: list[Span] = []
+        self._open: list[tuple[str, int]] = []  # id of the call, place of its span
+        self._unread: Counter[str] = Counter()
+
+    def problem(self, kind: str, what: str, span: str | None = None) -> None:
+        self.problems.append(TraceProblem(kind=kind, span=span, what=what))
+
+    def spans(self) -> list[Span]:
+        """The spans; a call without a result has ``ok=None``."""
+        for _, position in self._open:
+            span = self._spans[position]
+            self.problem("unfinished", "it has no result", span.id)
+            self._spans[position] = msgspec.structs.replace(span, ok=None)
+        if self._unread:
+            listed = ", ".join(f"{count} {kind}" for kind, count in sorted(self._unread.items()))
+            self.problem("unread_parts", f"parts that are no text are left out: {listed}")
+        return self._spans
+
+    def add(self, position: int, turn: dict[str, Any]) -> None:
+        role, content = turn.get("role"), self._text(turn.get("content"))
+        if role == "user":
+            self.messages.append(Message(sender=USER, receiver=AGENT, content=content))
+        elif role == "assistant":
+            self._spans.append(
+                Span(id=f"llm-{position}", kind="llm", name="assistant", parent="run", output=content)
+            )
+            if content:
+                self.messages.append(
+                    Message(sender=AGENT, receiver=USER, type="result_delivery", content=content)
+                )
+            for number, call in enumerate(dicts(turn.get("tool_calls"))):
+                self._call(position, number, call)
+        elif role in {"tool", "function"}:
+            self._result(position, turn, content)
+        elif role not in _ROLES:
+            self.problem("bad_message", f"message {position} has no known role; it was left out")
+
+    def _text(self, content: Any) -> Any:
+        """The text of a message; its other parts are counted."""
+        for part in dicts(content):
+            if (kind := part.get("type", "text")) not in {"text", "input_text", "output_text", "refusal"}:
+                self._unread[str(kind)[:40]] += 1
+        return texts_of(content)
+
+    def _call(self, position: int, number: int, call: dict[str, Any]) -> None:
+        function = dict_(call.get("function"))
+        self._open.append((str(call.get("id", "")), len(self._spans)))
+        self._spans.append(
+            Span(
+                id=f"tool-{position}-{number}",
+                kind="tool",
+                name=str(function.get("name", "")),
+                parent="run",
+                input=_arguments(function.get("arguments")),
+            )
+        )
+
+    def _result(self, position: int, turn: dict[str, Any], content: Any) -> None:
+        if not self._open:
+            self.problem(
+                "orphan_result", f"message {position} is a result without a call before it; it was left out"
+            )
+            return
+        call_id = str(turn.get("tool_call_id", ""))
+        same = [index for index, (open_id, _) in enumerate(self._open) if open_id == call_id]
+        _, at = self._open.pop(same[-1] if same else -1)
+        failed = isinstance(content, str) and content.startswith("Error")
+        self._spans[at] = msgspec.structs.replace(self._spans[at], output=content, ok=not failed)
+
+
+def _arguments(text: Any) -> Any:
+    """Decode arguments from JSON; return the text itself if it is not JSON."""
+    if not isinstance(text, str):
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return text
