@@ -86,7 +86,7 @@ def test_an_output_that_shares_no_word_is_shown_the_head():
 def test_the_source_and_each_reference_are_excerpted():
     case = Case(id="c", input="q", source=DOCUMENT, references=(DOCUMENT, "short"))
     subject = MetricInput(case, Attempt(case="c", output="News from Berlin."))
-    texts, cut = build_context(subject, excerpt_chars=400, excerpts="retrieval")
+    texts, cut, _ = build_context(subject, excerpt_chars=400, excerpts="retrieval")
     body = texts["source"].rsplit("\n[excerpts: ", 1)[0]
     assert cut == {
         "source": Truncation(len(body), len(DOCUMENT)),

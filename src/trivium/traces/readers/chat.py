@@ -13,7 +13,7 @@ import msgspec
 from trivium.traces.conversation import texts_of
 from trivium.traces.normalize import normalise
 from trivium.traces.trace import Message, Span, Trace, TraceProblem
-from trivium.values import dict_, dicts, list_
+from trivium.values import dict_, dicts, json_or_text, list_
 
 AGENT, USER = "agent", "user"
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
@@ -124,6 +124,7 @@ class _Builder:
 
     def _call(self, position: int, number: int, call: dict[str, Any]) -> None:
         function = dict_(call.get("function"))
+        arguments = function.get("arguments")
         self._open.append((str(call.get("id", "")), len(self._spans)))
         self._spans.append(
             Span(
@@ -131,7 +132,7 @@ class _Builder:
                 kind="tool",
                 name=str(function.get("name", "")),
                 parent="run",
-                input=_arguments(function.get("arguments")),
+                input=json_or_text(arguments) if isinstance(arguments, str) else arguments,
             )
         )
 
@@ -146,13 +147,3 @@ class _Builder:
         _, at = self._open.pop(same[-1] if same else -1)
         failed = isinstance(content, str) and content.startswith("Error")
         self._spans[at] = msgspec.structs.replace(self._spans[at], output=content, ok=not failed)
-
-
-def _arguments(text: Any) -> Any:
-    """Decode arguments from JSON; return the text itself if it is not JSON."""
-    if not isinstance(text, str):
-        return text
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return text
