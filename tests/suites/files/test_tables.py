@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from trivium.errors import MissingExtra, SuiteError
+from trivium.runs.evaluate import evaluate
 from trivium.suites.case import Case, Expect, ExpectedTool
 from trivium.suites.files import tables
 from trivium.suites.suite import Suite
@@ -189,3 +190,21 @@ def test_mistakes_are_told_with_their_lines_in_large_files_and_small_ones(
     (tmp_path / "c.csv").write_bytes(content)
     with pytest.raises(SuiteError, match=re.escape(f"c.csv: {said}")):
         Suite.load(tmp_path / "c.csv")
+
+
+def test_a_list_in_a_cell_is_several_references_and_in_expect_output_one_answer(tmp_path):
+    path = tmp_path / "cases.csv"
+    path.write_text(
+        "id,input,references,expect.output\n"
+        '1,x,"[""Paris"", ""Lutetia""]",\n'
+        '2,x,"Paris, Lutetia",\n'
+        '3,x,,"[1, 2.50]"\n'
+    )
+    suite = Suite.load(path)
+    several, one, _ = suite
+    assert several.references == ("Paris", "Lutetia")
+    assert one.references == ("Paris, Lutetia",)
+    said = {"1": "Lutetia", "2": "Lutetia", "3": "[1, 2.5]"}
+    given = [{"case": case, "output": output} for case, output in said.items()]
+    run = evaluate(suite, outputs=given, metrics=["success"], store=f"{tmp_path}/store.db")
+    assert {each.case: each.scores["success"].value for each in run.evaluations()} == {"1": 1, "2": 0, "3": 1}
