@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from trivium.agents.attempt import Attempt
@@ -47,7 +48,7 @@ def evaluate(
     seed: int | None = None,
     leave_one_out: bool = False,
     skip_invalid: bool = False,
-    store: str | Store = DEFAULT_URL,
+    store: str | Path | Store = DEFAULT_URL,
     resume: str | None = None,
     workers: int | None = 1,
     engine: Engine = "local",
@@ -160,7 +161,7 @@ async def evaluate_async(
     seed: int | None = None,
     leave_one_out: bool = False,
     skip_invalid: bool = False,
-    store: str | Store = DEFAULT_URL,
+    store: str | Path | Store = DEFAULT_URL,
     resume: str | None = None,
     workers: int | None = 1,
     engine: Engine = "local",

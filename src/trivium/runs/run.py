@@ -34,7 +34,7 @@ class Run(HtmlRepr):
         self.record = record
 
     @classmethod
-    def load(cls, id: str | None = None, *, store: str | Store = DEFAULT_URL) -> Self:  # noqa: A002
+    def load(cls, id: str | None = None, *, store: str | Path | Store = DEFAULT_URL) -> Self:  # noqa: A002
         """Load a stored run.
 
         Args:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -51,7 +52,7 @@ class Begun(NamedTuple):
 def begin(
     prepared: Prepared,
     origin: Origin,
-    store: str | Store,
+    store: str | Path | Store,
     *,
     engine: Engine,
     partitions: str | None,
@@ -121,7 +122,7 @@ def interrupted_by_errors(store: Store, run: RunRecord) -> Iterator[None]:
         raise
 
 
-def _writable(store: str | Store) -> Store:
+def _writable(store: str | Path | Store) -> Store:
     """Open a store for writing; the store of a loaded run is open for reading only."""
     if isinstance(store, Store):
         return Store(store.url) if store.read_only else store

@@ -5,6 +5,7 @@ import time
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import msgspec
@@ -82,10 +83,12 @@ class Store:
         StoreError: If it cannot be opened.
     """
 
-    def __init__(self, url: str = DEFAULT_URL, *, create: bool = True, read_only: bool = False) -> None:
-        self.url = url
+    def __init__(
+        self, url: str | Path = DEFAULT_URL, *, create: bool = True, read_only: bool = False
+    ) -> None:
+        self.url = str(url)
         self.read_only = read_only
-        self.engine = open_engine(url, create=create, read_only=read_only)
+        self.engine = open_engine(self.url, create=create, read_only=read_only)
         self.name = self.engine.url.render_as_string()
         self._bodies = Bodies(partial(partitions_in, self.engine), store=self.name)
         # Close the connections and files of a store that is never closed, of which Python warns.

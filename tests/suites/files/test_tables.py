@@ -206,5 +206,5 @@ def test_a_list_in_a_cell_is_several_references_and_in_expect_output_one_answer(
     assert one.references == ("Paris, Lutetia",)
     said = {"1": "Lutetia", "2": "Lutetia", "3": "[1, 2.5]"}
     given = [{"case": case, "output": output} for case, output in said.items()]
-    run = evaluate(suite, outputs=given, metrics=["success"], store=f"{tmp_path}/store.db")
+    run = evaluate(suite, outputs=given, metrics=["success"], store=tmp_path / "store.db")
     assert {each.case: each.scores["success"].value for each in run.evaluations()} == {"1": 1, "2": 0, "3": 1}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -39,7 +40,7 @@ def score_traces(
     until: Moment | None = None,
     name: str | None = None,
     config: str | PathLike[str] | None = None,
-    store: str | Store = DEFAULT_URL,
+    store: str | Path | Store = DEFAULT_URL,
     resume: str | None = None,
     workers: int | None = 1,
     engine: Engine = "local",
