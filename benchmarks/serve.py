@@ -330,7 +330,7 @@ def rows_of(traces: int) -> Iterator[tuple[list[dict[str, object]], list[dict[st
                     "number": number, "trace": os.urandom(16).hex(), "version": number % 5 == 0,
                     "state": "open" if number % 5 else "complete", "first": 2e9, "last": 2e9, "opened": 2e9,
                     "due": 2e9 + number, "root": True, "spans": PER_TRACE, "size": 6_400, "service": "shop",
-                    "late": False, "body": None,
+                    "late": False, "cut": 0, "body": None,
                 }
                 for number in numbers
             ],
