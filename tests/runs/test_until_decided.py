@@ -112,7 +112,7 @@ def test_an_interrupted_run_goes_on_in_its_order(url):
     assert len(before) >= 8
     whole = tv.evaluate(suite, agent=right(0.93), store=url, resume=stops.run)
     cases = [each.case for each in whole.attempts()]
-    assert before < set(cases)
+    assert before <= set(cases)  # on a busy machine Ctrl-C may come when all are asked
     order = sorted((f"c{i}" for i in range(300)), key=lambda case: place_of(whole.id, f"g{case[1:]}"))
     assert sorted(cases) == sorted(order[: len(cases)])
     assert whole.summary().gates[0].answer == "pass"
