@@ -206,6 +206,8 @@ _PARTS = {
     "reasoning_tokens": semconv.REASONING,
     "output_audio_tokens": semconv.OUTPUT_AUDIO,
 }
+_PARTS_OF_COST = (semconv.INPUT_COST, semconv.OUTPUT_COST)
+_FURTHER = (semconv.COST, *_PARTS_OF_COST, *_PARTS.values())
 
 
 def usage_of(attributes: Mapping[str, Any]) -> SpanUsage | None:
@@ -216,9 +218,13 @@ def usage_of(attributes: Mapping[str, Any]) -> SpanUsage | None:
     """
     input_tokens = count(attributes.get(semconv.INPUT_TOKENS))
     output_tokens = count(attributes.get(semconv.OUTPUT_TOKENS))
+    if attributes.keys().isdisjoint(_FURTHER):  # as of most requests
+        if input_tokens is None and output_tokens is None:
+            return None
+        return SpanUsage(input_tokens=input_tokens, output_tokens=output_tokens)
     cost = amount(attributes.get(semconv.COST))
     if cost is None:
-        cost = sum_known(amount(attributes.get(each)) for each in (semconv.INPUT_COST, semconv.OUTPUT_COST))
+        cost = sum_known(amount(attributes.get(each)) for each in _PARTS_OF_COST)
     if input_tokens is None and output_tokens is None and cost is None:
         return None
     parts = {field: count(attributes[name]) for field, name in _PARTS.items() if name in attributes}
