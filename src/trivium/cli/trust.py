@@ -28,6 +28,8 @@ COMMANDS = {
 
 DEFAULT_COVERAGES = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
 
+NAMED_TWICE = "name the items either as ITEMS or with --input, not both"
+
 
 @click.group(cls=LazyCommands, table=COMMANDS)
 def trust() -> None:
@@ -165,7 +167,7 @@ def _tables(items: str | None, given: dict[str, Any]) -> "list[ItemTable]":
     """Read one table of items, or two to compare."""
     inputs, modes = list(given["inputs"]), list(given["modes"])
     if items is not None and inputs:
-        raise click.UsageError("name the items either as ITEMS or with --input, not both")
+        raise click.UsageError(NAMED_TWICE)
     sources = inputs or [items]
     if len(sources) > 2:
         raise click.UsageError(f"found {len(sources)} inputs, expected one or two")
@@ -195,8 +197,11 @@ def _plan(given: dict[str, Any]) -> "BootstrapOptions":
 
 def _item_table(source: str | None, mode: str | None, given: dict[str, Any]) -> "ItemTable":
     """Read the items of one source with the options that the commands share."""
+    other = given.get("input")
+    if source is not None and other is not None:
+        raise click.UsageError(NAMED_TWICE)
     return read_item_table(
-        source,
+        source or other,
         mode=mode,
         dimension=given["dimension"],
         labels=given["labels"],

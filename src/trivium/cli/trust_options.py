@@ -116,8 +116,9 @@ unit = option(
 
 def one_source(command: F) -> F:
     """Add the argument ITEMS and the options that choose the items of one source."""
+    same = option("--input", metavar="ITEMS", help="The same as ITEMS.")
     mode = option("--mode", metavar="NAME", help="Predictor of a run artifact.")
-    return click.argument("items", required=False)(mode(dimension(labels(queue(unit(store(command)))))))
+    return click.argument("items", required=False)(same(mode(dimension(labels(queue(unit(store(command))))))))
 
 
 def answer(command: F) -> F:

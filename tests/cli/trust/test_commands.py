@@ -242,3 +242,14 @@ def test_one_group_is_a_group(capsys):
         assert "1 group" in out
         assert "1 groups" not in out
         assert "1 items" not in out
+
+
+@pytest.mark.parametrize("command", ["curve", "calibrate", "certify", "agree"])
+def test_items_are_named_by_the_argument_or_by_input(capsys, command):
+    path = items(40)
+    more = (
+        ["--bootstrap-resamples", "20", "--created-at", "2026-01-01T00:00:00Z"] if command == "curve" else []
+    )
+    assert answer(capsys, command, "--input", path, *more) == answer(capsys, command, path, *more)
+    code, _, err = run_trust(capsys, command, path, "--input", path)
+    assert (code, "either as ITEMS or with --input" in err) == (2, True)
