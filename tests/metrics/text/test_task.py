@@ -94,7 +94,8 @@ def test_a_pattern_is_not_tried_on_more_than_the_head_of_a_huge_output():
 
 
 @pytest.mark.parametrize(
-    ("reward", "bar", "expected"), [(1.0, 1.0, 1.0), (0.5, 1.0, 0.0), (0.5, 0.5, 1.0), (0.0, 0.0, 1.0)]
+    ("reward", "bar", "expected"),
+    [(1.0, 1.0, 1.0), (0.5, 1.0, 0.0), (0.5, 0.5, 1.0), (0.0, 0.0, 1.0), (2.0, 1.0, 1.0)],
 )
 def test_success_may_be_a_recorded_reward(reward: float, bar: float, expected: float):
     score = judged(SuccessRule(reward=bar), reward=reward)
@@ -243,3 +244,49 @@ def test_a_miss_says_what_was_expected_and_what_was_found():
     assert exact.reason == 'the output is "Quito", expected "Lima"'
     contained = tv.score("success", output="Quito", references=["Lima"])
     assert contained.reason == '"Lima" is not in the output "Quito"'
+
+
+def contains(output: str, *references: str, expect: Any = None, **rule: Any) -> Score:
+    case = tv.Case(id="1", input=None, references=references, expect=expect or tv.Expect())
+    metric = Success(rule=SuccessRule(**(rule or {"contains": True})))
+    return metric.score_or_skip(MetricInput(case, tv.Attempt(case="1", output=output), {}))
+
+
+@pytest.mark.parametrize(
+    ("references", "says"),
+    [
+        (("Paris",), '"Paris" is'),
+        (("Paris", "Lutetia"), '"Paris" (or 1 other reference) is'),
+        (("Paris", "Lutetia", "Panam"), '"Paris" (or 2 other references) is'),
+        (("x" * 80,), f'"{"x" * 80}" is'),
+        (("x" * 81,), f'"{"x" * 80}…" is'),
+    ],
+)
+def test_a_reason_quotes_the_first_reference_and_counts_the_others(references: tuple[str, ...], says: str):
+    assert contains("Rome", *references).reason.startswith(says)
+
+
+def test_a_case_with_only_an_expected_output_is_compared_with_it():
+    assert contains("It is Paris.", expect=tv.Expect(output="Paris")).value == 1
+    assert contains("It is Paris.").status == "skipped"
+
+
+def test_a_number_that_is_not_there_is_named_and_one_that_is_needs_no_reason():
+    missed = contains("about 41", "42", number=0.5)
+    assert (missed.value, missed.reason) == (0, '"42" is not among the numbers of "about 41"')
+    assert (contains("about 41.6", "42", number=0.5).reason or None) is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "fields"),
+    [({"number": 0.1}, ("references", "expect.output")), ({"regex": "x"}, ()), ({"reward": 1.0}, ())],
+)
+def test_only_rules_that_compare_need_something_of_the_case(rule: dict[str, Any], fields: tuple[str, ...]):
+    assert Success(rule=SuccessRule(**rule)).case_fields == fields
+
+
+def test_a_bar_of_0_is_a_bar():
+    Settings(success=SuccessRule(metric="jaccard", at_least=0.0))
+    assert tv.score(
+        "success", output="a", references=["b"], success={"metric": "jaccard", "at_least": 0}
+    ).value
