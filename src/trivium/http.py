@@ -1,12 +1,13 @@
-"""What every HTTP client here does alike: which failures to retry, when, and how much of a body to read.
+"""What every HTTP client here does alike: what to retry and when, how much to read, ``${NAME}`` in headers.
 
 The scheduler of judge requests has a policy of its own, because many requests share one rate limit.
 """
 
 import calendar
+import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from random import Random
 from typing import TYPE_CHECKING
@@ -97,3 +98,32 @@ def read_prefix(response: "httpx.Response", size: int, *, deadline: float = floa
         if len(body) == size or time.monotonic() > deadline:
             break
     return bytes(body)
+
+
+VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+"""Matches an environment variable in a text of a suite, such as ``${GATEWAY_KEY}``."""
+
+
+def expand_variables(text: str, *, named_by: str, fail: Callable[[str], Exception]) -> str:
+    """Replace each ``${NAME}`` in an address or a header by the environment variable of that name.
+
+    Args:
+        text: The text.
+        named_by: The setting that names the variables, for the message.
+        fail: Makes the error to raise if a variable is not set, or its value is not valid in a header.
+    """
+
+    def value(found: "re.Match[str]") -> str:
+        given = os.environ.get(found[1])
+        if not given:
+            raise fail(f"{found[1]} is not set, which {named_by} names")
+        if not valid_in_header(given):
+            raise fail(f"{found[1]} holds a line break or another character that cannot be sent")
+        return given
+
+    return VARIABLE.sub(value, text)
+
+
+def valid_in_header(value: str) -> bool:
+    """Whether a text can be the value of a header as it is."""
+    return value.isascii() and value.isprintable() and value == value.strip()

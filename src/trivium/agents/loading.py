@@ -16,6 +16,7 @@ from trivium.agents.adapters.function import FunctionAgent
 from trivium.agents.attempt import AgentAdapter
 from trivium.agents.failures import reason
 from trivium.errors import AgentError, suggest
+from trivium.suites.agent_settings import AgentSettings
 
 PYTHON_FORMS = '"package.module:name" or "file.py:name"'
 FORMS = '"package.module:name", "file.py:name", "http://…", "https://…" or "cmd:program arguments"'
@@ -33,19 +34,23 @@ def load_agent(spec: Any) -> AgentAdapter:
     Args:
         spec: ``package.module:name`` or ``file.py:name`` (the name may have dots), ``http(s)://…``,
             ``cmd:program arguments``, a list of a program and its arguments, a callable, a PydanticAI agent,
-            an object with one of ``METHODS``, or any object with the methods of an AgentAdapter.
+            an object with one of ``METHODS``, any object with the methods of an AgentAdapter, or the settings
+            of an agent behind an address.
 
     Raises:
         AgentError: If the agent cannot be found or called.
         MissingExtra: If the agent needs an extra that is not installed.
     """
-    if not isinstance(spec, str):
-        return _from_object(spec, _name_of(spec))
-    if _URL.match(spec):
+    if isinstance(spec, str) and _URL.match(spec):
+        spec = AgentSettings(url=spec)
+    if isinstance(spec, AgentSettings):
         from trivium.agents.adapters.http import EndpointAgent
 
-        _check_address(spec)
-        return EndpointAgent(spec)
+        agent = EndpointAgent(spec)
+        _check_address(agent.url, agent.name)
+        return agent
+    if not isinstance(spec, str):
+        return _from_object(spec, _name_of(spec))
     if spec.startswith(_COMMAND):
         return CommandAgent(spec.removeprefix(_COMMAND).strip(), name=None)
     return _from_object(load_object(spec, what="agent", forms=FORMS), spec)
@@ -68,15 +73,15 @@ def load_object(spec: str, *, what: str = "object", forms: str = PYTHON_FORMS) -
     return _attribute(_module(place, spec, forms), attribute, spec)
 
 
-def _check_address(spec: str) -> None:
+def _check_address(url: str, name: str) -> None:
     import httpx
 
     try:
-        host = httpx.URL(spec).host
+        host = httpx.URL(url).host
     except (httpx.InvalidURL, UnicodeEncodeError) as error:
-        raise AgentError(spec, f"is no address: {error}") from error
+        raise AgentError(name, f"is no address: {error}") from error
     if not host:
-        raise AgentError(spec, "names no host; expected http://host/path or https://host/path")
+        raise AgentError(name, "names no host; expected http://host/path or https://host/path")
 
 
 def _from_object(found: Any, name: str) -> AgentAdapter:

@@ -61,7 +61,7 @@ def _evaluation_options(command: F) -> F:
     )
 )
 @click.argument("suite", shell_complete=options.file_names)
-@options.option("--agent", required=True, metavar="PKG.MOD:NAME|URL|cmd:…", help="The agent to call.")
+@options.option("--agent", metavar="PKG.MOD:NAME|URL|cmd:…", help="The agent to call (default: the suite's).")
 @options.option("--repeats", type=click.IntRange(min=1), help="Attempts per case (default: the suite's).")
 @options.option("--at-once", type=click.IntRange(min=1), help="Attempts in flight (default: the suite's).")
 @options.option("--tag", metavar="TAG", help="Use only the cases with this tag.")
@@ -133,7 +133,7 @@ def _compare(store: str, base: str, head: str) -> None:
 
 def load_for_run(suite: str, given: Mapping[str, Any]) -> "Suite":
     """Load the suite of ``trivium run`` and apply its options."""
-    return load_suite(
+    loaded = load_suite(
         suite,
         config=given["config"],
         encoder=given["encoder"],
@@ -144,6 +144,9 @@ def load_for_run(suite: str, given: Mapping[str, Any]) -> "Suite":
         sample=given["sample"],
         until_decided=given["until_decided"],
     )
+    if given["agent"] is None and loaded.settings.agent is None:
+        raise click.UsageError("Missing option '--agent': the suite names no agent (agent: …) either")
+    return loaded
 
 
 @click.command(

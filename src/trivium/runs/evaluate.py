@@ -57,14 +57,15 @@ def evaluate(
 ) -> Run:
     """Evaluate a suite and wait for the result; also works inside a running event loop (a notebook).
 
-    Give exactly one of ``agent``, ``outputs`` and ``attempts_of``. The evaluation runs on a separate thread
+    Give at most one of ``agent``, ``outputs`` and ``attempts_of``. The evaluation runs on a separate thread
     with its own event loop, so that the host program's loop is neither patched nor blocked. Ctrl-C stores the
     finished attempts, then raises KeyboardInterrupt.
 
     Args:
         suite: The suite, or an argument of :meth:`Suite.load`: a file, a prefixed source, a list of cases, a
             mapping with the keys of a suite file, or a data frame.
-        agent: The agent to call: a callable, ``package.module:name``, an HTTP address, ``cmd:…``.
+        agent: The agent to call: a callable, ``package.module:name``, an HTTP address, ``cmd:…``; by default
+            the suite's.
         outputs: Attempts recorded elsewhere: a file, a prefixed source such as ``tau-bench:FILE``, a list of
             mappings, or a data frame, with the keys of a file of outputs (``case``, ``output``, …).
         attempts_of: Id of a stored run whose attempts are scored again; no agent is called.
@@ -172,6 +173,9 @@ async def evaluate_async(
 
     Arguments, result and errors are those of :func:`evaluate`.
     """
+    if agent is None and outputs is None and attempts_of is None:
+        suite = suite if isinstance(suite, Suite) else Suite.load(suite)
+        agent = suite.settings.agent
     origin = Origin(agent, outputs, attempts_of, leave_one_out=leave_one_out, skip_invalid=skip_invalid)
     given = {
         "success": success,

@@ -3,6 +3,8 @@
 from os import PathLike
 from typing import Any
 
+import msgspec
+
 from trivium.agents.adapters.function import with_own_loop
 from trivium.agents.attempt import AgentAdapter
 from trivium.agents.loading import load_agent
@@ -12,6 +14,7 @@ from trivium.errors import InputError, OutputsError
 from trivium.masking import mask
 from trivium.runs.event_loop import in_trivium_thread
 from trivium.store.records import RunKind, RunRecord
+from trivium.suites.agent_settings import AgentSettings, without_secrets
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
 
@@ -34,9 +37,15 @@ class Origin:
         self, agent: Any, outputs: Any, attempts_of: str | None, *, leave_one_out: bool, skip_invalid: bool
     ) -> None:
         if sum(each is not None for each in (agent, outputs, attempts_of)) != 1:
-            raise InputError("", "give exactly one of agent, outputs, attempts_of")
+            what = "give exactly one of agent, outputs, attempts_of, or a suite that names its agent"
+            raise InputError("", what)
         self.agent, self.outputs, self.attempts_of = agent, outputs, attempts_of
         self.leave_one_out, self.skip_invalid = leave_one_out, skip_invalid
+
+    def stored(self, settings: Settings) -> Settings:
+        """The settings as a run stores them: with the agent only if it is the suite's, without secrets."""
+        named = isinstance(self.agent, str | AgentSettings) and self.agent == settings.agent
+        return msgspec.structs.replace(settings, agent=without_secrets(settings.agent) if named else None)
 
     @property
     def kind(self) -> RunKind:

@@ -20,6 +20,7 @@ from trivium.runs.until_decided.gates import STOPPED_FOR
 from trivium.store.partitions.writer import PartitionWriter, check_folder, forget_lost
 from trivium.store.records import RunKind, RunRecord
 from trivium.store.store import Store
+from trivium.suites.agent_settings import AgentSettings
 from trivium.suites.settings import Settings
 
 
@@ -73,6 +74,7 @@ def begin(
     Raises:
         InputError: If agent, outputs or options are wrong; nothing is stored then.
     """
+    prepared = prepared._replace(settings=origin.stored(prepared.settings))
     suite, settings = prepared.suite, prepared.settings
     adapter, recorded = origin.adapter(), origin.outputs_opened(suite, settings)
     check_engine(engine, recorded, settings, stored=origin.attempts_of is not None)
@@ -93,7 +95,7 @@ def begin(
         run = record.new(name, partitions)
     else:
         # Functions in notebooks share names; only a name given on the command line identifies an agent.
-        run = record.resumed(resume, name if isinstance(origin.agent, str) else None)
+        run = record.resumed(resume, name if isinstance(origin.agent, str | AgentSettings) else None)
     folder = partitions or run.provenance.get("partitions")
     with interrupted_by_errors(opened, run):
         writer = None if folder is None else PartitionWriter(opened, run, folder)

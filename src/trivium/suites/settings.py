@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from trivium.suites.agent_settings import AgentSettings
 from trivium.suites.case import Complexity, Texts
 from trivium.suites.certificate import JudgeCertificate
 from trivium.suites.monitor_settings import MonitorSettings
@@ -299,6 +300,7 @@ class Settings(
         level: Confidence level of the intervals.
         resamples: Number of bootstrap resamples.
         seed: Seed of all randomness.
+        agent: The agent that ``trivium run`` calls if it is given no other.
     """
 
     metrics: Texts | None = None
@@ -323,6 +325,7 @@ class Settings(
     level: Annotated[float, Meta(gt=0, lt=1)] = 0.95
     resamples: Annotated[int, Meta(ge=1, le=10_000_000)] = 10_000
     seed: Annotated[int, Meta(ge=0)] = 42
+    agent: str | AgentSettings | None = None
 
     @property
     def success_rule(self) -> SuccessRule:

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from trivium.errors import Problem, raise_problems, suggest
-from trivium.masking import MASK, mask
+from trivium.masking import mask
+from trivium.suites.agent_settings import AgentSettings, agent_problems, header_problems
 from trivium.suites.certificate import read_certificates
 from trivium.suites.files.documents import read_document
 from trivium.suites.monitor_settings import monitor_problems
@@ -120,6 +121,8 @@ def _semantic_problems(settings: Settings) -> list[Problem]:
     thresholds = settings.composite.thresholds
     if not thresholds.accept >= thresholds.weak_accept >= thresholds.weak_reject:
         problems.append(Problem("composite.thresholds", "expected accept ≥ weak_accept ≥ weak_reject"))
+    if isinstance(settings.agent, AgentSettings):
+        problems += agent_problems(settings.agent)
     if settings.judge is not None:
         problems += judge_problems(settings.judge)
     both = set(settings.messages.coordination) & set(settings.messages.productive)
@@ -281,9 +284,6 @@ def _renamed_keys(raw: Mapping[Any, Any], where: str, problems: list[Problem]) -
     return made
 
 
-VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-"""Matches an environment variable in a text of a suite, such as ``${GATEWAY_KEY}``."""
-
 _PARAMETERS_WITH_A_SETTING = ("temperature", "seed", "max_tokens", "reasoning_effort")
 _RESERVED_PARAMETERS = frozenset(
     {"messages", "model", "stream", "n", "input", "system", "response_format", "tools", "tool_choice"}
@@ -329,20 +329,7 @@ def _parameter_problems(judge: JudgeSettings) -> Iterator[Problem]:
 def _server_problems(where: str, server: ServerSettings) -> Iterator[Problem]:
     if server.base_url is not None and mask(server.base_url) != server.base_url:
         yield Problem(at(where, "base_url"), "holds a secret: write ${NAME}, an environment variable")
-    for name, value in server.headers.items():
-        place = at(at(where, "headers"), name)
-        if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
-            yield Problem(place, "is not a valid name of a header")
-        elif "\n" in value or "\r" in value:
-            yield Problem(place, "holds a line break")
-        elif _is_secret(name, VARIABLE.sub("", value)):
-            yield Problem(place, "holds a secret: write ${NAME}, an environment variable")
+    yield from header_problems(at(where, "headers"), server.headers)
     for name in server.body:
         if name in _RESERVED_PARAMETERS - {"model"}:
             yield Problem(at(at(where, "body"), name), "is set by Trivium")
-
-
-def _is_secret(name: str, literal: str) -> bool:
-    """Whether a header contains a secret, by its name or by its value without variables."""
-    bare = re.sub(r"(?i)\b(bearer|basic)\b", "", literal).strip()
-    return bool(bare) and MASK in mask(f"{name}: {bare}")

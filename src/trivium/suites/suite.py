@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 from msgspec import UNSET, UnsetType
 
 from trivium.errors import SuiteError
+from trivium.suites.agent_settings import AgentSettings
 from trivium.suites.case import COMPLEXITIES, Case, Cases, CaseTuple, CaseView
 from trivium.suites.digest import digest_of
 from trivium.suites.monitor_settings import MonitorSettings
@@ -92,6 +93,7 @@ class Suite:
         level: float | UnsetType = UNSET,
         resamples: int | UnsetType = UNSET,
         seed: int | UnsetType = UNSET,
+        agent: str | AgentSettings | Mapping[str, Any] | UnsetType | None = UNSET,
     ) -> Self:
         """Load a suite from a file, a folder or Python objects.
 
@@ -130,6 +132,7 @@ class Suite:
             level: Confidence level of the intervals.
             resamples: Number of bootstrap resamples.
             seed: Seed of all randomness.
+            agent: The agent that is called if an evaluation is given no other.
 
         Raises:
             SuiteError: With every mistake found.
@@ -157,6 +160,7 @@ class Suite:
             "level": level,
             "resamples": resamples,
             "seed": seed,
+            "agent": agent,
         }
         texts = {"name": name, "description": description, "config": config}
         overrides: dict[str, Any] = {key: value for key, value in given.items() if value is not UNSET}

@@ -1,9 +1,11 @@
-"""Posts each case to an HTTP endpoint, and reads at most ``limits.output_bytes`` of the response."""
+"""Sends each case to an HTTP endpoint, and reads at most ``limits.output_bytes`` of the response."""
 
 import asyncio
 import logging
+import re
 import zlib
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import httpx
@@ -11,8 +13,11 @@ import msgspec
 
 from trivium.agents.attempt import AgentFailure, AgentResponse, Request
 from trivium.agents.response import decode_json, parse_response, too_large
-from trivium.http import is_retryable_status, retry_after_seconds
-from trivium.masking import mask
+from trivium.errors import AgentError
+from trivium.http import VARIABLE, expand_variables, is_retryable_status, retry_after_seconds
+from trivium.masking import MASK, mask
+from trivium.suites.agent_settings import AgentSettings, steps_of
+from trivium.values import text_or_json
 
 log = logging.getLogger(__name__)
 
@@ -34,54 +39,55 @@ ANSWER_FIELDS = (
 )
 """Names under which endpoints return their text, where it is not ``output``."""
 
+DEFAULT_BODY = {name: f"{{{name}}}" for name in ("input", "case", "repeat", "seed")}
+
 
 class EndpointAgent:
     """Calls an agent over HTTP.
 
-    It receives ``{"input", "case", "repeat", "seed"}`` as JSON by POST. A JSON response with the key
-    ``output`` has the fields of an Attempt (see :func:`trivium.agents.response.parse_response`). Of another
-    JSON object the one text under a name of ``ANSWER_FIELDS`` is the output, which is logged once; its other
-    keys are read as beside ``output``. Any other JSON or text is the output itself, and 204 means that there
-    is none. The whole body is bounded by ``limits.output_bytes`` and decompressed while it is read, so that a
-    huge one does not fill memory.
+    It receives ``{"input", "case", "repeat", "seed"}`` as JSON by POST, or what its settings say. A JSON
+    response with the key ``output`` has the fields of an Attempt (see
+    :func:`trivium.agents.response.parse_response`). Of another JSON object the one text under a name of
+    ``ANSWER_FIELDS`` is the output, which is logged once; its other keys are read as beside ``output``. Any
+    other JSON or text is the output itself, and 204 means that there is none. The whole body is bounded by
+    ``limits.output_bytes`` and decompressed while it is read, so that a huge one does not fill memory. The
+    reasons of failures mask the environment variables that its headers and address name.
 
     Args:
-        url: The address to post to.
+        agent: Its address, or how it is asked.
         transport: The HTTP transport; the network by default.
+
+    Raises:
+        AgentError: If an environment variable that it names is not set.
     """
 
     runs_off_loop = True
 
-    def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        self.name = mask(url)
-        self._url = url
+    def __init__(
+        self, agent: str | AgentSettings, *, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        self._settings = agent = AgentSettings(url=agent) if isinstance(agent, str) else agent
+        self.name = mask(agent.url)
+        expanded = partial(expand_variables, named_by="agent", fail=partial(AgentError, self.name))
+        self.url = expanded(agent.url)
+        self._headers = {name: expanded(value) for name, value in agent.headers.items()}
+        named = {name for text in (agent.url, *agent.headers.values()) for name in VARIABLE.findall(text)}
+        self._secrets = sorted((expanded(f"${{{name}}}") for name in named), key=len, reverse=True)
         self._transport = transport
         self._client: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._fields: set[str] = set()
 
     async def call(self, request: Request) -> AgentResponse:
-        """Post the case once."""
-        body_fields = {
-            "input": request.case.input,
-            "case": request.case.id,
-            "repeat": request.repeat,
-            "seed": request.seed,
-        }
-        headers = {
-            "Content-Type": "application/json",
-            "Accept": "application/json, text/*;q=0.9, */*;q=0.1",
-            "Accept-Encoding": ACCEPTED,
-        }
-        content = msgspec.json.encode(body_fields)
-        async with self._client_of_loop().stream(
-            "POST", self._url, content=content, headers=headers
-        ) as response:
+        """Send the case once."""
+        async with self._client_of_loop().stream(**self._sent(request)) as response:
             if not response.is_success:
-                raise await _status_failure(response)
+                raise await self._status_failure(response)
             body = await read_decompressed_prefix(response, request.output_bytes + 1)
             if len(body) > request.output_bytes:
                 raise too_large(request.output_bytes)
+        if self._settings.output is not None:
+            return _at_path(decode_json(body), self._settings.output)
         value, is_json = _decoded(response, body)
         field = _answer_field(value) if is_json else None
         if field is None:
@@ -91,11 +97,50 @@ class EndpointAgent:
             log.warning('%s answers with an object: its text "%s" is the output', self.name, field)
         return parse_response({key: value[key] for key in value if key != field} | {"output": value[field]})
 
+    def _sent(self, request: Request) -> dict[str, Any]:
+        """The arguments of one HTTP request."""
+        settings, case = self._settings, request.case
+        values = {
+            "input": case.input,
+            "messages": _messages(case.input),
+            "case": case.id,
+            "repeat": request.repeat,
+            "seed": request.seed,
+        }
+        body = _filled(DEFAULT_BODY if settings.body is None else settings.body, values)
+        headers = httpx.Headers({"Accept": "application/json, text/*;q=0.9, */*;q=0.1"})
+        sent: dict[str, Any] = {"method": settings.method, "url": httpx.URL(self.url), "headers": headers}
+        if settings.method == "GET":
+            sent["url"] = sent["url"].copy_merge_params({key: text_or_json(body[key]) for key in body})
+        else:
+            headers["Content-Type"] = "application/json"
+            sent["content"] = msgspec.json.encode(body)
+        headers.update({"Accept-Encoding": ACCEPTED, **self._headers})
+        return sent
+
     async def close(self) -> None:
         """Close the connections."""
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
+
+    async def _status_failure(self, response: httpx.Response) -> AgentFailure:
+        """Make the failure for a status other than 2xx, with the beginning of the body."""
+        try:
+            body = await read_decompressed_prefix(response, _ERROR_BODY_BYTES)
+        except AgentFailure:  # the status is enough
+            body = b""
+        text = body.decode(errors="replace").strip()
+        status = f"HTTP {response.status_code} {response.reason_phrase}".strip()
+        if response.has_redirect_location:
+            text = f"redirects to {response.headers['location']}; name that address instead"
+        for secret in self._secrets:
+            text = text.replace(secret, MASK)
+        return AgentFailure(
+            f"{status}: {text}" if text else status,
+            retryable=is_retryable_status(response.status_code),
+            retry_after=retry_after_seconds(response.headers),
+        )
 
     def _client_of_loop(self) -> httpx.AsyncClient:
         """Return the client of the current event loop; event loops cannot share connections."""
@@ -110,29 +155,62 @@ class EndpointAgent:
         return self._client
 
 
-async def _status_failure(response: httpx.Response) -> AgentFailure:
-    """Make the failure for a status other than 2xx, with the beginning of the body."""
-    try:
-        body = await read_decompressed_prefix(response, _ERROR_BODY_BYTES)
-    except AgentFailure:  # the status is enough
-        body = b""
-    text = body.decode(errors="replace").strip()
-    status = f"HTTP {response.status_code} {response.reason_phrase}".strip()
-    if response.has_redirect_location:
-        text = f"redirects to {response.headers['location']}; name that address instead"
-    return AgentFailure(
-        f"{status}: {text}" if text else status,
-        retryable=is_retryable_status(response.status_code),
-        retry_after=retry_after_seconds(response.headers),
-    )
-
-
 def _answer_field(value: Any) -> str | None:
     """The field of an answer that is its text; None if the answer says which or leaves it open."""
     if not isinstance(value, Mapping) or "output" in value or isinstance(value.get("error"), str):
         return None
     texts = [name for name in ANSWER_FIELDS if isinstance(value.get(name), str)]
     return texts[0] if len(texts) == 1 else None
+
+
+_SLOT = re.compile(r"\{(input|messages|case|repeat|seed)\}")
+
+
+def _filled(template: Any, values: Mapping[str, Any]) -> Any:
+    """A template of a body with the values in place of ``{input}`` and the like."""
+    if isinstance(template, Mapping):
+        return {key: _filled(inner, values) for key, inner in template.items()}
+    if isinstance(template, list | tuple):
+        return [_filled(inner, values) for inner in template]
+    if not isinstance(template, str):
+        return template
+    if whole := _SLOT.fullmatch(template):
+        return values[whole[1]]
+    return _SLOT.sub(lambda found: text_or_json(values[found[1]]), template)
+
+
+def _messages(value: Any) -> list[Any]:
+    """The input as chat messages: those that it holds, or itself as one of the user."""
+    held = value.get("messages") if isinstance(value, Mapping) else value
+    return held if isinstance(held, list) else [{"role": "user", "content": text_or_json(value)}]
+
+
+def _at_path(answer: Any, path: str) -> AgentResponse:
+    """The response whose output is at a path; the other keys of the answer are read as beside ``output``.
+
+    Raises:
+        AgentFailure: If the answer has nothing there; the message names keys, and no values.
+    """
+    value: Any = answer
+    steps: list[Any] = steps_of(path) or []
+    for done, step in enumerate(steps):
+        try:
+            value = value[step] if isinstance(value, list if isinstance(step, int) else dict) else {}[step]
+        except (KeyError, IndexError):
+            where = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in steps[:done])
+            place = f"{where.lstrip('.')} is" if where else "it is"
+            raise AgentFailure(f"the answer has nothing at {path}: {place} {_outline(value)}") from None
+    rest = {key: answer[key] for key in answer if key != steps[0]} if isinstance(answer, dict) else {}
+    return parse_response(rest | {"output": value})
+
+
+def _outline(value: Any) -> str:
+    """What a JSON value is, without what it holds."""
+    if isinstance(value, dict):
+        return f"an object with the keys {', '.join(value)}"[:500] if value else "an object without keys"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    return {str: "a text", bool: "true or false", type(None): "null"}.get(type(value), "a number")
 
 
 def _decoded(response: httpx.Response, body: bytes) -> tuple[Any, bool]:

@@ -94,12 +94,13 @@ class SessionRuns:
             name = f"{self._index_of(marked, item.session):04d}"
             own_file = None
             if marked.agent is None and marked.outputs is None:
+                given, agent = agent, agent or marked.suite.settings.agent
                 if agent is None:
                     raise TriviumError(
-                        "there is no agent to call: name one with agent=… in the mark or --trivium-agent, or "
-                        "define a fixture trivium_agent"
+                        "there is no agent to call: name one with agent=… in the mark, --trivium-agent or "
+                        "the suite's agent: …, or define a fixture trivium_agent"
                     )
-                if not isinstance(agent, str) or agent != option(self.config, "agent"):
+                if given is not None and given != option(self.config, "agent"):
                     own_file = item.path  # each file can define its own fixture trivium_agent
                     name = f"{name}-{self._index_of_file(own_file, item.session):04d}"
             if name not in self._runs:

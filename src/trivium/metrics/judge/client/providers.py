@@ -14,11 +14,11 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
+from trivium import http
 from trivium._version import __version__
 from trivium.errors import MissingExtra
 from trivium.masking import mask
 from trivium.suites.settings import ServerSettings
-from trivium.suites.settings_loader import VARIABLE
 
 Format = Literal["chat", "responses", "messages"]
 
@@ -264,7 +264,7 @@ def check_key(name: str, *, needed: bool) -> None:
         return
     if needed and provider.needs and not any(os.environ.get(each) for each in provider.needs):
         raise ModelUnavailable(f"{provider.needs[0]} is not set, which {name} needs")
-    if not _valid_in_header(os.environ.get(provider.key, "")):
+    if not http.valid_in_header(os.environ.get(provider.key, "")):
         raise ModelUnavailable(f"{provider.key} holds a line break or another character that no key can have")
 
 
@@ -296,17 +296,4 @@ def expand_variables(text: str) -> str:
     Raises:
         ModelUnavailable: If a variable is not set, or its value is not valid in a header.
     """
-
-    def value(found: "re.Match[str]") -> str:
-        given = os.environ.get(found[1])
-        if not given:
-            raise ModelUnavailable(f"{found[1]} is not set, which judge.servers names")
-        if not _valid_in_header(given):
-            raise ModelUnavailable(f"{found[1]} holds a line break or another character that cannot be sent")
-        return given
-
-    return VARIABLE.sub(value, text)
-
-
-def _valid_in_header(value: str) -> bool:
-    return value.isascii() and value.isprintable() and value == value.strip()
+    return http.expand_variables(text, named_by="judge.servers", fail=ModelUnavailable)
