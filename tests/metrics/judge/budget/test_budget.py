@@ -75,6 +75,16 @@ def test_a_request_that_could_pass_the_budget_is_refused():
     asyncio.run(work())
 
 
+def test_a_refusal_is_put_into_words_though_another_process_gives_back_right_after_it():
+    class Refusing(MemoryLedger):
+        def draw(self, draw: Draw) -> bool:
+            return False  # and by the time that what is committed is read, it is nothing
+
+    for name, bound in (("usd", MOST_USD), ("tokens", MAX_TOKENS)):
+        with pytest.raises(BudgetExhausted, match=rf"is used up.*judge\.budget_{name}"):
+            asyncio.run(make_budget(ledger=Refusing(), **{f"budget_{name}": bound}).reserve(CALL, about=ABOUT))
+
+
 def test_a_request_waits_for_those_in_flight_that_may_leave_enough():
     async def work():
         one = make_budget(budget_tokens=2 * MAX_TOKENS - 50)

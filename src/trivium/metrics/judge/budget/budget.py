@@ -166,8 +166,8 @@ class RunBudget:
             reservation = self._reservation(request, (name, about), price)
             if self._covers(reservation):
                 break
-            in_flight = self._in_flight
-            if await self._draw(reservation) or in_flight != self._in_flight:
+            before = self._in_flight, self._needed(reservation)
+            if await self._draw(reservation) or before != (self._in_flight, self._needed(reservation)):
                 continue
             if not self._in_flight:
                 raise BudgetExhausted(self._shortfall(reservation))
@@ -252,7 +252,9 @@ class RunBudget:
         spent_usd = committed_usd - self._drawn_usd + self._usd
         spent_tokens = committed_tokens - self._drawn_tokens + self._tokens
         need_usd, _ = self._needed(reservation)
-        if self._budget_usd is not None and committed_usd + max(0.0, need_usd) > self._budget_usd:
+        # Another process may have given back since then: the one bound that there is refused the request.
+        short = self._budget_usd is not None and committed_usd + max(0.0, need_usd) > self._budget_usd
+        if short or self._budget_tokens is None:
             return (
                 f"the budget of ${self._budget_usd:g} is used up: ${spent_usd:.6f} is spent, and a request "
                 f"may cost ${reservation.usd:.6f} (judge.budget_usd)"
