@@ -119,6 +119,12 @@ certificate = option(
     metavar="FILE",
     help="A certificate of `trust certify --output`: says which judgements need no human review.",
 )
+version = click.option(
+    "--version",
+    envvar="TRIVIUM_AGENT_VERSION",  # TRIVIUM_VERSION may be that of Trivium
+    metavar="NAME",
+    help="The version of the agent: a comparison counts the attempts of all runs of one version.",
+)
 resume = option("--resume", metavar="RUN", help="Finish an interrupted run.")
 workers = option(
     "--workers",

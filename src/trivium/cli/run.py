@@ -39,6 +39,7 @@ def _evaluation_options(command: F) -> F:
         options.config,
         options.encoder,
         options.certificate,
+        options.version,
         options.store,
         options.resume,
         options.as_json,
@@ -351,6 +352,7 @@ def evaluate_suite(suite: "Suite", given: Mapping[str, Any], **source: Any) -> "
                 metrics=split_names(given["metrics"]),
                 store=given["store"],
                 resume=given["resume"],
+                version=given["version"],
                 progress=bar,
                 **source,
             )

@@ -48,6 +48,7 @@ def evaluate(
     seed: int | None = None,
     leave_one_out: bool = False,
     skip_invalid: bool = False,
+    version: str | None = None,
     store: str | Path | Store = DEFAULT_URL,
     resume: str | None = None,
     workers: int | None = 1,
@@ -87,6 +88,9 @@ def evaluate(
         leave_one_out: With ``outputs="peerread:…"``: score each human review against the others.
         skip_invalid: Leave out recorded outputs with mistakes, and files of them that cannot be read. Their
             attempts are missing, and a note of the run counts and names them.
+        version: Name of the agent's version. A comparison counts the attempts of all runs of one version;
+            without a name, code in a git repository tells versions apart
+            (docs/definitions/comparisons.md#version).
         store: The store, or its URL.
         resume: Id of an interrupted run to finish; stored attempts and evaluations are not made again.
         workers: Number of processes that score recorded outputs; None for as many as there are cores, once
@@ -131,6 +135,7 @@ def evaluate(
             seed=seed,
             leave_one_out=leave_one_out,
             skip_invalid=skip_invalid,
+            version=version,
             store=store,
             resume=resume,
             workers=workers,
@@ -162,6 +167,7 @@ async def evaluate_async(
     seed: int | None = None,
     leave_one_out: bool = False,
     skip_invalid: bool = False,
+    version: str | None = None,
     store: str | Path | Store = DEFAULT_URL,
     resume: str | None = None,
     workers: int | None = 1,
@@ -191,5 +197,7 @@ async def evaluate_async(
     }
     wanted = prepared(suite, given, metrics, saves=origin.saves, against=against is not None)
     stop = None if against is None else StoppedFor(against=against, metric=against_metric)
-    begun = begin(wanted, origin, store, engine=engine, partitions=partitions, resume=resume, stop=stop)
+    begun = begin(
+        wanted, origin, store, engine=engine, partitions=partitions, resume=resume, stop=stop, version=version
+    )
     return await execute(begun, workers=workers, engine=engine, progress=progress or NoProgress())

@@ -74,25 +74,27 @@ def _version(package: str) -> str:
 
 def _git(folder: Path) -> dict[str, Any] | None:
     """Commit of a folder and whether it has uncommitted changes; None outside a repository."""
+    commit = ask_git(folder, "rev-parse", "HEAD")
+    changes = ask_git(folder, "status", "--porcelain", "--untracked-files=no")
+    return None if commit is None or changes is None else {"commit": commit, "dirty": bool(changes)}
+
+
+def ask_git(folder: Path, *arguments: str) -> str | None:
+    """What git says of a folder; None if there is no git, no repository, or no answer in 10 s."""
     try:
-        commit = _ask_git(folder, "rev-parse", "HEAD")
-        dirty = bool(_ask_git(folder, "status", "--porcelain", "--untracked-files=no"))
+        return subprocess.run(  # noqa: S603 - the arguments are constants
+            ["git", *arguments],  # noqa: S607 - the git on the user's path
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
+            stdin=subprocess.DEVNULL,
+            encoding=sys.getfilesystemencoding(),
+            errors="surrogateescape",
+        ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None
-    return {"commit": commit, "dirty": dirty}
-
-
-def _ask_git(folder: Path, *arguments: str) -> str:
-    return subprocess.run(  # noqa: S603 - the arguments are constants
-        ["git", *arguments],  # noqa: S607 - the git on the user's path
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=10,
-        stdin=subprocess.DEVNULL,
-        encoding=sys.getfilesystemencoding(),
-    ).stdout.strip()
 
 
 def judge_provenance(metrics: Sequence[Metric], settings: Settings) -> dict[str, Any]:

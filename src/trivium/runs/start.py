@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,7 @@ from trivium.runs.pipeline import Prepared
 from trivium.runs.provenance import changed_settings, judge_provenance, provenance
 from trivium.runs.until_decided.difference import ComparisonWith, StoppedFor, comparison_with
 from trivium.runs.until_decided.gates import STOPPED_FOR
+from trivium.runs.versions import FINGERPRINT, NAMED, recorded_version
 from trivium.store.partitions.writer import PartitionWriter, check_folder, forget_lost
 from trivium.store.records import RunKind, RunRecord
 from trivium.store.store import Store
@@ -59,6 +60,7 @@ def begin(
     partitions: str | None,
     resume: str | None,
     stop: StoppedFor | None,
+    version: str | None,
 ) -> Begun:
     """Open the agent or the outputs, and create a run or take over the one to resume.
 
@@ -70,6 +72,7 @@ def begin(
         partitions: Folder for its partitions.
         resume: Id of an interrupted run to finish.
         stop: The comparison for which it stops early, if any.
+        version: Name of the agent's version, if it has one.
 
     Raises:
         InputError: If agent, outputs or options are wrong; nothing is stored then.
@@ -89,7 +92,8 @@ def begin(
         comparison = comparison_with(
             stop, opened, suite, settings, metrics=prepared.metrics, kind=origin.kind
         )
-    record = _Record(prepared, opened, origin.kind, scored_before, recorded, comparison)
+    told = recorded_version(version, origin.agent, scored_before)
+    record = _Record(prepared, opened, origin.kind, scored_before, recorded, comparison, told)
     name = origin.name(adapter, scored_before)
     if resume is None:
         run = record.new(name, partitions)
@@ -142,12 +146,14 @@ class _Record:
         source: RunRecord | None,
         recorded: Recorded | None,
         comparison: ComparisonWith | None,
+        version: dict[str, str],
     ) -> None:
         self._store = store
         self._suite, self._settings, _, self._metrics = prepared
         self._kind = kind
         self._source = source
         self._recorded = recorded
+        self._version = version
         self._stopped_for = {} if comparison is None else msgspec.to_builtins(comparison.stopped_for)
         self.already = 0
 
@@ -175,6 +181,7 @@ class _Record:
             settings=msgspec.to_builtins(self._settings),
             provenance=provenance(metrics=self._metrics, seed=self._settings.seed, source=source)
             | judge_provenance(self._metrics, self._settings)
+            | self._version
             | ({STOPPED_FOR: self._stopped_for} if self._stopped_for else {})
             | ({"notes": notes} if (notes := self._notes()) else {})
             | ({} if partitions is None else {"partitions": partitions}),
@@ -218,8 +225,18 @@ class _Record:
             raise InputError(
                 "", f"run {run.id} is of {run.provenance['agent']}: nothing else can go on with it"
             )
-        self._store.acquire(run)
+        self._store.acquire(run, provenance=self._provenance_resumed(run))
         with interrupted_by_errors(self._store, run):
             forget_lost(self._store, run)
         self.already = sum(1 for _ in self._store.attempt_keys(run, scored_only=True))
         return run
+
+    def _provenance_resumed(self, run: RunRecord) -> dict[str, Any]:
+        """The provenance of a run to resume, without the fingerprint if the code is another one now."""
+        before, now = run.provenance.get(NAMED), self._version.get(NAMED)
+        if now is not None and now != before:
+            what = "without a name" if before is None else f'as "{before}"'
+            raise InputError("version", f"run {run.id} was begun {what}: go on with it in the same way")
+        if run.provenance.get(FINGERPRINT) == self._version.get(FINGERPRINT):
+            return run.provenance
+        return {key: value for key, value in run.provenance.items() if key != FINGERPRINT}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import msgspec
-from sqlalchemy import Row, and_, delete, func, insert, select, update
+from sqlalchemy import Integer, Row, and_, cast, delete, func, insert, select, update
 
 from trivium.agents.attempt import Attempt
 from trivium.errors import StoreError, suggest
@@ -193,6 +193,10 @@ class Store:
         """Return a monitor's runs, one a day, newest first."""
         return self._runs(kind="live", suite_name=monitor)
 
+    def finished_runs(self, suite_name: str) -> list[RunRecord]:
+        """Return the finished runs of the suite with this name, newest first."""
+        return self._runs(suite_name=suite_name, state="done")
+
     def _runs(
         self,
         *,
@@ -217,14 +221,19 @@ class Store:
         with explain_errors(self.engine), self.engine.connect() as connection:
             return [self._run_record(row) for row in connection.execute(query)]
 
-    def acquire(self, run: RunRecord) -> None:
+    def acquire(self, run: RunRecord, *, provenance: dict[str, Any] | None = None) -> None:
         """Make this process the owner of a run.
+
+        Args:
+            run: The run.
+            provenance: What it depends on from now on; None leaves it as it is.
 
         Raises:
             StoreError: If another process wrote to the run within ``LEASE_SECONDS`` and may be alive.
         """
         runs = tables.runs
         now = time.time()
+        told = encode(run.provenance if provenance is None else provenance)
         with explain_errors(self.engine), self.engine.begin() as connection:
             owner, touched, state = connection.execute(
                 select(runs.c.owner, runs.c.touched, runs.c.state).where(runs.c.number == run.number)
@@ -240,7 +249,7 @@ class Store:
             updated = connection.execute(
                 update(runs)
                 .where(runs.c.number == run.number, runs.c.touched == touched)
-                .values(owner=this_process(), touched=now, state="running")
+                .values(owner=this_process(), touched=now, state="running", provenance=told)
             )
             if updated.rowcount != 1:
                 raise StoreError(f"another process has just started writing run {run.id}")
@@ -408,6 +417,18 @@ class Store:
         """Yield (position, evaluation without details), in suite order."""
         for position, body in self._evaluation_bodies(run):
             yield position, self._read(_outline, body)
+
+    def verdicts(self, run: RunRecord) -> Iterator[tuple[str, int, int]]:
+        """Yield the id of each case, its number of attempts with a verdict, and how many of them passed."""
+        scored, case = tables.evaluations, tables.cases
+        query = (
+            select(case.c.id, func.count(), func.sum(cast(scored.c.passed, Integer)))
+            .select_from(scored)
+            .join(case, and_(case.c.suite == run.suite, case.c.position == scored.c.position))
+            .where(scored.c.run == run.number, scored.c.passed.is_not(None))
+            .group_by(scored.c.position, case.c.id)
+        )
+        yield from (tuple(row) for row in self._stream(query))
 
     def _evaluation_bodies(self, run: RunRecord) -> Iterator[tuple[int, str]]:
         table = tables.evaluations

@@ -40,6 +40,9 @@ Floats = npt.NDArray[np.float64]
 ANY_METHOD = 0
 """Method number of values that may be compared with all others, such as the 0 of a failed attempt."""
 
+NO_PAIR = -1
+"""In place of the method of a case without a pair of values that may be compared."""
+
 
 class Methods:
     """Numbers the methods by which values were computed; values of different methods are not compared.
@@ -355,6 +358,19 @@ class Pairing:
             at_worst=self._sides(left[1], right[0], filled, reduce) if missing else None,
             at_best=self._sides(left[0], right[1], filled, reduce) if missing else None,
         )
+
+    def methods_of_cases(self, name: str) -> Ints:
+        """Return the number of the method by which each case is compared in a metric, shape (n,).
+
+        It is ``ANY_METHOD`` where the values may be compared with all others, ``NO_PAIR`` without a pair.
+        """
+        base, ours = _at_rows(self._base, name, self._base_rows)
+        head, theirs = _at_rows(self._head, name, self._head_rows)
+        alike = (ours == ANY_METHOD) | (theirs == ANY_METHOD) | (ours == theirs)
+        paired = alike & ~np.isnan(base) & ~np.isnan(head)
+        found = np.full(len(self.cases), NO_PAIR, np.int64)
+        np.maximum.at(found, self._case_of[paired], np.maximum(ours, theirs)[paired])
+        return found
 
     def _with_bounds(self, side: ScoredRun, name: str, values: Floats) -> tuple[Floats, Floats]:
         """Return the values of a side with the missing ones at their lowest, and at their highest."""

@@ -1,0 +1,122 @@
+"""Counts the attempts and passes of each case on both sides of a comparison.
+
+Definition: docs/definitions/comparisons.md#case-counts.
+"""
+
+import msgspec
+import numpy as np
+
+from trivium.runs.comparing.earlier_runs import NONE_EARLIER, EarlierRuns
+from trivium.runs.comparing.pairing import ANY_METHOD, NO_PAIR, Floats, Methods, Pairing, ScoredRun
+from trivium.runs.comparing.rows import Ints, numbers_of
+from trivium.runs.run import Run
+
+
+class SideCounts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The values of a metric in all attempts of one version, by case; arrays of shape (n,).
+
+    Attributes:
+        attempts: Number of attempts with a value: those of the run and those of earlier runs.
+        passes: Number of passes, if the values are verdicts; else the rounded sum of the values.
+        sums: Sum of the values.
+        squares: Sum of the squares of the values.
+        earlier: How many of the attempts are of earlier runs of the same version.
+    """
+
+    attempts: Ints
+    passes: Ints
+    sums: Floats
+    squares: Floats
+    earlier: Ints
+
+
+class CaseCounts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The values of one metric on both sides, by case.
+
+    Attributes:
+        cases: Ids of the n cases that both runs have an attempt of, or should have.
+        groups: Number of the group of each case, shape (n,).
+        base: Counts of base.
+        head: Counts of head.
+    """
+
+    cases: list[str]
+    groups: Ints
+    base: SideCounts
+    head: SideCounts
+
+
+def case_counts(
+    base: ScoredRun,
+    head: ScoredRun,
+    pairing: Pairing,
+    methods: Methods,
+    name: str = "pass_rate",
+    *,
+    earlier: EarlierRuns = NONE_EARLIER,
+) -> CaseCounts:
+    """Count the values of a metric by case: all repeats of both runs, and their earlier runs.
+
+    Attempts without a value (a missing judgement, no verdict) are not counted, nor are values of another
+    method than the one by which the pairs of their case are compared.
+
+    Args:
+        base: Scores of base.
+        head: Scores of head.
+        pairing: Their pairing, which says which cases are counted.
+        methods: Numbers of the methods and cases, shared by both.
+        name: The metric; both sides must have it.
+        earlier: Earlier runs of the version of base and of head. One is in memory at a time.
+    """
+    totals = _Totals(pairing, methods, name)
+    sides = {"base": totals.of_side(base, earlier.base), "head": totals.of_side(head, earlier.head)}
+    return CaseCounts(cases=pairing.cases, groups=pairing.groups, **sides)
+
+
+class _Totals:
+    """Adds up the values of a metric by case.
+
+    Args:
+        pairing: The pairing of two runs.
+        methods: Numbers of the methods and cases.
+        name: The metric.
+    """
+
+    def __init__(self, pairing: Pairing, methods: Methods, name: str) -> None:
+        self._methods, self._name = methods, name
+        self._places = {case: place for place, case in enumerate(pairing.cases)}
+        self._method_of = np.append(pairing.methods_of_cases(name), NO_PAIR)  # the last: of all other cases
+
+    def of_side(self, scored: ScoredRun, earlier: tuple[Run, ...]) -> SideCounts:
+        """Count a run, and earlier runs of its version."""
+        own = self._of_scores(scored)
+        before = np.zeros_like(own)
+        for run in earlier:
+            if self._name == "pass_rate" and run.record.settings.get("failed_attempts") != "skip":
+                self._add_verdicts(run, before)
+            else:
+                before += self._of_scores(ScoredRun.of(run, self._methods))
+        sums, squares = (own + before)[1:]
+        counts = np.rint([own[0] + before[0], sums, before[0]]).astype(np.int64)
+        return SideCounts(attempts=counts[0], passes=counts[1], earlier=counts[2], sums=sums, squares=squares)
+
+    def _of_scores(self, scored: ScoredRun) -> Floats:
+        """Return number, sum and sum of squares of the values of each case, shape (3, n)."""
+        count = len(self._places)
+        if self._name not in scored.values:
+            return np.zeros((3, count))
+        values, methods = (np.asarray(each[self._name]) for each in (scored.values, scored.methods))
+        place_of = np.array([self._places.get(case, count) for case in self._methods.cases.names])
+        at = place_of[numbers_of(scored.rows.codes)]
+        wanted = self._method_of[at]
+        # Values that may be compared with all others, such as the 0 of a failed attempt, have any method.
+        alike = (methods == wanted) | (methods == ANY_METHOD) | (wanted == ANY_METHOD)
+        counted = alike & (wanted != NO_PAIR) & ~np.isnan(values)
+        at, values = at[counted], values[counted]
+        return np.array([np.bincount(at, weights, count) for weights in (None, values, values**2)])
+
+    def _add_verdicts(self, run: Run, totals: Floats) -> None:
+        """Add the same of a run's verdicts; the store counts them."""
+        for case, attempts, passes in run.store.verdicts(run.record):
+            if case in self._places:
+                totals[:, self._places[case]] += attempts, passes, passes

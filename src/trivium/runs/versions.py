@@ -1,0 +1,93 @@
+"""Tells the versions of an agent apart: by a name, or by the code that it was run with.
+
+Definition: docs/definitions/comparisons.md#version.
+"""
+
+import os
+from collections.abc import Mapping
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from trivium.errors import InputError
+from trivium.runs.provenance import ask_git
+from trivium.store.records import RunRecord
+
+NAMED = "version"
+FINGERPRINT = "fingerprint"
+"""Keys of the provenance that hold a version."""
+
+_CODE = (":/", *(f":(top,exclude,glob)**/{each}" for each in (".trivium/**", "*.pyc", "*.db*")))
+"""Untracked files that tell versions apart: all but those that a run writes."""
+
+_ASKED = (
+    ("rev-parse", "HEAD"),
+    ("rev-parse", "--show-toplevel"),
+    ("diff", "HEAD", "--binary", "--no-ext-diff", "--no-textconv", "--submodule=diff"),
+    ("ls-files", "-z", "--others", "--exclude-standard", "--full-name", "--", *_CODE),
+)
+"""What git is asked for a fingerprint."""
+
+_TELLING = ("MODEL", "PROMPT", "TEMPERATURE")
+"""Environment variables with these words in their name belong to the version."""
+
+
+def version_of(run: RunRecord) -> str | None:
+    """The version of the agent whose attempts a run holds; None where nothing tells versions apart."""
+    found = run.provenance.get(NAMED) or run.provenance.get(FINGERPRINT)
+    return found if isinstance(found, str) else None
+
+
+def recorded_version(named: str | None, agent: Any, source: RunRecord | None) -> dict[str, str]:
+    """Return what the provenance of a new run says of its version; empty if nothing tells it.
+
+    Args:
+        named: The version's name, if it has one.
+        agent: The agent that is called, as it was given.
+        source: The run whose attempts are scored again, if any.
+
+    Raises:
+        InputError: If the name is blank.
+    """
+    if named is not None:
+        if not named.strip():
+            raise InputError(
+                "version", "is empty; give it a name, such as a tag or a commit, or leave it out"
+            )
+        return {NAMED: named.strip()}
+    if source is not None:
+        return {key: source.provenance[key] for key in (NAMED, FINGERPRINT) if key in source.provenance}
+    found = fingerprint(agent, Path.cwd(), os.environ)
+    return {} if found is None else {FINGERPRINT: found}
+
+
+def fingerprint(agent: Any, folder: Path, environment: Mapping[str, str]) -> str | None:
+    """Return a digest of an agent and its code; None if they do not say what is run.
+
+    Only an agent given as ``package.module:name`` or ``file.py:name`` in a git repository has one: functions
+    may be made with other prompts, and what an address or a command runs is not seen. It changes with the
+    commit, with uncommitted changes, with untracked files that git does not ignore, and with environment
+    variables that name a model, a prompt or a temperature.
+
+    Args:
+        agent: The agent, as it was given.
+        folder: A folder of the repository.
+        environment: The environment variables.
+    """
+    if not isinstance(agent, str) or "://" in agent or agent.startswith("cmd:"):
+        return None
+    told = [each for words in _ASKED if (each := ask_git(folder, *words)) is not None]
+    if len(told) < len(_ASKED):
+        return None
+    commit, top, changes, others = told
+    files = [(name, _stamp(Path(top, name))) for name in filter(None, others.split("\0"))]
+    settings = sorted(each for each in environment.items() if any(word in each[0] for word in _TELLING))
+    return blake2b(repr((agent, commit, changes, files, settings)).encode(), digest_size=6).hexdigest()
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    """Size of a file and the time of its last change in ns; None if it has gone."""
+    try:
+        return file.stat().st_size, file.stat().st_mtime_ns
+    except OSError:
+        return None
