@@ -62,6 +62,18 @@ def test_judgements_are_marked_as_they_are_made_without_further_requests(judging
     assert "similarity" not in marks(next(iter(again.evaluations())).scores)
 
 
+def test_a_confidence_equal_to_the_threshold_in_12_digits_is_accepted(judging, tmp_path):
+    _, store, path = judging
+    made = json.loads(Path(path).read_text())
+
+    def accepted(threshold: float) -> int:
+        (tmp_path / "moved.json").write_text(json.dumps(made | {"threshold": threshold}))
+        return acceptance(run(suite(CASES, certificate=str(tmp_path / "moved.json")), store)).accepted
+
+    assert accepted(made["threshold"] * (1 + 2e-15)) == accepted(made["threshold"])
+    assert accepted(made["threshold"] * (1 + 1e-10)) < accepted(made["threshold"])
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [

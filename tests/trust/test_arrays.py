@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from trivium.errors import TrustError
 from trivium.trust.arrays import (
@@ -13,6 +15,7 @@ from trivium.trust.arrays import (
     check_positive,
     floats,
     weights_of,
+    without_noise,
 )
 from trivium.trust.bias_correction import corrected_mean
 from trivium.trust.calibration.quality import auroc
@@ -82,3 +85,15 @@ def test_valid_values_pass():
 def test_every_statistic_names_the_place_of_a_value_that_is_no_number(call):
     with pytest.raises(TrustError, match=r"\[1\]: must be .*; found nan"):
         call(np.array([0.0, NAN, 1.0]))
+
+
+@given(st.integers(10**11, 10**12 - 1), st.integers(-22, 0), st.sampled_from([-1, 1]), st.integers(-200, 200))
+def test_confidences_of_12_equal_digits_are_the_same(digits, exponent, sign, ulps):
+    exact = sign * float(f"{digits}e{exponent}")
+    assert without_noise([exact + ulps * np.spacing(exact)]).tolist() == [exact]
+    assert without_noise([sign * float(f"{digits + 1}e{exponent}")]) != [exact]
+
+
+def test_rounding_leaves_what_has_no_digits():
+    values = [0.0, 5e-324, 1e308, INF, -INF, NAN]
+    assert np.array_equal(without_noise(values), values, equal_nan=True)

@@ -71,7 +71,7 @@ def monitored(
     if settings.composite == CompositeSettings():
         weights = CompositeSettings(weights={decides: 1.0})
         settings = msgspec.structs.replace(settings, composite=weights)
-    return Monitored(name=name, settings=msgspec.structs.replace(settings, metrics=names))
+    return Monitored(name=name, settings=msgspec.structs.replace(settings, metrics=names, agent=None))
 
 
 def _parts(suite: Suite | str | Path | Mapping[str, Any]) -> tuple[str, Settings, str]:

@@ -41,9 +41,6 @@ EXPIRED = "expired: "
 WHYS_SHOWN = 20
 """Most reasons that a summary lists, by frequency."""
 
-ROUNDING = 1e-9
-"""Differences up to this are rounding: a confidence computed for one judgement or many may differ by it."""
-
 
 def certificates_in(settings: Settings) -> tuple[JudgeCertificate, ...]:
     """Return the certificates that a suite applies."""
@@ -246,10 +243,12 @@ class _Applied:
         return None
 
     def _under_threshold(self, confidence: float | None) -> str | None:
+        from trivium.trust.arrays import without_noise
+
         threshold = self._certificate.threshold
         if threshold is None:
             return "nothing was certified"
-        if confidence is None or confidence < threshold - ROUNDING:
+        if confidence is None or without_noise(confidence) < without_noise(threshold):
             return f"{self._certificate.confidence} is under the threshold {threshold:.6g}"
         return None
 

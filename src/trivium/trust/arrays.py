@@ -20,6 +20,24 @@ def floats(*given: npt.ArrayLike) -> tuple[Floats, ...]:
     return tuple(np.asarray(values, dtype=np.float64) for values in given)
 
 
+DIGITS = 12
+
+
+def without_noise(values: npt.ArrayLike) -> Floats:
+    """Round confidences to 12 significant digits, so that those that only rounding tells apart are equal.
+
+    Definition: docs/definitions/selective.md#equal-confidences.
+
+    Args:
+        values: Shape (n,); numbers that are not finite stay as they are.
+    """
+    (given,) = floats(values)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        scale = 10.0 ** (DIGITS - 1 - np.floor(np.log10(np.abs(given))))
+        rounded = np.rint(given * scale) / scale
+    return np.where(np.isfinite(rounded), rounded, given)
+
+
 def check_lengths(**arrays: npt.NDArray[Any]) -> None:
     """Check that arrays have shape (n,), with the same n."""
     shapes = [array.shape for array in arrays.values()]

@@ -21,6 +21,7 @@ from trivium.trust.arrays import (
     check_inside_unit,
     check_lengths,
     floats,
+    without_noise,
 )
 from trivium.trust.cluster_bootstrap import Groups
 
@@ -463,4 +464,4 @@ def _checked(
     check_lengths(wrong=wrong, confidence=confidences, groups=clusters.codes)
     check_binary(wrong=wrong)
     check_finite(confidence=confidences)
-    return wrong, confidences, clusters
+    return wrong, without_noise(confidences), clusters

@@ -95,3 +95,21 @@ def test_the_answer_is_written_as_it_is_printed(capsys):
     assert code == 0
     assert Path("a/answer.json").read_text(encoding="utf-8") == captured.out
     assert captured.err == "wrote a/answer.json\n"
+
+
+def test_confidences_that_only_rounding_tells_apart_are_one_working_point(capsys, tmp_path):
+    def curve(low: float, *options: str) -> dict:
+        rows = [(1, 1, 0.3), (0, 1, low), (0, 0, 0.3), (1, 0, 0.2)]
+        lines = [
+            json.dumps({"group": str(place), "item": "x", "pred": pred, "gt": gt, "confidence": sure})
+            for place, (pred, gt, sure) in enumerate(rows)
+        ]
+        (tmp_path / "items.jsonl").write_text("\n".join(lines))
+        found = artifact(
+            capsys, str(tmp_path / "items.jsonl"), "--bootstrap-resamples", "100", "--json", *options
+        )
+        return next(iter(found["confidence_variants"].values()))["curve"]
+
+    assert curve(0.1 + 0.2) == curve(0.3)
+    assert len(curve(0.1 + 0.2)["threshold"]) == 2
+    assert len(curve(0.1 + 0.2, "--rng", "legacy")["threshold"]) == 3

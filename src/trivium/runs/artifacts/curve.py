@@ -92,7 +92,12 @@ def curve_artifact(tables: Sequence[ItemTable], options: CurveOptions) -> dict[s
         sides, entries = [], []
         for table in tables:
             items, confidence = ranked(
-                table, variant, loss=options.loss, scale=scale, calibrator=options.calibrator
+                table,
+                variant,
+                loss=options.loss,
+                scale=scale,
+                calibrator=options.calibrator,
+                exact=options.plan.rng == "legacy",
             )
             right = np.abs(table.pred - table.gt) <= EQUAL
             inside = items.within(included)

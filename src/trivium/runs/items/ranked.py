@@ -11,6 +11,7 @@ import numpy.typing as npt
 from trivium.errors import ItemsError, Problem, TrustError, suggest
 from trivium.runs.items.records import LISTED
 from trivium.runs.items.table import ItemTable
+from trivium.trust.arrays import without_noise
 from trivium.trust.calibration.calibrator import Calibrator
 from trivium.trust.calibration.methods import EQUAL
 from trivium.trust.calibration.quality import auroc
@@ -95,8 +96,11 @@ def ranked(
     loss: str,
     scale: Scale,
     calibrator: Calibrator | None = None,
+    exact: bool = False,
 ) -> tuple[Items, Confidence]:
     """Return the items with their losses and confidences, and the confidence with its warnings.
+
+    Confidences that only rounding tells apart are equal, unless they are ``exact`` as in the original tool.
 
     Raises:
         ItemsError: If a prediction lacks the stated confidence.
@@ -107,7 +111,7 @@ def ranked(
     items = Items.of(
         table.groups,
         wrong,
-        found.values,
+        found.values if exact else without_noise(found.values),
         predicted=table.predicted,
         name=table.name,
         variant=variant,

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from trivium.errors import TrustError, suggest
-from trivium.trust.arrays import Floats, weights_of
+from trivium.trust.arrays import Floats, weights_of, without_noise
 from trivium.trust.calibration.quality import PROBABILITY_CLIP, checked
 from trivium.values import resolved
 
@@ -39,7 +39,7 @@ class Isotonic(msgspec.Struct, frozen=True, kw_only=True):
 
     def apply(self, x: npt.ArrayLike) -> Floats:
         """Calibrated values, shape (n,), in [0, 1], for one feature (n,)."""
-        given = np.interp(np.asarray(x, dtype=np.float64), self.x_thresholds, self.y_thresholds)
+        given = np.interp(without_noise(x), self.x_thresholds, self.y_thresholds)
         return np.asarray(np.clip(given, 0, 1), dtype=np.float64)
 
 
@@ -59,7 +59,7 @@ def fit_isotonic(x: npt.ArrayLike, y: npt.ArrayLike, weights: npt.ArrayLike | No
     # Imported here because it is slow, and only fitting needs it.
     from scipy.optimize import isotonic_regression
 
-    levels, at = np.unique(np.asarray(x, dtype=np.float64), return_inverse=True)
+    levels, at = np.unique(without_noise(x), return_inverse=True)
     each = weights_of(weights, at.size)
     count = np.bincount(at, weights=each)
     means = np.bincount(at, weights=each * np.asarray(y, dtype=np.float64)) / count

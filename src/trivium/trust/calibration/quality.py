@@ -16,6 +16,7 @@ from trivium.trust.arrays import (
     check_lengths,
     floats,
     weights_of,
+    without_noise,
 )
 
 PROBABILITY_CLIP = 1e-6
@@ -139,7 +140,7 @@ def auroc(score: npt.ArrayLike, y: npt.ArrayLike, *, weights: npt.ArrayLike | No
     each = weights_of(weights, right.size)
     if right.size == 0 or right.min() == right.max():
         return None
-    _, places = np.unique(scores, return_inverse=True)
+    _, places = np.unique(without_noise(scores), return_inverse=True)
     hits, misses = (np.bincount(places, weights=each * kind) for kind in (right, 1 - right))
     below = np.cumsum(misses) - misses / 2  # misses of equal score count half
     return float(hits @ below / (hits.sum() * misses.sum()))
@@ -180,7 +181,7 @@ def _binned(p: Floats, y: Floats, bins: int, each: Floats) -> tuple[Floats, Floa
     if not 1 <= bins <= MOST_BINS:
         raise TrustError(f"bins must lie between 1 and {MOST_BINS}; found {bins}")
     edges = np.linspace(0, 1, bins + 1)
-    at = np.minimum(np.searchsorted(edges, p, side="right") - 1, bins - 1)
+    at = np.minimum(np.searchsorted(edges, without_noise(p), side="right") - 1, bins - 1)
     count, total, stated, hits = (
         np.bincount(at, weights=figures, minlength=bins).astype(np.float64)
         for figures in (np.ones_like(p), each, each * p, each * y)
