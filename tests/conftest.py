@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 from tests.browser import browser, page
 from tests.cpu_budget import CpuBudget
@@ -58,6 +59,33 @@ for profile, examples in (("trivium", 40), ("thorough", 200)):
         derandomize=bool(os.environ.get("CI")),
     )
 settings.load_profile("trivium")
+
+
+# Files that one process has to itself: what they need takes seconds to import or to start.
+_TOGETHER = {
+    "encoders": (
+        "tests/metrics/text/",
+        "tests/metrics/judge/test_evidence.py",
+        "tests/metrics/judge/test_signals_recorded.py",
+        "tests/cli/test_named_encoder.py",
+        "tests/runs/test_human_ceiling.py",
+        "tests/test_meaning.py",
+        "tests/test_real_data.py",
+    ),
+    "Ray": ("tests/runs/ray/",),
+}
+
+
+class _Together(LoadFileScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        shared = (name for name, files in _TOGETHER.items() if nodeid.startswith(files))
+        return next(shared, super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    """Each process has whole files (``--dist loadfile``), and some files go to one process together."""
+    return _Together(config, log)
 
 
 def pytest_configure(config: pytest.Config) -> None:

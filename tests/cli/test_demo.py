@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.encoders import ONNX, only_installed
 from tests.judge_server import JudgeServer
 from trivium.cli.demo import example_folder
 from trivium.cli.main import run_command
@@ -46,33 +47,26 @@ def test_the_papers_print_the_table_name_the_report_and_keep_both_runs(
     assert all(attempt.trace is not None and not attempt.failed for attempt in run.attempts())
 
 
-def test_the_papers_as_json_are_one_document_with_the_human_ceiling(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert run_command(["demo", "papers", "--json", "--output", "there/report.html"]) == 0
-
-    answer = json.loads(capsys.readouterr().out)
-    assert answer["suite"] == "paper-reviews"
-    assert answer["attempts"] == 6
-    assert set(answer["human_ceiling"]) >= {"cosine", "jaccard", "similarity"}
-    assert Path("there/report.html").exists()
-
-
-def test_with_a_provider_the_reviews_are_judged(
+def test_with_a_provider_the_reviews_are_judged_and_as_json_they_are_one_document(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with JudgeServer() as server:
         # The address alone lets the judge be asked and leaves the reviewing to the rules.
         monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
-        assert run_command(["demo", "papers", "--judge", "openai:gpt-4o"]) == 0
+        judged = ["demo", "papers", "--judge", "openai:gpt-4o"]
+        assert run_command([*judged, "--json", "--output", "there/report.html"]) == 0
 
     printed = capsys.readouterr().out
     assert "The judge is off" not in printed
+    answer = json.loads(printed)
+    assert answer["suite"] == "paper-reviews"
+    assert answer["attempts"] == 6
+    assert set(answer["human_ceiling"]) >= {"cosine", "jaccard", "similarity"}
     for dimension in ("clarity", "technical_accuracy", "planning_rationality", "coordination"):
-        assert dimension in printed
-    assert "6 requests, 6 answered" in printed
+        assert answer["metrics"][dimension]["status"] == {"ok": 6}
+    assert (answer["spent"]["requests"], answer["spent"]["answered"]) == (6, 6)
     assert {question.model for question in server.requests} == {"gpt-4o"}
-    assert "technical_accuracy" in Path("trivium-demo.html").read_text(encoding="utf-8")
+    assert "technical_accuracy" in Path("there/report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("example", ["documents", "papers"])
@@ -110,6 +104,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Answer:
     """The demo as a newcomer runs it: in an empty folder, without a key."""
     folder = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
+        only_installed(patch, *ONNX)  # as `make demo` installs it
         patch.chdir(folder)
         patch.setenv("HF_HUB_OFFLINE", "1")
         for key in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY"):

@@ -82,7 +82,9 @@ def test_a_refusal_is_put_into_words_though_another_process_gives_back_right_aft
 
     for name, bound in (("usd", MOST_USD), ("tokens", MAX_TOKENS)):
         with pytest.raises(BudgetExhausted, match=rf"is used up.*judge\.budget_{name}"):
-            asyncio.run(make_budget(ledger=Refusing(), **{f"budget_{name}": bound}).reserve(CALL, about=ABOUT))
+            asyncio.run(
+                make_budget(ledger=Refusing(), **{f"budget_{name}": bound}).reserve(CALL, about=ABOUT)
+            )
 
 
 def test_a_request_waits_for_those_in_flight_that_may_leave_enough():

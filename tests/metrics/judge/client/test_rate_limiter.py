@@ -22,11 +22,9 @@ LIMITS = {
 NEAR = {"out": 0.0006, "trip": 0.0003, "refusal": 0.001}
 """As with a server on the same machine: the first requests take milliseconds to go out, the others one."""
 
-SEVERAL = range(2)
-"""Seeds where the median over days counts. A seed gives the same day each time: one shows what others say."""
-
 
 def days(weather, *, seeds=(0,), **options):
+    """A seed gives the same day each time, and where no median counts, one shows what others say."""
     return [spend_a_day(weather, seed=seed, **options) for seed in seeds]
 
 
@@ -38,10 +36,9 @@ def test_without_a_limit_all_that_is_allowed_is_soon_in_flight():
 
 @pytest.mark.parametrize("weather", LIMITS.values(), ids=LIMITS)
 def test_a_limit_is_found_and_observed(weather):
-    found = days(weather, seeds=SEVERAL)
-    assert max(day.seconds for day in found) < 1.1 * 20 + weather.latency
-    assert max(day.requests for day in found) <= 565
-    assert median(day.requests for day in found) <= (550 if weather.burst == 1 else 555)
+    day = spend_a_day(weather)
+    assert day.seconds < 1.1 * 20 + weather.latency
+    assert day.requests <= (550 if weather.burst == 1 else 560)
 
 
 @pytest.mark.parametrize("rate", [24, 25, 25.5])
@@ -59,10 +56,9 @@ def test_a_limit_and_random_refusals_are_distinguished_if_requests_leave_late():
 
 @pytest.mark.parametrize("rate", [2, 10, 100])
 def test_any_rate_is_found(rate):
-    found = days(Weather(rate=rate, burst=5), seeds=SEVERAL, judgements=300)
-    assert max(day.seconds for day in found) < 1.1 * 300 / rate
-    assert median(day.requests for day in found) <= 1.25 * 300
-    assert max(day.requests for day in found) <= 1.35 * 300
+    day = spend_a_day(Weather(rate=rate, burst=5), judgements=300)
+    assert day.seconds < 1.1 * 300 / rate
+    assert day.requests <= 1.3 * 300
 
 
 @pytest.mark.parametrize("burst", [5, 25, 100])
@@ -85,13 +81,12 @@ def test_that_all_is_slow_at_first_does_not_make_a_limit_look_blurred():
         assert day.requests < 1.15 * 500
 
 
-@pytest.mark.cpu(15, "a provider of 500 requests a second, in virtual time")
 def test_a_limit_far_away_does_not_get_a_stampede():
     # Requests arrive up to 80 ms late, in another order than they left.
-    found = days(Weather(rate=25, burst=5, trip=0.04), seeds=range(9))
-    assert max(day.seconds for day in found) < 1.4 * 20
-    assert median(day.requests for day in found) < 1.6 * 500
-    assert max(day.requests for day in found) < 5 * 500
+    found = days(Weather(rate=25, burst=5, trip=0.04), seeds=range(9), judgements=150)
+    assert max(day.seconds for day in found) < 1.4 * 6
+    assert median(day.requests for day in found) < 2.2 * 150
+    assert max(day.requests for day in found) < 5 * 150
 
 
 @pytest.mark.parametrize("weather", [Weather(refused=0.1, failing=0.05), Weather(refused=0.3)])

@@ -17,7 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.cli.trust.trust_commands import items, run_trust
-from tests.runs import test_ray as nodes
+from tests.runs.ray.conftest import NODE, alive
 from trivium.errors import TriviumError
 from trivium.runs.engines import ray_resampling
 from trivium.runs.engines.ray_resampling import on_ray
@@ -31,8 +31,6 @@ from trivium.trust.selective.inference import (
 from trivium.trust.selective.items import Items
 
 ray = pytest.importorskip("ray")
-
-cluster = nodes.cluster
 
 
 def invented(seed: int, groups: int, levels: int | None) -> Items:
@@ -95,7 +93,7 @@ def test_a_node_that_is_lost_costs_nothing(cluster, tmp_path: Path) -> None:
             if ended.wait(0.01):
                 return
         cluster.remove_node(cluster.nodes_of_test.pop(), allow_graceful=False)
-        while all(nodes.alive(int(each.name.partition("-")[2])) for each in begun):
+        while all(alive(int(each.name.partition("-")[2])) for each in begun):
             time.sleep(0.01)
         (tmp_path / "go").touch()
 
@@ -112,7 +110,7 @@ def test_a_node_that_is_lost_costs_nothing(cluster, tmp_path: Path) -> None:
         lost.result()
     here = over_resamples(lambda counts: counts[:2].astype(np.float64), 300_000, threads=1, **options)
     assert found.tolist() == here.tolist()
-    cluster.nodes_of_test.append(cluster.add_node(**nodes.NODE))
+    cluster.nodes_of_test.append(cluster.add_node(**NODE))
 
 
 def answer(capfd, *words: str) -> dict:
@@ -186,7 +184,7 @@ def test_ctrl_c_ends_the_workers(cluster, tmp_path: Path) -> None:
         finally:
             ended.set()
     assert not ray.is_initialized()
-    while any(nodes.alive(int(each.name.partition("-")[2])) for each in tmp_path.glob("began-*")):
+    while any(alive(int(each.name.partition("-")[2])) for each in tmp_path.glob("began-*")):
         time.sleep(0.01)
 
 

@@ -1,7 +1,6 @@
 """Recorded outputs scored on a Ray cluster of two nodes on this machine, one of which is killed."""
 
 import gc
-import os
 import random
 import sys
 import threading
@@ -15,6 +14,7 @@ import pytest
 
 import trivium as tv
 from tests.judge_server import ANSWER, Reaction
+from tests.runs.ray.conftest import NODE, alive
 from tests.runs.test_workers import ODD, figures, files, job_of, scored, stored
 from tests.runs.trace_scores.samples import support, write
 from trivium.agents.recorded import open_recorded
@@ -31,20 +31,6 @@ from trivium.suites.suite import Suite
 
 ray = pytest.importorskip("ray")
 
-NODE = {
-    "node_ip_address": "127.0.0.1",
-    "num_cpus": 1,
-    "object_store_memory": 80 * 2**20,
-    "include_log_monitor": False,
-}
-LOOPBACK = {
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray then takes the loopback address, as on these systems
-    "RAY_AUTH_MODE": "disabled",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
-    "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
-}
-
 
 @pytest.fixture(autouse=True)
 def _no_more_metrics_than_before() -> Iterator[None]:
@@ -52,23 +38,6 @@ def _no_more_metrics_than_before() -> Iterator[None]:
     yield
     REGISTERED.clear()
     REGISTERED.update(before)
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[object]:
-    """A head and a node of one CPU each; both score."""
-    from ray._private import ray_constants
-
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in LOOPBACK.items():
-            patch.setenv(name, value)
-        patch.setattr(ray_constants, "ENABLE_RAY_CLUSTER", False)
-        made = started()
-        try:
-            patch.setenv("RAY_ADDRESS", made.address)
-            yield made
-        finally:
-            made.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -81,33 +50,6 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[tuple], dict]:
 def kept(store: str, run: tv.Run) -> tuple[list[tuple], dict]:
     """Rows and figures; the metadata have the folder of the outputs, which is another for each test."""
     return stored(store, run), {key: value for key, value in figures(run).items() if key != "metadata"}
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs. In some containers nobody reaps orphans that have ended."""
-    try:
-        os.kill(pid, 0)
-        return not Path("/proc").is_dir() or "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except (ProcessLookupError, FileNotFoundError):
-        return False
-
-
-def started() -> object:
-    """Start the nodes; Ray gives each 30 seconds, which a busy machine may need more than once."""
-    from ray.cluster_utils import Cluster
-
-    for attempts_left in (2, 1, 0):
-        made = Cluster()
-        try:
-            made.add_node(**NODE, no_monitor=True, include_dashboard=False)  # the head
-            made.nodes_of_test = [made.add_node(**NODE)]
-        except Exception:
-            made.shutdown()
-            if not attempts_left:
-                raise
-        else:
-            return made
-    raise AssertionError
 
 
 class At(NoProgress):
