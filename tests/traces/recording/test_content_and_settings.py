@@ -1,6 +1,8 @@
 """What is kept of values, secrets and settings, and who is told to have spoken."""
 
 import asyncio
+from importlib import import_module
+from types import SimpleNamespace
 
 import pytest
 
@@ -37,6 +39,47 @@ class _Answer:
 def test_the_tokens_of_a_models_answer_are_taken_from_it(answer, expected):
     usage = spans_of(tv.trace.llm("m")(lambda: answer))["m"].usage
     assert (usage and (usage.input_tokens, usage.output_tokens)) == expected
+
+
+OPENAI = {
+    "total_tokens": 130,
+    "prompt_tokens": 100,
+    "prompt_tokens_details": {"cached_tokens": 60, "audio_tokens": 4},
+    "completion_tokens": 30,
+    "completion_tokens_details": {"reasoning_tokens": 20, "audio_tokens": 0},
+}
+RESPONSES = {
+    "total_tokens": 130,
+    "input_tokens": 100,
+    "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 5},
+    "output_tokens": 30,
+    "output_tokens_details": {"reasoning_tokens": 20},
+}
+ANTHROPIC = {
+    "input_tokens": 40,
+    "output_tokens": 30,
+    "cache_read_input_tokens": 60,
+    "cache_creation_input_tokens": 5,
+    "output_tokens_details": {"thinking_tokens": 20},
+}
+
+
+@pytest.mark.parametrize("as_object", [False, True])
+@pytest.mark.parametrize(
+    ("client", "record", "usage", "expected"),
+    [
+        ("openai.types", "CompletionUsage", OPENAI, (100, 30, 60, None, 4, 20, 0)),
+        ("openai.types.responses", "ResponseUsage", RESPONSES, (100, 30, 60, 5, None, 20, None)),
+        ("anthropic.types", "Usage", ANTHROPIC, (105, 30, 60, 5, None, 20, None)),
+    ],
+)
+def test_the_classes_of_tokens_are_those_of_the_providers_client(client, record, usage, expected, as_object):
+    given = getattr(import_module(client), record).model_validate(usage) if as_object else usage
+    answer = SimpleNamespace(usage=given) if as_object else {"usage": given}
+    found = spans_of(tv.trace.llm("m")(lambda: answer))["m"].usage
+    names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "input_audio_tokens",
+             "reasoning_tokens", "output_audio_tokens")  # fmt: skip
+    assert tuple(getattr(found, name) for name in names) == expected
 
 
 def test_pydantic_models_are_recorded_by_their_fields():

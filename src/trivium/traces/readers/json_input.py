@@ -306,9 +306,19 @@ _BESIDE_INPUT = ("cache_read_input_tokens", "cache_creation_input_tokens")
 
 _PARTS = {
     "cache_read_tokens": (_BESIDE_INPUT[0], "cache_read_tokens", "input.cache_read", "input.cached_tokens"),
-    "cache_write_tokens": (_BESIDE_INPUT[1], "cache_write_tokens", "input.cache_creation"),
+    "cache_write_tokens": (
+        _BESIDE_INPUT[1],
+        "cache_write_tokens",
+        "input.cache_creation",
+        "input.cache_write_tokens",
+    ),
     "input_audio_tokens": ("input_audio_tokens", "input.audio", "input.audio_tokens"),
-    "reasoning_tokens": ("reasoning_tokens", "output.reasoning", "output.reasoning_tokens"),
+    "reasoning_tokens": (
+        "reasoning_tokens",
+        "output.reasoning",
+        "output.reasoning_tokens",
+        "output.thinking_tokens",
+    ),
     "output_audio_tokens": ("output_audio_tokens", "output.audio", "output.audio_tokens"),
 }
 """Where the parts of the tokens are stated: by the provider, or in details of the input and the output."""
@@ -317,6 +327,14 @@ _DETAILS = {
     "input": ("input_token_details", "input_tokens_details", "prompt_tokens_details"),
     "output": ("output_token_details", "output_tokens_details", "completion_tokens_details"),
 }
+
+
+DETAIL_KEYS = frozenset(name for names in _DETAILS.values() for name in names)
+USAGE_KEYS = frozenset(
+    {"input_tokens", "prompt_tokens", "output_tokens", "completion_tokens", *DETAIL_KEYS}
+    | {key.rpartition(".")[2] for keys in _PARTS.values() for key in keys}
+)
+"""Keys under which providers state tokens, those within the details of ``DETAIL_KEYS`` included."""
 
 
 def _with_details(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from random import Random
 from time import perf_counter, time
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from trivium.masking import MASK, Masker
+from trivium.traces.readers.json_input import DETAIL_KEYS, USAGE_KEYS, read_usage
 from trivium.traces.recording.config import Recording
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage
 from trivium.values import MOST_CHARS, amount, count, encode, plain_text
@@ -389,16 +391,20 @@ def _usage_of(result: Any) -> SpanUsage | None:
 def _tokens_of(result: Any) -> SpanUsage | None:
     """Read the tokens under the names that providers' clients use."""
     usage = result.get("usage") if isinstance(result, Mapping) else getattr(result, "usage", None)
-    if usage is None:
-        return None
-    if isinstance(usage, Mapping):
-        values = [usage.get("input_tokens", usage.get("prompt_tokens"))]
-        values.append(usage.get("output_tokens", usage.get("completion_tokens")))
-    else:
-        values = [getattr(usage, "input_tokens", getattr(usage, "prompt_tokens", None))]
-        values.append(getattr(usage, "output_tokens", getattr(usage, "completion_tokens", None)))
-    counts = [_count(each) for each in values]
-    return None if counts == [None, None] else SpanUsage(input_tokens=counts[0], output_tokens=counts[1])
+    return read_usage(
+        _counts(usage), ("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens")
+    )
+
+
+def _counts(usage: Any, keys: frozenset[str] = USAGE_KEYS) -> dict[str, Any]:
+    """The numbers of tokens in a mapping or in an object, and in its details."""
+    get = usage.get if isinstance(usage, Mapping) else partial(getattr, usage)
+    given = {name: get(name, None) for name in keys}
+    return {
+        name: _counts(value, USAGE_KEYS - DETAIL_KEYS) if name in DETAIL_KEYS else _count(value)
+        for name, value in given.items()
+        if value is not None
+    }
 
 
 def _count(tokens: Any) -> int | None:
