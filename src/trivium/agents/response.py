@@ -7,10 +7,12 @@ or shown.
 
 import dataclasses
 import json
+import logging
 import math
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any, NoReturn
 
 import msgspec
@@ -20,9 +22,12 @@ from trivium.agents.failures import shown
 from trivium.errors import TraceError
 from trivium.masking import OutputMasker
 from trivium.suites.sanitize import sanitise
+from trivium.traces.conversation import answer_in
 from trivium.traces.native import native_trace
 from trivium.traces.trace import TASK_REQUEST, Trace
 from trivium.values import resolved
+
+log = logging.getLogger(__name__)
 
 FIELDS = ("output", "trace", "usage", "reward", "error", "seconds", "metadata")
 """The fields of an Attempt that an agent may set."""
@@ -61,6 +66,94 @@ def parse_response(value: Any) -> AgentResponse:
     if isinstance(value, Mapping) and ("output" in value or isinstance(value.get("error"), str)):
         return _from_fields(value)
     return AgentResponse(output=value)
+
+
+ANSWER_FIELDS = (
+    "answer",
+    "response",
+    "text",
+    "content",
+    "result",
+    "completion",
+    "reply",
+    "message",
+    "output_text",
+    "generated_text",
+)
+"""Names under which endpoints return their text, where it is not ``output``."""
+
+RESULT_FIELDS = ("raw", "output", "final_output", "response")
+"""Attributes with the text in results of CrewAI, PydanticAI, the OpenAI Agents SDK and LlamaIndex."""
+
+_STRUCTURED = {"all_messages": "output", "new_items": "final_output"}
+"""Attributes that results of PydanticAI and the OpenAI Agents SDK alone have, and the one with their output."""
+
+
+class AnswerFinder:
+    """Finds the output in what an agent returned, where it is one text in an object, and says so once.
+
+    The text is that of the last message of the assistant under ``messages`` (LangGraph) or of a message of
+    LangChain, or the only text under a known name.
+
+    Args:
+        agent: Name of the agent, for the message.
+        names: Keys of a mapping under which it may be.
+    """
+
+    def __init__(self, agent: str, names: Sequence[str] = ()) -> None:
+        self._agent, self._names = agent, names
+        self._said: set[str] = set()
+
+    def find(self, value: Any) -> tuple[str, Any] | None:
+        """The name under which the output is, and the output; None if it is all of the value, or unclear."""
+        found = _answer(value, self._names)
+        if found is not None and found[0] not in self._said:
+            self._said.add(found[0])
+            log.warning('%s answers with an object: its text "%s" is the output', self._agent, found[0])
+        return found
+
+
+def _answer(value: Any, names: Sequence[str]) -> tuple[str, Any] | None:
+    if value is None or isinstance(value, str | list | tuple | numbers.Number | Attempt | Enum | type):
+        return None
+    is_mapping = isinstance(value, Mapping)
+    if is_mapping and ("output" in value or isinstance(value.get("error"), str)):
+        return None
+    get = value.get if is_mapping else partial(_attribute, value)
+    for name, messages in (("messages", get("messages")), ("content", [value])):
+        if get(name) and isinstance(messages, list | tuple) and (text := _last_answer(messages)):
+            return name, text
+    texts = [
+        (name, text)
+        for name in (names if is_mapping else RESULT_FIELDS)
+        if (text := _text(get(name))) is not None
+    ]
+    if len(texts) == 1 or is_mapping:
+        return texts[0] if len(texts) == 1 else None
+    structured = (name for mark, name in _STRUCTURED.items() if get(mark))
+    return next(((name, given) for name in structured if (given := get(name)) is not None), None)
+
+
+def _last_answer(messages: Sequence[Any]) -> str | None:
+    """The text of the last message of the assistant; messages may be objects."""
+    fields = ("role", "type", "content")
+    found = answer_in(
+        [m if isinstance(m, Mapping) else {key: _attribute(m, key) for key in fields} for m in messages]
+    )
+    return found if isinstance(found, str) else None
+
+
+def _text(given: Any) -> str | None:
+    """A text, or that of a message of LlamaIndex."""
+    content = given if isinstance(given, str | Mapping) else _attribute(given, "content")
+    return content if isinstance(content, str) else None
+
+
+def _attribute(value: Any, name: str) -> Any:
+    try:
+        return getattr(value, name, None)
+    except Exception:  # a property of the user's
+        return None
 
 
 def decode_json(content: bytes) -> Any:

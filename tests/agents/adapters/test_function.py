@@ -1,17 +1,19 @@
 import asyncio
+import dataclasses
 import subprocess
 import sys
 import textwrap
 import threading
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 from tests.agents.asked import asked
 from trivium.agents.adapters.function import DaemonThreads, FunctionAgent
-from trivium.agents.attempt import AgentFailure, Attempt, Usage
+from trivium.agents.attempt import AgentFailure, Attempt, Request, Usage
 from trivium.agents.invoke import attempt_seed, invoke
 from trivium.agents.loading import load_agent
 from trivium.errors import AgentError
@@ -355,3 +357,71 @@ def test_a_hung_thread_does_not_keep_the_process_alive():
         check=True,
     )
     assert done.stdout == "no answer within 0.05 s (limits.seconds)\n"
+
+
+class Raises:
+    output = "fine"
+
+    @property
+    def raw(self):
+        raise RuntimeError("no")
+
+
+def _results():
+    """Results of frameworks: the real ones where they are installed, else of the documented shape."""
+    from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+    from pydantic_ai.run import AgentRunResult
+
+    from agents import Agent, RunResult
+
+    asked, called = HumanMessage("q"), AIMessage("", tool_calls=[{"name": "t", "args": {}, "id": "1"}])
+    talk = [asked, called, ToolMessage("r", tool_call_id="1"), AIMessage([{"type": "text", "text": "fine"}])]
+    run = {field.name: None for field in dataclasses.fields(RunResult) if field.init} | {
+        "_last_agent": Agent(name="a")
+    }
+    crew = SimpleNamespace(raw="fine", pydantic=None, json_dict=None, tasks_output=[], token_usage={})
+    message = SimpleNamespace(role=SimpleNamespace(value="assistant"), content="fine")
+    return {
+        "langgraph": ({"messages": talk, "steps": {1, 2}}, "fine"),
+        "langgraph state": (SimpleNamespace(messages=talk), "fine"),
+        "dicts": (
+            {"messages": [{"role": "user", "content": "q"}, {"role": "ai", "content": "fine"}]},
+            "fine",
+        ),
+        "langchain": (AIMessage("fine"), "fine"),
+        "crewai": (crew, "fine"),
+        "pydantic_ai": (AgentRunResult("fine"), "fine"),
+        "pydantic_ai record": (AgentRunResult({"a": 1}), {"a": 1}),
+        "openai agents": (RunResult(**run | {"final_output": "fine", "new_items": []}), "fine"),
+        "llama_index": (SimpleNamespace(response="fine", source_nodes=[], metadata=None), "fine"),
+        "llama_index agent": (SimpleNamespace(response=message, tool_calls=[], raw={"id": 1}), "fine"),
+        "raises": (Raises(), "fine"),
+    }
+
+
+def test_of_a_frameworks_result_the_text_is_the_output_which_is_said_once(caplog):
+    for name, (result, output) in _results().items():
+        caplog.clear()
+        crew = SimpleNamespace(kickoff=lambda inputs, result=result: result)
+        agent = load_agent(crew)
+        for _ in range(2):
+            request = Request(case=Case(id="1", input=""), repeat=0, seed=1, output_bytes=99)
+            assert asyncio.run(agent.call(request)).output == output, name
+        assert len([line for line in caplog.messages if "answers with an object" in line]) == 1, name
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        SimpleNamespace(raw="a", output="b"),
+        SimpleNamespace(messages=[{"role": "user", "content": "q"}]),
+        SimpleNamespace(result="a"),
+    ],
+)
+def test_a_result_that_leaves_the_text_open_is_refused(result):
+    assert "is no JSON value" in asked(lambda question: result).error
+
+
+def test_a_mapping_with_messages_without_an_answer_is_the_output():
+    for value in ({"messages": ["a"]}, {"messages": [], "content": "x"}, {"raw": "x"}):
+        assert asked(lambda question, value=value: value).output == value

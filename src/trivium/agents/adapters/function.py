@@ -22,7 +22,7 @@ import msgspec
 
 from trivium.agents.attempt import AgentAdapter, AgentFailure, AgentResponse, EventLoopBlocked, Request
 from trivium.agents.failures import reason
-from trivium.agents.response import parse_response
+from trivium.agents.response import AnswerFinder, parse_response
 from trivium.errors import AgentError
 
 INJECTED = ("case", "repeat", "seed")
@@ -31,6 +31,8 @@ INJECTED = ("case", "repeat", "seed")
 
 class FunctionAgent:
     """Calls a Python function as an agent. It gets the input and returns the output or fields of an Attempt.
+
+    Of a framework's result the text is the output (:class:`~trivium.agents.response.AnswerFinder`).
 
     A synchronous function runs in a thread. Spans that it records with ``trivium.trace`` or OpenTelemetry
     become the trace of the attempt, unless it returns one. The function may have parameters called ``case``,
@@ -50,6 +52,7 @@ class FunctionAgent:
         self._takes_case, self._named = _accepted_parameters(self._function, name)
         self._is_async = _is_async(self._function)
         self._threads = DaemonThreads(f"agent {name}")
+        self._finder = AnswerFinder(name)
 
     @property
     def runs_off_loop(self) -> bool:
@@ -79,14 +82,18 @@ class FunctionAgent:
         first = request.case if self._takes_case else request.case.input
         call = partial(self._function, first, **{name: offered[name] for name in self._named})
         if self._is_async:
-            return parse_response(await call())
+            return self._parsed(await call())
         value, seconds = await self._threads.run(partial(_timed, call))
         if inspect.isawaitable(value):  # a plain function that returns a coroutine
-            return parse_response(await value)
-        response = parse_response(value)
+            return self._parsed(await value)
+        response = self._parsed(value)
         return (
             response if response.seconds is not None else msgspec.structs.replace(response, seconds=seconds)
         )
+
+    def _parsed(self, value: Any) -> AgentResponse:
+        found = self._finder.find(value)
+        return parse_response(value) if found is None else AgentResponse(output=found[1])
 
     async def close(self) -> None:
         """End idle threads."""

@@ -1,7 +1,6 @@
 """Sends each case to an HTTP endpoint, and reads at most ``limits.output_bytes`` of the response."""
 
 import asyncio
-import logging
 import re
 import zlib
 from collections.abc import Mapping
@@ -12,32 +11,16 @@ import httpx
 import msgspec
 
 from trivium.agents.attempt import AgentFailure, AgentResponse, Request
-from trivium.agents.response import decode_json, parse_response, too_large
+from trivium.agents.response import ANSWER_FIELDS, AnswerFinder, decode_json, parse_response, too_large
 from trivium.errors import AgentError
 from trivium.http import VARIABLE, expand_variables, is_retryable_status, retry_after_seconds
 from trivium.masking import MASK, mask
 from trivium.suites.agent_settings import AgentSettings, steps_of
 from trivium.values import text_or_json
 
-log = logging.getLogger(__name__)
-
 _CONNECT_SECONDS = 30.0
 _ERROR_BODY_BYTES = 2_000
 """Bytes of an error response's body that become part of the reason."""
-
-ANSWER_FIELDS = (
-    "answer",
-    "response",
-    "text",
-    "content",
-    "result",
-    "completion",
-    "reply",
-    "message",
-    "output_text",
-    "generated_text",
-)
-"""Names under which endpoints return their text, where it is not ``output``."""
 
 DEFAULT_BODY = {name: f"{{{name}}}" for name in ("input", "case", "repeat", "seed")}
 
@@ -76,7 +59,7 @@ class EndpointAgent:
         self._transport = transport
         self._client: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._fields: set[str] = set()
+        self._finder = AnswerFinder(self.name, ANSWER_FIELDS)
 
     async def call(self, request: Request) -> AgentResponse:
         """Send the case once."""
@@ -89,13 +72,11 @@ class EndpointAgent:
         if self._settings.output is not None:
             return _at_path(decode_json(body), self._settings.output)
         value, is_json = _decoded(response, body)
-        field = _answer_field(value) if is_json else None
-        if field is None:
+        found = self._finder.find(value) if is_json else None
+        if found is None:
             return parse_response(value) if is_json else AgentResponse(output=value)
-        if field not in self._fields:
-            self._fields.add(field)
-            log.warning('%s answers with an object: its text "%s" is the output', self.name, field)
-        return parse_response({key: value[key] for key in value if key != field} | {"output": value[field]})
+        field, output = found
+        return parse_response({key: value[key] for key in value if key != field} | {"output": output})
 
     def _sent(self, request: Request) -> dict[str, Any]:
         """The arguments of one HTTP request."""
@@ -153,14 +134,6 @@ class EndpointAgent:
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
             )
         return self._client
-
-
-def _answer_field(value: Any) -> str | None:
-    """The field of an answer that is its text; None if the answer says which or leaves it open."""
-    if not isinstance(value, Mapping) or "output" in value or isinstance(value.get("error"), str):
-        return None
-    texts = [name for name in ANSWER_FIELDS if isinstance(value.get(name), str)]
-    return texts[0] if len(texts) == 1 else None
 
 
 _SLOT = re.compile(r"\{(input|messages|case|repeat|seed)\}")
