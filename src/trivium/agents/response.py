@@ -86,7 +86,7 @@ RESULT_FIELDS = ("raw", "output", "final_output", "response")
 """Attributes with the text in results of CrewAI, PydanticAI, the OpenAI Agents SDK and LlamaIndex."""
 
 _STRUCTURED = {"all_messages": "output", "new_items": "final_output"}
-"""Attributes that results of PydanticAI and the OpenAI Agents SDK alone have, and the one with their output."""
+"""Attributes that only results of PydanticAI and the OpenAI Agents SDK have, and that of their output."""
 
 
 class AnswerFinder:
