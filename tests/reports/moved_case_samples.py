@@ -52,7 +52,11 @@ def moved_case(name: str, base: ScoredAttempt, head: ScoredAttempt, **fields: An
     """A case that got worse unless ``better``."""
     better = fields.pop("better", False)
     change = CaseChange(
-        case=name, by="pass_rate", better=better, values={"pass_rate": (1 - better, 0.0 + better)}
+        case=name,
+        by="pass_rate",
+        better=better,
+        values={"pass_rate": (1 - better, 0.0 + better)},
+        **fields.pop("tried", {}),
     )
     given: dict[str, Any] = {"input": "What is the capital of Peru?", "references": ("Lima",)}
     return MovedCase(

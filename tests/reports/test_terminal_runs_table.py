@@ -54,3 +54,12 @@ def test_an_empty_list_of_runs_says_so():
 def test_older_runs_are_mentioned():
     assert "… and older ones (--limit, now 1)" in as_text(RunsTable([row()], older=True))
     assert "older" not in as_text(RunsTable([row()]))
+
+
+def test_versions_have_a_column_where_a_run_has_one_and_there_is_room():
+    rows = [row(version="v1"), row()]
+    assert "version" not in as_text(RunsTable(rows[1:]), width=120)
+    assert "version" not in as_text(RunsTable(rows), width=80)
+    head, first, second = as_text(RunsTable(rows), width=120).splitlines()
+    at = head.index("version")
+    assert (first[at : at + 3].strip(), second[at : at + 3].strip()) == ("v1", "–")

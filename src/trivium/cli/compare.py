@@ -56,6 +56,7 @@ Examples:
 @options.option("--base-page", metavar="FILE|URL", help="Page of BASE, to which the HTML page links.")
 @options.option("--head-page", metavar="FILE|URL", help="Page of HEAD, to which the HTML page links.")
 @options.output_file("--markdown", help="Write Markdown, for a comment.")
+@options.output_file("--junit", help="Write JUnit XML, for CI: a case that broke is a failure.")
 @options.output_file("--chart", help="Write the forest plot, as .svg or .png.")
 def compare(base: str | None, head: str | None, **given: Any) -> int:
     """Compare run HEAD with run BASE: pass, fail or inconclusive.
@@ -86,6 +87,7 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
     for name, write in (
         ("html", partial(_html, links=links)),
         ("markdown", partial(_markdown, cases=given["cases"])),
+        ("junit", _junit),
         ("chart", _chart),
     ):
         if given[name] is not None:
@@ -157,6 +159,13 @@ def _markdown(comparison: "Comparison", path: Path, *, cases: int | None) -> Non
 
     text = render_markdown(comparison, cases=CASES_SHOWN if cases is None else cases)
     path.write_text(text, encoding="utf-8")
+
+
+def _junit(comparison: "Comparison", path: Path) -> None:
+    from trivium.reports.junit import comparison_junit
+
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(comparison_junit(comparison))
 
 
 def _chart(comparison: "Comparison", path: Path) -> None:

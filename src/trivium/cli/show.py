@@ -104,6 +104,7 @@ def list_runs(limit: int, store: str, as_json: bool) -> None:
     """List the stored runs, newest first."""
     from trivium.cli.output import print_json, show
     from trivium.reports.runs_table import RunRow, RunsTable
+    from trivium.runs.versions import version_of
     from trivium.store.records import RunRecord
     from trivium.store.store import Store
 
@@ -121,6 +122,7 @@ def list_runs(limit: int, store: str, as_json: bool) -> None:
             due=attempts if record.kind == "live" else summary.get("total_tests", record.due or 0),
             pass_rate=summary.get("pass_rate", {}).get("value"),
             composite=composite.get("mean"),
+            version=version_of(record),
         )
 
     with Store(store, read_only=True) as opened:

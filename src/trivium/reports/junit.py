@@ -1,10 +1,10 @@
-"""Writes a run as JUnit XML for CI systems; each attempt is a test."""
+"""Writes a run or a comparison as JUnit XML for CI systems; each attempt, or case that moved, is a test."""
 
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from html import escape
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from trivium.metrics.metric import Score, is_judge_fallback
 from trivium.reports import wording
@@ -12,6 +12,9 @@ from trivium.reports.escape import as_json, visible
 from trivium.reports.view import EvaluationView
 from trivium.runs.summary import GateAnswer, Summary
 from trivium.suites.case import Case
+
+if TYPE_CHECKING:
+    from trivium.runs.comparing.comparison import Comparison
 
 EXPECTED_SHOWN = 3
 """Most references of a case that are written."""
@@ -162,8 +165,37 @@ def _missing(summary: Summary) -> str:
 
 
 def _gate(gate: GateAnswer) -> str:
-    message = _xml(f"{gate.answer}: {wording.gate_sentence(gate)}")
+    return _answered("gates", gate.gate, gate.answer, f"{gate.answer}: {wording.gate_sentence(gate)}")
+
+
+def _answered(group: str, name: str, answer: str, words: str) -> str:
+    """A test that passed or failed; with any other answer it is skipped."""
+    message = _xml(words)
     inner = {"pass": f"<system-out>{message}</system-out>", "fail": f'<failure message="{message}"/>'}.get(
-        gate.answer, f'<skipped message="{message}"/>'
+        answer, f'<skipped message="{message}"/>'
     )
-    return f'<testcase classname="gates" name="{_xml(gate.gate)}" time="0.000">{inner}</testcase>\n'
+    return f'<testcase classname="{_xml(group)}" name="{_xml(name)}" time="0.000">{inner}</testcase>\n'
+
+
+_ANSWERS = {"broke": "fail", "flaky": "inconclusive", "unclear": "inconclusive"}
+
+
+def comparison_junit(comparison: "Comparison") -> Iterator[str]:
+    """A comparison as JUnit XML, part by part: a test for the answer, and one for each case that moved.
+
+    A case that broke is a ``failure``; one that is flaky or unclear is ``skipped``; all others passed.
+    """
+    moved, answer = comparison.moved_cases, comparison.answer
+    failures = (answer == "fail") + moved.states.get("broke", 0)
+    skipped = (answer not in {"pass", "fail"}) + sum(
+        moved.states.get(each, 0) for each in ("flaky", "unclear")
+    )
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="trivium">\n'
+    title, tests = f"{comparison.suite} against {comparison.base}", 1 + len(moved)
+    yield _open_suite(title, tests=tests, failures=failures, errors=0, skipped=skipped, time=0.0)
+    yield _answered("comparison", "answer", answer, f"{answer}: {comparison.reason}")
+    for change in moved.each_change():
+        word = change.state or ("better" if change.better else "worse")
+        words = f"{word}: {change.why or f'{change.by} changed'}"
+        yield _answered(comparison.suite, change.case, _ANSWERS.get(word, "pass"), words)
+    yield "</testsuite>\n</testsuites>\n"

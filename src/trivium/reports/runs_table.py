@@ -27,6 +27,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
         due: Attempts that the run should have; 0 if nobody knows, as of a day of production.
         pass_rate: In [0, 1], or None.
         composite: Mean, in [0, 1], or None.
+        version: The agent's version, or None if nothing tells it.
     """
 
     run: str
@@ -38,6 +39,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     pass_rate: float | None = None
     composite: float | None = None
     kind: str = "agent"
+    version: str | None = None
 
 
 class RunsTable:
@@ -63,6 +65,9 @@ class RunsTable:
         wide = options.max_width >= RUNS_WIDE
         if wide:
             table.add_column("started (UTC)", no_wrap=True)
+        versions = wide and any(row.version for row in self.rows)
+        if versions:
+            table.add_column("version", overflow="fold", max_width=16)
         table.add_column("state", overflow="fold")
         table.add_column("attempts", justify="right", no_wrap=True)
         table.add_column("passed", justify="right", no_wrap=True)
@@ -73,6 +78,7 @@ class RunsTable:
                 Text(one_line(row.run), style="bold"),
                 Text(one_line(row.suite)),
                 *([Text(wording.moment(row.started))] if wide else []),
+                *([Text(one_line(row.version or wording.NOTHING))] if versions else []),
                 Text(one_line(row.state), style=STATE_STYLES.get(row.state, "")),
                 Text(f"{row.attempts:,}" if complete else f"{row.attempts:,}/{row.due:,}"),
                 Text(wording.NOTHING if row.pass_rate is None else wording.share(row.pass_rate)),

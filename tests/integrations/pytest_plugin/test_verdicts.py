@@ -146,9 +146,11 @@ def test_a_run_is_compared_with_the_one_before_it(folder: pytest.Pytester) -> No
     assert same.ret == 0
     same.stdout.fnmatch_lines([f"*compared with {base}: pass*", "*The outputs are the same.*"])
 
-    worse = compared("worse.jsonl", "--trivium-compare", base)
+    worse = compared("worse.jsonl", "--trivium-compare", base, "--trivium-agent-version", "v2")
     assert worse.ret == pytest.ExitCode.TESTS_FAILED
-    worse.stdout.fnmatch_lines([f"*compared with {base}: fail*", "*pass_rate*−0.500*"])
+    worse.stdout.fnmatch_lines([f"*compared with {base}: fail*", "*moved: 30 unclear*", "*pass_rate*−0.500*"])
+    with Store(str(folder.path / ".trivium" / "store.db"), read_only=True) as store:
+        assert store.run().provenance["version"] == "v2"
 
     unsure = compared("unsure.jsonl", "--trivium-compare", base)
     assert unsure.ret == pytest.ExitCode.TESTS_FAILED

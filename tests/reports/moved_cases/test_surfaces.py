@@ -15,6 +15,7 @@ from trivium.reports.comparison_page import write_html
 from trivium.reports.comparison_text import ComparisonTable
 from trivium.reports.html.case import anchor
 from trivium.reports.moved_cases.markdown import COMMENT_CHARS
+from trivium.reports.moved_cases.notebook import moved_cases_fragment
 from trivium.runs.comparing.moved_cases import MovedCases
 
 
@@ -38,6 +39,46 @@ def terminal(moved, cases=3, **options):
 def page(tmp_path, moved, **options):
     write_html(tmp_path / "page.html", comparison(moved), **options)
     return (tmp_path / "page.html").read_text("utf-8")
+
+
+# Everywhere
+
+
+def test_every_surface_says_whether_a_case_broke_or_is_flaky(tmp_path):
+    counts = {"base_passes": 6, "base_attempts": 6, "base_earlier": 3, "head_attempts": 3}
+    cases = [
+        samples.moved_case(
+            name, samples.scored("a"), samples.scored("b"), tried=counts | {"state": state} | some
+        )
+        for name, state, some in (
+            ("q1", "broke", {}),
+            ("q2", "flaky", {"head_passes": 2}),
+            ("q3", "unclear", {"base_attempts": 1, "base_earlier": 0, "head_attempts": 1}),
+        )
+    ]
+    moved = samples.moved_cases(*cases)
+    surfaces = {
+        "terminal": terminal(moved, width=120),
+        "markdown": render_markdown(comparison(moved)),
+        "page": page(tmp_path, moved),
+        "notebook": "".join(moved_cases_fragment(moved)),
+    }
+    marks = {"terminal": "↓~↓", "markdown": "🔴🟡🟡", "page": "↓~↓", "notebook": "↓~↓"}
+    for name, shown in surfaces.items():
+        for mark, words in zip(
+            marks[name],
+            (
+                "broke: passed 6 of 6 (3 earlier), then 0 of 3",
+                "flaky: passed 6 of 6 (3 earlier), then 2 of 3",
+                "unclear: one attempt a side",
+            ),
+            strict=True,
+        ):
+            for part in (
+                [words] if name != "page" else [f"{mark} {words.split(':')[0]}", words.split(": ")[1]]
+            ):
+                assert part in shown, (name, part)
+            assert mark in shown
 
 
 # Terminal

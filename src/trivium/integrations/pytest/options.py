@@ -21,9 +21,10 @@ OPTIONS = {
     ),
     "compare": ("BASE", 'Compare with a stored run (its id, or "previous"); a regression fails the session.'),
     "inconclusive": ("pass|fail", "Treat an inconclusive gate or comparison as this (default: fail)."),
+    "agent_version": ("NAME", "The version of the agent: comparisons count all attempts of a version."),
     "resume": ("RUN", "Finish an interrupted run: the agent is called only for missing attempts."),
 }
-"""Metavariable and help of each option, ``--trivium-NAME`` on the command line."""
+"""Metavariable and help of each option, ``--trivium-NAME`` on the command line with hyphens."""
 
 SessionPaths = dict[str, str]
 """Two folders of a test session: ``folder``, shared by its processes; ``started``, where pytest started."""
@@ -33,11 +34,15 @@ def add_options(parser: pytest.Parser) -> None:
     """Add each option to pytest's command line and ini files."""
     group = parser.getgroup("trivium", "Trivium: agents under test")
     for name, (metavar, words) in OPTIONS.items():
-        group.addoption(f"--trivium-{name}", metavar=metavar, default=None, help=words)
+        group.addoption(_word(name), metavar=metavar, default=None, help=words)
         parser.addini(f"trivium_{name}", words, default=None, type="string")
+
+
+def _word(name: str) -> str:
+    return f"--trivium-{name.replace('_', '-')}"
 
 
 def option(config: pytest.Config, name: str) -> str | None:
     """Return an option: from the command line, else the environment, else an ini file; None if unset."""
-    given: str | None = config.getoption(f"--trivium-{name}")
+    given: str | None = config.getoption(_word(name))
     return given or os.environ.get(f"TRIVIUM_{name.upper()}") or config.getini(f"trivium_{name}") or None

@@ -133,6 +133,7 @@ class SessionRuns:
                         suite,
                         agent=None if marked.outputs is not None else agent,
                         outputs=marked.outputs,
+                        version=option(self.config, "agent_version"),
                         store=self.store,
                         resume=self._resume_id(suite) if note is None else note.run,
                         progress=_NoteWriter(file, suite.name),

@@ -9,9 +9,8 @@ from trivium.reports.moved_cases.shown import (
     ShownCase,
     ShownText,
     call_text,
+    facts_text,
     shown_case,
-    values_text,
-    verdicts_text,
     what_moved,
 )
 from trivium.reports.moved_cases.word_diff import Piece
@@ -24,6 +23,7 @@ CALLS_SHOWN = 12
 COMMENT_CHARS = 65_536
 """Longest comment that GitHub accepts, in characters."""
 
+_TONES = {"good": "🟢", "bad": "🔴", "warn": "🟡"}
 _TAGS = {"same": ("", ""), "deleted": ("<del>", "</del>"), "inserted": ("<ins>", "</ins>")}
 
 
@@ -57,11 +57,9 @@ def moved_cases_markdown(moved: MovedCases, *, at_most: int, room: int) -> list[
 
 
 def _case(case: ShownCase) -> str:
-    mark = "🟢" if case.better else "🔴"
-    facts = " · ".join(filter(None, (verdicts_text(case), values_text(case), case.repeats)))
     rows = "\n".join(f"| {label} | {words} |" for label, words in _rows(case))
     return (
-        f"<details><summary>{mark} {code(case.id)} {prose(facts)}</summary>\n\n"
+        f"<details><summary>{_TONES[case.tone]} {code(case.id)} {prose(facts_text(case))}</summary>\n\n"
         f"| | |\n|:--|:--|\n{rows}\n\n</details>"
     )
 

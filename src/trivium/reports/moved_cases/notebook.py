@@ -10,12 +10,11 @@ from trivium.reports.moved_cases.shown import (
     ShownCase,
     ShownText,
     call_text,
+    facts_text,
     shown_case,
-    values_text,
-    verdicts_text,
     what_moved,
 )
-from trivium.reports.notebook.fragment import BAD, GOOD, line, table
+from trivium.reports.notebook.fragment import BAD, GOOD, WARN, line, table
 from trivium.reports.wording import counted
 from trivium.runs.comparing.moved_cases import MovedCases
 
@@ -24,6 +23,7 @@ TEXT_CHARS = 1_000
 CALLS_SHOWN = 20
 
 _WRAP = "white-space:pre-wrap;overflow-wrap:anywhere;text-align:left;display:block;max-width:680px"
+_TONES = {"good": GOOD, "bad": BAD, "warn": WARN}
 _COLOURS = {"deleted": f"color:{BAD};text-decoration:line-through", "inserted": f"color:{GOOD}"}
 _TAGS = {"deleted": "del", "inserted": "ins"}
 
@@ -44,11 +44,11 @@ def moved_cases_fragment(moved: MovedCases) -> Iterator[str]:
 
 
 def _case(case: ShownCase) -> str:
-    mark, colour = ("↑", GOOD) if case.better else ("↓", BAD)
-    facts = " · ".join(filter(None, (verdicts_text(case), values_text(case), case.repeats)))
-    title = element("b", f"{mark} ", text(case.id, at_most=60), style=f"color:{colour}")
+    title = element("b", f"{case.mark} ", text(case.id, at_most=60), style=f"color:{_TONES[case.tone]}")
     rows = [(text(label), words) for label, words in _rows(case)]
-    return element("details", element("summary", title, " ", text(facts)), table(["", ""], rows, left=2))
+    return element(
+        "details", element("summary", title, " ", text(facts_text(case))), table(["", ""], rows, left=2)
+    )
 
 
 def _rows(case: ShownCase) -> Iterator[tuple[str, str]]:

@@ -85,7 +85,7 @@ def list_html(
     for place, each in enumerate(cases):
         case = shown_case(each, chars=TEXT_CHARS, calls=CALLS_SHOWN)
         change = _change(case)
-        others = (verdicts_text(case), values_text(case), case.repeats)
+        others = (case.why, verdicts_text(case), values_text(case), case.repeats)
         yield template.render(
             case=case,
             anchor=anchor(*case.attempt),

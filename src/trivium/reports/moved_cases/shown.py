@@ -21,6 +21,8 @@ REFERENCES_SHOWN = 3
 NEAR_CHARS = 80
 """Characters of equal text that stay at each side of a difference when a text is shortened."""
 
+_MARKS = {"broke": "↓", "fixed": "↑", "flaky": "~"}
+_TONES = {"broke": "bad", "worse": "bad", "fixed": "good", "better": "good"}
 _VERDICTS = {True: "passed", False: "not passed", None: "no verdict"}
 
 
@@ -50,7 +52,10 @@ class ShownCase(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: Id of the case, on one line.
-        better: Whether it got better.
+        word: Its state, or ``better`` or ``worse`` if it has none.
+        mark: An arrow in the direction of the change, or ``~`` if it is flaky.
+        tone: good, bad or warn.
+        why: The attempts that its state rests on; empty without a state.
         verdicts: Verdicts of the two attempts.
         values: (metric, value in base, value in head) of the deciding metrics.
         repeats: Which attempt is shown if there are several; else empty.
@@ -68,7 +73,10 @@ class ShownCase(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str
-    better: bool
+    word: str
+    mark: str
+    tone: str
+    why: str
     verdicts: tuple[str, str]
     values: tuple[tuple[str, float, float], ...]
     repeats: str
@@ -97,9 +105,13 @@ def shown_case(moved: MovedCase, *, chars: int, calls: int = 100) -> ShownCase:
     texts = [visible(_as_text(side.attempt.output)) for side in (base, head)]
     ours, theirs, note = _compared(*texts)
     changes = tool_calls(base.attempt.trace, head.attempt.trace)
+    word = moved.state or ("better" if moved.change.better else "worse")
     return ShownCase(
         id=one_line(moved.case.id),
-        better=moved.change.better,
+        word=word,
+        mark=_MARKS.get(word, "↑" if moved.change.better else "↓"),
+        tone=_TONES.get(word, "warn"),
+        why=moved.change.why,
         verdicts=(_verdict(base), _verdict(head)),
         values=tuple((one_line(name), *values) for name, values in moved.change.values.items()),
         repeats=_repeats(moved),
@@ -278,8 +290,14 @@ def verdicts_text(case: ShownCase) -> str:
     return before if before == after else f"{before} → {after}"
 
 
+def facts_text(case: ShownCase) -> str:
+    """Its state and what that rests on, verdicts, values, and which attempt is shown."""
+    state = f"{case.word}: {case.why}" if case.why else ""
+    return " · ".join(filter(None, (state, verdicts_text(case), values_text(case), case.repeats)))
+
+
 def what_moved(moved: MovedCases) -> str:
-    """How many cases moved, in which direction, and by which metric."""
+    """How many cases moved, in which states and directions, and by which metric."""
     if not moved.compared:
         return ""
     if not len(moved):
@@ -288,7 +306,11 @@ def what_moved(moved: MovedCases) -> str:
         f"by {_by(name)}: {better:,} better, {worse:,} worse"
         for name, (better, worse) in moved.counts().items()
     ]
-    return f"{len(moved):,} of {counted(moved.compared, 'case')} moved · {' · '.join(parts)}"
+    states = ", ".join(f"{count:,} {state}" for state, count in moved.states.items() if count)
+    if states and moved.earlier:
+        states += f" (with {counted(moved.earlier, 'earlier attempt')} of the same version)"
+    states = f"moved: {states}" if states else "moved"
+    return f"{len(moved):,} of {counted(moved.compared, 'case')} {' · '.join([states, *parts])}"
 
 
 def _by(name: str) -> str:

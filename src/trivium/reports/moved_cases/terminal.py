@@ -14,9 +14,8 @@ from trivium.reports.moved_cases.shown import (
     ShownCase,
     ShownText,
     call_text,
+    facts_text,
     shown_case,
-    values_text,
-    verdicts_text,
     what_moved,
 )
 from trivium.reports.moved_cases.word_diff import Kind
@@ -28,6 +27,7 @@ TEXT_CHARS = 240
 """Largest number of characters of a text: three lines of 80 columns."""
 CALLS_SHOWN = 8
 
+_TONES = {"good": "green", "bad": "red", "warn": "yellow"}
 _STYLES: dict[Kind, str] = {"same": "", "deleted": "red", "inserted": "green"}
 _BRACKETS: dict[Kind, tuple[str, str]] = {
     "same": ("", ""),
@@ -61,9 +61,9 @@ def moved_cases_section(moved: MovedCases, *, at_most: int) -> Iterator[Renderab
 
 
 def _case(case: ShownCase) -> Iterator[RenderableType]:
-    head = Text(f"{'↑' if case.better else '↓'} ", style="green" if case.better else "red")
+    head = Text(f"{case.mark} ", style=_TONES[case.tone])
     head.append(case.id, style="bold")
-    head.append(f"  {' · '.join(_facts(case))}", style="not bold")
+    head.append(f"  {facts_text(case)}", style="not bold")
     yield head
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True, style="dim")
@@ -71,14 +71,6 @@ def _case(case: ShownCase) -> Iterator[RenderableType]:
     for label, words in _rows(case):
         grid.add_row(label, words)
     yield Padding(grid, (0, 0, 0, 2))
-
-
-def _facts(case: ShownCase) -> Iterator[str]:
-    yield verdicts_text(case)
-    if values := values_text(case):
-        yield values
-    if case.repeats:
-        yield case.repeats
 
 
 def _rows(case: ShownCase) -> Iterator[tuple[str, Text]]:

@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from trivium.runs.comparing.case_counts import CaseCounts
+from trivium.runs.comparing.case_states import SAME, STATES, case_states
 from trivium.runs.comparing.moved_cases import CaseReader, ChangeColumns, MovedCases
 from trivium.runs.comparing.pairing import PairedScores, ScoredRun
+from trivium.runs.comparing.rows import Ints
 from trivium.runs.run import Run
 
 ROUNDING = 1e-9
@@ -18,6 +21,8 @@ def find_moved_cases(
     base: ScoredRun,
     head: ScoredRun,
     runs: tuple[Run, Run],
+    *,
+    counts: CaseCounts | None = None,
 ) -> MovedCases:
     """Find the cases whose deciding metrics changed.
 
@@ -27,6 +32,7 @@ def find_moved_cases(
         base: Scores of base.
         head: Scores of head.
         runs: Base and head, from which the texts are read.
+        counts: Attempts and passes of the same cases; None without verdicts.
     """
     deltas = np.nan_to_num(np.array([figures[name].deltas for name in by]))
     deltas[np.abs(deltas) <= ROUNDING] = 0
@@ -34,7 +40,9 @@ def find_moved_cases(
     decisive = np.argmax(changed, axis=0)  # the first metric that changed
     better = np.take_along_axis(deltas, decisive[None], axis=0)[0] > 0
     first, others = np.abs(deltas[0]), np.abs(deltas[1:]).max(axis=0, initial=0)
-    order = np.lexsort((-others, better & (first > 0), -first))
+    tried = np.zeros((6, first.size), np.int64) if counts is None else _tried(counts)
+    states = case_states(tried[0], tried[1], tried[3], tried[4])
+    order = np.lexsort((-others, better & (first > 0), -first, states))
     moved = order[changed.any(axis=0)[order]]
     cases = figures[by[0]].cases
     paired = np.any([figures[name].has_pair for name in by], axis=0)
@@ -44,14 +52,24 @@ def find_moved_cases(
         compared=int(np.count_nonzero(paired)),
         better=rose,
         worse=moved.size - rose,
+        states=dict(zip(STATES, np.bincount(states[moved], minlength=SAME)[:SAME].tolist(), strict=True)),
+        earlier=int(tried[[2, 5]].sum()),
     )
     found.__dict__["columns"] = ChangeColumns(
-        [cases[at] for at in moved],
-        tuple(by),
+        cases=[cases[at] for at in moved],
+        by=tuple(by),
         decisive=decisive[moved].astype(np.int32),
         better=better[moved],
         base=np.array([figures[name].base[moved] for name in by]),
         head=np.array([figures[name].head[moved] for name in by]),
+        states=states[moved],
+        tried=tried[:, moved].astype(np.int32),
     )
     found.__dict__["reader"] = CaseReader(*runs, base.cases.of, head.cases.of)
     return found
+
+
+def _tried(counts: CaseCounts) -> Ints:
+    """Passes, attempts and earlier attempts of base, then those of head; shape (6, n)."""
+    sides = (counts.base, counts.head)
+    return np.array([row for each in sides for row in (each.passes, each.attempts, each.earlier)])

@@ -1,6 +1,7 @@
 """Compares two runs: computes differences, decides on them and collects warnings."""
 
 from collections.abc import Collection, Container, Iterator, Sequence
+from functools import cached_property
 from hashlib import blake2b
 from itertools import zip_longest
 from typing import Unpack
@@ -11,6 +12,7 @@ import numpy as np
 from trivium.agents.attempt import Attempt
 from trivium.errors import ComparisonError, Problem
 from trivium.runs.comparing.case_changes import find_moved_cases
+from trivium.runs.comparing.case_counts import CaseCounts, case_counts
 from trivium.runs.comparing.compared_slices import compared_slices
 from trivium.runs.comparing.comparison import ComparedSlice, Comparison
 from trivium.runs.comparing.decision import (
@@ -21,6 +23,7 @@ from trivium.runs.comparing.decision import (
     overall_answer,
     passing,
 )
+from trivium.runs.comparing.earlier_runs import earlier_runs
 from trivium.runs.comparing.graph_diff import compare_graphs
 from trivium.runs.comparing.pairing import Methods, PairedScores, Pairing, ScoredRun
 from trivium.runs.comparing.rows import Ints, numbers_of, repeats_of
@@ -91,7 +94,9 @@ def compare(
         moved=tuple(move.case for move in moves),
         moves=moves,
         moves_of=decided_by[0],
-        moved_cases=find_moved_cases(pair.figures, shown_by or decided_by, left, right, (base, head)),
+        moved_cases=find_moved_cases(
+            pair.figures, shown_by or decided_by, left, right, (base, head), counts=pair.verdicts
+        ),
         unchanged=decision.same,
         margin=options.margin,
         level=options.level,
@@ -129,7 +134,7 @@ class _Pair:
         self.base, self.head, self._same_method = base, head, not force
         self.unlike = [*incomparabilities(base, head)]
         self._refuse_unlike()
-        methods = Methods()
+        self._methods = methods = Methods()
         self.left, self.right = ScoredRun.of(base, methods), ScoredRun.of(head, methods)
         self.absent = {
             "base": _absent(base, self.left, self.right),
@@ -144,6 +149,14 @@ class _Pair:
         }
         self.unlike += _different_methods(self.figures, methods)
         self._refuse_unlike()
+
+    @cached_property
+    def verdicts(self) -> CaseCounts | None:
+        """Attempts and passes of each case, with those of earlier runs; None without verdicts."""
+        if "pass_rate" not in self.figures:
+            return None
+        earlier = earlier_runs(self.base, self.head)
+        return case_counts(self.left, self.right, self.pairing, self._methods, earlier=earlier)
 
     def _refuse_unlike(self) -> None:
         if self.unlike and self._same_method:

@@ -179,11 +179,13 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     def _regression_report(self) -> str:
         lines = [f"{self.head} against {self.base}: {self.answer}. {self.reason}"]
         listed: set[str] = set()
+        states = {one.case: f", {one.state}" * bool(one.state) for one in self.moved_cases.each_change()}
         for name, figure in self.metrics.items():
             if figure.answer == "fail" or (name in self.decided_by and figure.answer == "inconclusive"):
                 lines.append(f"  {name}: {_sentence(figure)}")
                 lines += [
                     f"    {move.case}: {move.base:.3f} → {move.head:.3f} ({move.delta:+.3f})"
+                    f"{states.get(move.case, '')}"
                     for move in figure.worst
                     if move.case not in listed
                 ]

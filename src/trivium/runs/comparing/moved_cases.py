@@ -1,7 +1,7 @@
 """The cases that two runs scored differently; their texts are read from the stores on demand."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import isnan
 from typing import Any, cast, overload
 
@@ -13,6 +13,7 @@ from trivium.agents.attempt import Attempt
 from trivium.errors import StoreError
 from trivium.metrics.evaluation import Evaluation
 from trivium.runs.aggregation import why_not_passed
+from trivium.runs.comparing.case_states import STATES, CaseState
 from trivium.runs.run import Run
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
@@ -31,41 +32,67 @@ class CaseChange(msgspec.Struct, frozen=True, kw_only=True):
         better: Whether that metric rose.
         values: By metric: the value in base and in head, each the mean over repeats (or what
             ``settings.reduce`` says).
+        state: What its attempts on both sides say (docs/definitions/comparisons.md#case-states); None if
+            all of them passed, none did, or a side has no verdict.
+        base_passes: Attempts of base's version that passed.
+        base_attempts: Attempts of base's version with a verdict.
+        base_earlier: How many of these attempts are of earlier runs.
+        head_passes: The same of head.
+        head_attempts: The same of head.
+        head_earlier: The same of head.
     """
 
     case: str
     by: str
     better: bool
     values: dict[str, tuple[float, float]]
+    state: CaseState | None = None
+    base_passes: int = 0
+    base_attempts: int = 0
+    base_earlier: int = 0
+    head_passes: int = 0
+    head_attempts: int = 0
+    head_earlier: int = 0
+
+    @property
+    def why(self) -> str:
+        """What its state rests on, such as ``passed 6 of 6 (3 earlier), then 0 of 3``; empty without one."""
+        if self.state is None:
+            return ""
+        if self.base_attempts == self.head_attempts == 1:
+            return "one attempt a side"
+        fields = msgspec.structs.astuple(self)
+        sides = (fields[-6:-3], fields[-3:])
+        told = [f"{passes:,} of {all_:,}{f' ({old:,} earlier)' * (old > 0)}" for passes, all_, old in sides]
+        return f"passed {', then '.join(told)}"
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ChangeColumns(Sequence[CaseChange]):
     """Changes of n cases in arrays by metric; a :class:`CaseChange` is made when it is used.
 
-    Args:
+    Attributes:
         cases: Ids of the cases.
         by: The k deciding metrics.
         decisive: Index of the first metric that changed, shape (n,).
         better: Whether that metric rose, shape (n,).
         base: Values in base, NaN without a pair, shape (k, n).
         head: The same of head.
+        states: Place of each case's state in ``STATES``, shape (n,).
+        tried: Passes, attempts and earlier attempts of base, then those of head, shape (6, n).
     """
 
-    def __init__(
-        self,
-        cases: list[str],
-        by: tuple[str, ...],
-        *,
-        decisive: npt.NDArray[np.int32],
-        better: npt.NDArray[np.bool_],
-        base: npt.NDArray[np.float64],
-        head: npt.NDArray[np.float64],
-    ) -> None:
-        self._cases, self._by = cases, by
-        self._decisive, self._better, self._base, self._head = decisive, better, base, head
+    cases: list[str]
+    by: tuple[str, ...]
+    decisive: npt.NDArray[np.int32]
+    better: npt.NDArray[np.bool_]
+    base: npt.NDArray[np.float64]
+    head: npt.NDArray[np.float64]
+    states: npt.NDArray[np.int64]
+    tried: npt.NDArray[np.int32]
 
     def __len__(self) -> int:
-        return len(self._cases)
+        return len(self.cases)
 
     @overload
     def __getitem__(self, at: int) -> CaseChange: ...
@@ -75,25 +102,22 @@ class ChangeColumns(Sequence[CaseChange]):
 
     def __getitem__(self, at: int | slice) -> "CaseChange | ChangeColumns":
         if isinstance(at, slice):
-            return ChangeColumns(
-                self._cases[at],
-                self._by,
-                decisive=self._decisive[at],
-                better=self._better[at],
-                base=self._base[:, at],
-                head=self._head[:, at],
-            )
-        values = zip(self._by, self._base[:, at].tolist(), self._head[:, at].tolist(), strict=True)
+            of_cases = {name: getattr(self, name)[at] for name in ("cases", "decisive", "better", "states")}
+            of_sides = {name: getattr(self, name)[:, at] for name in ("base", "head", "tried")}
+            return replace(self, **of_cases, **of_sides)
+        values = zip(self.by, self.base[:, at].tolist(), self.head[:, at].tolist(), strict=True)
         return CaseChange(
-            case=self._cases[at],
-            by=self._by[self._decisive[at]],
-            better=bool(self._better[at]),
+            case=self.cases[at],
+            by=self.by[self.decisive[at]],
+            better=bool(self.better[at]),
             values={name: (base, head) for name, base, head in values if not isnan(base)},
+            state=(*STATES, None)[self.states[at]],
+            **dict(zip(CaseChange.__struct_fields__[-6:], self.tried[:, at].tolist(), strict=True)),
         )
 
     def decided(self) -> Iterator[tuple[str, bool]]:
         """Yield by which metric each case moved, and whether it got better."""
-        return ((self._by[at], bool(better)) for at, better in zip(self._decisive, self._better, strict=True))
+        return ((self.by[at], bool(better)) for at, better in zip(self.decisive, self.better, strict=True))
 
 
 class ScoredAttempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,6 +150,11 @@ class MovedCase(msgspec.Struct, frozen=True, kw_only=True):
     base: ScoredAttempt
     head: ScoredAttempt
     repeats: int
+
+    @property
+    def state(self) -> CaseState | None:
+        """Whether it broke, was fixed, is flaky, or it is unclear; None if its verdicts did not move."""
+        return self.change.state
 
 
 class CaseReader:
@@ -206,6 +235,7 @@ def _row(moved: MovedCase, by: Sequence[str]) -> dict[str, Any]:
         "case": change.case,
         "by": change.by,
         "better": change.better,
+        "state": change.state,
         "repeat": moved.head.attempt.repeat,
         "input": case.input_text,
         "reference": case.references[0] if case.references else None,
@@ -231,10 +261,11 @@ class _Changes:
 
 @dataclass(frozen=True, kw_only=True)
 class MovedCases:
-    """The cases that moved, most changed first; a sequence of :class:`MovedCase`.
+    """The cases that moved; a sequence of :class:`MovedCase`.
 
-    A case moved if its pass rate, its composite or a metric with a gate changed. Cases whose pass rate
-    changed most come first, of equal ones those that got worse, then those whose other metrics changed most.
+    A case moved if its pass rate, its composite or a metric with a gate changed. Cases that broke come first,
+    then those that were fixed, are flaky, or unclear, then all others; within each those whose pass rate
+    changed most, of equal ones those that got worse, then those whose other metrics changed most.
     The changes are in memory, in arrays; iterating reads inputs, outputs and traces from the stores, a few
     cases at a time.
 
@@ -243,6 +274,8 @@ class MovedCases:
         compared: Number of cases that both runs have values of.
         better: Number of cases that got better.
         worse: Number of cases that got worse.
+        states: Number of cases in each state (docs/definitions/comparisons.md#case-states).
+        earlier: Attempts of earlier runs of the same versions that the states rest on, over all cases.
         changes: How each case moved; all are made from the arrays each time that they are asked for.
     """
 
@@ -250,6 +283,8 @@ class MovedCases:
     compared: int = 0
     better: int = 0
     worse: int = 0
+    states: dict[CaseState, int] = field(default_factory=dict)
+    earlier: int = 0
     changes: tuple[CaseChange, ...] = cast("tuple[CaseChange, ...]", _Changes())
 
     @property
