@@ -40,6 +40,9 @@ _MEMORY = "/dev/shm"
 if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 4 * 2**30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _MEMORY)
 
+# A run asks git which commit it was of: in this repository, that takes as long as a small run itself.
+os.environ["GIT_DIR"] = os.devnull
+
 # Threads of torch and NumPy that wait for work sleep: by default they spin, on a core that others need.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

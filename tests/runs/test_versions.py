@@ -25,10 +25,11 @@ def git(folder, *words):
 
 
 @pytest.fixture
-def repository(tmp_path):
+def repository(tmp_path, monkeypatch):
+    monkeypatch.delenv("GIT_DIR")
     (tmp_path / "app.py").write_text("def answer(question):\n    return '1'\n")
     (tmp_path / ".gitignore").write_text("ignored\n")
-    git(tmp_path, "init")
+    git(tmp_path, "init", "--initial-branch=main")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-m", "first")
     return tmp_path
@@ -83,6 +84,19 @@ def test_a_run_has_the_version_that_it_is_given_or_that_its_code_has(repository,
     )
     with pytest.raises(InputError, match="version: is empty"):
         tv.evaluate(told_suite(1), agent=AGENT, store=store, version=" ")
+
+
+def test_a_run_says_its_commit_and_whether_files_have_changed_since(repository, store, monkeypatch):
+    def told():
+        return tv.evaluate(told_suite(1), agent=Says({"q0": 1}), store=store).provenance["git"]
+
+    monkeypatch.chdir(repository)
+    commit = (repository / ".git" / "refs" / "heads" / "main").read_text().strip()
+    assert told() == {"commit": commit, "dirty": False}
+    (repository / "app.py").write_text("")
+    assert told() == {"commit": commit, "dirty": True}
+    git(repository, "update-ref", "-d", "HEAD")  # as before the first commit
+    assert told() is None
 
 
 def test_a_run_that_other_code_finishes_has_no_version(repository, store, monkeypatch):

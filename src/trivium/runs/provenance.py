@@ -5,6 +5,8 @@ import platform
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
@@ -57,13 +59,12 @@ def provenance(*, metrics: list[Metric], seed: int, source: str) -> dict[str, An
 def _versions() -> dict[str, str]:
     versions = {}
     for package in _PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             versions[package] = _version(package)
-        except PackageNotFoundError:
-            continue
     return versions
 
 
+@cache
 def _version(package: str) -> str:
     """As ``importlib.metadata.version``, which parses the whole file that says it."""
     found = distribution(package)
@@ -74,9 +75,10 @@ def _version(package: str) -> str:
 
 def _git(folder: Path) -> dict[str, Any] | None:
     """Commit of a folder and whether it has uncommitted changes; None outside a repository."""
-    commit = ask_git(folder, "rev-parse", "HEAD")
-    changes = ask_git(folder, "status", "--porcelain", "--untracked-files=no")
-    return None if commit is None or changes is None else {"commit": commit, "dirty": bool(changes)}
+    told = ask_git(folder, "status", "--porcelain=v2", "--branch", "--untracked-files=no")
+    commit, *lines = (told or "# branch.oid (initial)").removeprefix("# branch.oid ").splitlines()
+    dirty = any(not line.startswith("#") for line in lines)
+    return None if commit == "(initial)" else {"commit": commit, "dirty": dirty}
 
 
 def ask_git(folder: Path, *arguments: str) -> str | None:

@@ -110,7 +110,7 @@ def _prepared_file(database: str | None, *, create: bool) -> Path:
     if database in {None, "", ":memory:"}:
         raise StoreError("a store needs a file: sqlite:///FILE")
     file = Path(str(database))
-    if not _is_utf8(str(file)):
+    if str(file).encode(errors="ignore").decode() != str(file):  # invalid bytes are surrogates in it
         raise StoreError(f"{file}: SQLite opens only files whose names are UTF-8")
     try:
         if file.exists():
@@ -128,14 +128,6 @@ def _prepared_file(database: str | None, *, create: bool) -> Path:
             f"{file}: cannot be {'made' if create else 'read'}: {error.strerror}{hint}"
         ) from error
     return file
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:  # Python decodes invalid bytes in file names as surrogates
-        return False
-    return True
 
 
 def _write_ahead(engine: Engine) -> None:

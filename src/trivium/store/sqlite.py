@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Engine, create_engine, event
+from sqlalchemy.util import LRUCache
 
 from trivium.errors import StoreError
 
@@ -19,6 +20,19 @@ BUSY_MS = 30_000
 
 _FILES: "weakref.WeakKeyDictionary[Engine, tuple[Path, int, int]]" = weakref.WeakKeyDictionary()
 """The file of each writable engine, with its device and inode number."""
+
+
+class _Statements(LRUCache[Any, Any]):
+    """Compiled statements that every engine finds: a key begins with its dialect, and all are alike."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return super().get(key[1:], default)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key[1:], value)
+
+
+_STATEMENTS = {"compiled_cache": _Statements(500)}
 
 _COPIES: "weakref.WeakKeyDictionary[Engine, Callable[[], object]]" = weakref.WeakKeyDictionary()
 """For each engine on a copy, the function that deletes the copy; called at exit at the latest."""
@@ -46,7 +60,7 @@ def readable_engine(address: URL, file: Path) -> Engine:
     errors = []
     for mode in modes:
         engine = _engine(address, file, mode)
-        event.listen(engine, "connect", _forbid_writing)
+        event.listen(engine, "connect", lambda opened, _: opened.execute("PRAGMA query_only=ON"))
         try:
             with engine.connect() as connection:
                 connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").fetchone()
@@ -115,9 +129,9 @@ def file_exists(engine: Engine) -> bool:
 
 
 def _engine(address: URL, file: Path, mode: str) -> Engine:
-    engine = create_engine(address, creator=lambda: _connect(file, mode), paramstyle="named")
-    event.listen(engine, "connect", _pragmas)
-    return engine
+    return create_engine(
+        address, creator=lambda: _connect(file, mode), paramstyle="named", execution_options=_STATEMENTS
+    )
 
 
 def _connect(file: Path, mode: str) -> sqlite3.Connection:
@@ -148,6 +162,8 @@ def _opened(file: Path, mode: str) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY_MS / 1000, check_same_thread=False)
     try:
         connection.execute("PRAGMA page_count").fetchone()  # opens the write-ahead log, too
+        # In WAL mode a killed process loses nothing; a power cut may lose the last transactions.
+        connection.execute("PRAGMA synchronous=NORMAL")
     except BaseException:
         connection.close()
         raise
@@ -163,13 +179,6 @@ def _has_handles() -> bool:
     return True
 
 
-def _pragmas(connection: Any, _record: Any) -> None:
-    cursor = connection.cursor()
-    # In WAL mode a killed process loses nothing; a power cut may lose the last transactions.
-    cursor.execute("PRAGMA synchronous=NORMAL")
-    cursor.close()
-
-
 def _set_up_new_file(connection: Any, _record: Any) -> None:
     """Set what only a new file takes: of any other, auto_vacuum would wait for the write lock.
 
@@ -179,10 +188,6 @@ def _set_up_new_file(connection: Any, _record: Any) -> None:
     if connection.execute("PRAGMA page_count").fetchone() == (0,):
         connection.execute("PRAGMA page_size=16384")
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
-
-
-def _forbid_writing(connection: Any, _record: Any) -> None:
-    connection.execute("PRAGMA query_only=ON")
 
 
 def _is_permission_error(error: Exception) -> bool:
