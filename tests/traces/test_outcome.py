@@ -56,6 +56,8 @@ def test_a_failure_outweighs_what_is_unfinished(outcomes, expected):
         (2.0, {"started": "2026-09-21T14:13:20"}, UNIX + 2),
         (2.0, {"started": "2026-09-21T16:13:20+02:00"}, UNIX + 2),
         (2.0, {"started": "soon"}, None),
+        (UNIX, {"started": "2026-09-21T16:13:20+02:00"}, UNIX),
+        (1e13, {}, None),
         (None, {}, None),
     ],
 )

@@ -66,7 +66,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Interaction(Recorded, frozen=True, kw_only=True, dict=True):
-    """An interaction that is complete; its time is that of its first span's reception, if it comes as spans.
+    """An interaction that is complete.
 
     Attributes:
         trace_id: Id of its trace.
@@ -120,7 +120,7 @@ class Interaction(Recorded, frozen=True, kw_only=True, dict=True):
             attempt = Attempt(
                 case=self.trace_id,
                 output=self.output,
-                seconds=self.seconds,
+                seconds=wall_seconds(self.trace) if self.seconds is None and self.trace else self.seconds,
                 trace=self.trace,
                 error=self.error,
             )
@@ -141,7 +141,7 @@ def interaction_of(found: CompleteTrace) -> Interaction:
     metadata = trace.metadata
     return Interaction(
         trace_id=found.trace_id,
-        time=found.first,
+        time=begun(trace, found.first),
         input=input_of(trace),
         output=output_of(trace),
         seconds=wall_seconds(trace),
@@ -151,6 +151,17 @@ def interaction_of(found: CompleteTrace) -> Interaction:
         service=nonempty_text(metadata.get(SERVICE)) or found.service,
         session=nonempty_text(metadata.get(CONVERSATION)) or thread_of(trace),
     )
+
+
+def begun(trace: Trace | None, otherwise: float) -> float:
+    """Unix time at which an interaction began, by its trace (docs/definitions/monitoring.md#time).
+
+    Args:
+        trace: What the agent did.
+        otherwise: The time if the trace states none, or a later one: when its first span was received.
+    """
+    stated = None if trace is None else started(trace)
+    return otherwise if stated is None else min(stated, otherwise)
 
 
 def interaction_of_trace(trace: Trace, *, trace_id: str | None = None, now: float = 0.0) -> Interaction:

@@ -9,7 +9,7 @@ from typing import Any, Self, TypedDict, Unpack
 import msgspec
 
 from trivium.agents.failures import reason
-from trivium.monitor.interaction import Recorded, interaction_of_trace
+from trivium.monitor.interaction import Recorded, begun, interaction_of_trace
 from trivium.monitor.monitored import monitored
 from trivium.monitor.recorder import Recorder
 from trivium.monitor.sampling import draw
@@ -134,7 +134,7 @@ class Monitor:
                 self._recorder.put_unsampled()
                 return
             recorded = Recorded(
-                time=self._clock() - (seconds or 0.0),
+                time=begun(trace, self._clock() - (seconds or 0.0)),
                 input=msgspec.Raw(encode(input)),
                 output=msgspec.Raw(encode(output)),
                 error=None
@@ -256,7 +256,7 @@ class Monitor:
             StoreError: If the store fails.
         """
         recorded = Recorded(
-            time=self._clock(),
+            time=begun(trace, self._clock()),
             input=msgspec.Raw(encode(query)),
             output=msgspec.Raw(encode(output)),
             trace=trace,

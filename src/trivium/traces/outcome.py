@@ -20,6 +20,9 @@ _THREAD_KEYS = ("thread_id", "conversation_id", "conversation", "group_id")
 FIRST_MOMENT = 1e8
 """A time at or above this is a Unix time in seconds (1973 or later), not a time since the trace began."""
 
+_LAST_MOMENT = 1e10
+"""A time at or above this (the year 2286) is neither."""
+
 LONGEST_ERROR = 300
 """Characters of a recorded error that are quoted at most."""
 
@@ -110,18 +113,21 @@ def below_tools(spans: Sequence[Span]) -> list[bool]:
 
 def started(trace: Trace) -> float | None:
     """Unix time in seconds at which the trace began; None if it does not state one."""
-    begins = min((span.start for span in trace.spans if span.start is not None), default=None)
     zero = clock_zero(trace)
-    if zero is not None:
-        return zero + (begins or 0.0)
-    return begins if begins is not None and begins >= FIRST_MOMENT else None
+    return None if zero is None else zero + (_first_start(trace) or 0.0)
+
+
+def _first_start(trace: Trace) -> float | None:
+    return min((span.start for span in trace.spans if span.start is not None), default=None)
 
 
 def clock_zero(trace: Trace) -> float | None:
     """Unix time, in seconds, at which the trace's clock showed 0; None if the trace does not state it.
 
-    A time of day without a zone is UTC, whatever the zone of this machine.
+    It is 0 if its times are Unix times. A time of day without a zone is UTC, whatever that of this machine.
     """
+    if FIRST_MOMENT <= (_first_start(trace) or 0.0) < _LAST_MOMENT:
+        return 0.0
     stated = trace.metadata.get("started")
     try:
         moment = datetime.fromisoformat(stated) if isinstance(stated, str) else None

@@ -223,7 +223,9 @@ def nanoseconds(text):
         (single(), 1.6e9, "run", None),
         (single(1e300), 1.6e9, "1970", None),
         (single(0.0, started="yesterday"), None, "1970", "1000000000"),
-        (single(0.0, started="2026-01-02T03:04:05"), None, "1970", "1000000000"),
+        (single(0.0, started="2026-01-02T03:04:05"), 1.0, "recorded", nanoseconds("2026-01-02T03:04:05Z")),
+        (single(9.0, started="2026-01-02T03:04:05Z"), 1.0, "recorded", nanoseconds("2026-01-02T03:04:14Z")),
+        (single(1.7e9, started="2026-01-02T03:04:05Z"), 1.0, "recorded", "1700000000000000000"),
     ],
 )  # fmt: skip
 def test_times_are_moments_and_say_where_they_come_from(trace, started_at, since, start):

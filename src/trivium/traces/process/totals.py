@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from trivium.traces.outcome import FIRST_MOMENT, clock_zero
+from trivium.traces.outcome import clock_zero
 from trivium.traces.process.handoffs import PingPong
 from trivium.traces.process.loops import HandOffLoop, Loop
 from trivium.traces.process.process import PathStep, Process
@@ -164,9 +164,9 @@ def _elapsed(timed: Sequence[Process]) -> float | None:
             process.busy_times.whole[0] if process.busy_times.whole else 0.0,
             clock_zero(process.trace),
         )
-        if zero is None and begins < FIRST_MOMENT:
+        if zero is None:
             return None
-        begun.append(begins + (zero or 0.0))
+        begun.append(begins + zero)
         ended.append(begun[-1] + (process.seconds or 0.0))
     return max(ended) - min(begun) if begun else None
 

@@ -7,7 +7,6 @@ is added as ``trivium.*``, so that a trace that is read back equals the one that
 import base64
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from importlib.metadata import version
 from typing import Any, Literal
@@ -17,14 +16,12 @@ import msgspec
 from trivium.errors import MissingExtra
 from trivium.traces.opentelemetry import trivium_attributes
 from trivium.traces.opentelemetry.semconv import NANOSECONDS
+from trivium.traces.outcome import clock_zero
 from trivium.traces.trace import Span, SpanUsage, Trace
 from trivium.values import json_text, text_or_json
 
 Since = Literal["recorded", "run", "1970"]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_UNIX_TIMES = range(10**9, 10**10)
-"""Times in this range, in seconds, are Unix times (years 2001 to 2286), not times since the trace began."""
 _LATEST = 2**63
 _LONGEST = _LATEST / NANOSECONDS
 
@@ -55,37 +52,21 @@ def clock_of(trace: Trace, started_at: float | None) -> Clock:
     """The clock of a trace.
 
     Args:
-        trace: The trace. ``metadata.started`` is the time of its first span, unless its times are Unix times.
+        trace: The trace.
         started_at: Unix time of the trace's start, in seconds; used if the trace does not state it.
     """
     starts = [span.start for span in trace.spans if span.start is not None]
     times = starts + [span.end for span in trace.spans if span.end is not None]
     times += [message.time for message in trace.messages if message.time is not None]
-    started = _moment(trace.metadata.get("started"))
+    zero = clock_zero(trace)
     earliest = min(starts or times, default=0.0)
-    if int(earliest) in _UNIX_TIMES:
-        return Clock(0, "recorded")
     if abs(earliest) > _LONGEST:
         return Clock(None, "1970")
-    earliest_nanoseconds = round(earliest * NANOSECONDS)
-    if started is not None:
-        return Clock(started - earliest_nanoseconds, "recorded")
+    if zero is not None:
+        return Clock(round(zero * 1e6) * 1000, "recorded")
     if started_at is not None:
-        return Clock(round(started_at * NANOSECONDS) - earliest_nanoseconds, "run")
+        return Clock(round(started_at * NANOSECONDS) - round(earliest * NANOSECONDS), "run")
     return Clock(NANOSECONDS - round(max(min(times, default=0.0), -_LONGEST) * NANOSECONDS), "1970")
-
-
-def _moment(text: object) -> int | None:
-    if not isinstance(text, str):
-        return None
-    try:
-        moment_with_zone = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    if moment_with_zone.tzinfo is None:
-        return None
-    moment = (moment_with_zone - _EPOCH) // timedelta(microseconds=1) * 1000
-    return moment if 0 < moment < _LATEST else None
 
 
 class TraceToExport(msgspec.Struct, frozen=True, kw_only=True):
