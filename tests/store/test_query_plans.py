@@ -147,6 +147,7 @@ PAGES = {
     "labels of a run": lambda store, run: list(stored_labels(store, run=run.id, dimension="cosine")),
     "labels for trust": used_labels,
     "people of a queue": lambda store, run: agreement_of(LabelQueues(store), queue_of(store, run).id),
+    "verdicts": lambda store, run: list(store.verdicts(run)),
     "comparison": lambda store, run: compare(tv.Run(store, store.run("r1")), tv.Run(store, run)),
     "export of scores": lambda store, run: list(score_rows(store, run)),
 }
@@ -191,3 +192,8 @@ def test_the_latest_samples_are_found_without_sorting_all(filled):
 def test_the_check_sees_a_table_that_is_read_as_a_whole(filled):
     for query in ("SELECT count(*) FROM evaluations WHERE body = 'x'", "SELECT body FROM attempts"):
         assert any(reads_whole(line) for line in plan(filled, query, ()))
+
+
+def test_the_verdicts_of_a_run_are_counted_by_case(filled):
+    found = {case: counts for case, *counts in filled.verdicts(filled.run("r2"))}
+    assert found == {f"c{n}": [1, int(n % 3 > 0)] for n in range(CASES)}

@@ -92,10 +92,8 @@ class _Totals:
         own = self._of_scores(scored)
         before = np.zeros_like(own)
         for run in earlier:
-            if self._name == "pass_rate" and run.record.settings.get("failed_attempts") != "skip":
-                self._add_verdicts(run, before)
-            else:
-                before += self._of_scores(ScoredRun.of(run, self._methods))
+            counted = self._name == "pass_rate" and run.record.settings.get("failed_attempts") != "skip"
+            before += self._of_verdicts(run) if counted else self._of_scores(ScoredRun.of(run, self._methods))
         sums, squares = (own + before)[1:]
         counts = np.rint([own[0] + before[0], sums, before[0]]).astype(np.int64)
         return SideCounts(attempts=counts[0], passes=counts[1], earlier=counts[2], sums=sums, squares=squares)
@@ -115,8 +113,9 @@ class _Totals:
         at, values = at[counted], values[counted]
         return np.array([np.bincount(at, weights, count) for weights in (None, values, values**2)])
 
-    def _add_verdicts(self, run: Run, totals: Floats) -> None:
-        """Add the same of a run's verdicts; the store counts them."""
-        for case, attempts, passes in run.store.verdicts(run.record):
-            if case in self._places:
-                totals[:, self._places[case]] += attempts, passes, passes
+    def _of_verdicts(self, run: Run) -> Floats:
+        """Return the same of a run's verdicts; the store counts them."""
+        count, verdicts = len(self._places), run.store.verdicts(run.record)
+        rows = ((self._places.get(case, count), attempts, passes) for case, attempts, passes in verdicts)
+        at, attempts, passes = np.fromiter(rows, np.dtype((np.int64, 3))).T
+        return np.array([np.bincount(at, many, count + 1)[:-1] for many in (attempts, passes, passes)])

@@ -44,5 +44,4 @@ def case_states(base_passes: Ints, base_attempts: Ints, head_passes: Ints, head_
     fewer, more = hypergeom.cdf(theirs, *of_both), hypergeom.sf(theirs - 1, *of_both)
     states[known & ((several & lost) | (fewer <= LEVEL + _ROUNDING))] = BROKE
     states[known & ((several & won) | (more <= LEVEL + _ROUNDING))] = FIXED
-    found: Ints = states[of_case.ravel()]
-    return found
+    return states[of_case.ravel()]

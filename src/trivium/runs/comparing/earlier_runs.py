@@ -34,8 +34,7 @@ def earlier_runs(base: Run, head: Run) -> EarlierRuns:
     """
     if version_of(base.record) == version_of(head.record):
         return NONE_EARLIER
-    found = (tuple(islice(_earlier(run, base, head), MOST_EARLIER)) for run in (base, head))
-    return EarlierRuns(*found)
+    return EarlierRuns(*(tuple(islice(_earlier(run, base, head), MOST_EARLIER)) for run in (base, head)))
 
 
 def _earlier(run: Run, base: Run, head: Run) -> Iterator[Run]:
