@@ -88,6 +88,20 @@ def test_moved_cases_come_by_state_with_their_attempts(store):
     assert frame["state"].to_list() == ["fixed", "flaky", "flaky", None]
 
 
+def test_a_case_that_broke_by_its_earlier_attempts_moved_whatever_the_last_ones_say(store):
+    for version, value in (("a", 0.9), ("b", 0.1)):
+        for _ in range(4):
+            run_of(store, [value, 1 - value], version)
+    base, head = (run_of(store, [value, 1 - value], version) for version, value in (("a", 0.1), ("b", 0.1)))
+    moved = tv.compare(base, head).moved_cases
+    assert [(one.case, one.state, one.better, one.why) for one in moved.changes] == [
+        ("q0", "broke", False, "passed 4 of 5 (4 earlier), then 0 of 5 (4 earlier)"),
+        ("q1", "fixed", True, "passed 1 of 5 (4 earlier), then 5 of 5 (4 earlier)"),
+    ]
+    assert (moved.better, moved.worse) == (1, 1)
+    assert [each.case.id for each in moved] == ["q0", "q1"]
+
+
 def test_in_junit_a_case_that_broke_failed_and_a_flaky_one_is_skipped(store):
     base = run_of(store, [[0.9] * 3, [0.1] * 3, [0.9] * 3, [0.9] * 3], repeats=3)
     head = run_of(store, [[0.1] * 3, [0.9] * 3, [0.9, 0.9, 0.1], [0.8] * 3], repeats=3)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from trivium.runs.comparing.case_counts import CaseCounts
-from trivium.runs.comparing.case_states import SAME, STATES, case_states
+from trivium.runs.comparing.case_states import FIXED, SAME, STATES, case_states
 from trivium.runs.comparing.moved_cases import CaseReader, ChangeColumns, MovedCases
 from trivium.runs.comparing.pairing import PairedScores, ScoredRun
 from trivium.runs.comparing.rows import Ints
@@ -24,7 +24,7 @@ def find_moved_cases(
     *,
     counts: CaseCounts | None = None,
 ) -> MovedCases:
-    """Find the cases whose deciding metrics changed.
+    """Find the cases whose deciding metrics changed, or that broke or were fixed by all attempts.
 
     Args:
         figures: Values by metric, over the same cases.
@@ -36,14 +36,16 @@ def find_moved_cases(
     """
     deltas = np.nan_to_num(np.array([figures[name].deltas for name in by]))
     deltas[np.abs(deltas) <= ROUNDING] = 0
-    changed = deltas != 0
-    decisive = np.argmax(changed, axis=0)  # the first metric that changed
-    better = np.take_along_axis(deltas, decisive[None], axis=0)[0] > 0
     first, others = np.abs(deltas[0]), np.abs(deltas[1:]).max(axis=0, initial=0)
     tried = np.zeros((6, first.size), np.int64) if counts is None else _tried(counts)
     states = case_states(tried[0], tried[1], tried[3], tried[4])
+    decisive = np.argmax(deltas != 0, axis=0)  # the first metric that changed
+    changes = np.take_along_axis(deltas, decisive[None], axis=0)[0]
+    # Earlier attempts may show that a case broke, or was fixed, whose values are the same in both runs.
+    changes = np.where(changes != 0, changes, np.where(states == FIXED, 1, -1) * (states <= FIXED))
+    better = changes > 0
     order = np.lexsort((-others, better & (first > 0), -first, states))
-    moved = order[changed.any(axis=0)[order]]
+    moved = order[changes[order] != 0]
     cases = figures[by[0]].cases
     paired = np.any([figures[name].has_pair for name in by], axis=0)
     rose = int(np.count_nonzero(better[moved]))

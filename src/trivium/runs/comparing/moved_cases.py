@@ -263,9 +263,10 @@ class _Changes:
 class MovedCases:
     """The cases that moved; a sequence of :class:`MovedCase`.
 
-    A case moved if its pass rate, its composite or a metric with a gate changed. Cases that broke come first,
-    then those that were fixed, are flaky, or unclear, then all others; within each those whose pass rate
-    changed most, of equal ones those that got worse, then those whose other metrics changed most.
+    A case moved if its pass rate, its composite or a metric with a gate changed, or if it broke or was fixed
+    by all attempts. Cases that broke come first, then those that were fixed, are flaky, or unclear, then all
+    others; within each those whose pass rate changed most, of equal ones those that got worse, then those
+    whose other metrics changed most.
     The changes are in memory, in arrays; iterating reads inputs, outputs and traces from the stores, a few
     cases at a time.
 
