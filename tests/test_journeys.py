@@ -69,9 +69,9 @@ def test_a_first_suite_is_run_changed_and_compared(world: World) -> None:
     assert "3 of 3 passed" in world.out
 
     world.call("compare")
-    assert world.code == 4
+    assert world.code == 0
     answer, changed = world.out.split("what changed")
-    assert "inconclusive" in answer
+    assert "Likely not worse (" in answer
     assert "more cases would settle it" in " ".join(answer.split())
     assert "Laos" in changed
     assert changed.index("I do not know.") < changed.index("Vientiane, I think.")
@@ -100,7 +100,7 @@ def test_a_broken_third_fails_the_gate_and_the_comparison_which_shows_it(world: 
     ]
     assert changed.count("out of order") == len(BROKEN)
     comment = Path("comment.md").read_text("utf-8")
-    assert "✗ fail" in comment
+    assert "❌ Trivium · `items`: fail" in comment
     assert "out of order" in comment
 
 
@@ -112,7 +112,7 @@ def test_a_gate_whose_judge_is_missing_is_not_passed(world: World) -> None:
         judge={"models": "openai:gpt-4o-mini", "rubric": "tone.yaml"},
         gates={"kindness": {"at_least": 0.5}},
     )
-    world.call("run", "suite.json", "--agent", "bot.py:sound", "--inconclusive", "pass")
+    world.call("run", "suite.json", "--agent", "bot.py:sound")
     assert world.code == 3
     assert "✓ pass" not in world.out
     assert "OPENAI_API_KEY" in world.out + world.err
@@ -187,5 +187,5 @@ def test_the_page_on_notebooks_holds_in_one(tmp_path: Path) -> None:
 
     run, comparison = (cell["outputs"][0]["data"]["text/html"] for cell in notebook.cells[1:])
     assert "8 of 8 passed" in run
-    assert "inconclusive" in comparison
+    assert "ikely not worse (" in comparison
     assert "composite" in comparison

@@ -117,16 +117,17 @@ class TestExitCodes:
         assert code == 3
         assert "2 of 3 attempts are missing" in out
 
-    def test_4_if_a_gate_is_inconclusive_unless_an_option_says_otherwise(self, capsys):
+    def test_the_policy_decides_where_nothing_is_proven(self, capsys):
         suite = write_suite(gates={"jaccard": {"at_least": 0.9}})
-        assert outcome(capsys, "run", suite, "--agent", "agent:same")[0] == 4
-        assert outcome(capsys, "show", "--inconclusive", "pass")[0] == 0
-        assert outcome(capsys, "show", "--inconclusive", "fail")[0] == 1
+        assert outcome(capsys, "run", suite, "--agent", "agent:same", "--policy", "proof")[0] == 4
+        assert outcome(capsys, "show")[0] == 4, "the run keeps the policy with which it was made"
+        assert outcome(capsys, "show", "--policy", "balanced")[0] == 0
+        assert outcome(capsys, "show", "--policy", "strict")[0] == 1
 
-    def test_3_if_a_gate_on_something_unmeasured_is_to_count_as_passed(self, capsys):
+    def test_4_if_nothing_was_measured_for_a_gate(self, capsys):
         suite = write_suite(gates={"reasoning_quality": {"at_least": 0.5}})
         assert outcome(capsys, "run", suite, "--agent", "agent:same")[0] == 4
-        assert outcome(capsys, "show", "--inconclusive", "pass")[0] == 3
+        assert outcome(capsys, "show", "--policy", "strict")[0] == 1
 
     def test_a_failed_gate_outranks_failed_attempts(self, capsys):
         suite = write_suite(30, gates={"success": {"at_least": 0.9}})

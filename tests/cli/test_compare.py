@@ -67,11 +67,13 @@ def test_a_surely_worse_run_ends_with_1(run, outcome):
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_an_inconclusive_comparison_ends_with_4_unless_an_option_says_otherwise(run, outcome):
+def test_the_policy_decides_where_nothing_is_proven(run, outcome):
     runs = run(15, 18, 12), run(18, 12, 15)
-    assert outcome("compare", *runs)[0] == 4
-    assert outcome("compare", *runs, "--inconclusive", "pass")[0] == 0
-    assert outcome("compare", *runs, "--inconclusive", "fail")[0] == 1
+    for options, code in (((), 0), (("--policy", "proof"), 4), (("--policy", "strict"), 1)):
+        found, out, _ = outcome("compare", *runs, *options)
+        assert found == code
+        assert "Likely not worse (" in out
+        assert f"Policy {options[1] if options else 'balanced'}" in " ".join(out.split())
 
 
 def test_the_newest_run_is_compared_with_the_one_before_it_of_its_suite(run, outcome):

@@ -79,8 +79,8 @@ def test_metrics_and_settings_are_options(capsys, tmp_path):
     (tmp_path / "config.yaml").write_text("gates: {loop_free: {at_least: 0.5}}\n")
     code, out, _ = outcome(capsys, "t.jsonl", "--metrics", "loop_free", "--config", "config.yaml", "--json")
     assert set(json.loads(out)["summary"]["metrics"]) == {"loop_free", "completed"}
-    assert code == 4
-    assert outcome(capsys, "t.jsonl", "--config", "config.yaml", "--inconclusive", "pass", "--quiet")[0] == 0
+    assert code == 0
+    assert outcome(capsys, "t.jsonl", "--config", "config.yaml", "--policy", "proof", "--quiet")[0] == 4
 
 
 def test_a_page_and_a_comment_can_be_written(capsys, tmp_path):

@@ -1,5 +1,5 @@
 Feature: Comparing an agent with the one before it
-  A change is an improvement, a regression, or not to be told from chance; each is said plainly.
+  A change is an improvement, a regression, or not to be told from chance; what is likely is said apart from what is proven.
 
   Scenario: A prompt that makes everything worse
     Given an agent that was right on 30 of 40 questions
@@ -17,8 +17,9 @@ Feature: Comparing an agent with the one before it
   Scenario: A change too small to tell from chance
     Given an agent that was right on 30 of 40 questions
     When it is changed so that it is right on 29 of them
-    Then the comparison ends with 4
-    And it says inconclusive
+    Then the comparison ends with 0
+    And it says pass
+    And it says that nothing is proven
     And it says how many more questions would settle it
 
   Scenario: A change that can only have helped
@@ -28,11 +29,16 @@ Feature: Comparing an agent with the one before it
     And it says pass
     And every question that moved was wrong before and is right now
 
-  Scenario: A team that accepts what cannot be told
+  Scenario Outline: A team that wants proof
     Given an agent that was right on 30 of 40 questions
-    And inconclusive counts as pass
+    And the policy is <policy>
     When it is changed so that it is right on 29 of them
-    Then the comparison ends with 0
+    Then the comparison ends with <code>
+
+    Examples:
+      | policy | code |
+      | proof  | 4    |
+      | strict | 1    |
 
   Scenario: Questions that were rewritten meanwhile
     Given an agent that was right on 30 of 40 questions

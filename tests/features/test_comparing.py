@@ -57,9 +57,9 @@ def was_right(versions: Versions, right: int) -> None:
     versions.right = right
 
 
-@given("inconclusive counts as pass")
-def accepts_the_inconclusive(versions: Versions) -> None:
-    versions.options = ["--inconclusive", "pass"]
+@given(parsers.parse("the policy is {policy}"))
+def has_a_policy(versions: Versions, policy: str) -> None:
+    versions.options = ["--policy", policy]
 
 
 @given(parsers.parse("the questions are about {count:d} documents"))
@@ -87,6 +87,11 @@ def is_asked_others(versions: Versions) -> None:
 @then(parsers.parse("the comparison ends with {code:d}"))
 def comparison_ends_with(world: World, code: int) -> None:
     assert world.code == code, world.err
+
+
+@then("it says that nothing is proven")
+def says_that_nothing_is_proven(versions: Versions) -> None:
+    assert versions.comparison["proof"] == "inconclusive"
 
 
 @then(parsers.re(r"it says (?P<answer>pass|fail|inconclusive)$"))

@@ -6,6 +6,8 @@ import msgspec
 
 from tests.reports import moved_case_samples
 from trivium.runs.comparing.comparison import Comparison, MetricDelta, Move
+from trivium.suites.settings import DecideSettings
+from trivium.trust.decision import DEFAULT_PRIOR
 
 HOSTILE = "<script>alert(1)</script>|`x`\x1b[31m\u202e@all"
 
@@ -29,6 +31,8 @@ def delta(mean: float | None, reach: float | None, answer: str = "pass", **field
         "groups": 40,
         "method": "cluster t",
         "answer": answer,
+        "probability": 0.25,
+        "probabilities": (0.25,),
         "needs_cases": 0,
         "worst": (),
     }
@@ -66,7 +70,10 @@ def comparison(**fields: Any) -> Comparison:
         "seed": 42,
         "warnings": ("4 of 90 attempts of base have no counterpart and take no part",),
     }
-    return Comparison(**given | fields)
+    answer = (given | fields)["answer"]
+    words = {"pass": "not worse", "fail": "worse", "inconclusive": "likely not worse"}
+    decided = {"proof": answer, "verdict": words[answer], "probability": 0.25, "prior": DEFAULT_PRIOR}
+    return Comparison(**decided | {"decide": DecideSettings(policy="proof")} | given | fields)
 
 
 def hostile() -> Comparison:

@@ -16,7 +16,9 @@ def test_every_figure_is_a_row_of_as_many_cells_as_the_head():
 def test_the_answer_is_the_title_and_what_changed_comes_next():
     lines = render_markdown(samples.comparison()).splitlines()
     assert lines[0] == "### ❔ Trivium · `paper-reviews`: inconclusive"
-    assert lines[2].startswith("Undecided: composite 0.500 → 0.490, −0.010 \\[−0.060, +0.040\\]; about 812")
+    assert lines[2].startswith(
+        "Likely not worse (75 %): composite 0.500 → 0.490, −0.010 \\[−0.060, +0.040\\]; about 812"
+    )
     assert lines[4].startswith("**What changed** · 2 of 60 cases moved")
     assert lines[-3].startswith("> ⚠️ 4 of 90")
 

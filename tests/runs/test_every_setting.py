@@ -22,9 +22,9 @@ AGENT_KEYS = {
     "repeats",
     "seed",
 }
-ELSEWHERE = {"agent", "judge", "margin", "monitor", "until_decided"}
-"""Shown in tests/agents/adapters/test_http_requests.py, tests/metrics/judge, tests/runs/comparing,
-tests/monitor and tests/runs/test_until_decided.py."""
+ELSEWHERE = {"agent", "decide", "judge", "margin", "monitor", "until_decided"}
+"""Shown in tests/agents/adapters/test_http_requests.py, tests/runs/comparing/test_policies.py,
+tests/metrics/judge, tests/runs/comparing, tests/monitor and tests/runs/test_until_decided.py."""
 
 CHANGES: list[dict[str, Any]] = [
     {"metrics": ["jaccard"]},

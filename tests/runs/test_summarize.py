@@ -186,7 +186,7 @@ class TestFailedAttempts:
 class TestGates:
     def answer(self, store, values, **gates):
         summary = summary_of(store, values, gates={name: Gate(**gate) for name, gate in gates.items()})
-        return {gate.gate: gate.answer for gate in summary.gates}
+        return {gate.gate: gate.proof for gate in summary.gates}
 
     def test_pass_fail_and_inconclusive(self, store):
         values = [0.5 + 0.01 * (i % 5) for i in range(30)]

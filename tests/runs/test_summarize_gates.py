@@ -28,7 +28,7 @@ VALUES = np.linspace(0.3, 0.8, 25)
 @pytest.mark.parametrize("bar", [0.5, 0.52, 0.6])
 def test_with_so_many_further_cases_a_gate_is_settled_in_four_of_five(summary_of, bar):
     (gate,) = summary_of(list(VALUES), gates={"told": Gate(at_least=bar)}).gates
-    assert gate.answer == "inconclusive"
+    assert gate.proof == "inconclusive"
     rng, settled, total = np.random.default_rng(1), 0, 25 + gate.needs_cases
     for _ in range(500):
         every = np.append(VALUES, rng.choice(VALUES, gate.needs_cases))
@@ -50,7 +50,7 @@ def test_a_settled_gate_needs_nothing_and_one_without_interval_cannot_tell(summa
     assert (settled.answer, settled.needs_cases) == ("pass", 0)
     groups = {"q0": "g", "q1": "g"}
     alone = summary_of([0.4, 0.6], gates={"told": Gate(at_least=0.1)}, groups=groups).gates[0]
-    assert (alone.answer, alone.ci95, alone.needs_cases) == ("inconclusive", None, None)
+    assert (alone.proof, alone.ci95, alone.needs_cases) == ("inconclusive", None, None)
 
 
 def test_every_mean_rate_and_composite_says_how_sure_it_is(summary_of):

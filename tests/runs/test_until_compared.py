@@ -68,7 +68,7 @@ def test_a_difference_at_a_limit_is_rarely_decided_and_all_cases_are_asked(url):
     head = until(suite_of(60), base, right(0.52), url)
     assert head.summary().cases == 60
     compared = tv.compare(base, head)
-    assert compared.answer == "inconclusive"
+    assert compared.proof == "inconclusive"
     assert any("in random order, and it is not decided" in each for each in compared.warnings)
 
 
@@ -129,7 +129,7 @@ def test_an_interrupted_run_goes_on_to_the_same_decision(url):
     with pytest.raises(InputError, match=f"was begun against {base.id}, by composite"):
         until(suite, base, right(0.9), url, resume=stops.run, against_metric="pass_rate")
     halfway = tv.compare(base, tv.Run.load(stops.run, store=url))
-    assert halfway.answer == "inconclusive"
+    assert halfway.proof == "inconclusive"
     head = until(suite, base, right(0.9), url, resume=stops.run)
     asked = [attempt.case for attempt in head.attempts()]
     order = sorted(range(300), key=lambda i: place_of(head.id, f"g{i}"))

@@ -55,7 +55,7 @@ def test_it_stops_when_the_gate_is_decided(url, share, answer):
 def test_what_is_not_decided_is_said(url):
     summary = tv.evaluate(suite_of(60), agent=right(0.75), store=url).summary()
     assert summary.cases == 60
-    assert summary.gates[0].answer == "inconclusive"
+    assert summary.gates[0].proof == "inconclusive"
     assert "60 of 60 cases were asked, in random order, and not all gates are decided" in summary.warnings[0]
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from trivium.store.store import Store
 
 WITH_ERRORS = 3
+_COMPARING = ("margin", "level", "resamples", "seed", "policy", "force", "graphs", "by")
 _EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
 
 
@@ -25,7 +26,7 @@ Examples:
   trivium compare                                    the two newest runs of the suite
   trivium compare 20261121-09 20261121-10 --cases 10
   trivium compare --html comparison.html --base-page before.html --head-page after.html
-  trivium compare --markdown comment.md --inconclusive pass --margin 0.05
+  trivium compare --markdown comment.md --policy strict --margin 0.05
 """
 
 
@@ -42,11 +43,7 @@ Examples:
 @options.store
 @options.as_json
 @options.quiet
-@options.option(
-    "--inconclusive",
-    type=options.Choice(["pass", "fail"]),
-    help="What an inconclusive answer counts as (otherwise exit code 4).",
-)
+@options.policy
 @options.option(
     "--cases",
     type=click.IntRange(min=0),
@@ -59,12 +56,12 @@ Examples:
 @options.output_file("--junit", help="Write JUnit XML, for CI: a case that broke is a failure.")
 @options.output_file("--chart", help="Write the forest plot, as .svg or .png.")
 def compare(base: str | None, head: str | None, **given: Any) -> int:
-    """Compare run HEAD with run BASE: pass, fail or inconclusive.
+    """Compare run HEAD with run BASE: is HEAD worse?
 
     HEAD defaults to the newest run, BASE to the previous run of the same suite.
 
-    Exit codes: 0 pass, 1 fail, 4 inconclusive; 3 if judgements or other due results are missing or in error;
-    2 if the runs cannot be compared.
+    Exit codes: 0 pass, 1 fail; 4 inconclusive (with --policy proof if nothing is proven, else if nothing was
+    measured); 3 if judgements or other due results are missing or in error; 2 if the runs cannot be compared.
     """
     from trivium.cli.output import write_report
     from trivium.runs.comparing.compare import compare as compare_runs
@@ -76,7 +73,7 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
     comparison = compare_runs(
         _previous_run(newer) if base is None else Run.load(base, store=store),
         newer,
-        **{name: given[name] for name in ("margin", "level", "resamples", "seed", "force", "graphs", "by")},
+        **{name: given[name] for name in _COMPARING},
     )
     _present(comparison, as_json=given["as_json"], quiet=given["quiet"], cases=given["cases"])
     links = {
@@ -92,16 +89,13 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
     ):
         if given[name] is not None:
             write_report(given[name], partial(write, comparison))
-    answer = comparison.answer
-    if comparison.missing and answer != "fail":
+    if comparison.missing and comparison.answer != "fail":
         if given["quiet"]:
             from trivium.reports.comparison_text import what_is_missing
 
             click.echo(what_is_missing(comparison), err=True)
         return WITH_ERRORS
-    if answer == "inconclusive" and given["inconclusive"] is not None:
-        answer = given["inconclusive"]
-    return _EXIT_CODES[answer]
+    return _EXIT_CODES[comparison.answer]
 
 
 def _previous_run(run: "Run") -> "Run":

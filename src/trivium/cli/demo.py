@@ -100,7 +100,7 @@ def _documents(
         click.echo()
         for line in documents.last_lines(found, str(page or why_not)):
             click.echo(documents.as_lines(line))
-    return exit_code(stored_summary(found.b), inconclusive="pass")
+    return exit_code(stored_summary(found.b))
 
 
 def _papers(
@@ -133,7 +133,7 @@ def _papers(
         for missing in _left_out(summary.metrics):
             click.echo(f"Left out: {missing}")
         click.echo(f"Open {output} in a browser: every review next to the human ones, with its trace.")
-    return exit_code(summary, inconclusive=None)
+    return exit_code(summary)
 
 
 def example_folder(name: str) -> Path:

@@ -195,7 +195,7 @@ def last_lines(result: Result, page: str) -> Iterator[str]:
     for version, run in (("A", result.a), ("B", result.b)):
         rate = stored_summary(run).pass_rate
         yield f"{version:<{LABELS}}{_percent(rate.value)}{_interval(rate.ci95)} of the answers are right"
-    yield f"B − A     {_overall(result.comparison)} Pass rate: {_difference(figure)}."
+    yield f"B − A     {_overall(result.comparison)} Pass rate: {_difference(figure, result.comparison)}."
     yield f"{'stand-in' if result.is_stand_in else 'judge':<10}{_judge_against_people(result)}"
     yield f"page      {page}"
     yield "browse    trivium view"
@@ -220,19 +220,30 @@ def _signed(share: float) -> str:
     return f"{100 * share:+.0f}".replace("-", "−")
 
 
-def _difference(figure: "MetricDelta") -> str:
+def _difference(figure: "MetricDelta", comparison: "Comparison") -> str:
     if figure.delta is None:
         return "nothing to compare"
     ends = figure.ci95
     interval = "" if ends is None else f" [{_signed(ends[0])}, {_signed(ends[1])}]"
-    said = f"{_signed(figure.delta)} points{interval}: {figure.answer}"
-    if figure.answer == "inconclusive" and figure.needs_cases:
-        said += f"; about {figure.needs_cases:,} more questions would settle it"
-    return said
+    said = f"{_signed(figure.delta)} points{interval}"
+    if figure.answer != "inconclusive" or figure.probability is None:
+        return f"{said}: {figure.answer}"
+    loss = (
+        f"a loss of more than {100 * comparison.margin:g} has a probability of {_percent(figure.probability)}"
+    )
+    more = f"; about {figure.needs_cases:,} more questions would settle it" if figure.needs_cases else ""
+    return f"{said}; {loss}{more}"
 
 
 def _overall(comparison: "Comparison") -> str:
-    return f"{comparison.answer} ({comparison.reason.rstrip('.')})."
+    from trivium.reports.comparison_text import verdict_words
+    from trivium.runs.comparing.decision import listed
+
+    aside = [name for name in comparison.failing if name not in comparison.decided_by]
+    if not aside:
+        return f"{comparison.answer}: {verdict_words(comparison).lower()}."
+    whatever = f"whatever {listed(comparison.decided_by)} did"
+    return f"{comparison.answer}, {whatever}: {listed(aside)} got worse beyond what chance explains."
 
 
 def _judge_against_people(result: Result) -> str:

@@ -143,10 +143,11 @@ by = option(
     metavar="KEY",
     help="Break the figures down by tag, complexity, group or a metadata key; repeatable.",
 )
-inconclusive = option(
-    "--inconclusive",
-    type=Choice(["pass", "fail"]),
-    help="Treat an inconclusive gate as this (otherwise exit code 4).",
+policy = option(
+    "--policy",
+    type=Choice(["balanced", "proof", "strict"]),
+    help="How to decide: by what is likely, by what is proven alone, or fail what is not proven to be good "
+    "(default: the suite's, balanced).",
 )
 
 

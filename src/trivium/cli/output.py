@@ -33,19 +33,12 @@ MOST_CASES = 500
 """Attempts in full in a page, unless another number is asked for."""
 
 
-def exit_code(summary: "Summary", *, inconclusive: str | None) -> int:
-    """Return 0 done, 1 a gate failed, 3 something due is missing or in error, 4 a gate is inconclusive.
-
-    A gate on something that was not measured at all is never let through: where ``inconclusive`` is ``pass``,
-    it counts as missing.
-    """
-    answers = [gate.answer for gate in summary.gates]
-    unmeasured = any(gate.answer == "inconclusive" and gate.value is None for gate in summary.gates)
-    if inconclusive is not None:
-        answers = [inconclusive if answer == "inconclusive" else answer for answer in answers]
+def exit_code(summary: "Summary") -> int:
+    """Return 0 done, 1 a gate failed, 3 something due is missing or in error, 4 a gate is inconclusive."""
+    answers = {gate.answer for gate in summary.gates}
     if "fail" in answers:
         return GATE_FAILED
-    if summary.missing or any(summary.errors.values()) or (unmeasured and inconclusive == "pass"):
+    if summary.missing or any(summary.errors.values()):
         return WITH_ERRORS
     return INCONCLUSIVE if "inconclusive" in answers else DONE
 

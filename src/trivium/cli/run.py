@@ -45,7 +45,7 @@ def _evaluation_options(command: F) -> F:
         options.as_json,
         options.quiet,
         options.details,
-        options.inconclusive,
+        options.policy,
         options.by,
         options.reports,
     )
@@ -144,6 +144,7 @@ def load_for_run(suite: str, given: Mapping[str, Any]) -> "Suite":
         tag=given["tag"],
         sample=given["sample"],
         until_decided=given["until_decided"],
+        policy=given["policy"],
     )
     if given["agent"] is None and loaded.settings.agent is None:
         raise click.UsageError("Missing option '--agent': the suite names no agent (agent: …) either")
@@ -209,6 +210,7 @@ def score(suite: str, **given: Any) -> int:
         encoder=given["encoder"],
         certificates=given["certificate"],
         until_decided=given["until_decided"],
+        policy=given["policy"],
     )
     if given["until_decided"]:
         _check_saves(loaded, given)
@@ -267,6 +269,7 @@ class SettingOptions(TypedDict, total=False):
     repeats: int | None
     at_once: int | None
     until_decided: bool
+    policy: str | None
     certificates: Sequence[str]
 
 
@@ -302,6 +305,8 @@ def _changes(suite: "Suite", options: SettingOptions) -> dict[str, Any]:
         changes["repeats"] = repeats
     if options.get("until_decided"):
         changes["until_decided"] = True
+    if (policy := options.get("policy")) is not None:
+        changes["decide"] = msgspec.structs.replace(suite.settings.decide, policy=policy)
     if (at_once := options.get("at_once")) is not None:
         changes["limits"] = msgspec.structs.replace(suite.settings.limits, attempts_at_once=at_once)
     return changes
@@ -332,8 +337,8 @@ def _compare_stopped(run: "Run", given: Mapping[str, Any]) -> int:
     from trivium.cli.compare import compare
 
     quietly = ["--quiet"] * (given["quiet"] or prints_document())
-    inconclusive = ["--inconclusive", given["inconclusive"]] if given["inconclusive"] is not None else []
-    arguments = [given["against"], run.id, "--store", given["store"], *quietly, *inconclusive]
+    policy = ["--policy", given["policy"]] if given["policy"] is not None else []
+    arguments = [given["against"], run.id, "--store", given["store"], *quietly, *policy]
     return int(compare.main(arguments, standalone_mode=False) or 0)
 
 
@@ -373,4 +378,4 @@ def present_run(run: "Run", given: Mapping[str, Any]) -> int:
     summary = stored_summary(run)
     how = {name: given[name] for name in ("as_json", "quiet", "html", "markdown", "junit", "details")}
     present(run, summary, Presentation(**how, slices=[run.slices(key) for key in given["by"]]))
-    return exit_code(summary, inconclusive=given["inconclusive"])
+    return exit_code(summary)

@@ -1,12 +1,16 @@
 """``trivium show`` and ``trivium list``: print a stored run, the list of runs, or the list of metrics."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from trivium.cli import options
 from trivium.cli.output import print_json
 from trivium.metrics.registry import CASE_FIGURES, OFF_BY_DEFAULT, PLANNING, metric_class, usable_metrics
+
+if TYPE_CHECKING:
+    from trivium.suites.settings import Policy
 
 
 @click.command(
@@ -39,7 +43,7 @@ from trivium.metrics.registry import CASE_FIGURES, OFF_BY_DEFAULT, PLANNING, met
 @options.as_json
 @options.quiet
 @options.details
-@options.inconclusive
+@options.policy
 @options.reports
 def show(
     run: str | None,
@@ -52,7 +56,7 @@ def show(
     as_json: bool,
     quiet: bool,
     details: bool,
-    inconclusive: str | None,
+    policy: "Policy | None",
     html: Path | None,
     markdown: Path | None,
     junit: Path | None,
@@ -74,7 +78,7 @@ def show(
     if disagreements or labels is not None or against is not None:
         other = None if against is None else Run.load(against, store=shown.store)
         found = shown.disagreements(labels=labels, against=other)
-    summary = shown.summary()
+    summary = shown.summary(policy=policy)
     how = Presentation(
         as_json=as_json,
         quiet=quiet,
@@ -88,7 +92,7 @@ def show(
         only_disagreements=disagreements,
     )
     present(shown, summary, how)
-    return exit_code(summary, inconclusive=inconclusive)
+    return exit_code(summary)
 
 
 @click.command(

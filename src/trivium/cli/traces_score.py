@@ -4,6 +4,7 @@ import signal
 from typing import Any
 
 import click
+import msgspec
 
 from trivium.cli import options
 from trivium.cli.options import split_names
@@ -44,7 +45,7 @@ Examples:
 @options.engine
 @options.as_json
 @options.quiet
-@options.inconclusive
+@options.policy
 @options.reports
 def score(paths: tuple[str, ...], **given: Any) -> int:
     """Score the traces in files and folders, of any format, without a suite.
@@ -90,6 +91,9 @@ def score(paths: tuple[str, ...], **given: Any) -> int:
             )
     finally:
         signal.signal(signal.SIGTERM, previous_handler)
+    if given["policy"] is not None:
+        stored = Run.load(report.run, store=given["store"])
+        report = msgspec.structs.replace(report, summary=stored.summary(policy=given["policy"]))
     if given["as_json"]:
         print_json(report)
     elif not given["quiet"]:
@@ -101,5 +105,5 @@ def score(paths: tuple[str, ...], **given: Any) -> int:
     if any(files.values()):
         run = Run.load(report.run, store=given["store"])
         present(run, report.summary, Presentation(quiet=True, **files))
-    code = exit_code(report.summary, inconclusive=given["inconclusive"])
+    code = exit_code(report.summary)
     return WITH_ERRORS if report.unreadable and code in {0, 4} else code

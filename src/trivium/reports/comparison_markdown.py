@@ -21,7 +21,7 @@ def render_markdown(comparison: Comparison, *, cases: int = CASES_SHOWN) -> str:
     title = f"### {ANSWER_MARKS[comparison.answer]} Trivium · {code(comparison.suite)}: {comparison.answer}"
     answer = f"{prose(phrases.answer_text(comparison))} {prose(phrases.pairs_compared(comparison))}."
     blocks = []
-    rows = [_row(name, figure, comparison) for name, figure in comparison.metrics.items()]
+    rows = [_row(name, figure, comparison) for name, figure, _ in phrases.rows(comparison)]
     head = "| | metric | base | head | delta | interval | p (Holm) | wins / losses / ties | needs |"
     blocks.append("\n".join([head, "|:-:|:--|--:|--:|--:|:--|--:|--:|--:|", *rows]))
     blocks.append("  \n".join(prose(line) for line in phrases.outlook(comparison)))

@@ -109,15 +109,17 @@ def body_context(comparison: Comparison, cases: "Markup") -> dict[str, Any]:
         "comparison": comparison,
         "outlook": phrases.outlook(comparison),
         "sentence": phrases.answer_sentence(comparison),
+        "by_policy": phrases.policy_sentence(comparison),
         "what_moved": what_moved(comparison.moved_cases),
         "cases": cases,
         "note": phrases.note(comparison),
         "slices": [compared_rows(comparison, by) for by in comparison.slices],
-        "figures": [(one_line(name), figure) for name, figure in comparison.metrics.items()],
+        "figures": [(one_line(name), figure) for name, figure, _ in phrases.rows(comparison)],
         "unpaired": [("base", comparison.only_base), ("head", comparison.only_head)],
         "forest": Markup(forest(comparison)),  # noqa: S704 - names are escaped, the rest is numbers
         "graphs": None if comparison.graphs is None else _graphs(comparison.graphs),
         "marks": phrases.MARKS,
+        "proven": phrases.PROVEN,
         "tones": _TONES,
     }
 
@@ -155,7 +157,7 @@ _PAPER = '<rect width="100%" height="100%" fill="#ffffff"/>'
 
 def forest(comparison: Comparison) -> str:
     """The forest plot as SVG, in the colours of the page around it or in default colours."""
-    figures = comparison.metrics
+    figures = phrases.rows(comparison)
     reach = _reach(comparison)
     bottom = TOP + ROW * len(figures)
 
@@ -190,9 +192,9 @@ def forest(comparison: Comparison) -> str:
             "middle",
         ),
     ]
-    for row, (name, figure) in enumerate(figures.items()):
+    for row, (name, figure, decides) in enumerate(figures):
         y = TOP + ROW * row + ROW / 2
-        parts += _row(name, figure, y, x, bold=name in comparison.decided_by)
+        parts += _row(name, figure, y, x, bold=decides)
     return picture(
         *parts, label=_description(comparison), width=WIDTH, height=bottom + BOTTOM, class_="forest"
     )
@@ -264,7 +266,7 @@ def _description(comparison: Comparison) -> str:
     """The plot in words, for screen readers."""
     rows = [
         f"{name} {signed(figure.delta)} {signed_interval(figure.ci95)} {figure.answer}"
-        for name, figure in comparison.metrics.items()
+        for name, figure, _ in phrases.rows(comparison)
     ]
     return f"Differences, head minus base: {'; '.join(rows)}"
 

@@ -26,6 +26,7 @@ from trivium.trust.sample_size import MOST_NEEDED
 from trivium.trust.sequential_mean import METHOD
 
 MARKS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
+PROVEN = {"pass": "no worse", "fail": "worse", "inconclusive": "neither"}
 
 
 def interval_of(figure: MetricDelta, comparison: Comparison) -> str:
@@ -47,6 +48,21 @@ def wins_losses_ties(figure: MetricDelta) -> str:
     return f"{figure.wins:,} / {figure.losses:,} / {figure.ties:,}"
 
 
+def rows(comparison: Comparison) -> list[tuple[str, MetricDelta, bool]]:
+    """Each value once: its names (``pass_rate = composite``), its figure, and whether it decides."""
+    names: dict[str, list[str]] = {}
+    for name, figure in comparison.metrics.items():
+        names.setdefault(figure.same_as or name, []).append(name)
+    return [
+        (
+            " = ".join(sorted(alike, key=lambda name: name != first)),
+            comparison.metrics[first],
+            first in comparison.decided_by,
+        )
+        for first, alike in names.items()
+    ]
+
+
 def further_cases(figure: MetricDelta) -> str:
     """Number of further cases that would settle the comparison, for a table."""
     if figure.answer != "inconclusive":
@@ -56,24 +72,58 @@ def further_cases(figure: MetricDelta) -> str:
     return f"{figure.needs_cases:,}"
 
 
-_WORDS = {"fail": "Worse", "inconclusive": "Undecided"}
+def verdict_words(comparison: Comparison) -> str:
+    """The verdict, with its probability where it is not proven: ``Likely not worse (60 %)``.
+
+    With missing values it is the lower of the probabilities with these at their worst and at their best.
+    """
+    words = comparison.verdict.capitalize()
+    known = [odds for odds in _probabilities(comparison) if odds]
+    if comparison.verdict == "likely worse":
+        return f"{words} ({share(max(map(min, known)))})"
+    return (
+        f"{words} ({share(1 - max(map(max, known)))})" if comparison.verdict == "likely not worse" else words
+    )
+
+
+def _probabilities(comparison: Comparison) -> list[tuple[float, ...]]:
+    return [comparison.metrics[name].probabilities for name in comparison.decided_by]
 
 
 def answer_sentence(comparison: Comparison) -> str:
-    """Better, worse or undecided; by how much; and what would settle it. Empty for unchanged outputs."""
+    """The verdict, by how much, and what would prove it. Empty for unchanged outputs."""
     if comparison.unchanged:
         return ""
-    name, figure = _telling_metric(comparison)
-    better = figure.ci95 is not None and figure.ci95[0] > 0
-    word = _WORDS.get(comparison.answer, "Better" if better else "No worse")
+    deciders = comparison.decided_by
+    own = [name for name in deciders if comparison.metrics[name].answer == comparison.proof]
+    name = (*comparison.failing, *own, *deciders)[0]
+    figure, words = comparison.metrics[name], verdict_words(comparison)
     if figure.delta is None:
-        return f"{word}: no pair has {one_line(name)} on both sides."
-    settled_by = further_cases_needed(figure) if comparison.answer == "inconclusive" else None
-    sentence = f"{word}: {one_line(name)} {_change(figure)}{f'; {settled_by}' if settled_by else ''}."
-    rate = comparison.metrics.get("pass_rate")
-    if rate is None or rate is figure:
-        return sentence
-    return f"{sentence} pass_rate {_change(rate)}: {rate.answer}."
+        return f"{words}: no pair has {one_line(name)} on both sides."
+    settled_by = further_cases_needed(figure) if comparison.proof == "inconclusive" else None
+    sentence = f"{one_line(name)} {_change(figure)}{f'; {settled_by}' if settled_by else ''}."
+    if name in deciders:
+        return f"{words}: {sentence}"
+    decider = f"{one_line(deciders[0])} {_change(comparison.metrics[deciders[0]])}"
+    return f"{words} in a metric that does not decide, but beyond chance: {sentence} What decides: {decider}."
+
+
+def policy_sentence(comparison: Comparison) -> str:
+    """Which policy answered and why so, and what the answer would be by proof alone."""
+    how = comparison.decide
+    if how.policy == "proof":
+        return "Policy proof: only what is proven counts."
+    by_proof = f"by proof alone: {comparison.proof}."
+    if how.policy == "strict":
+        return f"Policy strict: what is not proven to be no worse fails; {by_proof}"
+    odds = sorted(each for known in _probabilities(comparison) for each in known)
+    if not odds or comparison.unchanged:
+        return f"Policy balanced; {by_proof}"
+    between = " to ".join(dict.fromkeys((share(odds[0]), share(odds[-1]))))
+    return (
+        f"Policy balanced: a loss of more than {comparison.margin:g} has a probability of {between}, "
+        f"and fails above {share(how.costs.threshold)}; {by_proof}"
+    )
 
 
 def _change(figure: MetricDelta) -> str:
@@ -83,20 +133,9 @@ def _change(figure: MetricDelta) -> str:
 
 
 def answer_text(comparison: Comparison) -> str:
-    """The answer in a sentence, and its grounds."""
-    return f"{answer_sentence(comparison)} {one_line(comparison.reason, at_most=2000)}".strip()
-
-
-def _telling_metric(comparison: Comparison) -> tuple[str, MetricDelta]:
-    """The first metric with the answer of the whole comparison; the pass rate before the others."""
-    decided_by = [name for name in ("pass_rate", *comparison.decided_by) if name in comparison.decided_by]
-    own = [name for name in [*decided_by, *comparison.metrics] if _has_answer(comparison, name)]
-    name = (own or decided_by)[0]
-    return name, comparison.metrics[name]
-
-
-def _has_answer(comparison: Comparison, name: str) -> bool:
-    return comparison.metrics[name].answer == comparison.answer
+    """The answer in a sentence, its grounds, and the policy."""
+    reason = one_line(comparison.reason, at_most=2000)
+    return " ".join(filter(None, (answer_sentence(comparison), reason, policy_sentence(comparison))))
 
 
 def pairs_compared(comparison: Comparison) -> str:
@@ -147,8 +186,8 @@ def what_is_missing(comparison: Comparison) -> str:
 
 
 def rule(comparison: Comparison) -> str:
-    """When a metric passes and when it fails."""
-    return f"✓ pass: interval above −{comparison.margin:g} · ✗ fail: below 0 · ? inconclusive: neither"
+    """What the mark of a metric means."""
+    return f"✓ proven no worse: interval above −{comparison.margin:g} · ✗ proven worse: below 0 · ? neither"
 
 
 def note(comparison: Comparison) -> str:
@@ -286,7 +325,8 @@ class ComparisonTable:
 def _figures(comparison: Comparison, *, wide: bool) -> RenderableType:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("", no_wrap=True)
-    names = max(len(one_line(name)) for name in comparison.metrics)
+    figures = rows(comparison)
+    names = max(len(one_line(name)) for name, _, _ in figures)
     table.add_column("metric", overflow="fold", min_width=min(names, NAME_COLUMNS))
     if wide:
         table.add_column("base", justify="right", no_wrap=True)
@@ -296,13 +336,12 @@ def _figures(comparison: Comparison, *, wide: bool) -> RenderableType:
     table.add_column("p (Holm)", justify="right", no_wrap=True)
     table.add_column("+/−/=", justify="right", overflow="fold")
     table.add_column("needs", justify="right", no_wrap=True)
-    for name, figure in comparison.metrics.items():
-        table.add_row(*_row(name, figure, comparison, wide=wide))
+    for name, figure, decides in figures:
+        table.add_row(*_row(name, figure, comparison, wide=wide, decides=decides))
     return table
 
 
-def _row(name: str, figure: MetricDelta, comparison: Comparison, *, wide: bool) -> list[Text]:
-    decides = name in comparison.decided_by
+def _row(name: str, figure: MetricDelta, comparison: Comparison, *, wide: bool, decides: bool) -> list[Text]:
     means = [Text(number(figure.base)), Text(number(figure.head))] if wide else []
     return [
         Text(MARKS[figure.answer], style=STYLES[figure.answer]),

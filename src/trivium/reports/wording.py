@@ -276,8 +276,11 @@ def weight_scored(figure: CompositeFigure) -> str:
 
 
 def gate_sentence(gate: GateAnswer) -> str:
-    """A gate's value, what it lacks, and what would settle it."""
+    """A gate's value, how probable it is to miss the limit, what it lacks, and what would settle it."""
     parts = [f"{number(gate.value)} {interval(gate.ci95)}" if gate.value is not None else "no value"]
+    if gate.proof == "inconclusive" and gate.probabilities:
+        odds = " to ".join(dict.fromkeys(share(one) for one in sorted(gate.probabilities)))
+        parts.append(f"misses the limit with probability {odds}")
     if gate.missing:
         missing = f"{gate.missing:,} of {gate.due:,} missing"
         if gate.ignored:

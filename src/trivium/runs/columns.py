@@ -339,12 +339,10 @@ class Column:
             self._in_parts = self.attempts, values.clustered_mean(self._clusters)
         return self._in_parts[1]
 
-    def extreme_intervals(self, level: float) -> tuple[Interval | None, Interval | None]:
-        """Return the intervals with every missing score at its lowest, and at its highest."""
+    def extreme_means(self) -> tuple[ClusteredMean | None, ClusteredMean | None]:
+        """Return the mean with every missing score at its lowest, and at its highest."""
         low, high = (clustered(filled[~np.isnan(filled)], self._groups(filled)) for filled in self._filled())
-        return (None if low is None else low.interval(level)), (
-            None if high is None else high.interval(level)
-        )
+        return low, high
 
     def extreme_values(self) -> tuple[Floats, Floats]:
         """Value of each case, with missing scores at their lowest, and at their highest."""

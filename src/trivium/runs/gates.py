@@ -1,13 +1,15 @@
 """Decides on the gates of a suite: pass, fail or inconclusive."""
 
 from collections.abc import Mapping
-from functools import partial
 from math import ceil
+from typing import NamedTuple, Self
 
 from trivium.runs.columns import Column, most_frequent
 from trivium.runs.summary import GateAnswer
 from trivium.suites.settings import Settings
-from trivium.trust.distributions import Interval
+from trivium.trust.clustered import ClusteredMean
+from trivium.trust.decision import probability_of_missing
+from trivium.trust.distributions import Answer, Interval
 from trivium.trust.intervals import gate_answer, groups_to_settle
 
 
@@ -31,7 +33,7 @@ def gate_results(settings: Settings, columns: Mapping[str, Column]) -> tuple[Gat
                         settings.level,
                         ignore_missing=gate.missing == "ignore",
                         **{side: limit},
-                    )
+                    ).by(settings.decide)
                 )
     return tuple(answers)
 
@@ -45,7 +47,7 @@ def gate_result(
     at_most: float | None = None,
     ignore_missing: bool = False,
 ) -> GateAnswer:
-    """Evaluate one limit of a gate.
+    """Evaluate one limit of a gate; the answer is what the interval proves.
 
     With missing scores, it passes only if it also passes with all of them at their worst, and fails only if
     it also fails with all of them at their best (docs/definitions/scores.md#missing-scores).
@@ -58,39 +60,62 @@ def gate_result(
         at_most: The highest value that passes.
         ignore_missing: Whether to ignore missing scores.
     """
-    value = column.mean if column else None
     estimate = column.clustered_mean if column else None
-    interval = None if estimate is None else estimate.interval(level)
-    decide = partial(gate_answer, at_least=at_least, at_most=at_most)
-    answer = decide(interval, value)
+    limits = {"at_least": at_least, "at_most": at_most}
+    known = _Limited.of(estimate, level, limits)
     symbol, limit = ("≤", at_most) if at_least is None else ("≥", at_least)
     assert limit is not None  # noqa: S101 - gate_answer refuses it
     missing = column.missing if column else 0
-    worst = best = None
+    answer, cases = known.answer, [known]
     needs: int | None = 0
     if answer == "inconclusive":
         needs = groups_to_settle(estimate, limit, level=level)
     if column and missing and not ignore_missing:
-        ends = column.extreme_intervals(level)
-        worst, best = ends if at_most is None else ends[::-1]
-        at_worst, at_best = decide(worst, value), decide(best, value)
-        answer = "pass" if at_worst == "pass" else "fail" if at_best == "fail" else "inconclusive"
+        ends = column.extreme_means()
+        cases = [_Limited.of(end, level, limits) for end in (ends if at_most is None else ends[::-1])]
+        worst, best = (case.answer for case in cases)
+        if estimate is not None:  # else nothing was measured, and any answer would rest on suppositions alone
+            answer = "pass" if worst == "pass" else "fail" if best == "fail" else "inconclusive"
         # If the present values settle the gate, only the missing ones keep it open.
         needs = 0 if answer != "inconclusive" else needs
     return GateAnswer(
         gate=f"{name} {symbol} {limit:g}",
         answer=answer,
-        value=value,
-        ci95=_ends(interval),
+        proof=answer,
+        probabilities=tuple(case.probability for case in cases if case.probability is not None and estimate),
+        value=column.mean if column else None,
+        ci95=_ends(known.interval),
         needs_cases=needs and ceil(needs * estimate.n / estimate.groups) if estimate else needs,
         needs_groups=needs,
         missing=missing,
         due=column.due if column else 0,
         why=most_frequent(column.reasons_missing) if column and missing else None,
         ignored=ignore_missing,
-        worst=_ends(worst),
-        best=_ends(best),
+        worst=_ends(cases[0].interval) if len(cases) == 2 else None,
+        best=_ends(cases[1].interval) if len(cases) == 2 else None,
     )
+
+
+class _Limited(NamedTuple):
+    """A mean beside a limit.
+
+    Attributes:
+        interval: Its interval; None without one.
+        answer: What the interval proves.
+        probability: Probability that the true mean misses the limit; None without an interval.
+    """
+
+    interval: Interval | None
+    answer: Answer
+    probability: float | None
+
+    @classmethod
+    def of(cls, mean: ClusteredMean | None, level: float, limits: dict[str, float | None]) -> Self:
+        interval = None if mean is None else mean.interval(level)
+        answer = gate_answer(interval, None if mean is None else mean.mean, **limits)
+        if mean is None or interval is None:
+            return cls(interval, answer, None)
+        return cls(interval, answer, probability_of_missing(mean.mean, interval, **limits))
 
 
 def _ends(interval: Interval | None) -> tuple[float, float] | None:

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
+
 from trivium.agents.attempt import Attempt
 from trivium.display import HtmlRepr
 from trivium.metrics.evaluation import Evaluation
@@ -12,6 +14,7 @@ from trivium.store.connection import DEFAULT_URL
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.case import Case
+from trivium.suites.settings import Policy, Settings
 
 if TYPE_CHECKING:
     from trivium.runs.dataframes import What
@@ -57,11 +60,16 @@ class Run(HtmlRepr):
         """Versions, commit, seed and host."""
         return self.record.provenance
 
-    def summary(self) -> Summary:
-        """Compute the summary from the stored evaluations."""
+    def summary(self, *, policy: Policy | None = None) -> Summary:
+        """Compute the summary from the stored evaluations.
+
+        Args:
+            policy: How gates are decided; None for the suite's policy.
+        """
         from trivium.runs.summarize import summarise
 
-        return summarise(self.store, self.record)
+        how = msgspec.convert(self.record.settings, Settings).decide
+        return summarise(self.store, self.record).by(how, policy)
 
     def cases(self) -> Iterator[Case]:
         """Yield the cases, in suite order."""

@@ -1,10 +1,13 @@
 """Records of the summary of a run: means, intervals, gates and costs (docs/definitions/files.md#summary)."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import msgspec
 
 from trivium.display import RichRepr
+from trivium.runs.policy import decided
+from trivium.suites.settings import DecideSettings, Policy
+from trivium.trust.distributions import Answer
 from trivium.trust.sample_size import MOST_NEEDED, POWER
 from trivium.values import resolved
 
@@ -103,8 +106,11 @@ class GateAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         gate: The condition, such as ``clarity ≥ 0.8``.
-        answer: pass, fail or inconclusive. With missing scores, ``pass`` holds even if they were all at their
-            worst, and ``fail`` even if they were all at their best.
+        answer: pass, fail or inconclusive, by the policy. With missing scores, ``pass`` holds even if they
+            were all at their worst, and ``fail`` even if they were all at their best.
+        proof: What the interval proves; None in runs of older versions, whose ``answer`` it is.
+        probabilities: Probability that the true mean misses the limit; with missing scores two of them, with
+            all of these at their worst and at their best. Empty if nothing was measured.
         value: The mean of the present values, or None.
         ci95: Its interval.
         needs_cases: Further cases that would settle the gate with 80 % probability if the true mean equals
@@ -122,7 +128,7 @@ class GateAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     gate: str
-    answer: str
+    answer: Answer
     value: float | None
     ci95: tuple[float, float] | None
     needs_cases: int | None
@@ -134,6 +140,13 @@ class GateAnswer(msgspec.Struct, frozen=True, kw_only=True):
     worst: tuple[float, float] | None = None
     best: tuple[float, float] | None = None
     method: str | None = None
+    proof: Answer | None = None
+    probabilities: tuple[float, ...] = ()
+
+    def by(self, how: DecideSettings, policy: Policy | None = None) -> Self:
+        """The same gate, answered as the settings say, or by another policy."""
+        proven, how = self.proof or self.answer, how.with_policy(policy)
+        return msgspec.structs.replace(self, proof=proven, answer=decided(proven, self.probabilities, how))
 
 
 class CompositeFigure(msgspec.Struct, frozen=True, kw_only=True):
@@ -336,13 +349,15 @@ class Summary(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
 
+    def by(self, how: DecideSettings, policy: Policy | None) -> Self:
+        """The same summary, its gates decided by another policy; None changes nothing."""
+        if policy is None:
+            return self
+        return msgspec.structs.replace(self, gates=tuple(gate.by(how, policy) for gate in self.gates))
+
 
 class Undecided(Protocol):
     """The answer of a gate or of a comparison."""
-
-    @property
-    def answer(self) -> str:
-        """``pass``, ``fail`` or ``inconclusive``."""
 
     @property
     def ci95(self) -> tuple[float, float] | None:
@@ -359,7 +374,7 @@ class Undecided(Protocol):
 
 def further_cases_needed(result: Undecided) -> str | None:
     """Say how many further cases would settle a result; None if it is settled or the number is unknown."""
-    if result.answer != "inconclusive" or result.ci95 is None or result.needs_cases == 0:
+    if result.ci95 is None or result.needs_cases == 0:
         return None
     if result.needs_cases is None:
         return f"more than {MOST_NEEDED:,} more would be needed to settle it"

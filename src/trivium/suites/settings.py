@@ -1,6 +1,6 @@
 """The settings of a suite and their defaults."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self, get_args
 
 import msgspec
 from msgspec import Meta
@@ -144,6 +144,52 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     at_least: float | None = None
     at_most: float | None = None
     missing: Literal["worst", "ignore"] = "worst"
+
+
+Policy = Literal["balanced", "proof", "strict"]
+POLICIES: tuple[Policy, ...] = get_args(Policy)
+
+
+class Costs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What wrong decisions cost, in one unit of any size.
+
+    Attributes:
+        ship: Cost of shipping a version that is worse by more than the margin.
+        block: Cost of blocking one that is not.
+        call: Cost of one more attempt, in the same unit; None spends the whole budget where it must.
+    """
+
+    ship: Annotated[float, Meta(gt=0)] = 1.0
+    block: Annotated[float, Meta(gt=0)] = 1.0
+    call: Annotated[float, Meta(ge=0)] | None = None
+
+    @property
+    def threshold(self) -> float:
+        """The probability of a loss above which blocking costs less on average."""
+        return self.block / (self.ship + self.block)
+
+
+class DecideSettings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """How gates and comparisons are decided (docs/definitions/decisions.md#policy).
+
+    Attributes:
+        policy: ``balanced`` does what costs less on average, ``proof`` answers only what is proven, and
+            ``strict`` fails what is not proven to be good.
+        by: The metric that decides a comparison; None for the pass rate, else the composite.
+        about: Whether a comparison is about cases like these, or about these very cases.
+        costs: What wrong decisions cost under ``balanced``.
+    """
+
+    policy: Policy = "balanced"
+    by: str | None = None
+    about: Literal["like-these", "these"] = "like-these"
+    costs: Costs = Costs()
+
+    def with_policy(self, policy: Policy | None) -> Self:
+        """The same with another policy; None keeps it."""
+        return self if policy is None else msgspec.structs.replace(self, policy=policy)
 
 
 LEFT_OUT = ("temperature", "seed", "max_tokens", "logprobs", "response_format", "tools")
@@ -294,6 +340,7 @@ class Settings(
         composite: Weights and thresholds of the composite.
         limits: Limits on calls of the agent.
         gates: Thresholds for the means of metrics, by metric or ``pass_rate``.
+        decide: How gates and comparisons are decided.
         until_decided: Whether cases are asked in random order until all gates are decided, instead of all.
         monitor: How production traffic is sampled, scored and watched; None for the defaults.
         margin: Largest loss that a comparison tolerates, in [0, 1].
@@ -319,6 +366,7 @@ class Settings(
     composite: CompositeSettings = CompositeSettings()
     limits: Limits = Limits()
     gates: dict[str, Gate] = {}
+    decide: DecideSettings = DecideSettings()
     until_decided: bool = False
     monitor: MonitorSettings | None = None
     margin: Share = 0.02

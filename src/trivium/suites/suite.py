@@ -17,6 +17,7 @@ from trivium.suites.monitor_settings import MonitorSettings
 from trivium.suites.selection import case_filter, group_of, seeded_sample, split_by_group
 from trivium.suites.settings import (
     CompositeSettings,
+    DecideSettings,
     Gate,
     JudgeSettings,
     Limits,
@@ -87,6 +88,7 @@ class Suite:
         composite: CompositeSettings | Mapping[str, Any] | UnsetType = UNSET,
         limits: Limits | Mapping[str, Any] | UnsetType = UNSET,
         gates: Mapping[str, Gate | Mapping[str, Any]] | UnsetType = UNSET,
+        decide: DecideSettings | Mapping[str, Any] | UnsetType = UNSET,
         until_decided: bool | UnsetType = UNSET,
         monitor: MonitorSettings | Mapping[str, Any] | UnsetType | None = UNSET,
         margin: float | UnsetType = UNSET,
@@ -126,6 +128,7 @@ class Suite:
             composite: Weights and thresholds of the composite.
             limits: Limits on calls of the agent.
             gates: Thresholds for the means of metrics, by metric or ``pass_rate``.
+            decide: How gates and comparisons are decided: policy, deciding metric and costs.
             until_decided: Whether cases are asked in random order only until all gates are decided.
             monitor: How production traffic is sampled, scored and watched.
             margin: Largest loss that a comparison tolerates, in [0, 1].
@@ -154,6 +157,7 @@ class Suite:
             "composite": composite,
             "limits": limits,
             "gates": gates,
+            "decide": decide,
             "until_decided": until_decided,
             "monitor": monitor,
             "margin": margin,
@@ -163,9 +167,7 @@ class Suite:
             "agent": agent,
         }
         texts = {"name": name, "description": description, "config": config}
-        overrides: dict[str, Any] = {key: value for key, value in given.items() if value is not UNSET}
-        overrides |= {key: value for key, value in texts.items() if value is not None}
-        return cls._read(source, overrides)
+        return cls._read(source, _without(UNSET, given) | _without(None, texts))
 
     @classmethod
     def _read(cls, source: SuiteSource, overrides: dict[str, Any]) -> Self:
@@ -406,3 +408,8 @@ class Suite:
         if isinstance(self.cases, CaseTuple):
             cases = CaseTuple(cases)
         return replace(self, cases=cases)
+
+
+def _without(value: object, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys that do not have a value."""
+    return {key: each for key, each in keys.items() if each is not value}

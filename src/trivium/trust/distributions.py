@@ -6,9 +6,13 @@ SciPy provides them too, but importing ``scipy.special`` takes longer than all o
 from functools import lru_cache
 from math import exp, lgamma, log1p, pi, sqrt, tan
 from statistics import NormalDist
+from typing import Literal
 
 import msgspec
 import numpy as np
+
+Answer = Literal["pass", "fail", "inconclusive"]
+"""What an interval proves of a limit, or what a policy makes of it."""
 
 MANY = 10_000
 """Degrees of freedom above which the first terms of the series are exact enough."""

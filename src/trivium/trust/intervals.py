@@ -9,13 +9,12 @@ several values, no interval is narrower than that of as many independent values
 """
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy.typing as npt
 
 from trivium.trust.arrays import check_inside_unit
 from trivium.trust.clustered import ClusteredMean
-from trivium.trust.distributions import Interval
+from trivium.trust.distributions import Answer, Interval
 from trivium.trust.sample_size import TARGET_POWER, needed_groups
 
 
@@ -164,7 +163,7 @@ def gate_answer(
     *,
     at_least: float | None = None,
     at_most: float | None = None,
-) -> Literal["pass", "fail", "inconclusive"]:
+) -> Answer:
     """Answer a gate: pass or fail only if the whole interval is on one side.
 
     Definition: docs/definitions/intervals.md#gate.

@@ -6,7 +6,6 @@ docs/definitions/comparisons.md#non-inferiority.
 
 from collections.abc import Sequence
 from math import sqrt
-from typing import Literal
 
 import msgspec
 import numpy as np
@@ -14,13 +13,11 @@ import numpy.typing as npt
 
 from trivium.trust.arrays import Floats
 from trivium.trust.clustered import ClusteredMean
-from trivium.trust.distributions import Interval
+from trivium.trust.distributions import Answer, Interval
 from trivium.trust.multiple_testing import WinCounts, minimum_detectable_effect, sign_counts, win_counts
 from trivium.trust.resampling.chunks import Counts
 from trivium.trust.resampling.statistics import over_resamples
 from trivium.trust.sample_size import needed_groups
-
-Answer = Literal["pass", "fail", "inconclusive"]
 
 MANY_GROUPS = 1_000
 """Above this many clusters the resampled means are drawn from their normal limit instead of one by one."""

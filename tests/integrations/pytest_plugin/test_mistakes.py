@@ -60,7 +60,7 @@ def test_outputs_that_lack_a_case_fail_its_test(folder: pytest.Pytester) -> None
     [
         (["--trivium-compare", "x"], "--trivium-compare x: *there is no store yet*"),
         (["--trivium-resume", "previous"], "--trivium-resume previous: *there is no store yet*"),
-        (["--trivium-inconclusive", "maybe"], '--trivium-inconclusive: found "maybe", expected pass or fail'),
+        (["--trivium-policy", "maybe"], '--trivium-policy: found "maybe", expected balanced, proof, strict'),
     ],
 )
 def test_a_wrong_option_is_refused_before_anybody_is_asked(

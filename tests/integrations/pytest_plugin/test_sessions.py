@@ -160,7 +160,7 @@ def test_modules():
 """)
 
     result = folder.runpytest_subprocess(
-        "-p", "trivium", "-p", "xdist", "-n", "1", "--trivium-inconclusive", "pass"
+        "-p", "trivium", "-p", "xdist", "-n", "1", "--trivium-policy", "proof"
     )
 
     result.assert_outcomes(passed=1)

@@ -47,7 +47,7 @@ def test_a_head_without_a_judge_is_reported_and_decides_nothing(unjudged):
 
 def test_the_command_ends_with_3_and_says_why_though_it_is_quiet(unjudged, store, capfd):
     base, head = unjudged
-    command = ["compare", base.id, head.id, "--store", store.url, "--inconclusive", "pass"]
+    command = ["compare", base.id, head.id, "--store", store.url]
     assert run_command([*command, "--quiet"]) == 3
     captured = capfd.readouterr()
     assert captured.out == ""

@@ -79,7 +79,7 @@ def test_two_prompts_on_the_same_papers(verdicts, store, model, base, head, answ
     assert rate.p == pytest.approx(ttest.pvalue, abs=0.05 if mostly_kept else 1e-6)
     assert (rate.p < 0.05) == (mcnemar < 0.05)
     expected = "pass" if ends.low > -MARGIN else "fail" if ends.high < 0 else "inconclusive"
-    assert found.answer == rate.answer == expected == answer
+    assert found.proof == rate.answer == expected == answer
 
 
 def test_stopping_early_contradicts_no_mean_over_all_papers(verdicts):

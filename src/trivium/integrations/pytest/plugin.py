@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trivium.integrations.pytest.options import ATTEMPT, MARK, SessionPaths, add_options, option
+from trivium.integrations.pytest.options import ATTEMPT, MARK, SessionPaths, add_options, option, policy_of
 
 if TYPE_CHECKING:
     from trivium.integrations.pytest.results import EvaluatedRun, TestedAttempt
@@ -35,9 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Refuse wrong options before any agent is called."""
     config = session.config
-    inconclusive = option(config, "inconclusive")
-    if inconclusive not in {None, "pass", "fail"}:
-        raise pytest.UsageError(f'--trivium-inconclusive: found "{inconclusive}", expected pass or fail')
+    policy_of(config)
     stored_run = option(config, "compare") or option(config, "resume")
     if stored_run is not None and not hasattr(config, "workerinput"):
         from trivium.integrations.pytest.summary import check_options

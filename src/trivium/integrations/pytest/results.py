@@ -23,7 +23,7 @@ from trivium.runs.summary import GateAnswer, Summary
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.case import Case
-from trivium.suites.settings import Settings
+from trivium.suites.settings import Policy, Settings
 
 SHOWN = 160
 """Characters of an output that a failing assertion shows."""
@@ -128,12 +128,12 @@ class EvaluatedRun(Run):
     Args:
         store: The store that holds the run.
         record: Its record in the store.
-        inconclusive_passes: Whether an inconclusive answer counts as a pass.
+        policy: How gates are decided; None for the suite's policy.
     """
 
-    def __init__(self, store: Store, record: RunRecord, *, inconclusive_passes: bool = False) -> None:
+    def __init__(self, store: Store, record: RunRecord, *, policy: Policy | None = None) -> None:
         super().__init__(store, record)
-        self.inconclusive_passes = inconclusive_passes
+        self.policy = policy
 
     def __getitem__(self, name: str) -> "RunFigure":
         """Return a metric, ``composite`` or ``pass_rate`` with its interval.
@@ -143,7 +143,7 @@ class EvaluatedRun(Run):
         """
         if name not in self._columns:
             raise LookupError(f'the run has no "{name}".{suggest(name, self._columns)}')
-        return RunFigure(self, name, self._columns[name], self.settings.level)
+        return RunFigure(self, name, self._columns[name], self.settings)
 
     def require_gates(self) -> None:
         """Fail unless every gate of the suite passes.
@@ -151,7 +151,7 @@ class EvaluatedRun(Run):
         Raises:
             TriviumError: If the suite has no gates.
         """
-        gates = self.summary().gates
+        gates = self.summary(policy=self.policy).gates
         if not gates:
             raise TriviumError(f'suite "{self.record.suite_name}" has no gates')
         failed = [gate for gate in gates if not self.accepts(gate)]
@@ -160,7 +160,7 @@ class EvaluatedRun(Run):
 
     def accepts(self, gate: GateAnswer) -> bool:
         """Whether an answer counts as a pass."""
-        return gate.answer == "pass" or (gate.answer == "inconclusive" and self.inconclusive_passes)
+        return gate.answer == "pass"
 
     def explain(self, gate: GateAnswer) -> list[str]:
         """Explain a gate: value, threshold, how many cases would settle it, worst attempts, run id."""
@@ -188,9 +188,9 @@ class EvaluatedRun(Run):
                 )
         return [words for _, words in (nlargest if highest else nsmallest)(WORST, rows)]
 
-    def summary(self) -> Summary:
-        """Return the summary that was stored when the run finished."""
-        return self._summary
+    def summary(self, *, policy: Policy | None = None) -> Summary:
+        """Return the summary that was stored when the run finished, its gates decided by a policy."""
+        return self._summary.by(self.settings.decide, policy)
 
     @cached_property
     def settings(self) -> Settings:
@@ -228,8 +228,7 @@ class EvaluatedRun(Run):
 class RunFigure:
     """A mean or rate of a run with its confidence interval, to assert a threshold on.
 
-    ``>=`` and ``<=`` are true if the whole interval lies on that side of the threshold. Otherwise the answer
-    is inconclusive or fail, and they are false.
+    ``>=`` and ``<=`` are true if a gate with this threshold passes by the policy.
 
     Attributes:
         name: The metric, ``composite`` or ``pass_rate``.
@@ -237,18 +236,19 @@ class RunFigure:
         ci95: Its interval (low, high) at the suite's level, or None.
     """
 
-    def __init__(self, run: EvaluatedRun, name: str, column: Column, level: float) -> None:
+    def __init__(self, run: EvaluatedRun, name: str, column: Column, settings: Settings) -> None:
         self.name = name
         self.value = column.mean
-        interval = column.interval(level)
+        interval = column.interval(settings.level)
         self.ci95 = None if interval is None else (interval.low, interval.high)
         self._run = run
         self._column = column
-        self._level = level
+        self._settings = settings
 
     def answer(self, *, at_least: float | None = None, at_most: float | None = None) -> GateAnswer:
         """Return pass, fail or inconclusive, and how many cases would settle it; give one threshold."""
-        return gate_result(self.name, self._column, self._level, at_least=at_least, at_most=at_most)
+        gate = gate_result(self.name, self._column, self._settings.level, at_least=at_least, at_most=at_most)
+        return gate.by(self._settings.decide, self._run.policy)
 
     def __ge__(self, threshold: float) -> bool:
         return self._run.accepts(self.answer(at_least=threshold))

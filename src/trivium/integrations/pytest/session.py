@@ -15,7 +15,7 @@ import pytest
 
 from trivium.errors import TriviumError
 from trivium.integrations.pytest.marks import AttemptKey, MarkedSuite, marked_suite
-from trivium.integrations.pytest.options import ATTEMPT, SessionPaths, option
+from trivium.integrations.pytest.options import ATTEMPT, SessionPaths, option, policy_of
 from trivium.integrations.pytest.results import EvaluatedRun, TestedAttempt, record_attempt, record_run
 from trivium.store.connection import DEFAULT_URL
 from trivium.store.store import Store
@@ -51,7 +51,7 @@ class SessionRuns:
         self._store: Store | None = None
         self._runs: dict[str, EvaluatedRun | TriviumError] = {}
         self._groups: list[MarkedSuite] | None = None
-        self.inconclusive = option(config, "inconclusive") or "fail"
+        self.policy = policy_of(config)
 
     @property
     def store(self) -> Store:
@@ -140,9 +140,7 @@ class SessionRuns:
                     )
                     note = RunNote(run=run.id, suite=suite.name, done=True)
                     _write(file, note)
-            return EvaluatedRun(
-                self.store, self.store.run(note.run), inconclusive_passes=self.inconclusive == "pass"
-            )
+            return EvaluatedRun(self.store, self.store.run(note.run), policy=self.policy)
         except TriviumError as error:  # cached, so that no other test tries again
             return error
 

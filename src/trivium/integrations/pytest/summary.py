@@ -56,16 +56,13 @@ def compare_all(session: pytest.Session, runs: SessionRuns) -> None:
             if base_record is None:
                 compared.append(f"{note.suite}: there is no earlier run to compare it with")
                 continue
-            comparison = compare(Run(runs.store, base_record), Run(runs.store, head))
+            comparison = compare(Run(runs.store, base_record), Run(runs.store, head), policy=runs.policy)
         except TriviumError as error:
             compared.append(f"{note.suite}: {error}")
             code = pytest.ExitCode.USAGE_ERROR
             continue
         compared.append(comparison)
-        answer = comparison.answer
-        if answer == "inconclusive":
-            answer = "pass" if runs.inconclusive == "pass" else "fail"
-        if answer == "fail" and code == pytest.ExitCode.OK:
+        if comparison.answer != "pass" and code == pytest.ExitCode.OK:
             code = pytest.ExitCode.TESTS_FAILED
     if base != PREVIOUS and not any(isinstance(each, Comparison) for each in compared) and not code:
         code = pytest.ExitCode.USAGE_ERROR

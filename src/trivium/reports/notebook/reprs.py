@@ -33,7 +33,7 @@ from trivium.trust.selective.curve import Curve, augrc, aurc, risk_at
 
 def comparison_fragment(comparison: Comparison) -> str:
     """The answer, the first cases that moved, and every difference with its interval."""
-    rows = [_comparison_row(name, figure) for name, figure in comparison.metrics.items()]
+    rows = [_comparison_row(name, figure) for name, figure, _ in phrases.rows(comparison)]
     return box(
         heading(comparison.suite, f"{comparison.head} against {comparison.base}"),
         line(phrases.pairs_compared(comparison)),

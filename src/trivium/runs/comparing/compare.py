@@ -1,6 +1,6 @@
 """Compares two runs: computes differences, decides on them and collects warnings."""
 
-from collections.abc import Collection, Container, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from itertools import zip_longest
@@ -10,18 +10,19 @@ import msgspec
 import numpy as np
 
 from trivium.agents.attempt import Attempt
-from trivium.errors import ComparisonError, Problem
+from trivium.errors import ComparisonError, Problem, suggest
 from trivium.runs.comparing.case_changes import find_moved_cases
 from trivium.runs.comparing.case_counts import CaseCounts, case_counts
 from trivium.runs.comparing.compared_slices import compared_slices
-from trivium.runs.comparing.comparison import ComparedSlice, Comparison
+from trivium.runs.comparing.comparison import ComparedSlice, Comparison, MetricDelta
 from trivium.runs.comparing.decision import (
+    DECIDING,
     Options,
     Statistics,
     deltas_of,
     incomparabilities,
-    overall_answer,
     passing,
+    verdict,
 )
 from trivium.runs.comparing.earlier_runs import earlier_runs
 from trivium.runs.comparing.graph_diff import compare_graphs
@@ -31,9 +32,6 @@ from trivium.runs.comparing.warnings import about_figures, about_judges, about_o
 from trivium.runs.run import Run
 from trivium.runs.until_decided.difference import StoppedComparison
 from trivium.traces.trace import Trace
-
-DECIDING = ("composite", "pass_rate")
-"""Metrics that decide the answer. With many more, some would fail by chance alone."""
 
 MAX_MOVES = 10
 """Most cases that the comparison lists as moved."""
@@ -61,7 +59,8 @@ def compare(
         by: Keys to break the deciding metrics down by: ``tag``, ``complexity``, ``group`` or a metadata key.
         **statistics: ``margin``, the loss that does not matter, in [0, 1]; ``level``, the confidence level of
             the intervals, in (0, 1); ``resamples``, the number of bootstrap resamples, at least 1; ``seed``,
-            that of the bootstrap. Each defaults to head's settings.
+            that of the bootstrap; ``policy``, how the answer is made
+            (docs/definitions/decisions.md#policy). Each defaults to head's settings.
 
     Raises:
         ComparisonError: If the runs are not comparable (other metric versions, encoders, judges, rules or
@@ -76,13 +75,19 @@ def compare(
     slices = pair.slices(by, decided_by, options)
     moves = pair.figures[decided_by[0]].moved(MAX_MOVES)
     shown_by = [*dict.fromkeys(("pass_rate", "composite", *right.settings.gates))]
-    shown_by = [name for name in shown_by if name in decision.deltas]
+    shown_by = [name for name in shown_by if name in decision.deltas and not decision.deltas[name].same_as]
     return Comparison(
         base=base.id,
         head=head.id,
         suite=head.record.suite_name,
-        answer=decision.answer,
-        reason=decision.reason,
+        answer=decision.verdict.answer,
+        proof=decision.verdict.proof,
+        verdict=decision.verdict.word,
+        probability=decision.verdict.probability,
+        decide=options.decide,
+        prior=options.prior,
+        failing=decision.verdict.failing,
+        reason=decision.verdict.reason,
         decided_by=decided_by,
         metrics=decision.deltas,
         only_base=tuple(left.cases.lacking(right.cases)),
@@ -209,8 +214,7 @@ class _Decision:
         stopped: The comparison for which head stopped early, if it did.
         decided_by: The deciding metrics.
         unjudged: One sentence for each run that was not judged.
-        answer: Pass, fail or inconclusive.
-        reason: One or two sentences.
+        verdict: The answer, and its grounds.
 
     Raises:
         ComparisonError: If no metric has a pair.
@@ -224,17 +228,18 @@ class _Decision:
         self.same = not pair.unlike and unchanged(pair.base, pair.head)
         if self.same:
             deltas = {name: passing(one) for name, one in deltas.items()}
-        self.deltas, self.decided_by = deltas, tuple(name for name in DECIDING if name in deltas)
-        self.decided_by = self.decided_by or tuple(deltas)
+        self.deltas, self.decided_by = deltas, _deciding(deltas, options)
         stopped = (
             None if self.same else StoppedComparison.of(pair.base, pair.head, pair.right, paired, options)
         )
         if stopped is not None:
             self.decided_by = (stopped.metric,)
             deltas[stopped.metric] = stopped.on(deltas[stopped.metric])
+            # Its interval is another one than those of metrics with the same values.
+            deltas.update({name: msgspec.structs.replace(one, same_as=None) for name, one in deltas.items()})
         self.stopped = stopped
         self.unjudged = list(about_judges(pair.left, pair.right))
-        self.answer, self.reason = overall_answer(
+        self.verdict = verdict(
             # The others' p-values suppose that the number of cases was set beforehand.
             deltas if stopped is None else {stopped.metric: deltas[stopped.metric]},
             self.decided_by,
@@ -242,6 +247,19 @@ class _Decision:
             same=self.same,
             unjudged=self.unjudged,
         )
+
+
+def _deciding(deltas: Mapping[str, MetricDelta], options: Options) -> tuple[str, ...]:
+    """The metric that decides; all of them without a pass rate and a composite.
+
+    Raises:
+        ComparisonError: If the runs do not have the metric that the suite names.
+    """
+    if options.decide.by is not None and options.decide.by not in deltas:
+        what = f'no pair has a value of "{options.decide.by}".{suggest(options.decide.by, deltas)}'
+        raise ComparisonError("", [Problem("decide.by", what)])
+    named = [options.decide.by] if options.decide.by else [name for name in DECIDING if name in deltas]
+    return tuple(named[:1] or deltas)
 
 
 def _warnings(pair: _Pair, decision: _Decision, options: Options) -> Iterator[str]:

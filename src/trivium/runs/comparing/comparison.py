@@ -9,7 +9,14 @@ from trivium.errors import RegressionError
 from trivium.runs.comparing.graph_diff import GraphComparison
 from trivium.runs.comparing.moved_cases import MovedCases
 from trivium.runs.summary import further_cases_needed
-from trivium.trust.paired import Answer
+from trivium.suites.settings import DecideSettings
+from trivium.trust.decision import DifferencePrior
+from trivium.trust.distributions import Answer
+
+Word = Literal[
+    "worse", "not worse", "better", "likely worse", "likely not worse", "undecided", "not measured"
+]
+"""What a comparison answers, in words."""
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,9 +50,14 @@ class MetricDelta(msgspec.Struct, frozen=True, kw_only=True):
         groups: Number of clusters of the paired cases.
         method: How the interval was computed.
         answer: pass, fail or inconclusive, by the interval alone.
+        probability: Probability that head is worse by more than the margin; None without an interval.
+        probabilities: The same; with missing values two of them, with all of these at their worst and at
+            their best. Empty without an interval.
         needs_cases: Further cases that would settle it with 80 % probability if the true difference equals
             the estimate; 0 if it is settled, None without an interval or if more than 10,000 are needed.
         needs_groups: Number of groups (clusters) of these cases.
+        same_as: The metric with the same values in every case on both sides, of which this is a copy; None
+            for a metric with values of its own (docs/definitions/comparisons.md#same-values).
         worst: The cases that lost most.
         tier: text, judge, trace or composite.
         missing: Paired attempts with a missing value on a side; the answer holds for every value that it
@@ -69,8 +81,11 @@ class MetricDelta(msgspec.Struct, frozen=True, kw_only=True):
     groups: int
     method: str | None
     answer: Answer
+    probability: float | None = None
+    probabilities: tuple[float, ...] = ()
     needs_cases: int | None
     needs_groups: int | None = None
+    same_as: str | None = None
     worst: tuple[Move, ...]
     tier: str | None = None
     missing: int = 0
@@ -109,10 +124,18 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
         base: Id of the run compared with.
         head: Id of the run in question.
         suite: Name of the head's suite.
-        answer: pass, fail or inconclusive. It fails if a deciding metric fails, or if another one fails and
-            its loss is significant after adjustment (``p_holm``). It passes if every deciding metric passes.
+        answer: pass, fail or inconclusive, by the policy. It fails whatever the policy if a metric that does
+            not decide fails and its loss is significant after adjustment (``p_holm``).
+        proof: What would be the answer by proof alone.
+        verdict: The answer in words: worse, not worse or better where the interval proves it, else what is
+            likely; undecided if missing values could change what is likely.
+        probability: Probability that what decides is worse by more than the margin; None if unknown.
+        decide: The policy, and what wrong decisions cost.
+        prior: What was known of the difference beforehand.
+        failing: Metrics whose loss is proven and fails the comparison by proof: those that decide, and
+            others whose loss is significant after adjustment.
         reason: The grounds of the answer, in a sentence.
-        decided_by: The deciding metrics: composite and pass_rate if the runs have them, else all.
+        decided_by: What decides: ``decide.by``, else the pass rate, else the composite, else all metrics.
         metrics: Every metric that both runs have.
         only_base: Cases that only base has attempts of.
         only_head: Cases that only head has attempts of.
@@ -138,6 +161,12 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     head: str
     suite: str
     answer: Answer
+    proof: Answer
+    verdict: Word
+    probability: float | None
+    decide: DecideSettings
+    prior: DifferencePrior
+    failing: tuple[str, ...] = ()
     reason: str
     decided_by: tuple[str, ...]
     metrics: dict[str, MetricDelta]
@@ -163,24 +192,23 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
         """The metric that orders the slices: the pass rate if it decides, else the first deciding metric."""
         return "pass_rate" if "pass_rate" in self.decided_by else self.decided_by[0]
 
-    def require_no_regression(self, *, inconclusive: Literal["pass", "fail"] = "fail") -> None:
-        """Raise unless head is shown to be no worse than base by more than the margin.
-
-        Args:
-            inconclusive: What an inconclusive answer counts as.
+    def require_no_regression(self) -> None:
+        """Raise unless the answer is pass.
 
         Raises:
             RegressionError: With the intervals and the cases that lost most.
         """
-        if self.answer == "pass" or (self.answer == "inconclusive" and inconclusive == "pass"):
-            return
-        raise RegressionError(self._regression_report())
+        if self.answer != "pass":
+            raise RegressionError(self._regression_report())
 
     def _regression_report(self) -> str:
-        lines = [f"{self.head} against {self.base}: {self.answer}. {self.reason}"]
+        odds = "" if self.probability is None else f" (a loss beyond {self.margin:g}: {self.probability:.0%})"
+        lines = [f"{self.head} against {self.base}: {self.answer}, {self.verdict}{odds}. {self.reason}"]
         listed: set[str] = set()
         states = {one.case: f", {one.state}" * bool(one.state) for one in self.moved_cases.each_change()}
         for name, figure in self.metrics.items():
+            if figure.same_as is not None:
+                continue
             if figure.answer == "fail" or (name in self.decided_by and figure.answer == "inconclusive"):
                 lines.append(f"  {name}: {_sentence(figure)}")
                 lines += [

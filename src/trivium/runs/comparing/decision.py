@@ -2,21 +2,24 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import ceil
-from typing import Any, Self, TypedDict
+from typing import Any, NamedTuple, Self, TypedDict
 
 import msgspec
 import numpy as np
 
 from trivium.errors import ComparisonError, Problem
-from trivium.runs.comparing.comparison import MetricDelta
+from trivium.runs.comparing.comparison import MetricDelta, Word
 from trivium.runs.comparing.pairing import PairedScores, Pairing
+from trivium.runs.policy import decided
 from trivium.runs.run import Run
 from trivium.store.records import RunKind
 from trivium.suites.case import Case
 from trivium.suites.digest import digest_of
-from trivium.suites.settings import JudgeSettings, Settings
+from trivium.suites.settings import DecideSettings, JudgeSettings, Policy, Settings
+from trivium.trust.decision import DEFAULT_PRIOR, DifferencePrior, probability_of_loss
+from trivium.trust.distributions import Answer
 from trivium.trust.multiple_testing import holm
-from trivium.trust.paired import Answer, Paired, non_inferiority, overall, paired_means, settling_groups
+from trivium.trust.paired import Paired, non_inferiority, overall, paired_means, settling_groups
 from trivium.values import json_text
 
 _MEANING = (
@@ -141,6 +144,10 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
+DECIDING = ("pass_rate", "composite")
+"""Metrics of which the first that there is decides. With several, some would fail by chance alone."""
+
+
 class Statistics(TypedDict, total=False):
     """Options of a comparison that a user may give; None means the setting of head's suite."""
 
@@ -148,6 +155,7 @@ class Statistics(TypedDict, total=False):
     level: float | None
     resamples: int | None
     seed: int | None
+    policy: Policy | None
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,12 +166,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         level: Confidence level of the intervals, in (0, 1).
         resamples: Number of bootstrap resamples, at least 1.
         seed: Seed of the bootstrap, at least 0.
+        decide: How the answer is made of what is proven and how probable a loss is.
+        prior: What is known of the difference beforehand.
     """
 
     margin: float
     level: float
     resamples: int
     seed: int
+    decide: DecideSettings = DecideSettings()
+    prior: DifferencePrior = DEFAULT_PRIOR
 
     @classmethod
     def of(cls, head: Run, given: Statistics) -> Self:
@@ -173,8 +185,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             ComparisonError: If any is out of range; it lists all of them.
         """
         settings = msgspec.convert(head.record.settings, Settings)
-        own = {name: getattr(settings, name) for name in cls.__struct_fields__}
-        return cls(**(own | {name: value for name, value in given.items() if value is not None}))
+        named = {name: value for name, value in given.items() if value is not None}
+        policy = named.pop("policy", settings.decide.policy)
+        own = {name: getattr(settings, name) for name in ("margin", "level", "resamples", "seed")}
+        return cls(**(own | named), decide=msgspec.structs.replace(settings.decide, policy=policy))
 
     def __post_init__(self) -> None:
         """Check the ranges of all options.
@@ -214,22 +228,44 @@ def deltas_of(
         resamples=options.resamples,
         seed=options.seed,
     )
-    with_missing = _answers_with_missing(figures, pairing, options)
-    tested = {name: each.p for name, each in zip(figures, estimates, strict=True) if each.p is not None}
+    with_missing = _with_missing(figures, pairing, options)
+    alike = _alike(figures, options.decide.by)
+    p_values = {name: each.p for name, each in zip(figures, estimates, strict=True)}
+    tested = {name: p for name, p in p_values.items() if p is not None and name == alike[name]}
     adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
     return {
         name: msgspec.structs.replace(
             _delta(figures[name], estimate, pairing, options, with_missing.get(name)),
             tier=tiers[name],
-            p_holm=adjusted.get(name),
+            p_holm=adjusted.get(alike[name]),
+            same_as=None if name == alike[name] else alike[name],
         )
         for name, estimate in zip(figures, estimates, strict=True)
     }
 
 
-def _answers_with_missing(
+def _alike(figures: Mapping[str, PairedScores], by: str | None) -> dict[str, str]:
+    """The first metric with the same values in every case, by metric; those that may decide come first.
+
+    Definition: docs/definitions/comparisons.md#same-values.
+    """
+    first: dict[object, str] = {}
+    for name in (by, *DECIDING, *figures):
+        if name is not None and name in figures:
+            first.setdefault(figures[name].content, name)
+    return {name: first[figure.content] for name, figure in figures.items()}
+
+
+class _WithMissing(NamedTuple):
+    """A metric with all missing values at their worst, and at their best."""
+
+    answer: Answer
+    probabilities: tuple[float, ...]
+
+
+def _with_missing(
     figures: dict[str, PairedScores], pairing: Pairing, options: Options
-) -> dict[str, Answer]:
+) -> dict[str, _WithMissing]:
     """Decide on metrics with missing values.
 
     A metric passes only if it also passes with all missing values at their worst, and fails only if it also
@@ -251,15 +287,28 @@ def _answers_with_missing(
         resamples=options.resamples,
         seed=options.seed,
     )
-    answers = [non_inferiority(each.interval, margin=options.margin) for each in estimates]
-    return {
-        name: "pass" if worst == "pass" else "fail" if best == "fail" else "inconclusive"
-        for name, worst, best in zip(extremes, answers[::2], answers[1::2], strict=True)
-    }
+    found = {}
+    for name, *ends in zip(extremes, estimates[::2], estimates[1::2], strict=True):
+        worst, best = (non_inferiority(each.interval, margin=options.margin) for each in ends)
+        answer: Answer = "pass" if worst == "pass" else "fail" if best == "fail" else "inconclusive"
+        found[name] = _WithMissing(answer, tuple(p for each in ends for p in _probability(each, options)))
+    return found
+
+
+def _probability(estimate: Paired, options: Options) -> tuple[float, ...]:
+    """Probability of a loss beyond the margin; empty without an interval."""
+    if estimate.delta is None or estimate.interval is None:
+        return ()
+    margin, prior = options.margin, options.prior
+    return (probability_of_loss(estimate.delta, estimate.interval, margin=margin, prior=prior),)
 
 
 def _delta(
-    figure: PairedScores, estimate: Paired, pairing: Pairing, options: Options, with_missing: Answer | None
+    figure: PairedScores,
+    estimate: Paired,
+    pairing: Pairing,
+    options: Options,
+    with_missing: _WithMissing | None,
 ) -> MetricDelta:
     interval, paired = estimate.interval, figure.has_pair
     cases, groups = int(np.count_nonzero(paired)), int(np.unique(pairing.groups[paired]).size)
@@ -269,7 +318,7 @@ def _delta(
         further = settling_groups(estimate.clustered, margin=options.margin, level=options.level)
     if with_missing is not None:
         # If the present values settle the metric, only the missing ones keep it open.
-        answer, further = with_missing, 0 if with_missing != "inconclusive" else further
+        answer, further = with_missing.answer, 0 if with_missing.answer != "inconclusive" else further
     return MetricDelta(
         base=float(figure.base[paired].mean()) if cases else None,
         head=float(figure.head[paired].mean()) if cases else None,
@@ -287,6 +336,8 @@ def _delta(
         groups=groups,
         method=None if interval is None else interval.method,
         answer=answer,
+        probability=known[0] if (known := _probability(estimate, options)) else None,
+        probabilities=known if with_missing is None else with_missing.probabilities,
         needs_cases=further and ceil(further * cases / groups),
         needs_groups=further,
         worst=figure.worst(WORST_SHOWN),
@@ -300,18 +351,40 @@ def passing(figure: MetricDelta) -> MetricDelta:
         figure = msgspec.structs.replace(figure, ci95=None, p=None, p_holm=None, mde=None, method=None)
     if figure.answer != "inconclusive":
         return figure
-    return msgspec.structs.replace(figure, answer="pass", needs_cases=0, needs_groups=0)
+    return msgspec.structs.replace(
+        figure, answer="pass", probability=0.0, probabilities=(0.0,), needs_cases=0, needs_groups=0
+    )
 
 
-def overall_answer(
+class Verdict(NamedTuple):
+    """What a comparison answers.
+
+    Attributes:
+        answer: The answer by the policy.
+        proof: What is proven.
+        word: The verdict in words.
+        probability: Probability of a loss beyond the margin in what decides; None if it was not measured.
+        failing: Metrics whose loss is proven and fails the comparison by proof.
+        reason: The grounds, in one or two sentences.
+    """
+
+    answer: Answer
+    proof: Answer
+    word: Word
+    probability: float | None
+    failing: tuple[str, ...]
+    reason: str
+
+
+def verdict(
     deltas: dict[str, MetricDelta],
     decided_by: tuple[str, ...],
     options: Options,
     *,
     same: bool,
     unjudged: Sequence[str] = (),
-) -> tuple[Answer, str]:
-    """Return the answer of a comparison and its reason.
+) -> Verdict:
+    """Decide a comparison.
 
     Definition: docs/definitions/comparisons.md#overall-answer.
 
@@ -322,29 +395,88 @@ def overall_answer(
         same: Whether all outputs are the same.
         unjudged: One sentence for each run that was not judged, with the reason.
     """
-    failing = [
+    deciding = {name: deltas[name] for name in decided_by}
+    others = [
         name
         for name, one in deltas.items()
-        if one.answer == "fail"
-        and (name in decided_by or (one.p_holm is not None and one.p_holm <= 1 - options.level))
+        if name not in deciding
+        and one.same_as is None
+        and one.answer == "fail"
+        and one.p_holm is not None
+        and one.p_holm <= 1 - options.level
     ]
-    answer = "fail" if failing else overall([deltas[name].answer for name in decided_by])
-    if answer == "fail":
-        return answer, f"{listed(failing)} got worse beyond what chance explains."
-    chance = [name for name, one in deltas.items() if one.answer == "fail"]
-    aside = ""
-    if chance:
-        aside = f" {listed(chance)} got worse, but no more than chance brings among {len(deltas)} figures."
-    if same and answer == "pass":
-        return answer, f"The outputs are the same.{aside}"
-    if answer == "pass":
-        return answer, f"{_no_loss({name: deltas[name] for name in decided_by}, options.margin)}{aside}"
-    open_ = [name for name in decided_by if deltas[name].answer == "inconclusive"]
-    why = " ".join(unjudged)
-    reason = (
-        f"{listed(open_)} could be worse by more than the {options.margin:g} margin, or unchanged.{aside}"
+    failing = [*(name for name, one in deciding.items() if one.answer == "fail"), *others]
+    proof = "fail" if failing else overall([one.answer for one in deciding.values()])
+    by_policy = [decided(one.answer, one.probabilities, options.decide) for one in deciding.values()]
+    known = [one.probability for one in deciding.values() if one.probability is not None]
+    probability = max(known, default=None)
+    return Verdict(
+        "fail" if others else overall(by_policy),
+        proof,
+        _word(proof, deciding, probability),
+        probability,
+        tuple(failing),
+        _reason(deltas, deciding, failing, options, proof=proof, same=same, unjudged=unjudged),
     )
-    return answer, f"{why} {reason}".strip()
+
+
+def _word(proof: Answer, deciding: dict[str, MetricDelta], probability: float | None) -> Word:
+    if proof == "fail":
+        return "worse"
+    if proof == "pass":
+        better = all(one.ci95 is not None and one.ci95[0] > 0 for one in deciding.values())
+        return "better" if better else "not worse"
+    if probability is None:
+        return "not measured"
+    # With missing values, the same must be likely with all of them at their worst, and at their best.
+    known = [one.probabilities or (probability,) for one in deciding.values()]
+    if any(min(each) > 0.5 for each in known):
+        return "likely worse"
+    return "likely not worse" if max(map(max, known)) <= 0.5 else "undecided"
+
+
+def _reason(
+    deltas: dict[str, MetricDelta],
+    deciding: dict[str, MetricDelta],
+    failing: Sequence[str],
+    options: Options,
+    *,
+    proof: Answer,
+    same: bool,
+    unjudged: Sequence[str],
+) -> str:
+    """The grounds of an answer."""
+    if failing:
+        aside = [name for name in failing if name not in deciding]
+        also = f" {_aside(aside, deciding, deltas)}" if aside else ""
+        return f"{listed(failing)} got worse beyond what chance explains.{also}"
+    chance = [name for name, one in deltas.items() if one.answer == "fail" and one.same_as is None]
+    aside_by_chance = ""
+    if chance:
+        aside_by_chance = (
+            f" {listed(chance)} got worse, but no more than chance brings among {_distinct(deltas)} figures."
+        )
+    if same and proof == "pass":
+        return f"The outputs are the same.{aside_by_chance}"
+    if proof == "pass":
+        return f"{_no_loss(deciding, options.margin)}{aside_by_chance}"
+    open_ = [name for name, one in deciding.items() if one.answer == "inconclusive"]
+    reason = f"{listed(open_)} could be worse by more than the {options.margin:g} margin, or unchanged."
+    return " ".join([*unjudged, f"{reason}{aside_by_chance}"])
+
+
+def _aside(names: Sequence[str], deciding: dict[str, MetricDelta], deltas: dict[str, MetricDelta]) -> str:
+    """Why metrics fail a comparison that do not decide it alone."""
+    ps = listed([f"{deltas[name].p_holm:.2g}" for name in names])
+    verb = "fails" if len(names) == 1 else "fail"
+    return (
+        f"{listed(names)} {verb} the comparison whatever {listed(list(deciding))} did, because the loss is "
+        f"significant among all {_distinct(deltas)} metrics (p {ps} after Holm's adjustment)."
+    )
+
+
+def _distinct(deltas: Mapping[str, MetricDelta]) -> int:
+    return sum(one.same_as is None for one in deltas.values())
 
 
 def _no_loss(figures: dict[str, MetricDelta], margin: float) -> str:

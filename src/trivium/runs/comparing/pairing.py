@@ -247,6 +247,15 @@ class PairedScores(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=Tru
         return ~np.isnan(self.base)
 
     @cached_property
+    def content(self) -> tuple[object, ...]:
+        """Equal for metrics with the same values in every case, on both sides, missing ones included."""
+        ends = [values for values in (self.at_worst, self.at_best) if values is not None]
+        rounded = (
+            np.nan_to_num(np.round(values, 12), nan=-9) + 0.0 for values in (self.base, self.head, *ends)
+        )
+        return self.pairs, self.left_out, self.missing, *(hash(values.tobytes()) for values in rounded)
+
+    @cached_property
     def deltas(self) -> Floats:
         """Head minus base, NaN without a pair, shape (n,)."""
         return self.head - self.base

@@ -46,7 +46,7 @@ if TYPE_CHECKING:  # every run imports this module, few compare: comparing takes
     from trivium.runs.comparing.comparison import MetricDelta
     from trivium.runs.comparing.decision import Options
     from trivium.runs.comparing.pairing import Key, PairedScores, ScoredRun
-    from trivium.trust.paired import Answer
+    from trivium.trust.distributions import Answer
 
 Floats = npt.NDArray[np.float64]
 

@@ -215,13 +215,13 @@ def with_intervals(answers: Sequence[GateAnswer], gates: Gates, settings: Settin
     return tuple(
         msgspec.structs.replace(
             answer,
-            answer=gates.answer(name, side),
+            proof=gates.answer(name, side),
             ci95=gates.interval(name),
             needs_cases=0,
             needs_groups=0,
             worst=None,
             best=None,
             method=METHOD,
-        )
+        ).by(settings.decide)
         for answer, (name, side, _) in zip(answers, limits_of(settings), strict=True)
     )

@@ -1,0 +1,154 @@
+"""How probable it is that a version is worse, or that a mean misses its limit.
+
+Definition: docs/definitions/decisions.md#probability.
+"""
+
+from math import exp, log, pi, sqrt
+from statistics import NormalDist
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from trivium.trust.arrays import Floats, check_lengths, check_positive, floats
+from trivium.trust.distributions import Interval, normal_critical_value
+
+_STANDARD = NormalDist()
+_LEAST_SCALE = 1e-9
+"""Standard errors below this count as this."""
+
+
+class DifferencePrior(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the difference of two versions before they are compared.
+
+    Definition: docs/definitions/decisions.md#prior.
+
+    Attributes:
+        unchanged: Probability that the versions do not differ at all, in [0, 1].
+        spread: Standard deviation of the difference if they do, in the unit of the score.
+        comparisons: Number of earlier comparisons that it was learned from; 0 for the default.
+    """
+
+    unchanged: float = 0.25
+    spread: float = 0.1
+    comparisons: int = 0
+
+
+DEFAULT_PRIOR = DifferencePrior()
+"""Chosen on public results of five agents and on simulations (docs/definitions/decisions.md#prior)."""
+
+FEWEST_COMPARISONS = 8
+"""Earlier comparisons from which on a prior is learned from them."""
+
+
+def probability_of_loss(
+    estimate: float, interval: Interval, *, margin: float, prior: DifferencePrior = DEFAULT_PRIOR
+) -> float:
+    """Probability that the true difference lies below −margin.
+
+    The likelihood of a difference falls on each side of the estimate like a normal density whose standard
+    error is the distance to the interval's end on that side over the normal critical value.
+
+    Definition: docs/definitions/decisions.md#probability.
+
+    Args:
+        estimate: The difference, higher is better.
+        interval: Its interval, at any level.
+        margin: The largest acceptable loss, 0 or more.
+        prior: What is known of such differences.
+
+    Returns:
+        In [0, 1].
+    """
+    below_scale, above_scale = _scales(estimate, interval)
+
+    def mass(low: float, high: float, scale: float) -> float:
+        """Integral over [low, high] of the prior's density times the likelihood."""
+        total = prior.spread**2 + scale**2
+        posterior = NormalDist(estimate * prior.spread**2 / total, prior.spread * scale / sqrt(total))
+        height = scale / sqrt(total) * exp(-(estimate**2) / (2 * total))
+        return height * (posterior.cdf(high) - posterior.cdf(low)) if high > low else 0.0
+
+    def changed(low: float, high: float) -> float:
+        below = mass(low, min(high, estimate), below_scale)
+        return below + mass(max(low, estimate), high, above_scale)
+
+    far = abs(estimate) + 2.0
+    loss, all_changes = changed(-far, -margin), changed(-far, far)
+    no_change = exp(-((estimate / (above_scale if estimate < 0 else below_scale)) ** 2) / 2)
+    total = (1 - prior.unchanged) * all_changes + prior.unchanged * no_change
+    return min(1.0, (1 - prior.unchanged) * loss / total) if total else float(estimate < -margin)
+
+
+def probability_of_missing(
+    estimate: float, interval: Interval, *, at_least: float | None = None, at_most: float | None = None
+) -> float:
+    """Probability that the true mean misses a limit, by the interval's own distribution.
+
+    Definition: docs/definitions/decisions.md#probability-limit.
+
+    Args:
+        estimate: The mean.
+        interval: Its interval, at any level.
+        at_least: The lower limit of the mean, in its unit; or
+        at_most: its upper limit. Exactly one is given.
+
+    Returns:
+        In [0, 1]; ½ if the mean is at the limit.
+
+    Raises:
+        ValueError: If not exactly one limit is given.
+    """
+    below, above = _scales(estimate, interval)
+    if at_least is not None and at_most is None:
+        return _STANDARD.cdf((at_least - estimate) / (below if at_least < estimate else above))
+    if at_most is None or at_least is not None:
+        raise ValueError("a gate has either at_least or at_most")
+    return _STANDARD.cdf((estimate - at_most) / (below if at_most < estimate else above))
+
+
+def _scales(estimate: float, interval: Interval) -> tuple[float, float]:
+    """Standard errors below and above an estimate."""
+    z = normal_critical_value(interval.level)
+    return max((estimate - interval.low) / z, _LEAST_SCALE), max((interval.high - estimate) / z, _LEAST_SCALE)
+
+
+def learned_prior(deltas: npt.ArrayLike, errors: npt.ArrayLike) -> DifferencePrior:
+    """Learn the prior of a suite from its earlier comparisons (empirical Bayes).
+
+    Definition: docs/definitions/decisions.md#history.
+
+    Args:
+        deltas: Differences of earlier comparisons, shape (n,).
+        errors: Their standard errors, shape (n,), above 0.
+
+    Returns:
+        The default with fewer than ``FEWEST_COMPARISONS``.
+
+    Raises:
+        ValueError: If the shapes differ.
+    """
+    deltas, errors = floats(deltas, errors)
+    check_lengths(deltas=deltas, errors=errors)
+    check_positive(errors=errors)
+    if deltas.size < FEWEST_COMPARISONS:
+        return DEFAULT_PRIOR
+    shares = np.linspace(0.0, 0.9, 10)[:, None, None]
+    spreads = np.geomspace(0.02, 0.3, 12)[None, :, None]
+
+    def density(scale: Floats) -> Floats:
+        result: Floats = np.exp(-((deltas / scale) ** 2) / 2) / (scale * sqrt(2 * pi))
+        return result
+
+    same, changed = density(errors), density(np.hypot(spreads, errors))
+    likelihood = np.log(np.maximum(shares * same + (1 - shares) * changed, 1e-300)).sum(axis=2)
+    # The default counts as a weak prior: its own share and spread, each with a wide distribution around it.
+    weak = -((shares[..., 0] - DEFAULT_PRIOR.unchanged) ** 2) / (2 * 0.3**2)
+    weak = weak - (np.log(spreads[..., 0] / DEFAULT_PRIOR.spread) / log(2)) ** 2 / 2
+    weights = np.exp(likelihood + weak - (likelihood + weak).max())
+    weights /= weights.sum()
+    return DifferencePrior(
+        unchanged=float((weights * shares[..., 0]).sum()),
+        spread=float(np.exp((weights * np.log(spreads[..., 0])).sum())),
+        comparisons=int(deltas.size),
+    )

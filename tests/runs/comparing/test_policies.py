@@ -1,0 +1,158 @@
+"""What each policy makes of what is proven and what is likely, of comparisons and of gates."""
+
+from itertools import product
+
+import msgspec
+import pytest
+
+import trivium as tv
+from tests.runs.comparing.test_missing import without_some
+from tests.runs.comparing.told_runs import run_of
+from trivium.cli.main import run_command
+from trivium.display import as_text
+from trivium.runs.policy import decided
+from trivium.runs.summary import GateAnswer
+from trivium.suites.settings import POLICIES, Costs, DecideSettings, Gate
+
+LIKELY_WORSE, LIKELY_NOT = (0.7,), (0.3,)
+
+
+@pytest.mark.parametrize(
+    ("policy", "proven", "probabilities", "answer"),
+    [
+        *product(POLICIES, ["fail"], [(0.99,)], ["fail"]),
+        *product(POLICIES, ["pass"], [(0.01,)], ["pass"]),
+        *product(["balanced"], ["inconclusive"], [LIKELY_WORSE], ["fail"]),
+        *product(["balanced"], ["inconclusive"], [LIKELY_NOT, (0.5,), (0.1, 0.4)], ["pass"]),
+        *product(["balanced"], ["inconclusive"], [(), (0.9, 0.1)], ["inconclusive"]),
+        *product(["balanced"], ["fail"], [LIKELY_NOT], ["pass"]),  # a loss, and hardly more than the margin
+        *product(["proof"], ["inconclusive"], [LIKELY_WORSE, LIKELY_NOT, ()], ["inconclusive"]),
+        *product(["strict"], ["inconclusive"], [LIKELY_WORSE, LIKELY_NOT, ()], ["fail"]),
+    ],
+)
+def test_a_policy_answers(policy, proven, probabilities, answer):
+    assert decided(proven, probabilities, DecideSettings(policy=policy)) == answer
+
+
+@pytest.mark.parametrize(("odds", "answer"), [(0.249, "pass"), (0.251, "fail")])
+def test_costs_move_the_probability_from_which_a_loss_fails(odds, answer):
+    dear = DecideSettings(costs=Costs(ship=3, block=1))
+    assert dear.costs.threshold == 0.25
+    assert decided("inconclusive", (odds,), dear) == answer
+    assert decided("inconclusive", (odds,), DecideSettings()) == "pass"
+    assert decided("inconclusive", (odds,), DecideSettings(costs=Costs(ship=1, block=1000))) == "pass"
+
+
+def told(store, losses, gains=0, cases=40, **settings):
+    """Two runs: of the cases that told 0.6, so many now tell 0.1, and so many 0.9."""
+    after = [0.1] * losses + [0.9] * gains + [0.6] * (cases - losses - gains)
+    return run_of(store, [0.6] * cases, **settings), run_of(store, after, **settings)
+
+
+@pytest.mark.parametrize(
+    ("losses", "cases", "word", "answers"),
+    [
+        (20, 40, "worse", ("fail", "fail", "fail")),
+        (4, 40, "likely worse", ("fail", "inconclusive", "fail")),
+        (1, 40, "likely not worse", ("pass", "inconclusive", "fail")),
+    ],
+)
+def test_the_pass_rate_decides_by_each_policy(store, losses, cases, word, answers):
+    runs = told(store, losses, cases=cases)
+    found = {policy: tv.compare(*runs, policy=policy) for policy in POLICIES}
+    assert tuple(found[policy].answer for policy in ("balanced", "proof", "strict")) == answers
+    assert {each.verdict for each in found.values()} == {word}
+    assert {each.proof for each in found.values()} == {answers[1]}
+    assert tv.compare(*runs).answer == answers[0], "balanced is the default"
+    for policy, each in found.items():
+        text = " ".join(as_text(each, width=100).split())
+        assert f"Policy {policy}" in text
+        assert policy == "proof" or f"by proof alone: {answers[1]}" in text
+
+
+def test_every_key_of_decide_shows(store):
+    runs = told(store, 4)
+    assert tv.compare(*runs).answer == "fail"
+    for decide, answer in (
+        ({"policy": "proof"}, "inconclusive"),
+        ({"by": "told"}, "pass"),  # 0.05 less on average, which its interval does not tell from 0.02
+        ({"costs": {"ship": 1, "block": 50}}, "pass"),
+    ):
+        settings = {"decide": msgspec.convert(decide, DecideSettings)}
+        found = tv.compare(*told(store, 2 if "by" in decide else 4, gains=2, **settings))
+        assert found.answer == answer, decide
+        assert found.decided_by == (decide.get("by", "pass_rate"),)
+    with pytest.raises(
+        tv.TriviumError, match=r'decide.by: no pair has a value of "tol". Did you mean "told"'
+    ):
+        tv.compare(*told(store, 4, decide=DecideSettings(by="tol")))
+
+
+def test_missing_values_that_could_change_the_answer_leave_it_open_and_end_with_3(store, capfd):
+    base, head = told(store, 0, gains=20)
+    few = without_some(store, told(store, 0, gains=20)[1], {0})
+    many = without_some(store, head, set(range(25)))
+    found = tv.compare(base, few)
+    assert (found.answer, found.verdict) == ("pass", "likely not worse")
+    found = tv.compare(base, many)
+    assert (found.answer, found.verdict) == ("inconclusive", "undecided")
+    worst, best = found.metrics["pass_rate"].probabilities
+    assert best < 0.5 < worst
+    assert run_command(["compare", base.id, many.id, "--store", store.url]) == 3
+    assert "Undecided: " in capfd.readouterr().out
+    assert (
+        run_command(["compare", base.id, many.id, "--store", store.url, "--policy", "strict", "--quiet"]) == 1
+    )
+
+
+def test_a_metric_that_does_not_decide_fails_only_beyond_chance_and_is_named_first(store):
+    base = run_of(store, [0.9] * 40, passed={"metric": "told", "at_least": 0.1})
+    head = run_of(
+        store, [0.5 + 0.01 * (i % 3) for i in range(40)], passed={"metric": "told", "at_least": 0.1}
+    )
+    found = tv.compare(base, head)
+    assert (found.answer, found.proof, found.decided_by) == ("fail", "fail", ("pass_rate",))
+    assert found.failing == ("composite",), "told has the same values and is the same row"
+    text = " ".join(as_text(found, width=100).split())
+    assert "✗ fail. Worse in a metric that does not decide, but beyond chance: composite 0.900 → 0.5" in text
+    assert "What decides: pass_rate 1.000 → 1.000" in text
+
+
+def test_metrics_with_the_same_values_are_one_row_and_one_test(store):
+    found = tv.compare(*told(store, 4, gains=2))
+    same = {name: each.same_as for name, each in found.metrics.items()}
+    assert same == {"composite": None, "pass_rate": None, "told": "composite"}
+    rows = [line for line in as_text(found, width=120).splitlines() if "0.600" in line or "1.000" in line]
+    assert sum("composite = told" in line for line in rows) == 1
+    assert not any(line.split()[1:2] == ["told"] for line in rows)
+    p = {name: each.p for name, each in found.metrics.items()}
+    assert found.metrics["told"].p_holm == found.metrics["composite"].p_holm
+    assert min(each.p_holm for each in found.metrics.values()) == pytest.approx(
+        min(1, 2 * min(p.values()))
+    ), "two tests, not three"
+
+
+def test_gates_are_decided_by_the_policy_too(store):
+    gates = {"pass_rate": Gate(at_least=0.85), "told": Gate(at_most=0.54)}
+    run = run_of(store, [0.6] * 35 + [0.1] * 5, gates=gates)
+    answers = {policy: [gate.answer for gate in run.summary(policy=policy).gates] for policy in POLICIES}
+    assert answers == {
+        "balanced": ["pass", "pass"],
+        "proof": ["inconclusive", "inconclusive"],
+        "strict": ["fail", "fail"],
+    }
+    assert "misses the limit with probability" in as_text(run.summary(), width=150)
+
+
+def test_a_gate_stored_before_there_were_policies_still_shows():
+    old = {"gate": "told ≥ 0.5", "answer": "inconclusive", "value": 0.6, "ci95": [0.4, 0.8], "needs_cases": 9}
+    gate = msgspec.convert(old, GateAnswer)
+    assert gate.by(DecideSettings(policy="proof")).answer == "inconclusive"
+    assert gate.by(DecideSettings(policy="strict")).answer == "fail"
+    assert gate.by(DecideSettings()).answer == "inconclusive", "its probability was not stored"
+
+
+def test_without_an_interval_nothing_is_likely(store):
+    groups = {"q0": "g", "q1": "g"}
+    found = tv.compare(run_of(store, [0.6, 0.6], groups=groups), run_of(store, [0.1, 0.1], groups=groups))
+    assert (found.answer, found.verdict, found.probability) == ("inconclusive", "not measured", None)
