@@ -41,13 +41,14 @@ def span(
     return made
 
 
-def agent_trace(trace: bytes | None = None, *, tools: int = 2) -> list[Span]:
+def agent_trace(trace: bytes | None = None, *, tools: int = 2, start: int = BEGAN) -> list[Span]:
     """The run of an agent that calls tools, the root first."""
     trace, root = trace or os.urandom(16), os.urandom(8)
-    spans = [span(trace, id=root, operation="invoke_agent", agent="writer", **{"session.id": "chat 7"})]
+    named = {"operation": "invoke_agent", "agent": "writer", "session.id": "chat 7"}
+    spans = [span(trace, id=root, start=start, **named)]
     for number in range(tools):
-        start = BEGAN + (number + 1) * SECOND // 10
-        spans.append(span(trace, parent=root, start=start, operation="execute_tool", tool=f"search {number}"))
+        at = start + (number + 1) * SECOND // 10
+        spans.append(span(trace, parent=root, start=at, operation="execute_tool", tool=f"search {number}"))
     return spans
 
 

@@ -44,7 +44,9 @@ def read(shared_client):
 def after_three(client):
     """The client, after its server has scored three interactions."""
     for number in range(3):
-        client.services.intake.receive(body(agent_trace(TRACE[:15] + bytes([number]))), "protobuf")
+        client.services.intake.receive(
+            body(agent_trace(TRACE[:15] + bytes([number]), start=time.time_ns())), "protobuf"
+        )
     now = time.time() + 1
     client.services.completer.complete(now)
     client.services.scorers[0].score_all(now)

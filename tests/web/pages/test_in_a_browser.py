@@ -54,7 +54,9 @@ class Site(Served):
             store, [monitored({"name": "support", "monitor": {"sample_rate": 1.0, "quiet": 0.01}})]
         )
         for number in range(3):
-            self.services.intake.receive(body(agent_trace(bytes(range(15)) + bytes([number]))), "protobuf")
+            self.services.intake.receive(
+                body(agent_trace(bytes(range(15)) + bytes([number]), start=time.time_ns())), "protobuf"
+            )
         now = time.time() + 1
         self.services.completer.complete(now)
         self.services.scorers[0].score_all(now)

@@ -30,7 +30,8 @@ def read(shared_client):
 def after_three(client):
     """The client, after its server has scored three interactions."""
     for number in range(3):
-        client.services.intake.receive(body(agent_trace(bytes(range(15)) + bytes([number]))), "protobuf")
+        spans = agent_trace(bytes(range(15)) + bytes([number]), start=time.time_ns())
+        client.services.intake.receive(body(spans), "protobuf")
     now = time.time() + 1
     client.services.completer.complete(now)
     client.services.scorers[0].score_all(now)
