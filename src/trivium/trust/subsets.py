@@ -71,7 +71,7 @@ def subset_difference(
     share = (1 - correlation) * float(weights @ weights) + correlation * float(of_groups @ of_groups)
     p = 2 * float(stdtr(count - 1, -abs(difference) / sqrt(spread * share)))
     if np.isin(y, (0.0, 1.0)).all():
-        p = max(p, _exact_p(int(y[inside].sum()), k, int(y.sum()), n))
+        p = max(p, exact_p(int(y[inside].sum()), k, int(y.sum()), n))
     return SubsetDifference(difference=difference, p=min(1.0, p))
 
 
@@ -99,8 +99,15 @@ def _intra_group_correlation(y: npt.NDArray[np.float64], codes: npt.NDArray[np.i
     return min(1.0, max(0.0, (between - within) / total)) if total > 0 else 0.0
 
 
-def _exact_p(passed: int, size: int, all_passed: int, n: int) -> float:
-    """Two-sided p-value of Fisher's exact test: twice the smaller tail, at most 1."""
+def exact_p(passed: int, size: int, all_passed: int, n: int) -> float:
+    """Two-sided p-value of Fisher's exact test: twice the smaller tail, at most 1.
+
+    Args:
+        passed: Passes of the subset.
+        size: Size of the subset.
+        all_passed: Passes of all.
+        n: Number of all.
+    """
     counts = np.arange(max(0, size + all_passed - n), min(size, all_passed) + 1)
     log_ways = _log_choose(all_passed, counts) + _log_choose(n - all_passed, size - counts)
     chances = np.exp(log_ways - _log_choose(n, np.array(size)))

@@ -6,9 +6,9 @@ Definition: docs/definitions/comparisons.md#case-states.
 from typing import Literal, get_args
 
 import numpy as np
-from scipy.stats import hypergeom
 
 from trivium.runs.comparing.rows import Ints
+from trivium.trust.subsets import exact_p
 
 CaseState = Literal["broke", "fixed", "flaky", "unclear"]
 
@@ -20,7 +20,7 @@ SAME = len(STATES)
 LEVEL = 0.05
 """Largest one-sided p-value of Fisher's test at which the counts of both sides tell them apart."""
 
-_ROUNDING = 1e-12
+_ROUNDING = 1e-9
 
 
 def case_states(base_passes: Ints, base_attempts: Ints, head_passes: Ints, head_attempts: Ints) -> Ints:
@@ -33,15 +33,17 @@ def case_states(base_passes: Ints, base_attempts: Ints, head_passes: Ints, head_
         head_attempts: Attempts with a verdict in head, shape (n,).
     """
     table = np.array([base_passes, base_attempts, head_passes, head_attempts])
-    # Many cases have the same counts.
-    (ours, base, theirs, head), of_case = np.unique(table, axis=1, return_inverse=True)
-    states = np.full(ours.size, SAME)
-    known, several = (base > 0) & (head > 0), (base > 1) & (head > 1)
-    lost, won = (ours == base) & (theirs == 0), (ours == 0) & (theirs == head)
-    states[known & (lost | won)] = UNCLEAR
-    states[known & (((ours > 0) & (ours < base)) | ((theirs > 0) & (theirs < head)))] = FLAKY
-    of_both = (base + head, ours + theirs, head)
-    fewer, more = hypergeom.cdf(theirs, *of_both), hypergeom.sf(theirs - 1, *of_both)
-    states[known & ((several & lost) | (fewer <= LEVEL + _ROUNDING))] = BROKE
-    states[known & ((several & won) | (more <= LEVEL + _ROUNDING))] = FIXED
+    counts, of_case = np.unique(table, axis=1, return_inverse=True)  # many cases have the same
+    states = np.array([_state(*each) for each in counts.T.tolist()], np.int64)
     return states[of_case.ravel()]
+
+
+def _state(passed: int, attempts: int, passes: int, tries: int) -> int:
+    """The state of a case that passed some of its attempts in base, and some of its tries in head."""
+    flaky = 0 < passed < attempts or 0 < passes < tries
+    if not (attempts and tries) or (not flaky and (passed > 0) == (passes > 0)):
+        return SAME
+    steady = not flaky and attempts > 1 and tries > 1
+    if steady or exact_p(passes, tries, passed + passes, attempts + tries) <= 2 * LEVEL + _ROUNDING:
+        return BROKE if passes * attempts < passed * tries else FIXED
+    return FLAKY if flaky else UNCLEAR
