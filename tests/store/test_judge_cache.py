@@ -127,12 +127,12 @@ with Store(sys.argv[1]) as store:
 
 def test_several_processes_write_responses_concurrently(any_url):
     with Store(any_url) as store:
-        names = ["r1", "r2", "r3"]
+        names = ["r1", "r2"]
         for name in names:
             new_run(store, id=name)
         processes = [subprocess.Popen([sys.executable, "-c", _KEEPER, any_url, name]) for name in names]
-        assert [process.wait() for process in processes] == [0, 0, 0]
-        assert cache_size(store).answers == 600
+        assert [process.wait() for process in processes] == [0, 0]
+        assert cache_size(store).answers == 400
 
 
 def test_a_store_of_the_first_version_is_brought_up_with_what_it_holds(tmp_path):

@@ -18,8 +18,14 @@ from trivium.runs.engines.workers import Workers
 from trivium.store.judge_cache import cache_size
 from trivium.store.store import Store
 
-CASES, AT_ONCE = 300, 5
+CASES, AT_ONCE = 60, 5
+PART_ATTEMPTS = 40
 ODD = "tests.runs.worker_metrics"
+
+
+@pytest.fixture(autouse=True)
+def _short_parts(monkeypatch):
+    monkeypatch.setattr("trivium.agents.recorded.in_memory.PART_ATTEMPTS", PART_ATTEMPTS)
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +75,6 @@ def figures(run):
     }
 
 
-@pytest.mark.cpu(10, "judges 300 attempts twice, once beside two workers")
 def test_scores_and_costs_are_those_of_one_process(tmp_path, monkeypatch):
     """Also in partitions, which the process of the run writes."""
     seen = {}
@@ -108,7 +113,7 @@ def test_workers_score_texts_and_the_run_what_only_it_can(tmp_path, monkeypatch)
         assert each.scores["after_clarity"].value == each.scores["clarity"].value
 
 
-@pytest.mark.cpu(15, "five workers start, as an attempt ends them")
+@pytest.mark.cpu(12, "five workers start, as an attempt ends them")
 def test_a_worker_that_is_lost_costs_no_judgement(tmp_path, monkeypatch):
     """Its part is scored again; the attempt that ends every worker lacks what workers compute."""
     cases = [{"id": str(n), "input": f"Review paper {n}.", "references": ["sound"]} for n in range(CASES)]

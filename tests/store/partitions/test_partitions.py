@@ -83,9 +83,8 @@ def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("shuffled", [False, True])
-def test_a_run_is_the_same_wherever_its_bodies_are(tmp_path: Path, workers: int, shuffled: bool) -> None:
-    source = written(tmp_path / "o.jsonl", shuffled=shuffled)
+def test_a_run_is_the_same_wherever_its_bodies_are(tmp_path: Path, workers: int) -> None:
+    source = written(tmp_path / "o.jsonl", shuffled=True)
     plain = scored(f"{tmp_path}/a.db", source)
     apart = scored(f"{tmp_path}/b.db", source, partitions=f"{tmp_path}/parts", workers=workers)
     assert everything(f"{tmp_path}/b.db", apart) == everything(f"{tmp_path}/a.db", plain)
@@ -100,8 +99,7 @@ def test_on_both_databases(any_url: str, tmp_path: Path, outputs: str) -> None:
     assert again.summary().metrics["cosine"].mean == plain.summary().metrics["cosine"].mean
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize(("workers", "apart"), [(1, False), (2, True)])
 def test_a_stored_run_is_scored_again_into_partitions(
     tmp_path: Path, outputs: str, workers: int, apart: bool
 ) -> None:
@@ -119,7 +117,7 @@ def test_a_stored_run_is_scored_again_into_partitions(
     written_to[1].unlink()
     with pytest.raises(StoreError, match="cannot be read"):
         everything(store, again)
-    resumed = tv.evaluate(suite(), **given, resume=again.id, workers=workers if apart else 1)
+    resumed = tv.evaluate(suite(), **given, resume=again.id)
     assert everything(store, resumed) == everything(store, plain)
 
 
@@ -452,7 +450,7 @@ def test_a_disk_that_is_full_for_a_worker_ends_the_run(tmp_path: Path, many: dic
         assert run.state == "interrupted"
         assert len(set(opened.attempt_keys(run))) % 512 == 0
     (parts / run.id / ".part-000001536.parquet").rmdir()
-    resumed = tv.evaluate(**many, store=store, workers=2, resume=run.id)
+    resumed = tv.evaluate(**many, store=store, resume=run.id)
     assert everything(store, resumed) == everything(
         f"{tmp_path}/b.db", tv.evaluate(**many, store=f"{tmp_path}/b.db")
     )
