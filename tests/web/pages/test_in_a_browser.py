@@ -26,6 +26,8 @@ HOSTILE = (
     "<img src=x onerror=alert(1)><script>alert(2)</script>\" onfocus=alert(3) autofocus x='&lt;b&gt;{{7*7}}"
 )
 GRAVE = {"critical", "serious"}
+LABELS = 16
+"""Of which all agree with the judge, so that it is certified to err in at most a fifth."""
 
 
 class Site(Served):
@@ -149,7 +151,7 @@ def test_from_an_alert_to_labels_of_its_cases(page, site):
 
 def test_from_an_alert_over_labels_to_a_certificate(page, site, tmp_path):
     """By links and keys; the labels are of a random sample, as the worst samples would certify nothing."""
-    run = judged(site.store, 30, low=0.2)
+    run = judged(site.store, LABELS, low=0.2)
     with site.store.engine.begin() as connection:
         connection.execute(
             update(schema.runs).where(schema.runs.c.id == run.id).values(kind="live", suite_name="clear")
@@ -162,7 +164,7 @@ def test_from_an_alert_over_labels_to_a_certificate(page, site, tmp_path):
         )
     store_samples(
         site.store,
-        [sample(each, monitor="clear", run=run.number, time=now - 60, score=0.5) for each in range(30)],
+        [sample(each, monitor="clear", run=run.number, time=now - 60, score=0.5) for each in range(LABELS)],
     )
     page.goto(f"{site.address}/alerts/{alert}")
     page.fill("#labels [name=dimension]", "clarity")
@@ -171,11 +173,11 @@ def test_from_an_alert_over_labels_to_a_certificate(page, site, tmp_path):
     if page.locator("[name=name]").count():
         page.fill("[name=name]", "Ann")
         page.click("text=Begin")
-    for number in range(30):
-        page.wait_for_selector(f"text={number} of 30 items labelled")
+    for number in range(LABELS):
+        page.wait_for_selector(f"text={number} of {LABELS} items labelled")
         (place,) = re.findall(r"output of c([0-9]+)", page.locator("main").inner_text())
         page.keyboard.press("5" if int(place) % 2 else "1")  # as the judge says
-    page.wait_for_selector("text=30 of 30 items labelled")
+    page.wait_for_selector(f"text={LABELS} of {LABELS} items labelled")
     page.keyboard.press("t")
     page.wait_for_selector("h2:has-text('Certificate')")
     page.fill("[name=wrong]", "20")

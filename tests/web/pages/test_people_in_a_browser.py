@@ -13,7 +13,7 @@ from trivium.labels.queue import LabelQueues
 from trivium.labels.records import QueueSettings
 from trivium.store.store import Store
 
-ITEMS = 8
+ITEMS = 6
 
 
 @pytest.fixture(scope="module")
