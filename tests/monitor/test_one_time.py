@@ -12,9 +12,9 @@ from trivium.monitor.monitor import Monitor
 from trivium.store.live_traces import LiveTraces
 from trivium.store.store import Store
 from trivium.suites.suite import Suite
-from trivium.traces.outcome import started, wall_seconds
+from trivium.traces.outcome import started
 from trivium.traces.readers import read_trace_file
-from trivium.traces.trace import Span, Trace
+from trivium.traces.trace import Span, Trace, wall_seconds
 from trivium.traces.writers.otlp import request, resource_spans, traces_to_export
 
 BEGAN, SECONDS = 1_700_000_000.25, 3.5
@@ -50,10 +50,11 @@ def test_a_trace_has_one_time_from_every_entry_point(tmp_path, form, late):
     assert [started(each) for each in read] == near([BEGAN] * 2)
     assert [wall_seconds(each) for each in read] == near([SECONDS] * 2)
     suite = Suite.from_dict({"cases": [{"id": ID, "input": "q"}]})
-    scored = [
-        attempt.seconds for path in (native, otlp) for _, attempt in open_recorded(f"traces:{path}", suite)
-    ]
-    assert scored == near([SECONDS] * 2)
+    outputs = tmp_path / "outputs.jsonl"
+    outputs.write_bytes(msgspec.json.encode({"case": ID, "output": "else", "trace": trace}))
+    sources = [f"traces:{native}", f"traces:{otlp}", str(outputs)]
+    scored = [attempt.seconds for path in sources for _, attempt in open_recorded(path, suite)]
+    assert scored == near([SECONDS] * 3)
 
     url = f"sqlite:///{tmp_path / 's.db'}"
     with Store(url) as store, Intake(LiveTraces(store), clock=lambda: received) as intake:

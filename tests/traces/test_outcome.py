@@ -11,9 +11,8 @@ from trivium.traces.outcome import (
     started,
     stated_usage,
     total_usage,
-    wall_seconds,
 )
-from trivium.traces.trace import Span, SpanUsage, Trace
+from trivium.traces.trace import Span, SpanUsage, Trace, wall_seconds
 
 UNIX = 1_790_000_000.0
 

@@ -316,8 +316,7 @@ def _attempt(case: str, folder: Path, limit: int) -> Attempt:
         output = _review(folder / REVIEW_FILE)
     except MalformedDocument as malformed:
         failure = f"the review cannot be read: {malformed.problem}"
-    seconds = None if trace is None else trace.seconds
-    attempt = Attempt(case=case, output=output, seconds=seconds, trace=trace, error=failure)
+    attempt = Attempt(case=case, output=output, trace=trace, error=failure)
     return checked_attempt(attempt, limit=limit, trace_error=unreadable)
 
 

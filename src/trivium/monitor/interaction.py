@@ -23,9 +23,8 @@ from trivium.traces.outcome import (
     started,
     tags_of,
     thread_of,
-    wall_seconds,
 )
-from trivium.traces.trace import Trace
+from trivium.traces.trace import Trace, wall_seconds
 from trivium.values import encode, nonempty_text, plain
 
 MOST_VALUES = 50
@@ -120,7 +119,7 @@ class Interaction(Recorded, frozen=True, kw_only=True, dict=True):
             attempt = Attempt(
                 case=self.trace_id,
                 output=self.output,
-                seconds=wall_seconds(self.trace) if self.seconds is None and self.trace else self.seconds,
+                seconds=self.seconds,
                 trace=self.trace,
                 error=self.error,
             )

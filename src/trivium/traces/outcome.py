@@ -206,11 +206,6 @@ def stated_usage(trace: Trace) -> SpanUsage | None:
     return SpanUsage(input_tokens=inputs, output_tokens=outputs, cost_usd=cost)
 
 
-def wall_seconds(trace: Trace) -> float | None:
-    """Wall time by the spans, else as the trace's metadata states it; None without either."""
-    return trace.seconds if trace.seconds is not None else amount(trace.metadata.get("seconds"))
-
-
 def total_usage(usages: Iterable[SpanUsage]) -> SpanUsage:
     """Sums of tokens and of cost; None where nothing is reported."""
     known = list(usages)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from trivium.values import json_or_text
+from trivium.values import amount, json_or_text
 
 SpanKind = Literal["agent", "tool", "llm", "other"]
 
@@ -244,6 +244,11 @@ class Trace(
         starts = [span.start for span in self.spans if span.start is not None]
         ends = [span.end for span in self.spans if span.end is not None]
         return max(0.0, max(ends) - min(starts)) if starts and ends else None
+
+
+def wall_seconds(trace: Trace) -> float | None:
+    """Wall time by the spans, else as the trace's metadata states it; None without either."""
+    return trace.seconds if trace.seconds is not None else amount(trace.metadata.get("seconds"))
 
 
 def interactions(traces: Iterable[Trace]) -> list[Trace]:

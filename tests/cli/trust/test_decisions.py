@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.trust.trust_commands import answer, items, run_trust
+from trivium.reports.notebook.reprs import calibrator_fragment
+from trivium.trust.calibration.calibrator import calibrator_from_json
 
 
 def test_a_calibrator_is_fitted_written_and_used(capsys):
@@ -27,6 +29,25 @@ def test_a_calibrator_is_fitted_written_and_used(capsys):
         capsys, "certify", name, "--confidence", "calibrated:confidence", "--calibration", "t.json"
     )
     assert certified["confidence"] == "calibrated:confidence"
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "stored"),
+    [("linear", "loss", "logistic"), ("logistic", "loss", "logistic"), ("platt", "correctness", "platt"),
+     ("temperature", "correctness", "temperature_scaling")],
+)  # fmt: skip
+def test_a_calibrator_is_called_as_it_was_asked_for(capsys, method, target, stored):
+    lines = [json.loads(line) for line in Path(items(60)).read_text().splitlines()]
+    for line in lines:
+        line["signals"] = {"token_msp": line.pop("confidence")}
+    Path("s.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    fit = ("--features", "token_msp", "--method", method, "--target", target, "--output", "c.json")
+    code, out, _ = run_trust(capsys, "calibrate", "s.jsonl", *fit)
+    artifact = json.loads(Path("c.json").read_text())
+    assert (code, artifact["method"], artifact["training_metadata"]["method"]) == (0, stored, method)
+    assert f"{method} on token_msp" in out
+    made = calibrator_from_json(artifact)
+    assert f"{method} on token_msp" in calibrator_fragment(made)
 
 
 def test_a_calibrator_on_signals_is_used_by_its_own_name(capsys):

@@ -24,7 +24,7 @@ from trivium.suites.validation import convert
 from trivium.traces.native import native_trace
 from trivium.traces.readers import FORMATS, read_trace_file
 from trivium.traces.readers.chat import answer_of, trace_of_chat
-from trivium.traces.trace import Trace
+from trivium.traces.trace import Trace, wall_seconds
 from trivium.values import TOO_MANY_VALUES, holds_too_many_values, resolved
 
 LONGEST_LINE = 256 * 1024**2
@@ -318,7 +318,8 @@ def _file_problems(named: TraceFile, where: str, folder: Path) -> list[Problem]:
 def checked_attempt(attempt: Attempt, *, limit: int, trace_error: str | None = None) -> Attempt:
     """Sanitise what was recorded of an attempt, and flag secrets.
 
-    The attempt fails if the output exceeds the limit, or if it has no output, trace or reward.
+    Its time is that of the trace if none is stated. The attempt fails if the output exceeds the limit, or if
+    it has no output, trace or reward.
 
     Args:
         attempt: What was recorded; ``flags`` are what an earlier sanitising changed, and an empty ``error``
@@ -339,11 +340,14 @@ def checked_attempt(attempt: Attempt, *, limit: int, trace_error: str | None = N
         flags = (*flags, TRACE_LEFT_OUT)
         metadata = metadata | {"trace_error": shown(trace_error)}
     more = (*more, *secret_flags(output, metadata, trace))
+    seconds = attempt.seconds
+    if seconds is None and trace is not None:
+        seconds = wall_seconds(trace)
     return Attempt(
         case=attempt.case,
         repeat=attempt.repeat,
         output=output,
-        seconds=attempt.seconds,
+        seconds=seconds,
         trace=trace,
         usage=attempt.usage,
         reward=attempt.reward,

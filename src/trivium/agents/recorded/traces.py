@@ -19,7 +19,6 @@ from trivium.traces.outcome import (
     stated_cases,
     stated_usage,
     total_usage,
-    wall_seconds,
 )
 from trivium.traces.readers.collection import TraceFiles
 from trivium.traces.trace import Trace
@@ -53,7 +52,6 @@ def attempt_of_trace(trace: Trace, *, case: str, limit: int, repeat: int = 0) ->
             case=case,
             repeat=repeat,
             output=output,
-            seconds=wall_seconds(trace),
             trace=trace,
             usage=None if reported == Usage() else reported,
             flags=flags,

@@ -145,8 +145,9 @@ def calibrator_fragment(calibrator: Calibrator) -> str:
         for key, words in WHEN.items()
         if isinstance(figures := calibrator.metrics.get(key), dict)
     ]
+    method = calibrator.training_metadata.get("method", calibrator.method)  # as it was asked for
     return box(
-        heading(f"{calibrator.method} on {on}", f"target {calibrator.target}" if calibrator.target else ""),
+        heading(f"{method} on {on}", f"target {calibrator.target}" if calibrator.target else ""),
         warnings(calibrator.warnings),
         table(["", *(MEASURES[name] for name in shown)], rows) if rows else "",
     )

@@ -166,9 +166,10 @@ class CalibratorTable:
         artifact, metrics = self._artifact, self._artifact["metrics"]
         training = artifact["training_metadata"]
         on = ", ".join(artifact["features"])
+        method = training.get("method", artifact["method"])  # as it was asked for
         temperature = f", T = {artifact['temperature']:.3f}" if "temperature" in artifact else ""
         yield Text(
-            one_line(f"{artifact['method']} on {on}{temperature}; target {artifact['target']}", at_most=300),
+            one_line(f"{method} on {on}{temperature}; target {artifact['target']}", at_most=300),
             style="bold",
         )
         fitted = counted(training["n_samples"], "prediction")

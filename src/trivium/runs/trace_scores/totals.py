@@ -17,11 +17,10 @@ from trivium.traces.outcome import (
     outermost_spans,
     recorded_error,
     stated_usage,
-    wall_seconds,
 )
 from trivium.traces.process.loops import CallRepeats
 from trivium.traces.process.timing import agent_of
-from trivium.traces.trace import Span, SpanUsage, Trace
+from trivium.traces.trace import Span, SpanUsage, Trace, wall_seconds
 
 WORST_KEPT = 100
 """Most traces that are listed among the worst."""

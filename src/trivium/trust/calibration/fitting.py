@@ -138,6 +138,7 @@ def fit_calibrator(
         confidence=plan.confidence,
         training_metadata={
             **(plan.training or {}),
+            "method": method,
             "n_samples": targets.size,
             "n_groups": clusters.count,
             "positive_rate": None if continuous else float(np.average(targets, weights=each)),
