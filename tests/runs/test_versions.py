@@ -7,7 +7,7 @@ import pytest
 import trivium as tv
 from tests.runs.suites import Says, told_suite
 from trivium.errors import InputError
-from trivium.runs.versions import fingerprint, version_of
+from trivium.runs.versions import fingerprint, recorded_version, version_of
 from trivium.store.store import Store
 
 AGENT = "app.py:answer"
@@ -38,10 +38,10 @@ def repository(tmp_path, monkeypatch):
 def test_a_change_of_code_agent_or_model_is_another_version(repository):
     (repository / "inner").mkdir()
 
-    def of(agent=AGENT, **environment):
+    def of(agent="../app.py:answer", **environment):
         return fingerprint(agent, repository / "inner", environment)
 
-    found = [of(), of("app.py:other"), of(MODEL="one"), of(MODEL="two")]
+    found = [of(), of("../app.py:other"), of(MODEL="one"), of(MODEL="two"), of(SYSTEM_PROMPT="x")]
     (repository / "prompt.txt").write_text("Answer.")  # untracked, beside the current folder
     found.append(of())
     git(repository, "add", ".")
@@ -60,11 +60,20 @@ def test_what_a_run_writes_and_what_git_ignores_is_no_other_version(repository):
     (repository / "__pycache__").mkdir()
     for name in (".trivium/store.db", "__pycache__/app.pyc", "runs.db", "ignored"):
         (repository / name).write_text("x")
-    assert fingerprint(AGENT, repository, {"HOME": "other"}) == before
+    shell = {"HOME": "other", "PROMPT_COMMAND": "x", "VIRTUAL_ENV_PROMPT": "y", "CONDA_PROMPT_MODIFIER": "z"}
+    assert fingerprint(AGENT, repository, shell) == before
 
 
-@pytest.mark.parametrize("agent", [len, None, "http://localhost/answer", "cmd:answer"])
-def test_an_agent_that_does_not_say_what_it_runs_has_no_version(repository, agent):
+@pytest.mark.parametrize("agent", [len, None, "http://localhost/answer", "cmd:answer", "cmd:python app.py"])
+def test_an_agent_that_does_not_say_what_it_runs_has_no_version(repository, agent, monkeypatch):
+    monkeypatch.chdir(repository)
+    assert recorded_version(None, agent, None) == {}
+
+
+@pytest.mark.parametrize("agent", ["trivium.values:plain", "ignored/app.py:answer", "missing.py:answer"])
+def test_an_agent_whose_code_is_not_that_of_the_repository_has_no_version(repository, agent):
+    (repository / "ignored").mkdir()
+    (repository / "ignored" / "app.py").write_text("def answer(question):\n    return '1'\n")
     assert fingerprint(agent, repository, {}) is None
 
 
@@ -110,7 +119,7 @@ def test_a_run_goes_on_under_its_own_name_only(store):
     named, unnamed = (
         tv.evaluate(told_suite(1), agent=Says({"q0": 1}), store=store, version=name) for name in ("a", None)
     )
-    for run, what in ((named, 'as "a"'), (unnamed, "without a name")):
+    for run, what in ((named, "as a, not as b"), (unnamed, "as unnamed, not as b")):
         with pytest.raises(InputError, match=f"was begun {what}"):
             tv.evaluate(told_suite(1), agent=Says({}), store=store, resume=run.id, version="b")
     again = tv.evaluate(told_suite(1), agent=Says({}), store=store, resume=named.id)

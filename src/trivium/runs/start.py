@@ -235,8 +235,7 @@ class _Record:
         """The provenance of a run to resume, without the fingerprint if the code is another one now."""
         before, now = run.provenance.get(NAMED), self._version.get(NAMED)
         if now is not None and now != before:
-            what = "without a name" if before is None else f'as "{before}"'
-            raise InputError("version", f"run {run.id} was begun {what}: go on with it in the same way")
+            raise InputError("version", f"run {run.id} was begun as {before or 'unnamed'}, not as {now}")
         if run.provenance.get(FINGERPRINT) == self._version.get(FINGERPRINT):
             return run.provenance
         return {key: value for key, value in run.provenance.items() if key != FINGERPRINT}

@@ -4,7 +4,8 @@ Definition: docs/definitions/comparisons.md#version.
 """
 
 import os
-from collections.abc import Mapping
+import re
+import sys
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,11 @@ _ASKED = (
 )
 """What git is asked for a fingerprint."""
 
-_TELLING = ("MODEL", "PROMPT", "TEMPERATURE")
-"""Environment variables with these words in their name belong to the version."""
+_IS_CODE = ("--literal-pathspecs", "ls-files", "-co", "--exclude-standard", "--error-unmatch", "--")
+"""Fails for a file that is elsewhere, such as an installed package, or that git ignores."""
+
+_TELLING = re.compile("MODEL|TEMPERATURE|(?<!ENV_)PROMPT(?!_COMMAND|_DIRTRIM|_MODIFIER)")
+"""In the names of environment variables that belong to the version; those of a shell's prompt do not."""
 
 
 def version_of(run: RunRecord) -> str | None:
@@ -57,31 +61,32 @@ def recorded_version(named: str | None, agent: Any, source: RunRecord | None) ->
         return {NAMED: named.strip()}
     if source is not None:
         return {key: source.provenance[key] for key in (NAMED, FINGERPRINT) if key in source.provenance}
-    found = fingerprint(agent, Path.cwd(), os.environ)
+    found = fingerprint(agent, Path.cwd(), dict(os.environ)) if isinstance(agent, str) else None
     return {} if found is None else {FINGERPRINT: found}
 
 
-def fingerprint(agent: Any, folder: Path, environment: Mapping[str, str]) -> str | None:
+def fingerprint(agent: str, folder: Path, environment: dict[str, str]) -> str | None:
     """Return a digest of an agent and its code; None if they do not say what is run.
 
-    Only an agent given as ``package.module:name`` or ``file.py:name`` in a git repository has one: functions
-    may be made with other prompts, and what an address or a command runs is not seen. It changes with the
-    commit, with uncommitted changes, with untracked files that git does not ignore, and with environment
-    variables that name a model, a prompt or a temperature.
+    Only an agent given as ``package.module:name`` or ``file.py:name`` whose file is in the git repository has
+    one: functions may be made with other prompts, and what an address or a command runs is not seen, nor are
+    installed packages. It changes with the commit, with uncommitted changes, with untracked files that git
+    does not ignore, and with environment variables that name a model, a prompt or a temperature.
 
     Args:
-        agent: The agent, as it was given.
+        agent: The agent, as it was given; a module is imported already.
         folder: A folder of the repository.
         environment: The environment variables.
     """
-    if not isinstance(agent, str) or "://" in agent or agent.startswith("cmd:"):
+    place = agent.rpartition(":")[0]
+    file = place if place.endswith(".py") else getattr(sys.modules.get(place), "__file__", None)
+    asked = (*_ASKED, (*_IS_CODE, file or ""))
+    told = [each for words in asked if (each := ask_git(folder, *words)) is not None]
+    if len(told) < len(asked):
         return None
-    told = [each for words in _ASKED if (each := ask_git(folder, *words)) is not None]
-    if len(told) < len(_ASKED):
-        return None
-    commit, top, changes, others = told
+    commit, top, changes, others, _ = told
     files = [(name, _stamp(Path(top, name))) for name in filter(None, others.split("\0"))]
-    settings = sorted(each for each in environment.items() if any(word in each[0] for word in _TELLING))
+    settings = sorted(each for each in environment.items() if _TELLING.search(each[0]))
     return blake2b(repr((agent, commit, changes, files, settings)).encode(), digest_size=6).hexdigest()
 
 

@@ -40,17 +40,13 @@ def add_options(parser: pytest.Parser) -> None:
     """Add each option to pytest's command line and ini files."""
     group = parser.getgroup("trivium", "Trivium: agents under test")
     for name, (metavar, words) in OPTIONS.items():
-        group.addoption(_word(name), metavar=metavar, default=None, help=words)
+        group.addoption(f"--trivium-{name.replace('_', '-')}", metavar=metavar, default=None, help=words)
         parser.addini(f"trivium_{name}", words, default=None, type="string")
-
-
-def _word(name: str) -> str:
-    return f"--trivium-{name.replace('_', '-')}"
 
 
 def option(config: pytest.Config, name: str) -> str | None:
     """Return an option: from the command line, else the environment, else an ini file; None if unset."""
-    given: str | None = config.getoption(_word(name))
+    given: str | None = config.getoption(f"--trivium-{name.replace('_', '-')}")
     return given or os.environ.get(f"TRIVIUM_{name.upper()}") or config.getini(f"trivium_{name}") or None
 
 
