@@ -22,6 +22,7 @@ from trivium.reports.wording import (
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
 from trivium.runs.comparing.graph_diff import EdgeChange, GraphComparison, PaceChange
 from trivium.runs.summary import further_cases_needed
+from trivium.trust.decision import DifferencePrior
 from trivium.trust.sample_size import MOST_NEEDED
 from trivium.trust.sequential_mean import METHOD
 
@@ -121,8 +122,18 @@ def policy_sentence(comparison: Comparison) -> str:
         return f"Policy balanced; {by_proof}"
     between = " to ".join(dict.fromkeys((share(odds[0]), share(odds[-1]))))
     return (
-        f"Policy balanced: a loss of more than {comparison.margin:g} has a probability of {between}, "
-        f"and fails above {share(how.costs.threshold)}; {by_proof}"
+        f"Policy balanced: a loss of more than {comparison.margin:g} has a probability of {between}"
+        f"{_learned(comparison.prior)}, and fails above {share(how.costs.threshold)}; {by_proof}"
+    )
+
+
+def _learned(prior: DifferencePrior) -> str:
+    """Where a prior comes from; empty for the default."""
+    if not prior.comparisons:
+        return ""
+    return (
+        f" (prior learned from {prior.comparisons} earlier comparisons of this suite: "
+        f"{share(prior.unchanged)} unchanged, spread {prior.spread:.2f})"
     )
 
 

@@ -14,7 +14,7 @@ from trivium.errors import ComparisonError, Problem, suggest
 from trivium.runs.comparing.case_changes import find_moved_cases
 from trivium.runs.comparing.case_counts import CaseCounts, case_counts
 from trivium.runs.comparing.compared_slices import compared_slices
-from trivium.runs.comparing.comparison import ComparedSlice, Comparison, MetricDelta
+from trivium.runs.comparing.comparison import ComparedSlice, Comparison
 from trivium.runs.comparing.decision import (
     DECIDING,
     Options,
@@ -24,7 +24,7 @@ from trivium.runs.comparing.decision import (
     passing,
     verdict,
 )
-from trivium.runs.comparing.earlier_runs import earlier_runs
+from trivium.runs.comparing.earlier_runs import earlier_runs, prior_from_history
 from trivium.runs.comparing.graph_diff import compare_graphs
 from trivium.runs.comparing.pairing import Methods, PairedScores, Pairing, ScoredRun
 from trivium.runs.comparing.rows import Ints, numbers_of, repeats_of
@@ -85,7 +85,7 @@ def compare(
         verdict=decision.verdict.word,
         probability=decision.verdict.probability,
         decide=options.decide,
-        prior=options.prior,
+        prior=decision.prior,
         failing=decision.verdict.failing,
         reason=decision.verdict.reason,
         decided_by=decided_by,
@@ -214,6 +214,7 @@ class _Decision:
         stopped: The comparison for which head stopped early, if it did.
         decided_by: The deciding metrics.
         unjudged: One sentence for each run that was not judged.
+        prior: What was known of the deciding difference beforehand.
         verdict: The answer, and its grounds.
 
     Raises:
@@ -224,11 +225,15 @@ class _Decision:
         paired = {name: figure for name, figure in pair.figures.items() if figure.pairs or figure.missing}
         if not paired:
             raise ComparisonError("", f"run {pair.base.id} and run {pair.head.id} have no figure in common")
-        deltas = deltas_of(paired, pair.pairing, pair.right.tiers, options)
         self.same = not pair.unlike and unchanged(pair.base, pair.head)
+        self.decided_by = _deciding(paired, options)
+        if not self.same and len(self.decided_by) == 1:
+            learned = prior_from_history(pair.head, self.decided_by[0], pair.clusters)
+            options = msgspec.structs.replace(options, prior=learned, prior_of=self.decided_by[0])
+        deltas = deltas_of(paired, pair.pairing, pair.right.tiers, options)
         if self.same:
             deltas = {name: passing(one) for name, one in deltas.items()}
-        self.deltas, self.decided_by = deltas, _deciding(deltas, options)
+        self.deltas = deltas
         stopped = (
             None if self.same else StoppedComparison.of(pair.base, pair.head, pair.right, paired, options)
         )
@@ -238,6 +243,7 @@ class _Decision:
             # Its interval is another one than those of metrics with the same values.
             deltas.update({name: msgspec.structs.replace(one, same_as=None) for name, one in deltas.items()})
         self.stopped = stopped
+        self.prior = options.prior_for(self.decided_by[0])
         self.unjudged = list(about_judges(pair.left, pair.right))
         self.verdict = verdict(
             # The others' p-values suppose that the number of cases was set beforehand.
@@ -249,7 +255,7 @@ class _Decision:
         )
 
 
-def _deciding(deltas: Mapping[str, MetricDelta], options: Options) -> tuple[str, ...]:
+def _deciding(deltas: Mapping[str, PairedScores], options: Options) -> tuple[str, ...]:
     """The metric that decides; all of them without a pass rate and a composite.
 
     Raises:

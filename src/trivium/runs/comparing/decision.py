@@ -168,6 +168,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         seed: Seed of the bootstrap, at least 0.
         decide: How the answer is made of what is proven and how probable a loss is.
         prior: What is known of the difference beforehand.
+        prior_of: The metric that it was learned for; the others have the default. None for all.
     """
 
     margin: float
@@ -176,6 +177,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     decide: DecideSettings = DecideSettings()
     prior: DifferencePrior = DEFAULT_PRIOR
+    prior_of: str | None = None
+
+    def prior_for(self, metric: str) -> DifferencePrior:
+        """What is known beforehand of the difference of a metric."""
+        return self.prior if self.prior_of in {None, metric} else DEFAULT_PRIOR
 
     @classmethod
     def of(cls, head: Run, given: Statistics) -> Self:
@@ -228,14 +234,14 @@ def deltas_of(
         resamples=options.resamples,
         seed=options.seed,
     )
-    with_missing = _with_missing(figures, pairing, options)
     alike = _alike(figures, options.decide.by)
+    with_missing = _with_missing(figures, pairing, options, alike)
     p_values = {name: each.p for name, each in zip(figures, estimates, strict=True)}
     tested = {name: p for name, p in p_values.items() if p is not None and name == alike[name]}
     adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
     return {
         name: msgspec.structs.replace(
-            _delta(figures[name], estimate, pairing, options, with_missing.get(name)),
+            _delta(figures[name], estimate, pairing, options, with_missing.get(name), of=alike[name]),
             tier=tiers[name],
             p_holm=adjusted.get(alike[name]),
             same_as=None if name == alike[name] else alike[name],
@@ -264,7 +270,7 @@ class _WithMissing(NamedTuple):
 
 
 def _with_missing(
-    figures: dict[str, PairedScores], pairing: Pairing, options: Options
+    figures: dict[str, PairedScores], pairing: Pairing, options: Options, alike: dict[str, str]
 ) -> dict[str, _WithMissing]:
     """Decide on metrics with missing values.
 
@@ -291,15 +297,17 @@ def _with_missing(
     for name, *ends in zip(extremes, estimates[::2], estimates[1::2], strict=True):
         worst, best = (non_inferiority(each.interval, margin=options.margin) for each in ends)
         answer: Answer = "pass" if worst == "pass" else "fail" if best == "fail" else "inconclusive"
-        found[name] = _WithMissing(answer, tuple(p for each in ends for p in _probability(each, options)))
+        found[name] = _WithMissing(
+            answer, tuple(p for each in ends for p in _probability(each, options, alike[name]))
+        )
     return found
 
 
-def _probability(estimate: Paired, options: Options) -> tuple[float, ...]:
+def _probability(estimate: Paired, options: Options, metric: str) -> tuple[float, ...]:
     """Probability of a loss beyond the margin; empty without an interval."""
     if estimate.delta is None or estimate.interval is None:
         return ()
-    margin, prior = options.margin, options.prior
+    margin, prior = options.margin, options.prior_for(metric)
     return (probability_of_loss(estimate.delta, estimate.interval, margin=margin, prior=prior),)
 
 
@@ -309,6 +317,8 @@ def _delta(
     pairing: Pairing,
     options: Options,
     with_missing: _WithMissing | None,
+    *,
+    of: str,
 ) -> MetricDelta:
     interval, paired = estimate.interval, figure.has_pair
     cases, groups = int(np.count_nonzero(paired)), int(np.unique(pairing.groups[paired]).size)
@@ -336,7 +346,7 @@ def _delta(
         groups=groups,
         method=None if interval is None else interval.method,
         answer=answer,
-        probability=known[0] if (known := _probability(estimate, options)) else None,
+        probability=known[0] if (known := _probability(estimate, options, of)) else None,
         probabilities=known if with_missing is None else with_missing.probabilities,
         needs_cases=further and ceil(further * cases / groups),
         needs_groups=further,

@@ -1,15 +1,27 @@
-"""Finds earlier runs of the versions that are compared."""
+"""Finds earlier runs: of the compared versions, and of the suite, to tell how far its versions differ."""
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice, pairwise
 from typing import NamedTuple
 
+import numpy as np
+
 from trivium.runs.comparing.decision import incomparabilities
+from trivium.runs.comparing.pairing import Methods, Pairing, ScoredRun
 from trivium.runs.run import Run
 from trivium.runs.versions import version_of
+from trivium.store.records import RunRecord
+from trivium.trust.decision import DEFAULT_PRIOR, FEWEST_COMPARISONS, DifferencePrior, learned_prior
+from trivium.trust.paired import paired_means
 
 MOST_EARLIER = 20
 """Most earlier runs of a version that are counted, the newest ones."""
+
+MOST_COMPARED = 24
+"""Most earlier runs of a suite that are compared with each other, the newest ones."""
+
+MOST_ATTEMPTS = 50_000
+"""Most attempts that these may have together."""
 
 
 class EarlierRuns(NamedTuple):
@@ -34,21 +46,70 @@ def earlier_runs(base: Run, head: Run) -> EarlierRuns:
     """
     if version_of(base.record) == version_of(head.record):
         return NONE_EARLIER
-    return EarlierRuns(*(tuple(islice(_earlier(run, base, head), MOST_EARLIER)) for run in (base, head)))
+    return EarlierRuns(*(tuple(islice(_of_version(run, base, head), MOST_EARLIER)) for run in (base, head)))
 
 
-def _earlier(run: Run, base: Run, head: Run) -> Iterator[Run]:
-    version, store = version_of(run.record), run.store
-    if version is None:
-        return
-    compared = [each.record for each in (base, head) if each.store.name == store.name]
+def _of_version(run: Run, base: Run, head: Run) -> Iterator[Run]:
+    version = version_of(run.record)
+    if version is not None:
+        compared = [each.record for each in (base, head) if each.store.name == run.store.name]
+        yield from _before(
+            run, compared, lambda record: record.kind != "live" and version_of(record) == version
+        )
+
+
+def _before(run: Run, compared: list[RunRecord], wanted: Callable[[RunRecord], bool]) -> Iterator[Run]:
+    """Yield finished runs of a suite whose numbers mean the same as a run's, newest first, attempts once.
+
+    They were stored before the last of the compared runs; numbers of runs rise within a store.
+    """
     known = {record.attempts_from or record.number for record in compared}
-    for record in store.finished_runs(run.record.suite_name):
-        attempts, found = record.attempts_from or record.number, Run(store, record)
-        # Numbers of runs rise within a store.
-        before = record.number <= max(each.number for each in compared) and record.kind != "live"
-        if not before or attempts in known or version_of(record) != version:
-            continue
-        if not any(incomparabilities(found, run)):
+    for record in run.store.finished_runs(run.record.suite_name):
+        attempts, found = record.attempts_from or record.number, Run(run.store, record)
+        before = record.number <= max(each.number for each in compared)
+        if before and attempts not in known and wanted(record) and not any(incomparabilities(found, run)):
             known.add(attempts)
             yield found
+
+
+def prior_from_history(head: Run, metric: str, clusters: Mapping[str, str]) -> DifferencePrior:
+    """Learn the prior of a metric's difference from earlier runs of the suite, each against the one before.
+
+    Definition: docs/definitions/decisions.md#history.
+
+    Args:
+        head: The run in question; only runs that were stored before it count.
+        metric: The metric that decides.
+        clusters: Cluster of each case that counts.
+
+    Returns:
+        The default if there are too few runs.
+    """
+    runs = [*islice(_small_enough(head), MOST_COMPARED)][::-1]
+    if len(runs) <= FEWEST_COMPARISONS:
+        return DEFAULT_PRIOR
+    methods = Methods()
+    scored = [(version_of(run.record), ScoredRun.of(run, methods)) for run in runs]
+    found = []
+    for (before, older), (after, newer) in pairwise(scored):
+        pairing = Pairing(older, newer, clusters=dict(clusters), only=clusters.keys())
+        if (before is not None and before == after) or metric not in pairing.names or not pairing.attempts:
+            continue
+        figure = pairing.reduced(metric, same_method=True)
+        (estimate,) = paired_means(figure.base[None], figure.head[None], pairing.groups, resamples=1)
+        if estimate.interval is not None:
+            found.append((estimate.delta, estimate.interval.std_error))
+    deltas, errors = np.array(found, np.float64).reshape(-1, 2).T
+    if not errors.any():
+        return DEFAULT_PRIOR
+    # The error of a difference of 0 in every case is not known; it counts as the smallest of the others.
+    return learned_prior(deltas, np.where(errors > 0, errors, errors[errors > 0].min()))
+
+
+def _small_enough(head: Run) -> Iterator[Run]:
+    room = MOST_ATTEMPTS
+    for run in _before(head, [head.record], lambda record: record.kind == head.record.kind):
+        room -= (run.record.summary or {}).get("attempts") or run.record.due or 0
+        if room < 0:
+            return
+        yield run
