@@ -12,6 +12,12 @@ except for AURC and similar areas, for which a very large sample is used. The Mo
 (with 1,000 groups only a quarter of the data sets are drawn, which doubles it). An interval is valid if its
 column says 95. "width" is the width of Trivium's interval relative to mean ± 1.96 errors.
 
+A second table ("edge …") has worlds in which few samples hold the rare values that move the mean: how often
+the low end lies above the truth and the high end below it, in percent, nominally 2.5 each. For differences
+the truth is also the margin, so the first number is how often a loss passes that must not. "gate …" has the
+exact chance that a gate on a pass rate fails, or passes, at a true rate that is its limit, at the worst
+number of cases from 3 to 300.
+
 Trivium's intervals are compared with simple ones (mean ± 1.96 cluster-robust errors, the percentile bootstrap
 over groups, Jeffreys) and, if installed, with those of statsmodels and Inspect AI: a regression on a constant
 with cluster-robust covariance and Student's t, Wilson's interval without groups, Inspect AI's
@@ -314,6 +320,133 @@ FIGURES: dict[str, Draw] = {
 }
 
 
+def zipf(rng: np.random.Generator, groups: int, steep: float) -> Ints:
+    """Group of each value; sizes of 1 to 60 by Zipf's law."""
+    weights = np.arange(1, LARGEST_UNEVEN + 1) ** -steep
+    drawn = rng.choice(np.arange(1, LARGEST_UNEVEN + 1), p=weights / weights.sum(), size=groups)
+    return np.repeat(np.arange(groups), drawn)
+
+
+World = Callable[[np.random.Generator, int], tuple[Floats, Ints, float, str]]
+"""From a generator and a number of groups: values, their groups, the true mean, and the kind of value."""
+
+
+def rare_loss(gain: float, loss: float, share: float, spread: float = 0.0) -> World:
+    """Single differences: most gain a little, a share loses much."""
+
+    def draw(rng: np.random.Generator, groups: int) -> tuple[Floats, Ints, float, str]:
+        values = np.where(rng.uniform(size=groups) < share, -loss, gain)
+        values += rng.uniform(-spread, spread, groups)
+        return values, np.arange(groups), gain - share * (gain + loss), "delta"
+
+    return draw
+
+
+def lost_groups(steep: float, share: float, loss: float, *, large_only: bool = False) -> World:
+    """Differences by groups of Zipf sizes, of which a share loses: of all, or of those of 20 and more."""
+
+    def draw(rng: np.random.Generator, groups: int) -> tuple[Floats, Ints, float, str]:
+        codes = zipf(rng, groups, steep)
+        lost = rng.uniform(size=groups) < share
+        every = np.arange(1, LARGEST_UNEVEN + 1)
+        values = every**-steep * every
+        touched = values[19:].sum() / values.sum() if large_only else 1.0
+        lost &= (np.bincount(codes) >= 20) | (not large_only)
+        return -loss * lost[codes].astype(np.float64), codes, -loss * share * touched, "delta"
+
+    return draw
+
+
+def ordinal(steep: float | None, correlation: float = 0.5) -> World:
+    """Scores of 1 to 5, mostly 5, scaled to [0, 1], alike within groups of Zipf sizes or single."""
+    shares, steps = np.array([0.01, 0.02, 0.05, 0.12, 0.8]), np.linspace(0, 1, 5)
+
+    def draw(rng: np.random.Generator, groups: int) -> tuple[Floats, Ints, float, str]:
+        codes = np.arange(groups) if steep is None else zipf(rng, groups, steep)
+        weights = rng.gamma(shares * (1 - correlation) / correlation, size=(groups, 5)) + 1e-300
+        reached = (weights / weights.sum(axis=1, keepdims=True)).cumsum(axis=1)[codes]
+        levels = np.minimum((rng.uniform(size=(codes.size, 1)) > reached).sum(axis=1), 4)
+        return steps[levels], codes, float(shares @ steps), "mean"
+
+    return draw
+
+
+def single(a: float, b: float) -> World:
+    """Single scores with a beta distribution."""
+    return lambda rng, groups: (rng.beta(a, b, groups), np.arange(groups), a / (a + b), "mean")
+
+
+def giant(rng: np.random.Generator, groups: int) -> tuple[Floats, Ints, float, str]:
+    """Outcomes, a third of which are one group."""
+    codes = np.append(np.arange(groups), np.zeros(groups // 2, np.int64))
+    rates = np.append(rng.beta(2.7, 0.3), np.full(groups - 1, 0.9))
+    return (rng.uniform(size=codes.size) < rates[codes]).astype(np.float64), codes, 0.9, "rate"
+
+
+EDGES: dict[str, tuple[World, tuple[int, ...]]] = {
+    "7 % lose .95, else +.05": (rare_loss(0.05, 0.95, 0.07), (30, 60, 100, 300)),
+    "the same, ±.03 noise": (rare_loss(0.05, 0.95, 0.07, 0.03), (30, 60, 100, 300)),
+    "12 % lose .9, else +.1": (rare_loss(0.1, 0.9, 0.12), (30, 60)),
+    "2 % lose 1, else 0": (rare_loss(0.0, 1.0, 0.02), (150, 183, 300)),
+    "Zipf 1.5, 2 % of groups lose 1": (lost_groups(1.5, 0.02, 1), (200, 400)),
+    "Zipf 1.8, 2 % of groups lose 1": (lost_groups(1.8, 0.02, 1), (200, 400)),
+    "Zipf 2, 4 % of groups lose .5": (lost_groups(2.0, 0.04, 0.5), (200, 400)),
+    "Zipf 1.8, 20 % of large lose 1": (lost_groups(1.8, 0.2, 1, large_only=True), (200, 400)),
+    "ordinal, single": (ordinal(None), (5, 20, 50, 200)),
+    "ordinal, Zipf 1.5": (ordinal(1.5), (30, 100)),
+    "ordinal, Zipf 1.7": (ordinal(1.7), (30, 100)),
+    "ordinal, Zipf 2.2": (ordinal(2.2), (30, 100)),
+    "beta(.5, .05), single": (single(0.5, 0.05), (10, 30, 100)),
+    "beta(2.7, 1.2), single": (single(2.7, 1.2), (10, 30, 100)),
+    "beta(25, 25), single": (single(25, 25), (10, 30, 100)),
+    "rate .9, one giant group": (giant, (40, 200)),
+}
+LIMITS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
+
+
+def edge(title: str, draw: World, groups: int, rounds: int) -> None:
+    """Print how often each end is on the wrong side of the truth, and the width relative to ±1.96 errors."""
+    rng, wrong, widths = np.random.default_rng(groups), np.zeros((3, 2)), np.zeros(2)
+    for _ in range(rounds):
+        values, codes, truth, kind = draw(rng, groups)
+        for row, way in enumerate((ours, normal, percentile)):
+            low, high = way(values, codes, kind) or (np.nan, np.nan)
+            wrong[row] += low > truth + 1e-12, high < truth - 1e-12
+            if row < 2:
+                widths[row] += high - low
+    cells = "".join(f"{100 * share / rounds:10.1f}" for share in wrong.ravel())
+    print(f"edge {title:32}{groups:7,}{cells}{widths[0] / widths[1]:10.2f}", flush=True)
+
+
+def gates() -> None:
+    """Print the exact chances that a gate on a rate errs on either side, at the worst number of cases."""
+    from scipy.stats import binom
+
+    worst = dict.fromkeys(LIMITS, (0.0, 0.0))
+    for n in sized((*range(3, 60), *range(60, 301, 7)), (5, 17)):
+        lows, highs = np.array(
+            [ours((np.arange(n) < hits).astype(np.float64), np.arange(n), "rate") for hits in range(n + 1)]
+        ).T
+        for limit, (fails, passes) in worst.items():
+            chances = binom.pmf(np.arange(n + 1), n, limit)
+            wrong = chances[highs < limit].sum(), chances[lows >= limit].sum()
+            worst[limit] = max(fails, wrong[0]), max(passes, wrong[1])
+    for limit, (fails, passes) in worst.items():
+        print(f"gate at least {limit:<6} fails wrongly {100 * fails:5.2f} %, passes {100 * passes:5.2f} %")
+
+
+def edges(rounds: int) -> None:
+    """Print the table of rare values, and that of gates."""
+    print(f"\n{rounds:,} data sets per row, error near 2.5 %: ±{196 * (0.0244 / rounds) ** 0.5:.1f} points")
+    names = "".join(f"{name:>20}" for name in ("ours", "±1.96 errors", "bootstrap"))
+    sides = f"{'low':>10}{'high':>10}" * 3
+    print(f"{'':44}{names}\n{'':37}{'groups':>7}{sides}{'width':>10}")
+    for title, (draw, counts) in EDGES.items():
+        for groups in counts:
+            edge(title, draw, groups, rounds)
+    gates()
+
+
 def noise(rounds: int) -> str:
     return f"±{100 * Z * np.sqrt(0.95 * 0.05 / rounds):.1f} points"
 
@@ -331,6 +464,8 @@ def main() -> None:
     for title, draw in FIGURES.items():
         if title.startswith(wanted):
             table(title, draw, rounds)
+    if "edge".startswith(wanted):
+        edges(rounds)
     if "aurc".startswith(wanted):
         areas(rounds)
     print(f"\n{time.perf_counter() - started:.0f} s")

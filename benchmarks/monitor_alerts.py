@@ -41,7 +41,6 @@ import numpy.typing as npt
 from benchmarks.sizes import sized
 from benchmarks.watched_lives import watcher
 from trivium.trust.change_detection import ChangeDetector
-from trivium.trust.clustered import score_ends
 from trivium.trust.confidence_sequences import confidence_sequence
 from trivium.trust.distributions import normal_critical_value, t_critical_value
 from trivium.trust.level_sequence import LevelSequence
@@ -332,6 +331,13 @@ def windows(samples: int) -> None:
         print(f"{n:<8}{cells}{np.mean(width):10.2f}", flush=True)
 
 
+def wilson(rate: float, n: float) -> tuple[float, float]:
+    """Wilson's interval of 95 % for a rate of n outcomes."""
+    z = normal_critical_value(0.95)
+    centre, reach = rate + z**2 / (2 * n), z * np.sqrt(rate * (1 - rate) / n + z**2 / (4 * n * n))
+    return max(0.0, (centre - reach) / (1 + z**2 / n)), min(1.0, (centre + reach) / (1 + z**2 / n))
+
+
 def window(
     rng: np.random.Generator, strata: list[tuple[float, float, float | None]], rate: float, n: int
 ) -> tuple[Floats, float]:
@@ -348,7 +354,7 @@ def window(
     exact = weighted_exact(*kish)
     ends = (
         (ours.mean - reach, ours.mean + reach),
-        score_ends(*kish, normal_critical_value(0.95)),  # Wilson
+        wilson(*kish),
         exact,
         (ours.low, ours.high),
     )

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import optimize, stats
+from scipy import stats
 
 from trivium.trust.distributions import Interval
+from trivium.trust.intervals import mean_interval
 from trivium.trust.paired import non_inferiority, overall, paired_means, settling_groups
 
 
@@ -19,34 +20,17 @@ def compared(left, right, groups=None, **options):
     return paired_means(left[None], right[None], codes, **options)[0]
 
 
-def interval(low, high):
-    return Interval(low=low, high=high, level=0.95, method="m", n=30, groups=30, std_error=0.01)
+def difference(low, delta, p):
+    found = Interval(low=low, high=0.5, level=0.95, method="m", n=30, groups=30, std_error=0.01)
+    return msgspec.structs.replace(compared([0.2] * 3, [0.3] * 3), interval=found, delta=delta, p=p)
 
 
-def test_without_clusters_it_is_the_paired_t_test():
-    rng = np.random.default_rng(3)
-    left = rng.uniform(size=25)
-    right = np.clip(left + rng.normal(0.03, 0.1, 25), 0, 1)
-    found = compared(left, right)
-    expected = stats.ttest_rel(right, left).confidence_interval(0.95)
+def test_the_interval_is_that_of_a_mean_in_the_range_of_differences():
+    left, right = np.random.default_rng(3).uniform(size=(2, 60))
+    groups = np.repeat(np.arange(12), 5)
+    found, expected = compared(left, right, groups), mean_interval(right - left, groups, low=-1, high=1)
     assert found.delta == pytest.approx((right - left).mean())
-    assert (found.interval.low, found.interval.high) == pytest.approx(
-        (expected.low, expected.high), abs=1e-12
-    )
-
-
-def test_with_clusters_of_equal_size_it_is_the_t_test_of_their_means_inside_the_range():
-    rng = np.random.default_rng(4)
-    left, right = rng.uniform(size=(2, 60))
-    found = compared(left, right, np.repeat(np.arange(12), 5))
-    means = (right - left).reshape(12, 5).mean(axis=1)
-    middle, reach = means.mean(), stats.t.ppf(0.975, 11) * stats.sem(means)
-
-    def excess(end):  # the error shrinks towards the ends of the range, -1 and 1
-        return (end - middle) ** 2 * (1 - middle**2) - reach**2 * (1 - end**2)
-
-    ends = optimize.brentq(excess, -1, middle), optimize.brentq(excess, middle, 1)
-    assert (found.interval.low, found.interval.high) == pytest.approx(ends, abs=1e-9)
+    assert (found.interval.low, found.interval.high) == pytest.approx((expected.low, expected.high))
 
 
 def test_the_share_with_a_gain_is_that_of_all_resamples_of_a_few_groups():
@@ -59,31 +43,32 @@ def test_the_share_with_a_gain_is_that_of_all_resamples_of_a_few_groups():
     assert found.share_positive == pytest.approx((means > 0).mean(), abs=0.01)
 
 
-def test_p_is_that_of_the_paired_t_test():
-    rng = np.random.default_rng(3)
-    left = rng.uniform(0.2, 0.8, 25)
-    right = left + rng.normal(0.03, 0.08, 25)
-    assert compared(left, right).p == pytest.approx(stats.ttest_rel(right, left).pvalue, rel=1e-6)
+@given(st.integers(0, 30), st.integers(0, 30))
+def test_p_of_outcomes_is_that_of_the_sign_test(wins, losses):
+    deltas = np.repeat([1.0, -1.0, 0.0], [wins, losses, 5])
+    found = compared(np.clip(-deltas, 0, 1), np.clip(deltas, 0, 1), resamples=9)
+    expected = stats.binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
+    assert found.p == pytest.approx(max(1e-6, expected), rel=1e-6)
+    if wins + losses and abs(found.p - 0.05) > 1e-6:  # the interval of single outcomes agrees
+        assert (found.p < 0.05) == (not found.interval.low <= 0 <= found.interval.high)
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from([-1, -0.5, 0, 0, 0, 1]), st.integers(0, 11)), min_size=4, max_size=60),
-    st.sampled_from([0.5, 0.9, 0.95, 0.99]),
-)
-def test_p_and_interval_agree_for_any_differences(items, level):
-    deltas, groups = map(np.array, zip(*items, strict=True))
-    found = compared(np.clip(-deltas, 0, 1), np.clip(deltas, 0, 1), groups, level=level, resamples=9)
-    if found.interval is not None and abs(found.p - (1 - level)) > 1e-6:
-        off = not found.interval.low <= 0 <= found.interval.high
-        assert off == (found.p < 1 - level)
+@pytest.mark.parametrize("mean", [0.0, 0.04, 0.08, 0.12])
+def test_p_of_scores_is_that_of_all_flips_of_signs_or_a_little_larger(mean):
+    deltas = np.random.default_rng(3).normal(mean, 0.12, (16, 13))
+    for each in deltas:
+        p = compared(0.5 - each / 2, 0.5 + each / 2, resamples=9).p
+        exact = stats.permutation_test(
+            (each,), np.mean, permutation_type="samples", n_resamples=np.inf, axis=-1, vectorized=True
+        ).pvalue
+        assert 0.8 * exact < p < 1.5 * exact + 0.02
 
 
 @pytest.mark.parametrize("count", [5, 10, 20])
 def test_no_difference_is_called_one_as_rarely_as_promised_with_few_groups(count):
     deltas = np.random.default_rng(11).normal(0, 0.1, (800, count))
     found = paired_means(0.5 - deltas / 2, 0.5 + deltas / 2, np.arange(count), resamples=1)
-    share = np.mean([each.p < 0.05 for each in found])
-    assert share == pytest.approx(0.05, abs=4 * np.sqrt(0.05 * 0.95 / 800))
+    assert np.mean([each.p < 0.05 for each in found]) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 800)
 
 
 def test_the_minimum_detectable_effect_is_what_a_z_test_finds_8_times_in_10():
@@ -125,7 +110,7 @@ def test_without_pairs_there_is_nothing_and_one_group_gives_no_interval():
 
 def test_equal_sides_differ_by_nothing_and_by_no_more_than_unseen_groups_could():
     found = compared([0.3] * 30, [0.3] * 30)
-    unseen = 1 - 0.05 ** (1 / 30)
+    unseen = 1 - 0.025 ** (1 / 30)
     assert (found.interval.low, found.interval.high) == pytest.approx((-unseen, unseen))
     assert (found.p, found.share_positive, found.mde) == (1.0, 0.0, None)
     assert found.counts.ties == 30
@@ -178,37 +163,35 @@ def test_the_promised_error_rate_holds_where_other_tests_err_or_see_nothing():
         left = rng.normal(0.5, 0.2, (rounds, groups.size))
         change = rng.normal(-loss, 0.05, (rounds, count))[:, groups]
         right = left + change + rng.normal(0, 0.08, left.shape)
-        ours = [found.interval for found in paired_means(left, right, groups, resamples=1)]
-        found = np.mean([each.low > 0 or each.high < 0 for each in ours])
+        found = np.mean([each.p <= 0.05 for each in paired_means(left, right, groups, resamples=1)])
         alone = np.mean(stats.ttest_rel(right, left, axis=1).pvalue < 0.05)
         return found, alone, np.mean(stats.ttest_ind(right, left, axis=1, equal_var=False).pvalue < 0.05)
 
     error = np.sqrt(0.05 * 0.95 / rounds)
     ours, without_groups, _ = sure(0.0)
-    assert ours == pytest.approx(0.05, abs=3 * error)
+    assert ours <= 0.05 + 3 * error
     assert without_groups > 0.1
     ours, _, unpaired = sure(0.05)
-    assert ours > 0.9 > 0.7 > unpaired
+    assert ours > 0.8 > 0.7 > unpaired
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "answer"),
+    ("low", "delta", "p", "answer"),
     [
-        (-0.019, 0.4, "pass"),
-        (0.01, 0.02, "pass"),
-        (-0.015, -0.005, "pass"),
-        (-0.02, 0.4, "inconclusive"),
-        (-0.3, 0.0, "inconclusive"),
-        (-0.3, -0.001, "fail"),
-        (-0.3, 0.3, "inconclusive"),
+        (-0.019, 0.1, 0.3, "pass"),
+        (-0.015, -0.01, 0.001, "pass"),
+        (-0.02, 0.1, 0.3, "inconclusive"),
+        (-0.3, -0.1, 0.051, "inconclusive"),
+        (-0.3, -0.1, 0.05, "fail"),
+        (-0.3, 0.1, 0.001, "inconclusive"),
     ],
 )
-def test_a_difference_passes_above_the_margin_and_fails_below_0(low, high, answer):
-    assert non_inferiority(interval(low, high), margin=0.02) == answer
+def test_a_difference_passes_above_the_margin_and_fails_as_a_significant_loss(low, delta, p, answer):
+    assert non_inferiority(difference(low, delta, p), margin=0.02) == answer
 
 
 def test_no_interval_decides_nothing():
-    assert non_inferiority(None, margin=0.02) == "inconclusive"
+    assert non_inferiority(compared([0.1, 0.2], [0.3, 0.6], [0, 0]), margin=0.02) == "inconclusive"
     assert settling_groups(None, margin=0.02, level=0.95) is None
 
 

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from trivium.trust.clustered import ClusteredMean
-from trivium.trust.intervals import difference_interval, groups_to_settle, mean_interval, rate_interval
-from trivium.trust.paired import settling_groups
+from trivium.trust.intervals import groups_to_settle, mean_interval, rate_interval
+from trivium.trust.paired import non_inferiority, paired_means, settling_groups
 from trivium.trust.sample_size import MOST_NEEDED, needed_groups
 
 
@@ -15,10 +15,10 @@ def rate(hits, n):
 
 
 def chance_to_settle(hits, n, further, limit):
-    """Exactly, of Wilson's interval, by the binomial distribution of further hits."""
+    """Of the exact interval, by the binomial distribution of further hits."""
     chance = 0.0
     for more in range(further + 1):
-        ends = stats.binomtest(hits + more, n + further).proportion_ci(0.95, method="wilson")
+        ends = stats.binomtest(hits + more, n + further).proportion_ci(0.95, method="exact")
         if not ends.low < limit <= ends.high:
             chance += stats.binom.pmf(more, further, hits / n)
     return chance
@@ -34,7 +34,7 @@ def test_a_gate_on_a_rate_is_settled_in_four_cases_of_five(hits, n, limit):
 
 
 @pytest.mark.parametrize(("n", "limit"), [(3, 0.7), (3, 0.95), (10, 0.9)])
-def test_where_all_are_right_it_is_as_many_as_wilsons_interval_takes(n, limit):
+def test_where_all_are_right_it_is_as_many_as_the_interval_takes(n, limit):
     further = groups_to_settle(rate(n, n), limit)
     assert rate_interval(np.ones(n + further), np.arange(n + further)).low >= limit
     assert rate_interval(np.ones(n + further - 1), np.arange(n + further - 1)).low < limit
@@ -65,8 +65,9 @@ def test_a_comparison_by_documents_is_settled_in_four_cases_of_five(wins, losses
     documents, settled = differences.reshape(30, 5), 0
     for _ in range(200):
         every = np.concatenate([documents, documents[rng.integers(30, size=further)]])
-        found = difference_interval(every.ravel(), np.repeat(np.arange(len(every)), 5))
-        settled += found.low > -0.02 or found.high < 0
+        lost, won = np.clip(-every.ravel(), 0, 1)[None], np.clip(every.ravel(), 0, 1)[None]
+        found = paired_means(lost, won, np.repeat(np.arange(len(every)), 5), resamples=1)[0]
+        settled += non_inferiority(found, margin=0.02) != "inconclusive"
     assert 0.7 <= settled / 200 <= 0.93
 
 

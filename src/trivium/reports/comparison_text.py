@@ -198,7 +198,8 @@ def what_is_missing(comparison: Comparison) -> str:
 
 def rule(comparison: Comparison) -> str:
     """What the mark of a metric means."""
-    return f"✓ proven no worse: interval above −{comparison.margin:g} · ✗ proven worse: below 0 · ? neither"
+    worse = f"✗ proven worse: a loss with p ≤ {1 - comparison.level:.3g}"
+    return f"✓ proven no worse: interval above −{comparison.margin:g} · {worse} · ? neither"
 
 
 def note(comparison: Comparison) -> str:
@@ -209,7 +210,7 @@ def note(comparison: Comparison) -> str:
     fewest, most = min(figure.groups for figure in figures), max(figure.groups for figure in figures)
     kind = intervals_label(comparison.level, fewest_groups=fewest)
     groups = counted(most, "group") if fewest == most else f"{fewest:,} to {most:,} groups"
-    return f"{kind}: {'; '.join([*methods, groups])}; p by the same method"
+    return f"{kind}: {'; '.join([*methods, groups])}; p by sign flips"
 
 
 NAME_CHARS = 40

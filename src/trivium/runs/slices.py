@@ -13,12 +13,12 @@ from trivium.errors import InputError, suggest
 from trivium.runs.aggregation import Aggregation, evaluated_cases
 from trivium.runs.columns import Column
 from trivium.runs.summary import Figure
+from trivium.runs.warnings import TOO_FEW_GROUPS
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.selection import value_at
 from trivium.suites.settings import Settings
-from trivium.trust.clustered import TOO_FEW_GROUPS
 from trivium.trust.subsets import SubsetDifference, adjusted, subset_difference
 from trivium.values import text_or_json
 

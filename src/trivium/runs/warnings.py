@@ -67,7 +67,7 @@ def _warnings(
             yield f"the gate on {name} has no answer: {name} is not among the metrics that were measured"
     yield from _about_errors(columns)
     yield from _about_traces(columns)
-    yield from _about_groups(summary, settings)
+    yield from _about_groups(summary, settings, columns)
     yield from _without_score(lacking, settings, asked=True)
 
 
@@ -253,14 +253,32 @@ def _about_expectations(settings: Settings, columns: Mapping[str, Column], shown
         )
 
 
-def _about_groups(summary: Summary, settings: Settings) -> Iterator[str]:
+def _about_groups(summary: Summary, settings: Settings, columns: Mapping[str, Column]) -> Iterator[str]:
     groups = max([summary.pass_rate.groups, *(figure.groups for figure in summary.metrics.values())])
+    means = [column.clustered_mean for column in columns.values()] if groups > 1 else []
+    equal = max((mean.effective_groups for mean in means if mean is not None), default=0.0)
+    yield from about_groups(groups, equal, level=settings.level)
+
+
+def about_groups(groups: int, equal: float, *, level: float) -> Iterator[str]:
+    """Yield a warning if intervals rest on few groups, or on many of which few hold most of the values.
+
+    Args:
+        groups: Number of groups; 0 for none.
+        equal: As many groups of equal size weigh the same (``ClusteredMean.effective_groups``).
+        level: Level of the intervals.
+    """
     if groups == 1:
         yield "one group gives no interval: how much another group would differ is unknown"
     elif 1 < groups < TOO_FEW_GROUPS:
-        yield f"intervals rest on {groups} groups: too few to call them {100 * settings.level:g} % intervals"
+        yield f"intervals rest on {groups} groups: too few to call them {100 * level:g} % intervals"
     elif TOO_FEW_GROUPS <= groups < FEW_GROUPS:
         yield f"intervals rest on {groups} groups: with fewer than 20 they are wide"
+    elif groups and equal < FEW_GROUPS:
+        yield (
+            f"intervals rest on {groups:,} unequal groups that weigh as much as {equal:.0f} equal ones: "
+            "with fewer than 20 they are wide"
+        )
 
 
 def _reason(column: Column, status: str, *, beginning: str = "") -> str:

@@ -3,9 +3,7 @@
 Definitions: docs/definitions/intervals.md#choice, docs/definitions/intervals.md#gate.
 
 Every function takes values of shape (n,) and a group code for each. Groups are sampled independently; values
-of one group may be correlated. A single group gives no interval. With fewer than ten groups, some holding
-several values, no interval is narrower than that of as many independent values
-(docs/definitions/intervals.md#few-groups).
+of one group may be correlated. A single group gives no interval.
 """
 
 from collections.abc import Sequence
@@ -30,24 +28,15 @@ def mean_interval(
 
     Definition: docs/definitions/intervals.md#cluster-mean.
 
-    The standard error SE is that of the cluster-robust (linearised) mean m. The quantile is Student's t with
-    the effective degrees of freedom of the group sizes (Satterthwaite 1946, rounded down; G - 1 for groups of
-    equal size). The interval is m ± t · SE if the range is unbounded, or if values are independent (one per
-    group), the interval lies inside the range, and m lies in its middle half.
-
-    Otherwise the error shrinks towards the ends of the range: in [0, 1] the interval holds every q with (q -
-    m)² <= t² · SE² · q (1 - q) / (m (1 - m)), as Wilson's does for a rate. The end far from m also allows for
-    unseen groups: if a share s of all values lies at the near end of the range, ``UNSEEN_GROUPS`` · s groups
-    of mean size are assumed at the far end. Since a few groups may hold nearly all rare values, the degrees
-    of freedom of that end are at most those that the kurtosis of the groups implies (but at least 3).
+    In a closed range it is Gaffke's interval over groups: the group weights have exponential distributions,
+    and one unseen group lies at the far end of the range (:meth:`ClusteredMean.tail`). Of single outcomes 0
+    and 1 that is the interval of Clopper and Pearson, and of equal values the rule of three
+    (docs/definitions/intervals.md#equal-values); skewed values
+    have a longer side where rare ones may have gone unseen. In an unbounded range it is m ± t · SE, with the
+    cluster-robust (linearised) standard error SE of the mean m and Satterthwaite's degrees of freedom.
 
     ``benchmarks/coverage.py`` compares this with m ± t · SE and with the bootstrap. Those cover too little
     for correlated values, unequal groups, or scores that crowd at one end of the range with a few far below.
-
-    If all values (or all groups) are equal up to rounding, the variance cannot be estimated. If a share p of
-    groups were different, G equal ones would be observed with probability (1 - p)^G, so p is at most 1 - (1 -
-    level)^(1/G), about 3/G for 95 %, and the mean can lie that share of the distance to either end of the
-    range.
 
     Args:
         values: Shape (n,), finite.
@@ -72,11 +61,8 @@ def mean_interval(
 def rate_interval(outcomes: npt.ArrayLike, groups: npt.ArrayLike, *, level: float = 0.95) -> Interval | None:
     """Interval of a rate (docs/definitions/intervals.md#rate).
 
-    Wilson's interval if no group holds several outcomes. Otherwise that of :func:`mean_interval`, which
-    allows for unseen groups, with a variance of at least that of independent outcomes. In
-    ``benchmarks/coverage.py``, with an intra-group correlation of 0.5 and groups of 1 to 60, Wilson's
-    interval on n / design effect covers a rate of 0.02 in 90 % of samples, this one in 95 %. If all outcomes
-    are equal the intra-group correlation is unknown, and each group counts as one outcome.
+    That of :func:`mean_interval`. If no group holds several outcomes, it is the exact one of Clopper and
+    Pearson (1934).
 
     Args:
         outcomes: 0 or 1 (or bool), shape (n,).
@@ -97,21 +83,9 @@ def rate_interval(outcomes: npt.ArrayLike, groups: npt.ArrayLike, *, level: floa
 def difference_interval(
     differences: npt.ArrayLike, groups: npt.ArrayLike, *, level: float = 0.95
 ) -> Interval | None:
-    """Cluster-robust interval of the mean of paired differences, which allows for unseen changes.
+    """Interval of the mean of paired differences, that of :func:`mean_interval` in [-1, 1].
 
     Definition: docs/definitions/comparisons.md#difference-interval.
-
-    If at most half of the differences are 0 it is that of :func:`mean_interval` in [-1, 1]. Otherwise changes
-    are rare and may come in clusters, of which the sample may hold none or only small ones:
-
-    * each end allows for ``UNSEEN_GROUPS`` · s groups of mean size at that end of the range, where s is the
-      share of differences that are 0, and for an error that grows with rare changes in one direction as that
-      of a Poisson count does: the half-width x solves x² = t² · SE² · (1 + k x / c), where c is the mean
-      absolute difference and k (0 to 1) how far changes go in that direction only;
-    * each end lies at least as far from the mean as the rule of three allows for G groups without any change,
-      so that losing one case never gives a narrower interval than losing none;
-    * the end towards 0 is m ± t · SE if an exact sign test over groups is significant, and otherwise does not
-      exclude 0.
 
     In ``benchmarks/coverage.py`` m ± t · SE covers a true loss of one case in twenty in 83 % of samples (20
     documents of 8 cases, intra-group correlation 0.5).
@@ -138,9 +112,9 @@ def probability_of_change(clustered: ClusteredMean | None, thresholds: Sequence[
 
     Definition: docs/definitions/scores.md#probability-of-change.
 
-    The probability that the true mean lies beyond a threshold is half the p-value of that threshold, by the
-    method of the mean's interval. So it agrees with that interval, and is not 0 because a few observed values
-    happen to be equal.
+    The probability that the true mean lies beyond a threshold is the one-sided p-value of that threshold, by
+    the method of the mean's interval. So it agrees with that interval, and is not 0 because a few observed
+    values happen to be equal.
 
     Args:
         clustered: The mean (:meth:`ClusteredMean.of`), or None.
@@ -149,12 +123,12 @@ def probability_of_change(clustered: ClusteredMean | None, thresholds: Sequence[
     Returns:
         In [0, 1]; None without a mean or without an interval.
     """
-    if clustered is None or clustered.p_value(clustered.mean) is None:
+    if clustered is None or clustered.ends(0.5) is None:
         return None
     below = max((edge for edge in thresholds if edge <= clustered.mean), default=None)
     above = min((edge for edge in thresholds if edge > clustered.mean), default=None)
-    chances = [clustered.p_value(edge) or 0.0 for edge in (below, above) if edge is not None]
-    return min(1.0, sum(chances) / 2)
+    tails = (clustered.tail(edge) for edge in (below, above) if edge is not None)
+    return min(1.0, sum(min(0.5, tail) for tail in tails))
 
 
 def gate_answer(

@@ -22,6 +22,9 @@ from trivium.trust.sample_size import needed_groups
 MANY_GROUPS = 1_000
 """Above this many clusters the resampled means are drawn from their normal limit instead of one by one."""
 
+LEAST_P = 1e-6
+"""The smallest p-value that is reported."""
+
 NOISE = 1e-12
 """Differences of scores in [0, 1] below this count as rounding errors, that is as 0."""
 
@@ -34,7 +37,7 @@ class Paired(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         delta: Mean difference; None without pairs.
         interval: Interval of the mean difference; None without pairs or with a single group.
-        p: Two-sided p-value of no difference, by the method of the interval; None without an interval.
+        p: Two-sided p-value of no change, by the sign-flip test; None without an interval.
         share_positive: Share of the resampled differences above 0; None without an interval.
         mde: The least true difference found with 80 % power; None if the variance is 0.
         counts: Wins, losses and ties of the right side, pair by pair.
@@ -61,8 +64,8 @@ def paired_means(
 ) -> list[Paired]:
     """Compare several metrics on paired values, all over the same resamples of groups.
 
-    The interval is :func:`trivium.trust.intervals.difference_interval`, and the p-value is the level at which
-    it touches 0. The bootstrap gives only ``share_positive``.
+    The interval is :func:`trivium.trust.intervals.difference_interval`, and the p-value that of
+    :meth:`ClusteredMean.sign_flip_tail`. The bootstrap gives only ``share_positive``.
 
     Args:
         left: Values in [0, 1], shape (metrics, n); NaN if missing.
@@ -99,7 +102,7 @@ def _paired(deltas: Floats, groups: npt.NDArray[np.int64], drawn: Floats, level:
     return Paired(
         delta=float(known.mean()) if known.size else None,
         interval=interval,
-        p=None if clustered is None else clustered.p_value(0.0),
+        p=None if clustered is None else max(LEAST_P, min(1.0, 2 * clustered.sign_flip_tail())),
         share_positive=None if sides is None else sides.share_positive,
         mde=minimum_detectable_effect(error, level=level) if error else None,
         counts=win_counts(np.zeros_like(known), known),
@@ -143,22 +146,22 @@ def _normal_limit(deltas: Floats, groups: npt.NDArray[np.int64], *, resamples: i
     return np.array(rows)
 
 
-def non_inferiority(interval: Interval | None, *, margin: float) -> Answer:
-    """Decide a difference: pass above −margin, fail below 0, otherwise inconclusive.
+def non_inferiority(found: Paired, *, margin: float) -> Answer:
+    """Decide a difference: pass if surely above −margin, fail if a significant loss, else inconclusive.
 
     Definition: docs/definitions/comparisons.md#non-inferiority.
 
     A loss that is certain but also certainly smaller than the margin passes.
 
     Args:
-        interval: Interval of the difference, higher is better; None gives ``inconclusive``.
+        found: The difference, higher is better; without an interval it is inconclusive.
         margin: The largest acceptable loss, 0 or more.
     """
-    if interval is None:
+    if found.interval is None or found.delta is None or found.p is None:
         return "inconclusive"
-    if interval.low > -margin:
+    if found.interval.low > -margin:
         return "pass"
-    return "fail" if interval.high < 0 else "inconclusive"
+    return "fail" if found.delta < 0 and found.p <= 1 - found.interval.level else "inconclusive"
 
 
 def settling_groups(clustered: ClusteredMean | None, *, margin: float, level: float) -> int | None:

@@ -44,7 +44,8 @@ def needed_groups(
     Args:
         clustered: The observed mean.
         above: The question is settled if the low end is at least this, or
-        below: if the high end is below this. For a gate both are its limit.
+        below: if the high end is below this. For a gate both are its limit. A difference is settled below 0
+            if its loss is significant.
         level: Level of the interval.
         power: Probability of settling the question, in (0, 1).
 
@@ -74,22 +75,23 @@ def _chance_to_settle(
     """Probability that this many further groups settle the question, if the true mean equals the estimate."""
     total = clustered.groups + further
     spread = 0.0 if clustered.equal else sqrt(clustered.variance * clustered.groups * further) / total
+
+    def passes(mean: float) -> bool:
+        found = extrapolated(clustered, total, mean)
+        return mean > above and found.tail(above) <= (1 - level) / 2
+
+    def fails(mean: float) -> bool:
+        found = extrapolated(clustered, total, mean)
+        tail = found.sign_flip_tail() if found.kind == "difference" else found.tail(below)
+        return mean < below and tail <= (1 - level) / 2
+
     if not spread:
-        ends = extrapolated(clustered, total, clustered.mean).ends(level)
-        return float(ends is not None and (ends[0] >= above or ends[1] < below))
+        return float(passes(clustered.mean) or fails(clustered.mean))
     least, most = clustered.mean - _FAR * spread, clustered.mean + _FAR * spread
-
-    def low_enough(mean: float) -> bool:
-        ends = extrapolated(clustered, total, mean).ends(level)
-        return ends is not None and ends[0] < above
-
-    def high_too_low(mean: float) -> bool:
-        ends = extrapolated(clustered, total, mean).ends(level)
-        return ends is not None and ends[1] < below
-
+    low_enough = _last(lambda mean: not passes(mean), least, most)
+    high_too_low = _last(fails, least, most)
     normal = NormalDist(clustered.mean, spread)
-    passes = 1 - normal.cdf(_last(low_enough, least, most))
-    return passes + normal.cdf(_last(high_too_low, least, most))
+    return 1 - normal.cdf(low_enough) + normal.cdf(high_too_low)
 
 
 def groups_to_detect(
@@ -150,8 +152,7 @@ def _chance_to_detect(clustered: ClusteredMean, groups: float, difference: float
     spread = sqrt(clustered.variance * clustered.groups / groups)
 
     def includes_0(mean: float) -> bool:
-        ends = extrapolated(clustered, groups, mean).ends(level)
-        return ends is None or ends[0] <= 0
+        return mean <= 0 or extrapolated(clustered, groups, mean).sign_flip_tail() > (1 - level) / 2
 
     limit = _last(includes_0, difference - _FAR * spread, difference + _FAR * spread)
     return 1 - NormalDist(difference, spread).cdf(limit)
@@ -161,13 +162,20 @@ def with_variance(clustered: ClusteredMean, variance: float) -> ClusteredMean:
     """The same groups if their mean had another variance, in score²; unchanged if theirs is 0."""
     if not clustered.variance:
         return clustered
-    scale = variance / clustered.variance
-    return msgspec.structs.replace(
-        clustered,
-        spread=clustered.spread * scale,
-        squares=clustered.squares * scale,
-        cross=clustered.cross * sqrt(scale),
-    )
+    return msgspec.structs.replace(clustered, **_scaled(clustered, 1.0, variance / clustered.variance))
+
+
+def _scaled(clustered: ClusteredMean, share: float, scale: float) -> dict[str, float]:
+    """The sums of deviations if there were `share` as many groups and the variance were `scale` times it."""
+    powers = {
+        "squares": 1.0,
+        "cubes": 1.5,
+        "cross": 0.5,
+        "cross_squares": 1.0,
+        "cross_sizes": 0.5,
+        "change": 0.5,
+    }
+    return {name: getattr(clustered, name) * share * scale**power for name, power in powers.items()}
 
 
 def _last(holds: Callable[[float], bool], least: float, most: float) -> float:
@@ -185,36 +193,28 @@ def _last(holds: Callable[[float], bool], least: float, most: float) -> float:
 def extrapolated(clustered: ClusteredMean, groups: float, mean: float) -> ClusteredMean:
     """The summary expected of this many groups like the observed ones, with another mean.
 
-    In a closed range the variance scales with the distances from its ends, as that of a rate does.
+    In a closed range the variance scales with the distances from its ends, as that of a rate does, and the
+    skewness changes as that of a rate does.
     """
-    share, width = groups / clustered.groups, clustered.high - clustered.low
-    scale = 1.0
-    if isfinite(width) and not clustered.equal:
-        mean = min(clustered.high - 1e-9 * width, max(clustered.low + 1e-9 * width, mean))
+    share, low, high = groups / clustered.groups, clustered.low, clustered.high
+    scale, tilt = 1.0, 0.0
+    if isfinite(high - low) and not clustered.equal:
+        margin = 1e-9 * (high - low)
+        mean = min(high - margin, max(low + margin, mean))
         if clustered.kind != "difference":
-            scale = (mean - clustered.low) * (clustered.high - mean)
-            scale /= (clustered.mean - clustered.low) * (clustered.high - clustered.mean)
-    outcomes = clustered.kind == "rate" and not clustered.equal
-    # Another mean also shifts how many groups win and how many lose.
-    decided, lead = clustered.wins + clustered.losses, clustered.wins - clustered.losses
-    changed, net = decided * share, lead * share
-    if clustered.variance:
-        tilt = decided / clustered.groups - (lead / clustered.groups) ** 2
-        net += (mean - clustered.mean) * groups * sqrt(tilt / (clustered.variance * clustered.groups))
-    net = min(changed, max(-changed, net))
+            room = (clustered.mean - low) * (high - clustered.mean)
+            scale = (mean - low) * (high - mean) / room
+            tilt = 2 * (clustered.mean - mean) * clustered.squares / (clustered.n * room)
+    sums = _scaled(clustered, share, scale)
+    sums["cubes"] = sums["squares"] * (clustered.cubes / (clustered.squares or 1.0) + tilt)
+    sums["change"] = max(sums["change"], abs(mean) * clustered.n * share)
     return msgspec.structs.replace(
         clustered,
         mean=mean,
         n=clustered.n * share,
         groups=groups,
-        spread=clustered.spread * scale,
-        squares=clustered.squares * share * scale,
-        cross=clustered.cross * share * sqrt(scale),
         sizes=clustered.sizes * share,
+        size_cubes=clustered.size_cubes * share,
         freedom=(clustered.freedom + 1) * share - 1,
-        tail_freedom=clustered.tail_freedom * share,
-        at_low=1 - mean if outcomes else clustered.at_low,
-        at_high=mean if outcomes else clustered.at_high,
-        wins=(changed + net) / 2,
-        losses=(changed - net) / 2,
+        **sums,
     )

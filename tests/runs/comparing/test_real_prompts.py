@@ -65,19 +65,16 @@ def test_two_prompts_on_the_same_papers(verdicts, store, model, base, head, answ
     now = [float(verdict == decision) for verdict, decision in (right[paper] for paper in left)]
     gained = sum(b > a for a, b in zip(was, now, strict=True))
     lost = sum(b < a for a, b in zip(was, now, strict=True))
-    ttest = stats.ttest_rel(now, was)
-    ends = ttest.confidence_interval(0.95)
+    ends = stats.ttest_rel(now, was).confidence_interval(0.95)
     mcnemar = stats.binomtest(gained, gained + lost).pvalue
 
     assert (rate.wins, rate.losses, rate.n) == (gained, lost, len(left))
     assert rate.delta == pytest.approx((gained - lost) / len(left))
-    mostly_kept = gained + lost < len(left) / 2  # and so the interval allows for changes that were not met
-    slack = 0.02 if mostly_kept else 1e-9
-    assert rate.ci95 == pytest.approx((ends.low, ends.high), abs=slack)
-    assert rate.ci95[0] <= ends.low + 1e-9
-    assert rate.ci95[1] >= ends.high - 1e-9
-    assert rate.p == pytest.approx(ttest.pvalue, abs=0.05 if mostly_kept else 1e-6)
-    assert (rate.p < 0.05) == (mcnemar < 0.05)
+    # The interval allows for changes that were not met.
+    assert rate.ci95 == pytest.approx((ends.low, ends.high), abs=0.02)
+    assert rate.ci95[0] <= ends.low
+    assert rate.ci95[1] >= ends.high
+    assert rate.p == pytest.approx(max(1e-6, mcnemar), rel=1e-6)
     expected = "pass" if ends.low > -MARGIN else "fail" if ends.high < 0 else "inconclusive"
     assert found.proof == rate.answer == expected == answer
 

@@ -280,7 +280,7 @@ def _warnings(pair: _Pair, decision: _Decision, options: Options) -> Iterator[st
         if codes.size:
             yield f"{codes.size:,} attempts are missing in {word}, and taken at their worst and at their best"
     yield from about_figures(pair.figures)
-    yield from about_options(decision.deltas, options)
+    yield from about_options(decision.deltas, pair.pairing.groups, options)
 
 
 def _nothing_in_common(base: Run, head: Run) -> str:

@@ -295,7 +295,7 @@ def _with_missing(
     )
     found = {}
     for name, *ends in zip(extremes, estimates[::2], estimates[1::2], strict=True):
-        worst, best = (non_inferiority(each.interval, margin=options.margin) for each in ends)
+        worst, best = (non_inferiority(each, margin=options.margin) for each in ends)
         answer: Answer = "pass" if worst == "pass" else "fail" if best == "fail" else "inconclusive"
         found[name] = _WithMissing(
             answer, tuple(p for each in ends for p in _probability(each, options, alike[name]))
@@ -322,7 +322,7 @@ def _delta(
 ) -> MetricDelta:
     interval, paired = estimate.interval, figure.has_pair
     cases, groups = int(np.count_nonzero(paired)), int(np.unique(pairing.groups[paired]).size)
-    answer = non_inferiority(interval, margin=options.margin)
+    answer = non_inferiority(estimate, margin=options.margin)
     further: int | None = 0
     if answer == "inconclusive":
         further = settling_groups(estimate.clustered, margin=options.margin, level=options.level)
@@ -423,19 +423,18 @@ def verdict(
     return Verdict(
         "fail" if others else overall(by_policy),
         proof,
-        _word(proof, deciding, probability),
+        _word(proof, deciding, probability, options.level),
         probability,
         tuple(failing),
         _reason(deltas, deciding, failing, options, proof=proof, same=same, unjudged=unjudged),
     )
 
 
-def _word(proof: Answer, deciding: dict[str, MetricDelta], probability: float | None) -> Word:
+def _word(proof: Answer, deciding: dict[str, MetricDelta], probability: float | None, level: float) -> Word:
     if proof == "fail":
         return "worse"
     if proof == "pass":
-        better = all(one.ci95 is not None and one.ci95[0] > 0 for one in deciding.values())
-        return "better" if better else "not worse"
+        return "better" if all(_changed(one, level, 1) for one in deciding.values()) else "not worse"
     if probability is None:
         return "not measured"
     # With missing values, the same must be likely with all of them at their worst, and at their best.
@@ -469,7 +468,7 @@ def _reason(
     if same and proof == "pass":
         return f"The outputs are the same.{aside_by_chance}"
     if proof == "pass":
-        return f"{_no_loss(deciding, options.margin)}{aside_by_chance}"
+        return f"{_no_loss(deciding, options)}{aside_by_chance}"
     open_ = [name for name, one in deciding.items() if one.answer == "inconclusive"]
     reason = f"{listed(open_)} could be worse by more than the {options.margin:g} margin, or unchanged."
     return " ".join([*unjudged, f"{reason}{aside_by_chance}"])
@@ -489,15 +488,21 @@ def _distinct(deltas: Mapping[str, MetricDelta]) -> int:
     return sum(one.same_as is None for one in deltas.values())
 
 
-def _no_loss(figures: dict[str, MetricDelta], margin: float) -> str:
+def _changed(figure: MetricDelta, level: float, sign: int) -> bool:
+    """Whether a metric changed significantly in the direction of a sign, 1 or -1."""
+    return figure.p is not None and figure.p <= 1 - level and sign * (figure.delta or 0.0) > 0
+
+
+def _no_loss(figures: dict[str, MetricDelta], options: Options) -> str:
     """Describe metrics that pass: better, slightly worse, or no detectable difference."""
-    better = [name for name, one in figures.items() if one.ci95 and one.ci95[0] > 0]
-    worse = [name for name, one in figures.items() if one.ci95 and one.ci95[1] < 0]
+    better, worse = (
+        [name for name, one in figures.items() if _changed(one, options.level, sign)] for sign in (1, -1)
+    )
     level = [name for name in figures if name not in {*better, *worse}]
     parts = [
         (better, "got better"),
-        (worse, f"got worse, but by less than {margin:g}"),
-        (level, f"lost less than {margin:g}, if anything"),
+        (worse, f"got worse, but by less than {options.margin:g}"),
+        (level, f"lost less than {options.margin:g}, if anything"),
     ]
     return "; ".join(f"{listed(names)} {what}" for names, what in parts if names) + "."
 

@@ -9,10 +9,10 @@ from trivium.runs.columns import most_frequent
 from trivium.runs.comparing.comparison import MetricDelta
 from trivium.runs.comparing.decision import Options, listed
 from trivium.runs.comparing.pairing import PairedScores, ScoredRun
-from trivium.runs.comparing.rows import WHOLE, repeats_of
+from trivium.runs.comparing.rows import WHOLE, Ints, repeats_of
 from trivium.runs.run import Run
 from trivium.runs.until_decided.difference import stopped_for
-from trivium.runs.warnings import FEW_GROUPS, TOO_FEW_GROUPS
+from trivium.runs.warnings import about_groups
 from trivium.suites.rubrics.loader import OVERALL
 
 
@@ -77,12 +77,8 @@ def about_figures(figures: dict[str, PairedScores]) -> Iterator[str]:
             yield f"{name}: {figure.one_sided:,} pairs have a value on one side only and are left out"
 
 
-def about_options(deltas: dict[str, MetricDelta], options: Options) -> Iterator[str]:
-    """Yield warnings about the number of groups."""
+def about_options(deltas: dict[str, MetricDelta], groups: Ints, options: Options) -> Iterator[str]:
+    """Yield warnings about the number of groups; ``groups`` has the group of each paired case."""
     fewest = min((one.groups for one in deltas.values() if one.n), default=0)
-    if fewest == 1:
-        yield "one group gives no interval: how much another group would differ is unknown"
-    elif 0 < fewest < TOO_FEW_GROUPS:
-        yield f"intervals rest on {fewest} groups: too few to call them {100 * options.level:g} % intervals"
-    elif 0 < fewest < FEW_GROUPS:
-        yield f"intervals rest on {fewest} groups: with fewer than 20 they are wide"
+    sizes = np.bincount(groups)
+    yield from about_groups(fewest, float(groups.size**2 / (sizes @ sizes)), level=options.level)
