@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[1]
 ELSEWHERE = {
     "bertscore": "tests/metrics/text/test_bertscore.py, which has imported its peers, runs it",
     "judge": "tests/test_judge_benchmark.py runs it",
+    **dict.fromkeys(("recording", "startup"), "the test of the command runs them"),
     "size": "downloads packages, which no test may",
 }
 ARGUMENTS = {
@@ -21,6 +22,7 @@ ARGUMENTS = {
     "monitor_alerts": ["1"],
     "judge_limits": ["5 at once, else queued", "--seeds", "1"],
     "memory": ["--workers", "1"],
+    "pages": ["--only", "sqlite"],
     "score": ["--attempts", "20", "--large", "40", "--rounds", "1"],
 }
 

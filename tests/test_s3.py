@@ -20,7 +20,7 @@ from trivium.store.store import Store
 
 pytest.importorskip("s3fs")
 
-COUNT = 600
+COUNT = 120
 
 
 @pytest.fixture
@@ -37,9 +37,9 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Objects]:
         ]
         outputs = [{"case": str(index), "output": f"the answer is {index % 4}"} for index in range(COUNT)]
         objects.content["cases.jsonl"] = encoded(cases)
-        objects.content["outputs/a.jsonl"] = encoded(outputs[:300])
+        objects.content["outputs/a.jsonl"] = encoded(outputs[: COUNT // 2])
         table = io.BytesIO()
-        pq.write_table(pa.Table.from_pylist(outputs[300:]), table)
+        pq.write_table(pa.Table.from_pylist(outputs[COUNT // 2 :]), table)
         objects.content["outputs/b.parquet"] = table.getvalue()
         yield objects
         s3fs.S3FileSystem.clear_instance_cache()
@@ -155,9 +155,10 @@ def test_a_part_is_read_without_the_rest_of_its_file(tmp_path: Path, s3: Objects
     from trivium.agents.recorded import open_recorded
     from trivium.suites.suite import Suite
 
+    many, padding = range(600), "x" * 20_000
+    s3.content["cases.jsonl"] = encoded([{"id": str(index), "input": "?"} for index in many])
     suite = Suite.load("s3://bucket/cases.jsonl")
-    padding = "x" * 20_000
-    lines = [{"case": str(index), "output": padding} for index in range(COUNT)]
+    lines = [{"case": str(index), "output": padding} for index in many]
     s3.content["outputs.jsonl"] = encoded(lines)
     recorded = open_recorded("s3://bucket/outputs.jsonl", suite)
     s3.requests.clear()

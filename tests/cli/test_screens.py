@@ -34,7 +34,7 @@ def trivium_process(*words: str, **environment: str) -> subprocess.CompletedProc
     )
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_terminal_that_lacks_a_character_shows_a_question_mark(encoding):
     done = trivium_process("show", PYTHONIOENCODING=encoding)
     assert done.returncode == 4
@@ -45,9 +45,10 @@ def test_a_terminal_that_lacks_a_character_shows_a_question_mark(encoding):
 
 
 @pytest.mark.parametrize("words", [["show", "--json"], ["list", "--json"], ["export"], ["schema"]])
-def test_json_is_utf8_with_any_encoding_of_the_terminal(words):
+def test_json_is_utf8_with_any_encoding_of_the_terminal(words, capsys):
     done = trivium_process(*words, PYTHONIOENCODING="ascii")
-    assert done.stdout == trivium_process(*words, PYTHONIOENCODING="utf-8").stdout
+    run_command(words)
+    assert done.stdout == capsys.readouterr().out.encode()
     assert ("wörter" in done.stdout.decode()) == (words[0] in {"show", "list"})
 
 
@@ -61,7 +62,7 @@ def test_lines_end_where_their_words_end(words, capsys):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="this system has no pseudo-terminals")
-@pytest.mark.parametrize("columns", [40, 80, 200])
+@pytest.mark.parametrize("columns", [40, 200])
 def test_a_narrow_terminal_loses_nothing_of_a_table(columns):
     import fcntl
     import pty

@@ -14,6 +14,7 @@ from inspect_ai.dataset import Sample
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.tool import ToolError, tool
 
+from trivium.errors import SuiteError
 from trivium.integrations.inspect_ai import trivium_scorer
 
 MODEL = "mockllm/model"
@@ -69,8 +70,13 @@ def main(folder: str) -> None:
         for sample in log.samples
     }
     means = {score.name: score.metrics["mean"].value for score in log.results.scores}
+    try:
+        trivium_scorer("jacard")
+    except SuiteError as error:
+        refused = str(error)
     outputs_ = {sample.id: sample.output.completion for sample in log.samples}
-    print(json.dumps({"values": values, "means": means, "outputs": outputs_, "status": log.status}))
+    found = {"values": values, "means": means, "outputs": outputs_, "status": log.status, "refused": refused}
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":
