@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import t
 
 from trivium.errors import TrustError
 from trivium.trust.bias_correction import corrected_mean, corrected_rate
@@ -28,7 +29,17 @@ def test_the_interval_is_that_of_two_independent_samples():
     residuals = np.subtract(PEOPLE, np.multiply(found.weight, JUDGE))
     error = (residuals.var(ddof=1) / 10 + found.weight**2 * np.var(REST, ddof=1) / 15) ** 0.5
     assert found.interval.std_error == pytest.approx(error, abs=1e-12)
-    assert found.interval.high == pytest.approx(found.value + 2.2621571628 * error, abs=1e-9)  # t, 9 df
+    reach = 2.2621571628 * error  # t, 9 df
+    assert found.interval.low <= found.value - reach
+    assert found.interval.high >= found.value + reach
+    # Two labels in ten lie at the median of the differences, so each end allows for a tenth of a label.
+    n, end = 10.1, 1.0
+    mean = (residuals.sum() + 0.1 * end) / n
+    squares = ((residuals - mean) ** 2).sum() + 0.1 * (end - mean) ** 2
+    wider = (squares / n / (n - 1) + found.weight**2 * np.var(REST, ddof=1) / 15) ** 0.5
+    assert found.interval.high == pytest.approx(
+        found.value + mean - residuals.mean() + 2.2621571628 * wider, abs=1e-9
+    )
 
 
 def test_rogan_gladen_and_its_interval_are_those_of_lee_et_al():
@@ -80,6 +91,40 @@ def test_the_interval_covers_the_truth_that_the_judge_alone_misses(correct, n, t
     assert seen > 0.9 * worlds
     assert covered / seen >= 0.92
     assert missed > 0.2 * worlds
+
+
+def steps_near_the_end(rng, n):
+    """Scores on five steps, most at the end, and a judge that is exact in 90 %."""
+    people = rng.choice(5, size=n, p=(0.03, 0.04, 0.08, 0.15, 0.7)) / 4
+    return people, np.where(rng.random(n) < 0.9, people, rng.integers(0, 5, n) / 4)
+
+
+def skewed(rng, n):
+    people = rng.beta(6, 0.6, n)
+    return people, np.clip(people + rng.normal(0.03, 0.08, n), 0, 1)
+
+
+def one_in_twenty_far_below(rng, n):
+    """Scores near the end, all a little different, and one in twenty near the other, unseen by the judge."""
+    people = np.where(rng.random(n) < 0.05, 0.2 * rng.random(n), 1 - 0.02 * rng.random(n))
+    return people, 1 - 0.02 * rng.random(n)
+
+
+@pytest.mark.parametrize(
+    ("draw", "truth", "worst"),
+    [(steps_near_the_end, 0.8625, 0.93), (skewed, 6 / 6.6, 0.93), (one_in_twenty_far_below, 0.9455, 0.7)],
+)
+@pytest.mark.parametrize("labels", [10, 20])
+def test_scores_that_are_not_only_right_or_wrong_are_covered_with_few_labels_too(draw, truth, worst, labels):
+    covered, by_t, worlds = 0, 0, 200
+    for seed in range(worlds):
+        people, judge = draw(np.random.default_rng([seed, 3]), labels + 300)
+        groups = {"groups": range(labels), "groups_only": range(labels, labels + 300)}
+        found = corrected_mean(people[:labels], judge[:labels], judge[labels:], **groups)
+        covered += found.interval.low <= truth <= found.interval.high
+        by_t += abs(found.value - truth) <= t.ppf(0.975, labels - 1) * found.interval.std_error
+    assert covered / worlds >= 0.93
+    assert by_t / worlds < worst
 
 
 def test_many_scores_of_a_good_judge_narrow_the_interval():

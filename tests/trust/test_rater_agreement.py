@@ -246,3 +246,31 @@ def test_a_lower_level_makes_narrower_intervals_of_every_figure():
         narrow, wide = low[name].interval, high[name].interval
         assert wide.low < narrow.low < narrow.high < wide.high
         assert (narrow.level, wide.level) == (0.5, 0.95)
+
+
+def test_kappa_is_covered_where_one_label_is_rare_and_a_warning_says_so():
+    # 97 in 100 are right by people, and the judge calls half of the others right: kappa is 0.544.
+    cells = np.array([0.97 * 0.99, 0.97 * 0.01, 0.03 * 0.5, 0.03 * 0.5])
+    judged = cells[0] + cells[2]
+    chance = 0.97 * judged + 0.03 * (1 - judged)
+    kappa, held, given = 1 - (cells[1] + cells[2]) / (1 - chance), 0, 0
+    for seed in range(80):
+        drawn = np.random.default_rng([seed, 5]).choice(4, size=50, p=cells)
+        people, judge = np.isin(drawn, (0, 1)), np.isin(drawn, (0, 2))
+        found = agreement(judge, people, range(50), resamples=200)
+        interval = found.figures["kappa"].interval
+        given += interval is not None
+        held += interval is not None and interval.low <= kappa <= interval.high
+        rare = int((~judge | ~people).sum())
+        if 0 < rare < 10:
+            assert found.warnings[0].startswith(f"another label than 1 is in {rare} of 50 groups: ")
+    assert given > 20
+    assert held / given >= 0.93  # the bootstrap alone: 0.77
+
+
+def test_where_both_labels_are_frequent_kappa_has_the_interval_of_the_bootstrap_alone(monkeypatch):
+    judge, people = [1, 0] * 20, [1, 0, 1, 1] * 10
+    found = agreement(judge, people, range(40), resamples=200)
+    monkeypatch.setattr("trivium.trust.rater_agreement.UNSEEN_PAIRS", 0.0)
+    assert agreement(judge, people, range(40), resamples=200) == found
+    assert found.warnings == ()

@@ -32,6 +32,13 @@ Clusters = Groups | Sequence[Hashable]
 SAME = 1e-12
 """Spread below which scores are equal up to rounding."""
 
+UNSEEN_GROUPS = 0.5
+"""Unseen groups at either end of the range that an interval allows for if all labels differ alike from the
+judge. In simulations, 0.35 covers rare large differences in 86 % of samples only."""
+
+NEAR = 0.01
+"""Differences as near to their median as this share of the range count as alike."""
+
 
 class Corrected(msgspec.Struct, frozen=True, kw_only=True):
     """A judge's mean, corrected by people's labels.
@@ -88,8 +95,11 @@ def corrected_mean(
     A few labels show few or no disagreements and say little about their rate. If all scores lie at the ends
     of the range (right or wrong), the interval is computed with one disagreement of either kind added (as
     Bonett and Price 2012 do for paired rates). In simulations with 30 labels and a good judge it then covers
-    97 to 100 %, without them as little as 77 %. For other scores, if people and judge differ by the same
-    amount on every labelled item, the rule of three for that many equal groups is added.
+    97 to 100 %, without them as little as 77 %. For other scores each end allows for half an unseen group at
+    that end of the range of people - weight · judge, times the share of the labels near the median of that
+    difference: the more alike they are, the less they say of rare others. With 10 to 100 labels it covers 94
+    to 100 % (``benchmarks/labels.py``), without that as little as 40 %. If people and judge differ by the
+    same amount on every labelled item, the rule of three for that many equal groups is added.
 
     Args:
         people: People's score of each labelled item, shape (n,), in [low, high].
@@ -120,28 +130,51 @@ def corrected_mean(
             reason="one labelled group gives no interval",
             **summary,
         )
-    residuals, centre, method, slack = y - weight * f, value, "PPI++ by groups, t", 0.0
-    if np.isin([*y, *f], (low, high)).all():
-        residuals = np.append(residuals, [high - weight * low, low - weight * high])
-        codes, total = np.append(codes, [total, total + 1]), total + 2
-        centre = float(value + residuals.mean() - (y - weight * f).mean())
-        method += ", one disagreement of either kind added"
-    elif np.ptp(y - f) < SAME or np.ptp(residuals) < SAME:
-        slack = (1 - (1 - level) ** (1 / clusters)) * (high - low)
-        method += ", rule of three"
-    influences = _influences(residuals, codes, total) + weight * _influences(rest, codes_only, total)
-    error = float(np.linalg.norm(influences))
-    reach = float(stdtrit(np.unique(codes).size - 1, (1 + level) / 2)) * error + slack
+    ends = _ends((y, f, rest), (codes, codes_only, total), value, weight, level=level, span=(low, high))
     interval = Interval(
-        low=max(low, min(value, centre - reach)),
-        high=min(high, max(value, centre + reach)),
+        low=max(low, min(value, ends[0])),
+        high=min(high, max(value, ends[1])),
         level=level,
-        method=method,
+        method=f"PPI++ by groups, t, {ends[3]}",
         n=y.size + rest.size,
         groups=clusters,
-        std_error=error,
+        std_error=ends[2],
     )
     return Corrected(value=min(high, max(low, value)), interval=interval, weight=weight, **summary)
+
+
+def _ends(
+    scores: tuple[Floats, Floats, Floats],
+    places: tuple[Ints, Ints, int],
+    value: float,
+    weight: float,
+    *,
+    level: float,
+    span: tuple[float, float],
+) -> tuple[float, float, float, str]:
+    """Ends, standard error and method of the corrected mean's interval, not yet cut to the range.
+
+    ``scores`` are those of ``_checked``, ``places`` those of ``_codes``, ``span`` is the range.
+    """
+    (y, f, rest), (codes, codes_only, total), (low, high) = scores, places, span
+    residuals, furthest = y - weight * f, (low - weight * high, high - weight * low)
+    others, clusters = weight * _influences(rest, codes_only, total), np.unique(codes).size
+    t = float(stdtrit(clusters - 1, (1 + level) / 2))
+    error = float(np.linalg.norm(_influences(residuals, codes, total) + others))
+    if np.isin([*y, *f], (low, high)).all():
+        residuals = np.append(residuals, furthest[::-1])
+        centre = float(value + residuals.mean() - (y - weight * f).mean())
+        influences = _influences(residuals, np.append(codes, [total, total + 1]), total + 2)
+        error = float(np.linalg.norm(influences + np.append(others, [0, 0])))
+        reach = float(stdtrit(clusters + 1, (1 + level) / 2)) * error
+        return centre - reach, centre + reach, error, "one disagreement of either kind added"
+    if np.ptp(y - f) < SAME or np.ptp(residuals) < SAME:
+        reach = t * error + (1 - (1 - level) ** (1 / clusters)) * (high - low)
+        return value - reach, value + reach, error, "rule of three"
+    alike = np.abs(residuals - np.median(residuals)) <= NEAR * (high - low)
+    unseen = UNSEEN_GROUPS * float(alike.mean())
+    (down, lower), (up, upper) = (_with_unseen(residuals, codes, others, unseen, end) for end in furthest)
+    return value + down - t * lower, value + up + t * upper, error, "unseen groups"
 
 
 def corrected_rate(
@@ -260,6 +293,22 @@ def _influences(values: Floats, codes: Ints, total: int) -> Floats:
     clusters = np.unique(codes).size
     influences = np.bincount(codes, weights=values - values.mean(), minlength=total) / values.size
     return np.asarray(influences * sqrt(clusters / max(1, clusters - 1)), dtype=np.float64)
+
+
+def _with_unseen(
+    values: Floats, codes: Ints, others: Floats, unseen: float, end: float
+) -> tuple[float, float]:
+    """How ``unseen`` groups of mean size at ``end`` move the mean of ``values``, and the standard error then.
+
+    ``others`` are influences of the groups on what is added to that mean, shape (total,).
+    """
+    clusters = np.unique(codes).size
+    size = values.size / clusters
+    n, correction = values.size + unseen * size, (clusters + unseen) / (clusters + unseen - 1)
+    mean = (float(values.sum()) + unseen * size * end) / n
+    own = np.bincount(codes, weights=values - mean, minlength=others.size) / n * sqrt(correction)
+    variance = float(np.square(own + others).sum()) + correction * unseen * (size * (end - mean) / n) ** 2
+    return mean - float(values.mean()), sqrt(variance)
 
 
 def _effective_size(values: Floats, codes: Ints) -> float:

@@ -33,6 +33,14 @@ MOST_LABELS = 500
 DECIMALS = 9
 """Labels that are equal after rounding to this many decimals are the same."""
 
+FEW_OTHERS = 10
+"""Groups with another label than the commonest from which on the intervals allow for no unseen pair."""
+
+ALLOWED = "the intervals of κ, α, ρ and τ allow for what so few cannot show"
+
+UNSEEN_PAIRS = 0.5
+"""Weight of the unseen pair of labels where no group has another label than the commonest."""
+
 _CELLS_AT_ONCE = 1 << 21
 
 
@@ -81,12 +89,14 @@ class Agreement(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
         figures: By name: ``exact`` (the same label) and ``within_one`` (at most one step apart) as shares,
             Cohen's ``kappa`` and ``kappa_quadratic``, Krippendorff's ``alpha_ordinal``, ``spearman`` ρ and
             ``kendall`` τ-b.
+        warnings: Caveats for the reader.
     """
 
     n: int
     groups: int
     labels: tuple[float, ...]
     figures: dict[str, AgreementFigure]
+    warnings: tuple[str, ...] = ()
 
 
 def agreement(
@@ -108,6 +118,11 @@ def agreement(
 
     The two rates have the interval of :func:`~trivium.trust.intervals.rate_interval`, which covers also when
     all labels agree. The others have the expanded percentile cluster bootstrap, all from the same resamples.
+    Where fewer than ten groups have another label than the commonest, resamples show too little of what other
+    groups may hold: each interval then spans those of the resamples alone and with one unseen pair of the
+    commonest label and the one farthest from it, in either order, or of that one twice. The pair weighs half
+    a label, and the less the more groups there are. At a prevalence of 0.95 and more, with 20 to 50 items, κ
+    is then covered in 96 to 100 % of samples, without in 80 to 95 %.
 
     Args:
         judge: The judge's label of each attempt, shape (n,), finite: single attempts, not averages over
@@ -143,14 +158,18 @@ def agreement(
         name: _rate(apart <= reach + 10**-DECIMALS, clusters, counts_each, level=level)
         for name, reach in zip(RATES, (0.0, step), strict=True)
     }
-    pairs, at = np.unique(codes[: first.size] * labels.size + codes[first.size :], return_inverse=True)
     each = np.ones(first.size) if counts_each is None else counts_each
+    unseen, further, warnings = _unseen_pairs(codes, each, clusters, labels)
+    each_pair = codes[: first.size] * labels.size + codes[first.size :]
+    pairs = np.unique(np.append(each_pair, further).astype(np.intp))
+    at = np.searchsorted(pairs, each_pair)
     by_group = csr_array((each, (clusters.codes, at)), shape=(clusters.count, pairs.size))
     rows, columns = np.divmod(pairs, labels.size)
-    compute = partial(_resampled, by_group, rows, columns, labels)
+    added = np.stack([np.zeros(pairs.size), *(unseen * (pairs == pair) for pair in further)])
+    compute = partial(_resampled, by_group, rows, columns, labels, added)
     cells = np.unique(rows).size * np.unique(columns).size
 
-    points = compute(np.ones((clusters.count, 1), np.uint8))[:, 0]
+    points = compute(np.ones((clusters.count, 1), np.uint8))[: len(RANKED), 0]
     replicates = over_resamples(
         compute,
         clusters.count,
@@ -161,13 +180,41 @@ def agreement(
         **computing,
     )
     if not resamples:
-        replicates = np.empty((len(RANKED), 0))
-    for name, point, drawn in zip(RANKED, points, replicates, strict=True):
-        known = None if np.isnan(point) else float(point)
-        found = estimate(known, drawn, groups=clusters.count, n=first.size, level=level)
-        reason = "a rater gave one label throughout" if known is None else found.why_none
-        figures[name] = AgreementFigure(value=known, interval=found.interval, reason=reason)
-    return Agreement(n=first.size, groups=clusters.count, labels=tuple(labels.tolist()), figures=figures)
+        replicates = np.empty((len(added) * len(RANKED), 0))
+    for place, name in enumerate(RANKED):
+        drawn = replicates[place :: len(RANKED)]
+        figures[name] = _ranked(float(points[place]), drawn, clusters.count, first.size, level)
+    kinds = tuple(labels.tolist())
+    return Agreement(n=first.size, groups=clusters.count, labels=kinds, figures=figures, warnings=warnings)
+
+
+def _ranked(point: float, replicates: Floats, groups: int, n: int, level: float) -> AgreementFigure:
+    """A measure with the interval that spans those of several ways to resample it: shape (v, b)."""
+    if np.isnan(point):
+        return AgreementFigure(value=None, interval=None, reason="a rater gave one label throughout")
+    found, *wider = (estimate(point, drawn, groups=groups, n=n, level=level) for drawn in replicates)
+    ends = [each.interval for each in (found, *wider) if each.interval]
+    interval = found.interval and msgspec.structs.replace(
+        found.interval, low=min(each.low for each in ends), high=max(each.high for each in ends)
+    )
+    return AgreementFigure(value=point, interval=interval, reason=found.why_none)
+
+
+def _unseen_pairs(
+    codes: npt.NDArray[np.intp], each: Floats, clusters: Groups, labels: Floats
+) -> tuple[float, list[int], tuple[str, ...]]:
+    """Weight, codes and a warning of pairs that the intervals allow for; none if there are enough labels.
+
+    ``codes`` are the labels of one rater, then of the other; the code of a pair is that of ``agreement``.
+    """
+    common = int(np.bincount(codes, weights=np.tile(each, 2)).argmax())
+    others = np.unique(clusters.codes[(codes.reshape(2, -1) != common).any(axis=0)]).size
+    if labels.size == 1 or clusters.count == 1 or others >= FEW_OTHERS:
+        return 0.0, [], ()
+    far, size = int(np.abs(labels - labels[common]).argmax()), labels.size
+    few = f"another label than {labels[common]:g} is in {others:,} of {clusters.count:,} groups: {ALLOWED}"
+    weight = UNSEEN_PAIRS * (1 - others / FEW_OTHERS)
+    return weight, [common * size + far, far * size + common, far * (size + 1)], (few,)
 
 
 def _resampled(
@@ -175,11 +222,16 @@ def _resampled(
     rows: npt.NDArray[np.intp],
     columns: npt.NDArray[np.intp],
     labels: Floats,
+    added: Floats,
     counts: Counts,
 ) -> Floats:
-    """The measures where each group counts so often; ``by_group`` has how often each pair occurs in each."""
+    """The measures where each group counts so often; ``by_group`` has how often each pair occurs in each.
+
+    Returns:
+        Shape (5 · v, b), with each of v ways to add to how often each pair occurs: ``added``, shape (v, k).
+    """
     occurring = np.ascontiguousarray((by_group.T @ counts.astype(np.float64)).T)
-    return measures(Pairs(occurring, rows, columns, labels))
+    return np.concatenate([measures(Pairs(occurring + more, rows, columns, labels)) for more in added])
 
 
 def measures(pairs: Pairs) -> Floats:
