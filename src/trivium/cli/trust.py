@@ -309,7 +309,7 @@ def calibrate(items: str | None, **given: Any) -> int:
     show_default=True,
     help="Predictions farther than this from the truth count as wrong.",
 )
-@option("--group-size", type=click.IntRange(min=1), metavar="N", help="Largest number of items in a group.")
+@option("--group-size", type=click.IntRange(min=1), metavar="N", help="Most items that a group can have.")
 @option(
     "--bound",
     type=Choice(["betting", "hoeffding"]),
@@ -323,7 +323,9 @@ def certify(items: str | None, **given: Any) -> int:
     """Find the lowest confidence from which on the predictions of ITEMS need no human review.
 
     With probability 1 - delta, at most a share epsilon of the predictions accepted later is wrong.
-    Predictions below the threshold go to people.
+    Predictions below the threshold go to people. This holds if no group has more than --group-size items (by
+    default the most in the run, else among the labelled items). If nothing can be certified, the exit code is
+    1, and --output is not written.
     """
     from trivium.reports.trust.tables import CertificateText
     from trivium.runs.artifacts.judge import certificate
@@ -339,12 +341,16 @@ def certify(items: str | None, **given: Any) -> int:
         bound=given["bound"],
         calibrator=load_calibrator(given["calibration"]),
     )
-    _print_answer(answer, CertificateText, given)
+    kept, certified = given["output"], answer["threshold"] is not None
+    _print_answer(answer, CertificateText, given if certified else given | {"output": None})
     if given["html"] is not None:
         from trivium.reports.trust.page import certificate_page
 
         shared.write_file(given["html"], certificate_page(answer))
-    return 0
+    if not certified and kept is not None:
+        was = "stays as it was" if kept.exists() else "is not written"
+        click.echo(f"{kept} {was}: nothing is certified", err=True)
+    return 0 if certified else 1
 
 
 @click.command(

@@ -301,6 +301,21 @@ def accepted_of(summary: Summary) -> str:
     return f"accepted {accepted:,} of {accepted + people:,} · {people:,} to people"
 
 
+SIZE_FROM = {
+    "stated": "as was stated",
+    "run": "the most in the run, labelled or not",
+    "labels": "the most among the labels: no limit is known",
+}
+
+
+def condition_sentence(certificate: Mapping[str, Any]) -> str:
+    """The largest group for which a certificate holds, after a space; empty if items count one by one."""
+    if certificate["group_size_from"] == "unit":
+        return ""
+    most = counted(certificate["group_size"], "verdict")
+    return f" This holds if no group has more than {most} ({SIZE_FROM[certificate['group_size_from']]})."
+
+
 def acceptance_sentence(name: str, acceptance: Acceptance) -> str:
     """How many judgements of a dimension a certificate accepts, its threshold and its guarantee."""
     total = acceptance.accepted + acceptance.to_people

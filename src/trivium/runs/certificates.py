@@ -337,6 +337,7 @@ def acceptance_of(
         return {}, {}
     counts = {each.dimension: Counter[str]() for each in certificates}
     reasons = {each.dimension: Counter[str]() for each in certificates}
+    accepted_in = {each.dimension: Counter[str]() for each in certificates}
     clusters, places, groups = Clusters(), dict[int, int](), dict[str, int]()
     cluster_of = list(store.groups(run.suite, settings.group))
     shares: dict[str, tuple[list[int], list[float]]] = {name: ([], []) for name in (GATE, *counts)}
@@ -344,9 +345,10 @@ def acceptance_of(
         for name, mark in marks(stored.evaluation.scores).items():
             if name not in counts:
                 continue
+            group = cluster_of[stored.position]
+            accepted_in[name][group] += mark["answer"] == ACCEPTED
             if stored.position not in places:
                 places[stored.position] = len(places)
-                group = cluster_of[stored.position]
                 clusters.extend([groups.setdefault(group, len(groups))])
             counts[name][mark["answer"]] += 1
             if mark["why"] is not None:
@@ -369,6 +371,7 @@ def acceptance_of(
             accepted=counts[each.dimension][ACCEPTED],
             to_people=counts[each.dimension][TO_PEOPLE],
             why=dict(reasons[each.dimension].most_common(WHYS_SHOWN)),
+            larger_groups=sum(n > (each.group_size or n) for n in accepted_in[each.dimension].values()),
         )
         for each in certificates
     }
@@ -378,6 +381,9 @@ def acceptance_of(
 def expired(acceptance: Mapping[str, Acceptance]) -> Iterator[str]:
     """Yield a warning for each certificate that does not apply to some judgements, with the reason."""
     for name, accepted in acceptance.items():
+        if count := accepted.larger_groups:
+            groups = "1 group has" if count == 1 else f"{count:,} groups have"
+            yield f"{name}: {groups} more accepted judgements than {accepted.certificate} holds for"
         for why, count in accepted.why.items():
             if why.startswith(EXPIRED):
                 yield (

@@ -278,6 +278,7 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
         accepted: Number of judgements accepted without a person.
         to_people: Number of judgements that go to people.
         why: Number of judgements that go to people by reason, most frequent first.
+        larger_groups: Number of groups with more accepted judgements than the certificate holds for.
     """
 
     certificate: str
@@ -288,6 +289,7 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
     accepted: int
     to_people: int
     why: dict[str, int] = {}
+    larger_groups: int = 0
 
 
 @resolved

@@ -53,6 +53,7 @@ class JudgeCertificate(msgspec.Struct, frozen=True, kw_only=True):
         calibrator: The calibrator artifact that the confidence needs, or None.
         coverage: Share of the judgements that it accepted when it was made; None if it does not say.
         groups: Groups of the judgements that it was made from; None if it does not say.
+        group_size: It holds if no group has more judgements than this; None if it does not say.
     """
 
     name: str
@@ -66,6 +67,7 @@ class JudgeCertificate(msgspec.Struct, frozen=True, kw_only=True):
     calibrator: dict[str, Any] | None = None
     coverage: Annotated[float, Meta(ge=0, le=1)] | None = None
     groups: Annotated[int, Meta(ge=0)] | None = None
+    group_size: Annotated[int, Meta(ge=1)] | None = None
 
 
 def read_certificates(raw: Any, folder: Path) -> tuple[list[Any], list[Problem]]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from trivium.trust.calibration.quality import negative_log_likelihood as negative_log_likelihood
     from trivium.trust.calibration.quality import reliability as reliability
     from trivium.trust.certification import certify as certify
+    from trivium.trust.certification import labels_needed as labels_needed
     from trivium.trust.change_detection import ChangeDetector as ChangeDetector
     from trivium.trust.cluster_bootstrap import Estimate as Estimate
     from trivium.trust.cluster_bootstrap import Groups as Groups
@@ -89,7 +90,7 @@ _HOMES = {
         "negative_log_likelihood",
         "reliability",
     ),
-    "certification": ("certify",),
+    "certification": ("certify", "labels_needed"),
     "change_detection": ("ChangeDetector",),
     "cluster_bootstrap": (
         "Estimate",

@@ -2,8 +2,9 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Sequence
-from math import ceil, floor, log, log1p
-from typing import Literal, Protocol
+from functools import partial
+from math import ceil, log, log1p
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -24,6 +25,7 @@ from trivium.trust.arrays import (
     without_noise,
 )
 from trivium.trust.cluster_bootstrap import Groups
+from trivium.trust.sample_size import POWER
 
 STAKES = np.linspace(0.05, 1.0, 20)
 """Stakes, as shares of the largest bet that cannot lose more than everything; the capital is the mean over
@@ -38,12 +40,8 @@ class RiskTest(Protocol):
     def accept(self, codes: Ints, wrong: Floats) -> None:
         """Add accepted verdicts: the group of each, and 1 where it is wrong, else 0; both of shape (k,)."""
 
-    def log_p(self, copies: float = 1) -> float:
-        """Log of the p-value of "the error is above the limit", at most 0.
-
-        Args:
-            copies: Multiply the number of verdicts by this factor, at the same error rate; at least 1.
-        """
+    def log_p(self) -> float:
+        """Log of the p-value of "the error is above the limit", at most 0."""
 
     def bound(self, delta: float) -> float:
         """The smallest limit whose p-value is at most ``delta``, in [0, 1]; needs an accepted verdict."""
@@ -62,12 +60,11 @@ class ExactBinomial:
         self._accepted += codes.size
         self._errors += int(wrong.sum())
 
-    def log_p(self, copies: float = 1) -> float:
+    def log_p(self) -> float:
         """See ``RiskTest``."""
-        wrong, accepted = ceil(self._errors * copies), floor(self._accepted * copies)
-        if wrong == 0:
-            return accepted * log1p(-self._epsilon)
-        tail = float(bdtr(wrong, accepted, self._epsilon))
+        if self._errors == 0:
+            return self._accepted * log1p(-self._epsilon)
+        tail = float(bdtr(self._errors, self._accepted, self._epsilon))
         return log(tail) if tail else -np.inf
 
     def bound(self, delta: float) -> float:
@@ -102,11 +99,11 @@ class Clustered:
         lowest, highest = 1e-12, 1 - 1e-9
         return 1.0 if excess(highest) > 0 else float(brentq(excess, lowest, highest, xtol=1e-9))
 
-    def log_p(self, copies: float = 1) -> float:
+    def log_p(self) -> float:
         """See ``RiskTest``."""
-        return self._log_p_of(self._epsilon, copies)
+        return self._log_p_of(self._epsilon)
 
-    def _log_p_of(self, limit: float, copies: float = 1) -> float:
+    def _log_p_of(self, limit: float) -> float:
         raise NotImplementedError
 
 
@@ -115,9 +112,9 @@ class Hoeffding(Clustered):
 
     method = "hoeffding"
 
-    def _log_p_of(self, limit: float, copies: float = 1) -> float:
+    def _log_p_of(self, limit: float) -> float:
         gain = float((limit * self._accepted - self._errors).mean()) / self._size
-        return -2 * copies * self._accepted.size * gain**2 if gain > 0 else 0.0
+        return -2 * self._accepted.size * gain**2 if gain > 0 else 0.0
 
 
 class Betting(Clustered):
@@ -143,13 +140,12 @@ class Betting(Clustered):
         self._sums += (fresh - self._terms[touched]).sum(axis=0)
         self._terms[touched] = fresh
 
-    def log_p(self, copies: float = 1) -> float:
+    def log_p(self) -> float:
         """See ``RiskTest``."""
-        return _log_p_of_capital(copies * self._sums)
+        return _log_p_of_capital(self._sums)
 
-    def _log_p_of(self, limit: float, copies: float = 1) -> float:
-        growth = self._log_growth(limit, np.arange(self._accepted.size)).sum(axis=0)
-        return _log_p_of_capital(copies * growth)
+    def _log_p_of(self, limit: float) -> float:
+        return _log_p_of_capital(self._log_growth(limit, np.arange(self._accepted.size)).sum(axis=0))
 
     def _log_growth(self, limit: float, at: Ints) -> Floats:
         """Log of the factor by which each group changes the capital at each stake."""
@@ -169,11 +165,20 @@ FIRST_SHARE = 1 / 3
 A larger share leaves less to continue with after an error among the most confident verdicts; a smaller one
 needs more verdicts for the first test."""
 
-MOST_COPIES = 50
-"""Largest multiple of the present labels that is suggested."""
+MOST_LABELS = 20_000
+"""Largest number of labels, the present ones included, that is suggested."""
 
-GROWTH = 1.2
-"""Factor between successive numbers of labels that are tried."""
+GROWTH = 1.1
+"""Factor between successive numbers of further labels that are tried."""
+
+WORLDS = 100
+"""Worlds in which a number of further labels is tried."""
+
+Shortfall = Literal["too few labels", "too wrong"]
+
+SizeFrom = Literal["stated", "run", "unit", "labels"]
+"""Where the largest group is known from: stated beforehand, all items of the run, items counted one by one,
+or nothing but the labelled verdicts themselves."""
 
 
 class Certificate(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
@@ -193,9 +198,10 @@ class Certificate(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
         groups: Clusters among them.
         tested: Number of thresholds tested.
         reason: Why nothing is certified, or None.
-        shortfall: ``too few labels`` if more labels of the same quality would certify something, or if there
-            are too few to know; ``too wrong`` if more would not help; None if something is certified.
-        labels_needed: With too few labels, about how many are needed at the same error rate.
+        shortfall: ``too wrong`` if at every threshold a larger share than epsilon is wrong, so that no number
+            of such labels helps; else ``too few labels``; None if something is certified.
+        group_size: The guarantee holds if no group has more verdicts than this.
+        group_size_from: Where that number is from.
     """
 
     threshold: float | None
@@ -210,8 +216,9 @@ class Certificate(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
     groups: int
     tested: int
     reason: str | None
-    shortfall: Literal["too few labels", "too wrong"] | None = None
-    labels_needed: int | None = None
+    shortfall: Shortfall | None = None
+    group_size: int
+    group_size_from: SizeFrom
 
 
 def certify(
@@ -248,32 +255,26 @@ def certify(
         epsilon: Largest accepted error rate, in (0, 1).
         delta: Probability that the guarantee fails, in (0, 1).
         n_items: Number of all items, including those without a verdict, for the coverage; n by default.
-        group_size: Largest possible number of verdicts in a group; by default the largest observed.
+        group_size: Largest possible number of verdicts in a group, known beforehand. By default the largest
+            observed, which is no bound: the guarantee then holds only if no group has more (where 1 % of
+            groups hold 30 verdicts, most of them wrong, it is broken up to 6 times too often).
         bound: The test if groups have several verdicts.
 
     Raises:
         TrustError: If the data or an option are invalid.
     """
-    wrong, confidences, clusters = _checked(wrong, confidence, groups)
-    size = _group_size(clusters, group_size)
-    items = wrong.size if n_items is None else n_items
-    _check_options(epsilon, delta, bound, items=items, verdicts=wrong.size)
-    order = np.argsort(-confidences, kind="stable")
-    wrong, confidences, codes = wrong[order], confidences[order], clusters.codes[order]
-    ends = (
-        np.flatnonzero(np.diff(confidences, append=-np.inf)) + 1
-    )  # past the last verdict of each confidence
-
-    def new_test() -> RiskTest:
-        return _risk_test(bound, epsilon, clusters, size)
-
-    certified, tested, shares = _search(wrong, ends, codes, new_test, delta)
-    needed = None if certified else _labels_needed(wrong, ends, codes, new_test, delta, shares)
-    errors = int(wrong[:certified].sum())
+    verdicts = _Verdicts.of(wrong, confidence, groups)
+    size = _group_size(verdicts.codes, group_size)
+    items = verdicts.wrong.size if n_items is None else n_items
+    _check_options(epsilon, delta, bound, items=items, verdicts=verdicts.wrong.size)
+    new_test = partial(_risk_test, bound, epsilon, size, verdicts.groups)
+    certified, tested, shares = _search(verdicts, new_test, delta)
+    errors = int(verdicts.wrong[:certified].sum())
     final = new_test()
-    final.accept(codes[:certified], wrong[:certified])
+    final.accept(verdicts.codes[:certified], verdicts.wrong[:certified])
+    reason, shortfall = (None, None) if certified else _why_not(verdicts, shares, epsilon, size)
     return Certificate(
-        threshold=float(confidences[certified - 1]) if certified else None,
+        threshold=float(verdicts.confidences[certified - 1]) if certified else None,
         n_accepted=certified,
         errors=errors,
         coverage=certified / items if items else 0.0,
@@ -281,39 +282,120 @@ def certify(
         epsilon=epsilon,
         delta=delta,
         method=final.method,
-        n=wrong.size,
-        groups=clusters.count,
+        n=verdicts.wrong.size,
+        groups=verdicts.groups,
         tested=tested,
-        reason=None
-        if certified
-        else _why_not(
-            wrong, ends, ends[shares > 0], needed, epsilon, delta, groups=clusters.count, size=size
-        ),
-        shortfall=None if certified else "too wrong" if shares.any() and needed is None else "too few labels",
-        labels_needed=needed,
+        reason=reason,
+        shortfall=shortfall,
+        group_size=size,
+        group_size_from="labels" if group_size is None else "stated",
     )
 
 
-def _search(
-    wrong: Floats,
-    ends: Ints,
-    codes: Ints,
-    new_test: Callable[[], RiskTest],
-    delta: float,
+def labels_needed(
+    wrong: npt.ArrayLike,
+    confidence: npt.ArrayLike,
+    groups: Groups | Sequence[Hashable],
+    certificate: Certificate,
     *,
-    copies: float = 1,
+    seed: int = 0,
+) -> int | None:
+    """About how many labels, with the present ones, certify something in 80 % of worlds like them.
+
+    Definition: docs/definitions/calibration.md#labels-needed.
+
+    In such a world further groups are drawn from the present ones, with replacement. Among the verdicts
+    that the best threshold accepts, confidence is taken to say nothing of errors: that a few of the most
+    confident are all right may be luck.
+
+    Args:
+        wrong: As for ``certify``.
+        confidence: As for ``certify``.
+        groups: As for ``certify``.
+        certificate: What ``certify`` answered: nothing certified.
+        seed: Seed of the worlds.
+
+    Returns:
+        None if no number of such labels helps (``too wrong``), or more than 20,000 are needed.
+
+    Raises:
+        TrustError: If the data are invalid.
+    """
+    verdicts = _Verdicts.of(wrong, confidence, groups)
+    if not verdicts.wrong.size or certificate.shortfall != "too few labels":
+        return None
+    delta, rng, each = certificate.delta, np.random.default_rng(seed), verdicts.wrong.size / verdicts.groups
+    test_of = partial(_risk_test, certificate.method, certificate.epsilon, certificate.group_size)
+    alike = _best(verdicts, _shares_of_delta(verdicts, partial(test_of, verdicts.groups), delta))
+
+    def is_enough(further: int) -> bool:
+        failures, new_test = 0, partial(test_of, verdicts.groups + further)
+        for _ in range(WORLDS):
+            world = _with_further(verdicts, further, alike, rng)
+            failures += not _search(world, new_test, delta, anything=True)[0]
+            if failures > (1 - POWER) * WORLDS:
+                return False
+        return True
+
+    most = max(1.0, (MOST_LABELS - verdicts.wrong.size) / each)
+    tried = np.unique(np.floor(GROWTH ** np.arange(0, log(most) / log(GROWTH)))).astype(int).tolist()
+    enough = next((further for further in tried if is_enough(further)), None)
+    if enough is None:
+        return None
+    more = ceil(enough * each)
+    return int(verdicts.wrong.size + round(more, 2 - len(str(more))))  # two digits tell enough
+
+
+class _Verdicts(NamedTuple):
+    """Labelled verdicts, the most confident first.
+
+    Attributes:
+        wrong: Whether each is wrong, shape (n,).
+        confidences: Their confidences, shape (n,).
+        codes: Group of each, shape (n,).
+        groups: Number of groups.
+        ends: Number of verdicts that each threshold accepts, ascending.
+    """
+
+    wrong: Floats
+    confidences: Floats
+    codes: Ints
+    groups: int
+    ends: Ints
+
+    @classmethod
+    def of(
+        cls, wrong: npt.ArrayLike, confidence: npt.ArrayLike, groups: Groups | Sequence[Hashable]
+    ) -> "_Verdicts":
+        """Check and sort verdicts, or raise TrustError."""
+        wrong, confidences = floats(wrong, confidence)
+        clusters = Groups.of(groups)
+        check_lengths(wrong=wrong, confidence=confidences, groups=clusters.codes)
+        check_binary(wrong=wrong)
+        check_finite(confidence=confidences)
+        return cls.sorted(wrong, without_noise(confidences), clusters.codes, clusters.count)
+
+    @classmethod
+    def sorted(cls, wrong: Floats, confidences: Floats, codes: Ints, groups: int) -> "_Verdicts":
+        """Sort verdicts by confidence."""
+        order = np.argsort(-confidences, kind="stable")
+        ends = np.flatnonzero(np.diff(confidences[order], append=-np.inf)) + 1
+        return cls(wrong[order], confidences[order], codes[order], groups, ends)
+
+
+def _search(
+    verdicts: _Verdicts, new_test: Callable[[], RiskTest], delta: float, *, anything: bool = False
 ) -> tuple[int, int, Floats]:
     """Count the certified verdicts and the tested thresholds, and split delta among the starts.
 
     Args:
-        wrong: Whether each verdict is wrong, the most confident first.
-        ends: Number of verdicts that each threshold accepts, ascending.
-        codes: Group of each verdict.
+        verdicts: The verdicts.
         new_test: Makes a test without any verdicts.
         delta: Probability that the guarantee fails.
-        copies: Multiply the number of verdicts by this factor, at the same error rate.
+        anything: Stop at the first threshold that passes.
     """
-    shares = _shares_of_delta(ends, codes, new_test, delta, copies=copies)
+    wrong, codes, ends = verdicts.wrong, verdicts.codes, verdicts.ends
+    shares = _shares_of_delta(verdicts, new_test, delta)
     test, added, level, tested, certified = new_test(), 0, 0.0, 0, 0
     for end, share in zip(map(int, ends), shares, strict=True):
         level += share
@@ -321,20 +403,21 @@ def _search(
             continue
         test.accept(codes[added:end], wrong[added:end])
         added, tested = end, tested + 1
-        if test.log_p(copies) <= log(level):
+        if test.log_p() <= log(level):
             certified = end
+            if anything:
+                break
         else:
             level = 0.0
     return certified, tested, shares
 
 
-def _shares_of_delta(
-    ends: Ints, codes: Ints, new_test: Callable[[], RiskTest], delta: float, *, copies: float
-) -> Floats:
-    """Share of ``delta`` with which each threshold starts, shape of ``ends``; 0 except at the few starts.
+def _shares_of_delta(verdicts: _Verdicts, new_test: Callable[[], RiskTest], delta: float) -> Floats:
+    """Share of ``delta`` with which each threshold starts, shape (thresholds,); 0 except at the few starts.
 
     See ``_search`` for the arguments.
     """
+    codes, ends = verdicts.codes, verdicts.ends
     shares, n = np.zeros(ends.size), codes.size
 
     def first(level: float) -> int:
@@ -343,9 +426,12 @@ def _shares_of_delta(
         def passes(place: int) -> bool:  # and then every later one does: more right verdicts prove more
             ideal, end = new_test(), int(ends[place])
             ideal.accept(codes[:end], np.zeros(end))
-            return ideal.log_p(copies) <= log(level)
+            return ideal.log_p() <= log(level)
 
-        return bisect_left(range(ends.size), True, key=passes)
+        most = 1
+        while most < ends.size and not passes(most):
+            most *= 2
+        return bisect_left(range(ends.size), True, hi=min(most, ends.size), key=passes)
 
     place = first(FIRST_SHARE * delta)
     if place == ends.size or 2 * ends[place] > n:
@@ -359,85 +445,65 @@ def _shares_of_delta(
     return shares
 
 
-def _labels_needed(
-    wrong: Floats, ends: Ints, codes: Ints, new_test: Callable[[], RiskTest], delta: float, shares: Floats
-) -> int | None:
-    """About how many labels would certify something at the same error rate; None if no number would.
+def _best(verdicts: _Verdicts, shares: Floats) -> int:
+    """Number of verdicts accepted at the threshold with the smallest share of wrong ones.
 
-    Repeats the search over more and more copies of these labels. A certificate counts if it accepts at least
-    as many of them as the first start (all of them if there is none); with fewer, having no errors proves
-    little.
+    Among the thresholds that accept enough to tell: as many as the first start, without a start half of all.
     """
-    if not wrong.size:
-        return None
-    fewest = int(ends[np.argmax(shares > 0)]) if shares.any() else wrong.size
-    copies = GROWTH
-    while copies <= MOST_COPIES:
-        if _search(wrong, ends, codes, new_test, delta, copies=copies)[0] >= fewest:
-            return ceil(copies * wrong.size)
-        copies *= GROWTH
-    return None
+    ends = verdicts.ends
+    able = ends[ends >= (ends[np.argmax(shares > 0)] if shares.any() else ends[-1] / 2)][::-1]
+    return int(able[np.argmin(np.cumsum(verdicts.wrong)[able - 1] / able)])
 
 
-def _why_not(
-    wrong: Floats,
-    ends: Ints,
-    starts: Ints,
-    needed: int | None,
-    epsilon: float,
-    delta: float,
-    *,
-    groups: int,
-    size: int,
-) -> str:
-    limit = f"{100 * epsilon:g} %"
-    if not wrong.size:
-        return "there are no labelled verdicts"
-    errors = np.cumsum(wrong)
-    if starts.size and needed is None:
-        able = ends[ends >= starts[0]]
-        least = int(able[np.argmin(errors[able - 1] / able)])
-        return (
-            f"too often wrong: at the best threshold {_wrong_of(errors, least)}, and more labels of the same "
-            "quality would not change that"
-        )
-    if needed is None:
-        outlook = f"{_wrong_of(errors, wrong.size)}, and at that rate no number of labels is enough"
-    else:
-        outlook = f"about {needed:,} labels with the error rate of these {wrong.size:,} would be enough"
-    if starts.size:
-        most = int(starts[0])
-        return (
-            f"too few labels: {_wrong_of(errors, most)}, which does not yet show that at most {limit} "
-            f"are; {outlook}"
-        )
-    fewest = ceil(log(delta) / log1p(-epsilon))
-    if size == 1:
-        return f"too few labels: at least {fewest:,} are needed, all of them right; {outlook}"
-    return (
-        f"too few labels: with up to {size:,} verdicts in a group, more than {fewest - 1:,} groups with as "
-        f"many are needed, all of them right; there are {groups:,}; {outlook}"
+def _why_not(verdicts: _Verdicts, shares: Floats, epsilon: float, size: int) -> tuple[str, Shortfall]:
+    """Why nothing is certified, in words and in a word."""
+    if not verdicts.wrong.size:
+        return "there are no labelled verdicts", "too few labels"
+    best, limit = _best(verdicts, shares), f"{100 * epsilon:g} %"
+    errors = int(verdicts.wrong[:best].sum())
+    which = f"the {best:,} most confident" if best < verdicts.wrong.size else f"{best:,}"
+    found = (
+        f"{errors:,} of {which} {'verdict' if best == 1 else 'verdicts'} "
+        f"{'is' if errors == 1 else 'are'} wrong ({100 * errors / best:.3g} %)"
+    )
+    if errors >= epsilon * best:
+        why = f"at every threshold {limit} or more are wrong: at the best, {found}"
+        return f"{why}; no number of labels of this kind would change that", "too wrong"
+    labels = f"{best:,} {'label' if best == 1 else 'labels'}"
+    condition = f" where a group may have {size:,} verdicts" if size > 1 else ""
+    return f"{found}: {labels} cannot show that this is under {limit}{condition}", "too few labels"
+
+
+def _with_further(verdicts: _Verdicts, further: int, alike: int, rng: np.random.Generator) -> _Verdicts:
+    """The verdicts with those of further groups, drawn from theirs; see ``labels_needed``."""
+    sizes, by_group = np.bincount(verdicts.codes), np.argsort(verdicts.codes, kind="stable")
+    drawn = rng.integers(0, sizes.size, further)
+    owner = np.repeat(np.arange(further), sizes[drawn])
+    before = (np.cumsum(sizes) - sizes)[drawn] - (np.cumsum(sizes[drawn]) - sizes[drawn])
+    rows = by_group[before[owner] + np.arange(owner.size)]
+    place = rows.copy()
+    place[rows < alike] = rng.permutation(rows[rows < alike])
+    confidences = np.append(verdicts.confidences, verdicts.confidences[place])
+    if verdicts.ends.size == verdicts.wrong.size:  # where all differ, further ones do too
+        ranks = np.append(np.arange(verdicts.wrong.size), place)
+        confidences = -np.lexsort((rng.random(ranks.size), ranks)).argsort().astype(np.float64)
+    return _Verdicts.sorted(
+        np.append(verdicts.wrong, verdicts.wrong[rows]),
+        confidences,
+        np.append(verdicts.codes, owner + verdicts.groups),
+        verdicts.groups + further,
     )
 
 
-def _wrong_of(errors: Floats, accepted: int) -> str:
-    """How many of the most confident verdicts are wrong, in words."""
-    wrong = int(errors[accepted - 1])
-    return (
-        f"{wrong:,} of the {accepted:,} most confident {'verdict' if accepted == 1 else 'verdicts'} "
-        f"{'is' if wrong == 1 else 'are'} wrong ({100 * wrong / accepted:.1f} %)"
-    )
-
-
-def _risk_test(bound: str, epsilon: float, clusters: Groups, size: int) -> RiskTest:
+def _risk_test(bound: str, epsilon: float, size: int, groups: int) -> RiskTest:
     if size == 1:
         return ExactBinomial(epsilon)
-    return (Betting if bound == "betting" else Hoeffding)(epsilon, groups=clusters.count, size=size)
+    return (Betting if bound == "betting" else Hoeffding)(epsilon, groups=groups, size=size)
 
 
-def _group_size(clusters: Groups, stated: int | None) -> int:
+def _group_size(codes: Ints, stated: int | None) -> int:
     """The largest possible number of verdicts in a group, at least 1."""
-    added = int(np.bincount(clusters.codes, minlength=1).max())
+    added = int(np.bincount(codes, minlength=1).max())
     if stated is None:
         return max(1, added)
     if stated < max(1, added):
@@ -453,15 +519,3 @@ def _check_options(epsilon: float, delta: float, bound: str, *, items: int, verd
         raise TrustError(f'bound must be "betting" or "hoeffding"; found {bound!r}')
     if items < verdicts:
         raise TrustError(f"n_items counts all items; found {items}, fewer than the {verdicts} verdicts")
-
-
-def _checked(
-    wrong: npt.ArrayLike, confidence: npt.ArrayLike, groups: Groups | Sequence[Hashable]
-) -> tuple[Floats, Floats, Groups]:
-    """Convert errors, confidences and groups to arrays of one length, or raise TrustError."""
-    wrong, confidences = floats(wrong, confidence)
-    clusters = Groups.of(groups)
-    check_lengths(wrong=wrong, confidence=confidences, groups=clusters.codes)
-    check_binary(wrong=wrong)
-    check_finite(confidence=confidences)
-    return wrong, without_noise(confidences), clusters

@@ -260,3 +260,28 @@ def test_a_gate_on_the_share_accepted_needs_a_certificate(capsys, judged, gate):
     Path("suite.yaml").write_text("cases: cases.jsonl\ngates: {clarty.accepted: {at_least: 0.3}}\n")
     assert run_command(["score", "suite.yaml", "--outputs", "outputs.jsonl"]) == 2
     assert 'Did you mean "clarity"' in capsys.readouterr().err
+
+
+def test_the_largest_group_is_that_of_the_run_and_a_larger_one_of_a_later_run_is_noticed(capsys, judged):
+    _, rows, certified = judged
+    assert (certified["group_size"], certified["group_size_from"]) == (1, "run")
+    # The last thirty answers are of one document, and nobody has labelled them.
+    group = {f"c{n}": "large" if n >= 90 else f"d{n}" for n in range(CASES)}
+    lines("cases.jsonl", ({"id": c, "input": "q", "references": ["a"], "group": g} for c, g in group.items()))
+    score = ("score", "cases.jsonl", "--outputs", "outputs.jsonl", "--metrics", "jaccard", "--json")
+    run = json.loads(output_of(capsys, *score))["run"]
+    accepted = sum(row["confidence"] >= certified["threshold"] for row in rows[90:])
+    assert accepted > 1
+    assert any(
+        "ok: 1 group has more accepted judgements than cert.json holds for" in warning
+        for warning in applied(capsys, run)["warnings"]
+    )
+    labels = [json.loads(line) for line in Path("labels.jsonl").read_text().splitlines()]
+    lines("few.jsonl", labels[:90])
+    certify = ("certify", "--dimension", "ok", "--labels", "few.jsonl", "--epsilon", "0.3")
+    code, out, _ = run_trust(capsys, *certify, "--json")
+    found = json.loads(out)
+    assert (found["group_size"], found["group_size_from"], found["groups"]) == (30, "run", 90)
+    assert (found["method"], code) == ("betting", 1)
+    code, _, err = run_trust(capsys, *certify, "--group-size", "29")
+    assert (code, "group_size is 29, and a group of the run has 30 verdicts" in err) == (2, True)

@@ -89,9 +89,23 @@ def test_a_certificate_says_its_threshold_or_why_there_is_none(capsys):
         in run_trust(capsys, "certify", "items.jsonl", "--epsilon", "0.3", "--output", "c.json")[1]
     )
     assert json.loads(Path("c.json").read_text()) == found
-    _, out, _ = run_trust(capsys, "certify", items(5))
-    assert "Nothing can be certified" in out
-    assert "too few labels: at least 22 are needed" in " ".join(out.split())
+    assert (found["group_size"], found["group_size_from"]) == (1, "labels")
+
+
+def test_nothing_certified_is_exit_code_1_and_leaves_an_older_certificate_alone(capsys):
+    for older in (False, True):
+        code, out, err = run_trust(capsys, "certify", items(5), "--output", "c.json", "--html", "c.html")
+        said = "c.json stays as it was" if older else "c.json is not written"
+        assert (code, f"{said}: nothing is certified" in err) == (1, True)
+        assert "Nothing can be certified" in out
+        assert "labels cannot show that this is under 10 %; about " in " ".join(out.split())
+        assert "cannot show" in " ".join(Path("c.html").read_text().split())
+        assert Path("c.json").exists() == older
+        Path("c.json").write_text("older")
+    code, out, _ = run_trust(capsys, "certify", "items.jsonl", "--json")
+    found = json.loads(out)
+    assert (code, found["threshold"], found["shortfall"]) == (1, None, "too few labels")
+    assert found["labels_needed"] > 5
 
 
 def test_agreement_counts_what_anyone_can_count(capsys):
@@ -139,8 +153,9 @@ def calibrated(*arguments: str) -> tuple[str, ...]:
 def test_a_calibrator_gives_its_own_labels_no_certificate_that_is_not_true(capsys):
     fit = ("--method", "logistic", "--features", FEATURES, "--output", "cal.json")
     assert run_trust(capsys, "calibrate", noise(200, 1, "a.jsonl"), *fit)[0] == 0
-    found = answer(capsys, *calibrated("certify", "a.jsonl"))
-    assert found["threshold"] is None
+    code, out, _ = run_trust(capsys, *calibrated("certify", "a.jsonl"), "--json")
+    found = json.loads(out)
+    assert (code, found["threshold"]) == (1, None)
     assert found["calibration"]["models"] == "out of fold"
     assert any("fitted on the groups of 200 of these 200 predictions" in line for line in found["warnings"])
     curve = answer(capsys, *calibrated("curve", "a.jsonl", "--bootstrap-resamples", "50"))

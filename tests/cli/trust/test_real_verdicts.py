@@ -75,7 +75,7 @@ def test_a_predictor_without_confidence_is_not_ranked(capsys):
 
 def test_a_judge_that_is_sure_and_wrong_is_certified_nowhere(capsys):
     name = items("llama-3.3-70b-instruct", "zero_shot/neutral/no_reviews/set226")
-    assert run_command(["trust", "certify", name, "--epsilon", "0.3", "--json"]) == 0
+    assert run_command(["trust", "certify", name, "--epsilon", "0.3", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["threshold"] is None
     assert run_command(["trust", "calibrate", name, "--json"]) == 0
     made = json.loads(capsys.readouterr().out)

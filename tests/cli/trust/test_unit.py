@@ -24,14 +24,20 @@ def test_a_certificate_of_single_items_is_that_of_items_in_groups_of_their_own(c
 
     assert found["method"] == "exact binomial"
     assert (found["threshold"], found["errors"]) == (alone["threshold"], alone["errors"])
-    assert answer(capsys, "certify", NAME, "--epsilon", "0.3")["method"] == "betting"
+    assert (found["group_size"], found["group_size_from"]) == (1, "unit")
+    assert (
+        "if no group has more"
+        not in run_trust(capsys, "certify", NAME, "--epsilon", "0.3", "--unit", "item")[1]
+    )
+    assert json.loads(run_trust(capsys, "certify", NAME, "--json")[1])["method"] == "betting"
 
 
 @pytest.mark.parametrize("command", ["agree", "curve", "certify"])
 def test_the_answer_says_what_it_rests_on(capsys, command):
     note = "items count one by one, which is right only where those of one group are independent"
-    assert note in " ".join(answer(capsys, command, NAME, "--unit", "item")["warnings"])
-    assert note not in " ".join(answer(capsys, command, NAME)["warnings"])
+    for more, said in ((("--unit", "item"), True), ((), False)):
+        warnings = json.loads(run_trust(capsys, command, NAME, *more, "--json")[1])["warnings"]
+        assert (note in " ".join(warnings)) == said
 
 
 def test_agreement_is_resampled_by_item(capsys):

@@ -21,7 +21,7 @@ from trivium.reports.notebook.fragment import (
     warnings,
 )
 from trivium.reports.trust.tables import MEASURES, NAMES, WHEN
-from trivium.reports.wording import counted, interval, number, share, spent_sentence
+from trivium.reports.wording import condition_sentence, counted, interval, number, share, spent_sentence
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
 from trivium.runs.run import Run
 from trivium.runs.summary import Figure, Summary
@@ -160,7 +160,8 @@ def certificate_fragment(certificate: Certificate) -> str:
         body = verdict("inconclusive", f"Nothing can be certified ({guarantee}): {certificate.reason}")
     else:
         verdicts = counted(certificate.n, "labelled verdict")
-        accepted = f"{certificate.n_accepted:,} of {verdicts}, {certificate.errors:,} wrong"
+        accepted = f"{certificate.n_accepted:,} of {verdicts}, {certificate.errors:,} wrong."
+        accepted += condition_sentence(msgspec.structs.asdict(certificate))
         body = verdict("pass", f"Accept confidence ≥ {certificate.threshold:g} ({guarantee}): {accepted}")
     groups, thresholds = counted(certificate.groups, "group"), counted(certificate.tested, "threshold")
     tested = f"{groups}, {thresholds} tested, {certificate.method}"

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trivium.reports.escape import one_line
-from trivium.reports.wording import counted, judge_name, judge_word
+from trivium.reports.wording import condition_sentence, counted, judge_name, judge_word
 
 NAMES = {
     "exact": "same label",
@@ -116,6 +116,7 @@ def may_decide_sentence(certificate: Mapping[str, Any] | str) -> str:
     return (
         f"It may decide without a person where {name} ≥ {certificate['threshold']:g}, in "
         f"{100 * certificate['coverage']:.0f} % of the items ({guarantee}), and not otherwise."
+        f"{condition_sentence(certificate)}"
     )
 
 
@@ -214,7 +215,7 @@ class CertificateText:
                 f"That is {answer['n_accepted']:,} of the {answer['n_items']:,} items "
                 f"({100 * answer['coverage']:.1f} %), of which {_wrong(answer['errors'])}; "
                 f"the bound at this threshold is {100 * answer['error_bound']:.1f} %. "
-                "The others go to people."
+                f"The others go to people.{condition_sentence(answer)}"
             )
         yield Text(
             f"{counted(answer['n'], 'labelled verdict')} in {counted(answer['groups'], 'group')}, "

@@ -14,7 +14,7 @@ from trivium.trust.bias_correction import Corrected, corrected_mean, corrected_r
 from trivium.trust.calibration.calibrator import TEMPERATURE, Calibrator
 from trivium.trust.calibration.fitting import feature_matrix, fit_calibrator
 from trivium.trust.calibration.methods import EQUAL, target_values
-from trivium.trust.certification import certify
+from trivium.trust.certification import MOST_LABELS, Certificate, certify, labels_needed
 from trivium.trust.cluster_bootstrap import Groups
 from trivium.trust.confidence.functions import Confidence
 from trivium.trust.distributions import Interval
@@ -94,7 +94,7 @@ def agreement_answer(
             rate = corrected_rate(*samples, groups=groups, groups_only=others)
             answer["corrected_rate"] = _corrected(rate)
     answer["inputs"] = [msgspec.structs.asdict(table.origin)]
-    answer["warnings"] = [*table.notes, *_warnings(found.groups)]
+    answer["warnings"] = [*table.notes, *found.warnings, *_warnings(found.groups)]
     return answer
 
 
@@ -161,7 +161,8 @@ def certificate(
         epsilon: Tolerated error rate among accepted predictions, in (0, 1).
         delta: Probability that the promise is broken, in (0, 1).
         tolerance: A prediction farther than this from the truth is wrong.
-        group_size: Most predictions that a group can have.
+        group_size: Most predictions that a group can have; by default the most of all items of the run, else
+            of the labelled items, which is no bound (docs/definitions/calibration.md#group-size).
         bound: The test for groups with several predictions.
         calibrator: For calibrated confidences.
 
@@ -180,17 +181,26 @@ def certificate(
     predicted_rows, _ = _random_sample(table)
     items = table.n if table.at_random is None else int(table.at_random.sum())
     wrong = np.abs(table.pred[predicted_rows] - table.gt[predicted_rows]) > tolerance + EQUAL
-    found = certify(
+    known, known_from = table.group_size or (None, "labels")
+    if group_size is not None and known is not None and known > group_size:
+        raise TrustError(f"group_size is {group_size:,}, and a group of the run has {known:,} verdicts")
+    verdicts = (
         wrong.astype(np.float64),
         confidence.values[predicted_rows],
         Groups.of([table.groups.ids[code] for code in table.groups.codes[predicted_rows]]),
+    )
+    found = certify(
+        *verdicts,
         epsilon=epsilon,
         delta=delta / choice.among,
         n_items=items,
-        group_size=group_size,
+        group_size=group_size or known,
         bound=bound,
     )
     answer: dict[str, Any] = {"confidence": named, **msgspec.structs.asdict(found), "delta": delta}
+    answer["group_size_from"] = "stated" if group_size is not None else known_from
+    answer["labels_needed"] = needed = labels_needed(*verdicts, found)
+    answer["reason"] = _with_outlook(found, needed)
     return answer | {
         "confidence_choice": choice.to_json(),
         "calibration": msgspec.to_builtins(confidence.calibrator),
@@ -203,6 +213,14 @@ def certificate(
         "inputs": [msgspec.structs.asdict(table.origin)],
         "warnings": [*table.notes, *_left_out(table), *confidence.warnings],
     }
+
+
+def _with_outlook(found: Certificate, needed: int | None) -> str | None:
+    """Why nothing is certified, and how many more labels would change that."""
+    if not found.n or found.shortfall != "too few labels":
+        return found.reason
+    more = f"about {needed - found.n:,} more of the same kind" if needed else f"more than {MOST_LABELS:,}"
+    return f"{found.reason}; {more} would"
 
 
 def _left_out(table: ItemTable) -> list[str]:

@@ -26,7 +26,7 @@ from trivium.runs.items.import_judgements import judgement_rows
 from trivium.runs.items.records import Item, Judgement
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder, Unlabelled
 from trivium.store.export.tables import VARYING_DETAILS
-from trivium.store.records import RunRecord
+from trivium.store.records import RunRecord, StoredEvaluation
 from trivium.store.store import Store
 from trivium.suites.certificate import JudgeCertificate, loaded
 from trivium.suites.settings import Settings
@@ -91,8 +91,10 @@ def items_of_runs(
         )
     join = _Join(_origin(store, run, dimension), dimension, labels)
     for one in runs:
-        for group, evaluation in _evaluations(store, one, only):
-            join.add(group, evaluation)
+        for group, stored in _evaluations(store, one):
+            join.count(group, stored.evaluation)
+            if only is None or (one.number, stored.position) in only:
+                join.add(group, stored.evaluation)
     join.check(run)
     return join.table(run.provenance, judging[-1])
 
@@ -110,8 +112,13 @@ class _Join:
         self._included: set[str] = set()
         self._rest_groups: list[str] = []
         self._rest_values: list[float] = []
+        self._sizes: Counter[str] = Counter()
         self._models: set[str | None] = set()
         self._prompts: set[str | None] = set()
+
+    def count(self, group: str, evaluation: Evaluation) -> None:
+        """Count an attempt towards the size of its group, labelled or not, if the dimension applies to it."""
+        self._sizes[group] += self._dimension in evaluation.scores
 
     def add(self, group: str, evaluation: Evaluation) -> None:
         """Add the evaluation of an attempt: an item, a score without a label, or a failure."""
@@ -170,12 +177,15 @@ class _Join:
         )
         named = sorted(model for model in self._models if model is not None)
         origin = msgspec.structs.replace(table.origin, judge=", ".join(named) or None)
-        return msgspec.structs.replace(table, origin=origin)
+        return msgspec.structs.replace(
+            table, origin=origin, group_size=(max(1, *self._sizes.values()), "run")
+        )
 
 
 def labelled_items(store: Store, run: RunRecord, labels: Labels) -> Iterator[Item]:
     """Yield the items of all labelled dimensions as records of a file, in suite order."""
-    for group, evaluation in _evaluations(store, run):
+    for group, stored in _evaluations(store, run):
+        evaluation = stored.evaluation
         for dimension in labels.of(evaluation.case, evaluation.repeat):
             truth = labels.value((evaluation.case, evaluation.repeat, dimension))
             score = evaluation.scores.get(dimension)
@@ -202,17 +212,11 @@ def _item(group: str, dimension: str, pred: float | None, truth: float, score: S
     )
 
 
-def _evaluations(
-    store: Store, run: RunRecord, only: Container[tuple[int, int]] | None = None
-) -> Iterator[tuple[str, Evaluation]]:
+def _evaluations(store: Store, run: RunRecord) -> Iterator[tuple[str, StoredEvaluation]]:
     """Yield the group and evaluation of every attempt, in suite order."""
     settings = msgspec.convert(run.settings, Settings)
     groups = list(store.groups(run.suite, settings.group))
-    return (
-        (groups[stored.position], stored.evaluation)
-        for stored in store.evaluations(run)
-        if only is None or (run.number, stored.position) in only
-    )
+    return ((groups[stored.position], stored) for stored in store.evaluations(run))
 
 
 def _conditions(run: RunRecord, dimension: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 from math import isfinite, nan
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -75,6 +75,8 @@ class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         default_confidence: The confidence used if none is named or stated; None for the best signal.
         judged_by: Conditions of judging, as stored in a certificate; None if the items are not of a run.
         sides: Names of the two sides: who predicts, and who gives the truth.
+        group_size: Most items of a group, labelled or not, and from where that is known: all items of a run,
+            or items counted one by one. None if only the labelled items are known.
     """
 
     origin: Origin
@@ -97,6 +99,7 @@ class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     default_confidence: str | None = None
     judged_by: dict[str, Any] | None = None
     sides: tuple[str, str] = ("judge", "people")
+    group_size: tuple[int, Literal["run", "unit"]] | None = None
 
     @property
     def n(self) -> int:
@@ -130,6 +133,7 @@ class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
                 groups=tuple(f"unlabelled {row}" for row in range(self.rest.pred.size)), pred=self.rest.pred
             ),
             notes=(*self.notes, ONE_BY_ONE),
+            group_size=(1, "unit"),
         )
 
     def name(self, row: int) -> str:

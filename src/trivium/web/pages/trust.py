@@ -18,6 +18,7 @@ from trivium.errors import InputError, MissingExtra, TrustError
 from trivium.labels.joining import items_of_queue, labels_for
 from trivium.labels.queue import LabelQueues
 from trivium.reports.trust.page import agreement_body, curve_body
+from trivium.reports.wording import condition_sentence
 from trivium.runs.artifacts.curve import CurveOptions, curve_artifact
 from trivium.runs.artifacts.judge import agreement_answer, certificate
 from trivium.runs.items.join import items_of_run
@@ -169,6 +170,7 @@ class _Page:
             title=f"Trust in {context['dimension'] or 'judges'}, {context['subject']}",
             parts=parts,
             certified=certified,
+            condition=condition_sentence(certified) if certified else "",
             promise=promise,
             problem=problem,
             **context,
@@ -225,6 +227,8 @@ def _download(items: Callable[[], ItemTable], promise: _Promise) -> Response[byt
         answer = promise.certificate(items())
     except (InputError, TrustError) as error:
         raise Refused(400, sentence(error)) from None
+    if answer["threshold"] is None:
+        raise Refused(400, f"nothing is certified: {answer['reason']}")
     return Response(
         msgspec.json.format(msgspec.json.encode(answer), indent=2) + b"\n",
         media_type="application/json",
