@@ -205,6 +205,8 @@ def _unseen_pairs(
 ) -> tuple[float, list[int], tuple[str, ...]]:
     """Weight, codes and a warning of pairs that the intervals allow for; none if there are enough labels.
 
+    Definition: docs/definitions/agreement.md#unseen-pairs.
+
     ``codes`` are the labels of one rater, then of the other; the code of a pair is that of ``agreement``.
     """
     common = int(np.bincount(codes, weights=np.tile(each, 2)).argmax())
