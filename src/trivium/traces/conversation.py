@@ -4,10 +4,13 @@ Read are the messages of the GenAI conventions (``parts``), of OpenAI's APIs, An
 AI SDK, LangChain in every serialisation, and Haystack. Definition: docs/trace-formats.md#question-and-answer.
 """
 
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from trivium.values import list_
+from trivium.traces.trace import TraceProblem
+from trivium.values import dicts, list_
 
 Speaker = Literal["user", "assistant"]
 
@@ -102,8 +105,12 @@ def _is_message(message: dict[str, Any]) -> bool:
 _CONTENT = ("parts", "content", "_content", "tool_calls")
 
 
+def _content(message: dict[str, Any]) -> Any:
+    return next((message[key] for key in _CONTENT[:3] if message.get(key)), None)
+
+
 def _text(message: dict[str, Any]) -> str:
-    content = texts_of(next((message[key] for key in _CONTENT[:3] if message.get(key)), None))
+    content = texts_of(_content(message))
     return content if isinstance(content, str) else ""
 
 
@@ -118,3 +125,36 @@ def texts_of(content: Any) -> Any:
 
 def _is_text(part: dict[str, Any]) -> bool:
     return part.get("type", part.get("block_type")) in _TEXT_PARTS and part.get("thought") is not True
+
+
+_READ = "text|refusal|reason|think|tool|function|call|step|summary"
+"""Kinds of parts that are text, that spans hold (calls and results), or that are no part of an answer."""
+
+UNREAD_TYPE = re.compile(rf'"type"\s*:\s*"(?![^"]*(?i:{_READ}))')
+"""Finds a part in JSON that may be no text, before the JSON is decoded."""
+
+_UNTYPED = re.compile("image|audio|video|document|file|inline", re.IGNORECASE)
+"""Keys that hold such a part where parts have no type (Gemini, Bedrock)."""
+
+
+def unread_kinds(content: Any) -> Iterator[str]:
+    """The kind of each part of a content that is no text, such as ``image``, ``audio`` or ``file``."""
+    for part in dicts(content):
+        stated = part.get("modality") or part.get("type", part.get("block_type"))
+        kind = next(filter(_UNTYPED.search, part), None) if stated is None else str(stated)
+        if kind and not re.search(_READ, kind, re.IGNORECASE):
+            yield kind[:40]
+
+
+def unread_parts(value: Any) -> Counter[str]:
+    """Number of the parts that are no text in the messages of a value, by kind."""
+    return Counter(
+        kind for each in _found(value) if _is_message(each) for kind in unread_kinds(_content(each))
+    )
+
+
+def unread_problems(parts: Mapping[str, int]) -> Iterator[TraceProblem]:
+    """Name the parts that are no text, and say how many of each kind there are."""
+    if parts:
+        listed = ", ".join(f"{count} {kind}" for kind, count in sorted(parts.items()))
+        yield TraceProblem(kind="unread_parts", what=f"parts that are no text are left out: {listed}")

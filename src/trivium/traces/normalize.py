@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from trivium.traces.conversation import unread_parts, unread_problems
 from trivium.traces.trace import (
     ORPHAN,
     Message,
@@ -43,7 +44,8 @@ def normalise(
     (``cycle``); a repeated id gets a new one (``duplicate_id``), and children stay with the first that
     had it; a time that is not finite is dropped (``bad_time``); an end before its start is set to the
     start (``negative_duration``); a child that starts before its parent is flagged (``clock_skew``);
-    a span without an end has ``ok=None`` if the trace has times (``unfinished``).
+    a span without an end has ``ok=None`` if the trace has times (``unfinished``). Parts of the messages of
+    outermost spans that are no text are counted (``unread_parts``).
     Tool, llm and other spans get the agent of the nearest agent span above them. A trace that states no
     message gets those that its nesting implies (docs/definitions/traces.md#messages). Normalising twice
     changes nothing more.
@@ -65,6 +67,11 @@ def normalise(
     if sound is None:
         delegated.clear()
         sound = _fill_agents(_repair(spans, all_problems), delegated)
+    outermost = Counter[str]()
+    for span in sound:
+        if span.parent is None:  # what was asked and what came back; requests repeat it
+            outermost |= unread_parts(span.input) | unread_parts(span.output)
+    all_problems += unread_problems(outermost)
     stated = tuple(messages)
     if any(message.time is not None and not isfinite(message.time) for message in stated):
         stated = _finite_times(stated, all_problems)

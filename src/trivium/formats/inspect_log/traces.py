@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from trivium.errors import Problem, TraceError
 from trivium.formats.inspect_log.archive import Log
+from trivium.traces.conversation import unread_parts, unread_problems
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.json_input import seconds, text
 from trivium.traces.trace import Span, SpanUsage, Trace
@@ -32,7 +33,8 @@ def trace_of_sample(raw: dict[str, Any]) -> Trace:
         spans = spans_of_messages(raw.get("messages"))
     id_, epoch = text(raw, "id") or "", raw.get("epoch", 1)
     metadata = {"sample": id_, "epoch": epoch}
-    return normalise(spans, trace_id=f"{id_}/{epoch}", metadata=metadata)
+    problems = unread_problems(unread_parts(raw.get("messages")))
+    return normalise(spans, trace_id=f"{id_}/{epoch}", problems=problems, metadata=metadata)
 
 
 def _flat(raw: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -18,6 +18,7 @@ from trivium.traces.opentelemetry.contents import (
     first_question,
     may_hold_question,
     not_recorded,
+    parts_left_out,
     with_requested_arguments,
 )
 from trivium.traces.opentelemetry.frameworks import SCOPES, read_own_forms
@@ -89,7 +90,7 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
     mark_handoffs(ordered, roles)
     usages = _usages(ordered, roles, problems)
     merge_double_instrumentation(ordered, roles, usages)
-    problems += _shortcomings(ordered, roles)
+    problems += (*_shortcomings(ordered, roles), *parts_left_out(ordered))
     origin = min((span.start for span in ordered if span.start is not None), default=None)
     trace = normalise(
         spans_of(ordered, roles, usages, origin or 0),

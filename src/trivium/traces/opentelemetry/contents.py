@@ -5,15 +5,23 @@ tables here; in a conversation, the question is the last text of the user, and t
 assistant (docs/trace-formats.md#question-and-answer).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from msgspec.structs import replace
 
-from trivium.traces.conversation import answer_in, question_in, texts_of
+from trivium.traces.conversation import (
+    UNREAD_TYPE,
+    answer_in,
+    question_in,
+    texts_of,
+    unread_parts,
+    unread_problems,
+)
 from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.semconv import RecordedSpan, recognised
-from trivium.traces.trace import NO_ARGUMENTS, NO_CALLS, SpanKind
+from trivium.traces.trace import NO_ARGUMENTS, NO_CALLS, SpanKind, TraceProblem
 from trivium.values import dicts, json_or_text
 
 _DETAILS = "gen_ai.client.inference.operation.details"
@@ -141,6 +149,18 @@ def _answer_of(span: RecordedSpan) -> Any:
             return answer
     texts = [*_event_texts(span, _CHOICE)]
     return answer_in([{"role": "assistant", "content": texts[-1]}]) if texts else None
+
+
+def parts_left_out(spans: Iterable[RecordedSpan]) -> Iterator[TraceProblem]:
+    """Name the parts of messages that are no text; requests repeat them, so the most of one span count."""
+    most = Counter[str]()
+    for span in spans:
+        attributes = _attributes(span)
+        for key in {*_ASKED, *_ANSWERED} & attributes.keys():
+            value = attributes[key]
+            if not isinstance(value, str) or UNREAD_TYPE.search(value):
+                most |= unread_parts(_decoded(attributes, key))
+    yield from unread_problems(most)
 
 
 def arguments_of(span: RecordedSpan) -> Any:

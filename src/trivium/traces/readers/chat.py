@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from trivium.traces.conversation import texts_of
+from trivium.traces.conversation import texts_of, unread_kinds, unread_problems
 from trivium.traces.normalize import normalise
 from trivium.traces.trace import Message, Span, Trace, TraceProblem
 from trivium.values import dict_, dicts, json_or_text, list_
@@ -91,9 +91,7 @@ class _Builder:
             span = self._spans[position]
             self.problem("unfinished", "it has no result", span.id)
             self._spans[position] = msgspec.structs.replace(span, ok=None)
-        if self._unread:
-            listed = ", ".join(f"{count} {kind}" for kind, count in sorted(self._unread.items()))
-            self.problem("unread_parts", f"parts that are no text are left out: {listed}")
+        self.problems += unread_problems(self._unread)
         return self._spans
 
     def add(self, position: int, turn: dict[str, Any]) -> None:
@@ -117,9 +115,7 @@ class _Builder:
 
     def _text(self, content: Any) -> Any:
         """The text of a message; its other parts are counted."""
-        for part in dicts(content):
-            if (kind := part.get("type", "text")) not in {"text", "input_text", "output_text", "refusal"}:
-                self._unread[str(kind)[:40]] += 1
+        self._unread.update(unread_kinds(content))
         return texts_of(content)
 
     def _call(self, position: int, number: int, call: dict[str, Any]) -> None:

@@ -6,13 +6,14 @@ event ``message_delta``) accompanies them: only then are they used. The counts o
 the lead's span and to ``metadata``.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from trivium.traces.conversation import unread_kinds, unread_problems
 from trivium.traces.normalize import normalise
 from trivium.traces.outcome import total_usage
 from trivium.traces.readers.claude_code.agents import (
@@ -28,6 +29,7 @@ from trivium.traces.readers.claude_code.events import (
     ToolResult,
     ToolUse,
     as_value,
+    blocks,
     is_event,
     parse_lines,
     plain_text,
@@ -165,6 +167,8 @@ class _Builder:
         for result in orphans[:1]:
             what = f"{len(orphans):,} results have no call, the first is of {result.id!r}; they are left out"
             self._problems.append(TraceProblem(kind="orphan_result", what=what))
+        parts = Counter(kind for event in self._session.events for kind in unread_kinds(blocks(event)))
+        self._problems += unread_problems(parts)
         metadata = totals_of(self._session.events, self._agents.lead, unanswered=self._open)
         spans = [self._lead_span(metadata)] if self._session.events else []
         spans += [run.span() for run in self._agents.sub_agents()]
