@@ -11,7 +11,11 @@ A second table has clustered losses: whole cases are lost, with an intra-group c
 won. It shows how often a comparison passes at a margin of 0.02 although the true loss is larger (nominal:
 2.5 %), how often it fails, and how often the interval contains the true loss; next to it mean ± t errors.
 
-A third table has CPU seconds and peak memory of a process that compares two stored runs, the second of which
+A third table has the answers by proof: outcomes of which one in ten is won and one in ten lost, and more by a
+true difference; and scores with a normal difference. A fourth has the same agent twice, with eleven metrics:
+how often a comparison fails because of any of them, and how often its pass rate passes.
+
+A fifth table has CPU seconds and peak memory of a process that compares two stored runs, the second of which
 has its attempts in partitions, and most of whose cases moved.
 """
 
@@ -30,6 +34,8 @@ from benchmarks.commands import python
 from benchmarks.sizes import sized
 from trivium.cli.main import run_command
 from trivium.trust.intervals import difference_interval, mean_interval
+from trivium.trust.multiple_testing import holm
+from trivium.trust.paired import non_inferiority, paired_means
 
 Floats = npt.NDArray[np.float64]
 
@@ -79,10 +85,10 @@ def share_significant(
 ) -> list[float]:
     """Share of comparisons in which each test finds a significant difference: ours, paired t, unpaired t."""
     base, head, codes = runs(rng, rounds, *row, loss)
-    ours = [difference_interval(each, codes) for each in head - base]
+    ours = paired_means(0.5 - (head - base) / 2, 0.5 + (head - base) / 2, codes, resamples=1)
     unpaired = stats.ttest_ind(head, base, axis=1, equal_var=False).pvalue
     ungrouped = stats.ttest_rel(head, base, axis=1).pvalue
-    significant = [one.low > 0 or one.high < 0 for one in ours if one is not None]
+    significant = [one.p <= 0.05 for one in ours if one.p is not None]
     return [float(np.mean(each)) for each in (significant, ungrouped < 0.05, unpaired < 0.05)]
 
 
@@ -107,6 +113,7 @@ def print_clustered_losses(rng: np.random.Generator, rounds: int) -> None:
             values, codes = clustered_losses(rng, rounds, groups, size, loss)
             ours = [difference_interval(each, codes) for each in values]
             plain = [mean_interval(each, codes, low=None, high=None) for each in values]
+            tested = paired_means(-values, np.zeros_like(values), codes, resamples=1)
             ends = [
                 np.array([(0.0, 0.0) if one is None else (one.low, one.high) for one in way])
                 for way in (ours, plain)
@@ -115,7 +122,10 @@ def print_clustered_losses(rng: np.random.Generator, rounds: int) -> None:
                 np.mean(found, axis=-1)
                 for found in (
                     [low > -MARGIN for low, _ in (each.T for each in ends)],
-                    [high < 0 for _, high in (each.T for each in ends)],
+                    [
+                        [one.p is not None and one.p <= 0.05 and (one.delta or 0) < 0 for one in tested],
+                        ends[1][:, 1] < 0,
+                    ],
                     [(low <= -loss) & (-loss <= high) for low, high in (each.T for each in ends)],
                 )
             ]
@@ -126,6 +136,65 @@ def print_clustered_losses(rng: np.random.Generator, rounds: int) -> None:
                 for share, width in zip(cell, both, strict=True)
             )
             print(f"{f'{groups} × {size}, {loss:g}':24}{shown}", flush=True)
+
+
+def answers(deltas: Floats) -> list[str]:
+    """What is proven of single cases' differences, shape (comparisons, cases)."""
+    found = paired_means(0.5 - deltas / 2, 0.5 + deltas / 2, np.arange(deltas.shape[1]), resamples=1)
+    return [non_inferiority(each, margin=MARGIN) for each in found]
+
+
+def print_answers(rng: np.random.Generator, rounds: int) -> None:
+    """Print how often a comparison passes and fails by proof, at true differences."""
+    print(f"\n{'true difference':36}{'cases':>8}{'passes':>10}{'fails':>10}")
+    for count in (60, 100, 200):
+        for shift in (-0.1, 0.0, 0.1):
+            shares = [0.1 - min(0.0, shift), 0.1 + max(0.0, shift)]
+            outcomes = rng.choice([-1.0, 1.0, 0.0], p=[*shares, 1 - sum(shares)], size=(rounds, count))
+            scores = np.clip(rng.normal(shift / 2, 0.1, (rounds, count)), -1, 1)
+            for name, deltas in (
+                (f"{shift:+.2f} of outcomes", outcomes),
+                (f"{shift / 2:+.2f} of scores", scores),
+            ):
+                found = answers(deltas)
+                cells = "".join(f"{found.count(answer) / rounds:10.1%}" for answer in ("pass", "fail"))
+                print(f"{name:36}{count:8}{cells}", flush=True)
+
+
+def suite_scores(rng: np.random.Generator, difficulty: Floats, repeats: int) -> Floats:
+    """Eleven metrics of one run of an agent, averaged over repeats: shape (metrics, cases)."""
+    size = (repeats, difficulty.size)
+    passed = (rng.uniform(size=size) < difficulty).astype(np.float64)
+    close = [np.clip(0.3 + 0.5 * passed + rng.normal(0, spread, size), 0, 1) for spread in (0.1, 0.2)]
+    judged = [
+        np.round(4 * np.clip(0.2 + 0.7 * passed + rng.normal(0, 0.15, size), 0, 1)) / 4 for _ in range(2)
+    ]
+    calls = rng.poisson(3, size) + 1
+    wasted = rng.binomial(calls, 0.15)
+    traced = [1 - wasted / calls, 1 / (1 + wasted), rng.beta(8, 1, size), calls / (calls + 2), wasted == 0]
+    composite = 0.5 * passed + 0.5 * np.mean([*close, *judged], axis=0)
+    return np.array([passed, composite, *close, *judged, *traced]).mean(axis=1)
+
+
+def print_unchanged(rng: np.random.Generator, rounds: int) -> None:
+    """Print how often a comparison of an agent with itself fails because of any metric."""
+    print(f"\n{'the same agent twice':36}{'cases':>8}{'fails':>10}{'by pass rate':>14}{'passes':>10}")
+    for count in (12, 60, 200):
+        for repeats in ((1, 1), (3, 3), (1, 3)):
+            fails = decided = passes = 0
+            for _ in range(rounds):
+                difficulty = rng.beta(3, 1, count)
+                sides = [suite_scores(rng, difficulty, each) for each in repeats]
+                found = paired_means(sides[0], sides[1], np.arange(count), resamples=1)
+                adjusted = holm([each.p or 1.0 for each in found])
+                proven = [non_inferiority(each, margin=MARGIN) for each in found]
+                decided += proven[0] == "fail"
+                passes += proven[0] == "pass"
+                fails += proven[0] == "fail" or any(
+                    each == "fail" and p <= 0.05 for each, p in zip(proven, adjusted, strict=True)
+                )
+            name = f"{repeats[0]} repeat against {repeats[1]}"
+            print(f"{name:36}{count:8}{fails / rounds:10.1%}{decided / rounds:14.1%}{passes / rounds:10.1%}")
 
 
 def stored_runs(folder: Path, attempts: int) -> str:
@@ -187,6 +256,8 @@ def main() -> None:
         cells = "  ".join(f"{ours:8.1%}{paired:12.1%}{apart:14.1%}" for ours, paired, apart in (wrong, finds))
         print(f"{f'{groups} × {size}, {spread:g}':24}{cells}")
     print_clustered_losses(rng, max(1, rounds // 4))
+    print_answers(rng, rounds)
+    print_unchanged(rng, max(1, rounds // 4))
     print_large_runs()
     print(f"\n{time.perf_counter() - start:.1f} s")
 

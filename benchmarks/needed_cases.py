@@ -91,8 +91,10 @@ class Row:
         return found
 
     def settled(self, values: Floats) -> bool:
-        low, high, _ = self.found(values).ends(0.95) or (0.0, 1.0, "")
-        return low >= self.above or high < self.below
+        found = self.found(values)
+        low, high = found.ends(0.95) or (0.0, 1.0)
+        lost = high < self.below if self.gate else found.mean < 0 and found.sign_flip_tail() <= 0.025
+        return low >= self.above or lost
 
 
 def tried(row: Row, rng: np.random.Generator, trials: int) -> None:

@@ -121,10 +121,10 @@ def test_the_demo_ends_with_its_answer_and_where_to_see_it(documents: Answer) ->
 
     assert "rule-based stand-in" in intro
     assert [line.split("  ")[0] for line in lines] == ["A", "B", "B − A", "stand-in", "page", "browse"]
-    assert lines[0].endswith("72 % [56, 83] of the answers are right")
-    assert lines[1].endswith("82 % [67, 90] of the answers are right")
-    assert "+10 points [−14, +30]; a loss of more than 2 has a probability of" in lines[2]
-    assert "about 75 more questions would settle it" in lines[2]
+    assert lines[0].endswith("72 % [51, 84] of the answers are right")
+    assert lines[1].endswith("82 % [59, 91] of the answers are right")
+    assert "+10 points [−20, +35]; a loss of more than 2 has a probability of" in lines[2]
+    assert "about 160 more questions would settle it" in lines[2]
     assert "B − A     fail, whatever pass_rate did: tool_recall and path_convergence got worse" in lines[2]
     assert "agrees with people in" in lines[3]
     assert "at most 20 % wrong, with probability 0.9" in lines[3]
@@ -259,7 +259,7 @@ def test_a_judge_that_cannot_be_asked_ends_with_3_and_the_line_says_so(
 
     captured = capsys.readouterr()
     assert "judge     judged none of the 40 answers that people labelled" in captured.out
-    assert "82 % [67, 90]" in captured.out
+    assert "82 % [59, 91]" in captured.out
     assert "OPENAI_API_KEY is not set" in captured.err
 
 
@@ -271,7 +271,7 @@ def test_without_the_extra_for_pages_the_answer_says_what_to_install(
 
     assert run_command(["demo"]) == 0
     said = capsys.readouterr().out
-    assert "82 % [67, 90]" in said
+    assert "82 % [59, 91]" in said
     assert 'pip install "trivium[report]"' in said
 
 

@@ -229,7 +229,7 @@ def test_agreement_begins_with_its_conclusion(capsys):
         )
 
     good, guessing = first(0.9), first(0.5)
-    assert good.startswith("The judge agrees with people in 89 % [80, 94] of 80 ")
+    assert good.startswith("The judge agrees with people in 89 % [80, 95] of 80 ")
     assert "more than by chance" in good
     assert "not shown" not in good
     assert "not shown to be more than by chance" in " ".join(guessing.split())
