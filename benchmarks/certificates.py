@@ -24,6 +24,10 @@ First, worlds in which few groups hold most verdicts: one in a hundred holds 30,
 in a hundred hold 30, half of them wrong; the others hold one, which is right. The largest group is taken from
 the labels, from all items of a run with ten times as many groups, or it is stated. The promise is about the
 world, for "run" about the verdicts of the run. Errors are two standard errors.
+
+Then, how often something is certified with the number of labels that ``labels_needed`` named for a pilot of
+60 in which nothing was: the pilot and further groups drawn from it, with their confidences ("as they are"),
+or with confidences that say nothing ("shuffled"), as may be true where the pilot's order was luck.
 """
 
 import sys
@@ -34,7 +38,7 @@ import numpy.typing as npt
 
 from trivium.trust.calibration.fitting import fit_calibrator
 from trivium.trust.calibration.quality import auroc
-from trivium.trust.certification import certify
+from trivium.trust.certification import certify, labels_needed
 from trivium.trust.selective.curve import aurc, risk_coverage
 
 Floats = npt.NDArray[np.float64]
@@ -149,6 +153,49 @@ def group_table(worlds: int) -> list[str]:
     return lines
 
 
+PILOTS = {
+    "5 % wrong, all equally sure": (0.05, "equal", 1),
+    "5 % wrong, confidence says nothing": (0.05, "random", 1),
+    "8 % wrong, confidence tells": (0.08, "tells", 1),
+    "5 % wrong, in groups of 3": (0.05, "random", 3),
+}
+
+
+def pilot(rng: np.random.Generator, error: float, kind: str, size: int) -> Grouped:
+    """60 labelled verdicts; those of a group are alike."""
+    codes = np.repeat(np.arange(60 // size), size)
+    sure = np.full(60, 0.5) if kind == "equal" else rng.random(60)
+    chance = rng.beta(4 * error, 4 * (1 - error), 60)[codes] if size > 1 else np.full(60, error)
+    if kind == "tells":
+        chance = 3 * error * (1 - sure) ** 2
+    return (rng.random(60) < chance).astype(float), sure, codes
+
+
+def needed_table(worlds: int) -> list[str]:
+    """How often as many labels as are named certify something, in per cent."""
+    lines = [f"{'pilot of 60':36} {'labels':>8} {'as they are':>14} {'shuffled':>14}"]
+    for name, plan in PILOTS.items():
+        named, reached = [], []
+        for seed in range(worlds // 5):
+            rng = np.random.default_rng([seed, 4])
+            wrong, sure, codes = pilot(rng, *plan)
+            made = certify(wrong, sure, codes)
+            needed = labels_needed(wrong, sure, codes, made)
+            if needed is None:
+                continue
+            named.append(needed)
+            for _ in range(5):
+                drawn = rng.integers(0, codes.max() + 1, (needed - 60) // plan[2])
+                rows = np.append(np.arange(60), (drawn[:, None] * plan[2] + np.arange(plan[2])).ravel())
+                groups = np.arange(rows.size) // plan[2]
+                ways = sure[rows], rng.permutation(sure[rows])
+                reached.append([certify(wrong[rows], each, groups).threshold is not None for each in ways])
+        if named:
+            shares = 100 * np.mean(reached, axis=0)
+            lines.append(f"{name:36} {np.median(named):8.0f} {shares[0]:14.1f} {shares[1]:14.1f}")
+    return lines
+
+
 def table(worlds: int) -> list[str]:
     """The rows that are printed: certified and broken in per cent of the worlds."""
     lines = [f"{'world':22} {'confidence':14} {'certified':>9} {'broken':>7} {'AURC':>6}"]
@@ -173,4 +220,4 @@ def table(worlds: int) -> list[str]:
 
 if __name__ == "__main__":
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 300
-    print("\n".join([*group_table(count), "", *table(count)]))
+    print("\n".join([*group_table(count), "", *needed_table(count), "", *table(count)]))
