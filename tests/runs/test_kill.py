@@ -71,7 +71,7 @@ def test_a_killed_run_is_finished_without_asking_or_scoring_twice(tmp_path, seed
     (tmp_path / "suite.json").write_text(json.dumps(suite))
     rng = random.Random(seed)
     run_id: str | None = None
-    for _ in range(4):
+    for _ in range(2):
         before, begun_before = _stored(tmp_path), _calls(tmp_path, "begin")
         _Round(tmp_path, resume=run_id).kill_after(rng.randrange(1, 25))
         begun = _calls(tmp_path, "begin") - begun_before
