@@ -123,7 +123,7 @@ def test_the_demo_ends_with_its_answer_and_where_to_see_it(documents: Answer) ->
     assert [line.split("  ")[0] for line in lines] == ["A", "B", "B − A", "stand-in", "page", "browse"]
     assert lines[0].endswith("72 % [51, 84] of the answers are right")
     assert lines[1].endswith("82 % [59, 91] of the answers are right")
-    assert "+10 points [−20, +35]; a loss of more than 2 has a probability of" in lines[2]
+    assert "+10 points [−20, +35]; a loss of more than 2 points has a probability of" in lines[2]
     assert "about 160 more questions would settle it" in lines[2]
     assert "B − A     fail, whatever pass_rate did: tool_recall and path_convergence got worse" in lines[2]
     assert "agrees with people in" in lines[3]

@@ -228,9 +228,8 @@ def _difference(figure: "MetricDelta", comparison: "Comparison") -> str:
     said = f"{_signed(figure.delta)} points{interval}"
     if figure.answer != "inconclusive" or figure.probability is None:
         return f"{said}: {figure.answer}"
-    loss = (
-        f"a loss of more than {100 * comparison.margin:g} has a probability of {_percent(figure.probability)}"
-    )
+    margin = f"{100 * comparison.margin:g} points"
+    loss = f"a loss of more than {margin} has a probability of {_percent(figure.probability)}"
     more = f"; about {figure.needs_cases:,} more questions would settle it" if figure.needs_cases else ""
     return f"{said}; {loss}{more}"
 

@@ -20,6 +20,7 @@ from trivium.reports.wording import (
     signed_interval,
 )
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
+from trivium.runs.comparing.decision import listed
 from trivium.runs.comparing.graph_diff import EdgeChange, GraphComparison, PaceChange
 from trivium.runs.summary import further_cases_needed
 from trivium.trust.decision import DifferencePrior
@@ -50,7 +51,7 @@ def wins_losses_ties(figure: MetricDelta) -> str:
 
 
 def rows(comparison: Comparison) -> list[tuple[str, MetricDelta, bool]]:
-    """Each value once: its names (``pass_rate = composite``), its figure, and whether it decides."""
+    """Each value once, what decides first: names (``pass_rate = composite``), figure, whether it decides."""
     names: dict[str, list[str]] = {}
     for name, figure in comparison.metrics.items():
         names.setdefault(figure.same_as or name, []).append(name)
@@ -60,7 +61,7 @@ def rows(comparison: Comparison) -> list[tuple[str, MetricDelta, bool]]:
             comparison.metrics[first],
             first in comparison.decided_by,
         )
-        for first, alike in names.items()
+        for first, alike in sorted(names.items(), key=lambda each: each[0] not in comparison.decided_by)
     ]
 
 
@@ -102,29 +103,31 @@ def answer_sentence(comparison: Comparison) -> str:
     if figure.delta is None:
         return f"{words}: no pair has {one_line(name)} on both sides."
     settled_by = further_cases_needed(figure) if comparison.proof == "inconclusive" else None
-    sentence = f"{one_line(name)} {_change(figure)}{f'; {settled_by}' if settled_by else ''}."
+    sentence = f"{words}: {one_line(name)} {_change(figure)}"
     if name in deciders:
-        return f"{words}: {sentence}"
+        return f"{sentence}{f'; {settled_by}' if settled_by else ''}."
     decider = f"{one_line(deciders[0])} {_change(comparison.metrics[deciders[0]])}"
-    return f"{words} in a metric that does not decide, but beyond chance: {sentence} What decides: {decider}."
+    return f"{sentence}, beyond chance, though it does not decide. What decides: {decider}."
 
 
 def policy_sentence(comparison: Comparison) -> str:
     """Which policy answered and why so, and what the answer would be by proof alone."""
-    how = comparison.decide
-    if how.policy == "proof":
-        return "Policy proof: only what is proven counts."
-    by_proof = f"by proof alone: {comparison.proof}."
-    if how.policy == "strict":
-        return f"Policy strict: what is not proven to be no worse fails; {by_proof}"
+    how, by_proof = comparison.decide, f"by proof alone: {comparison.proof}."
     odds = sorted(each for known in _probabilities(comparison) for each in known)
-    if not odds or comparison.unchanged:
+    if how.policy == "proof":
+        sentence = "Policy proof: only what is proven counts."
+    elif how.policy == "strict":
+        sentence = f"Policy strict: what is not proven to be no worse fails; {by_proof}"
+    elif not odds or comparison.unchanged:
         return f"Policy balanced; {by_proof}"
-    between = " to ".join(dict.fromkeys((share(odds[0]), share(odds[-1]))))
-    return (
-        f"Policy balanced: a loss of more than {comparison.margin:g} has a probability of {between}"
-        f"{_learned(comparison.prior)}, and fails above {share(how.costs.threshold)}; {by_proof}"
-    )
+    else:
+        between = " to ".join(dict.fromkeys((share(odds[0]), share(odds[-1]))))
+        lost = f"{listed([one_line(name) for name in comparison.decided_by])} lost more than"
+        sentence = (
+            f"Policy balanced: {lost} {comparison.margin:g} with a probability of {between} (above "
+            f"{share(how.costs.threshold)} it fails); {by_proof}"
+        )
+    return f"{sentence}{_learned(comparison.prior)}"
 
 
 def _learned(prior: DifferencePrior) -> str:
@@ -132,8 +135,8 @@ def _learned(prior: DifferencePrior) -> str:
     if not prior.comparisons:
         return ""
     return (
-        f" (prior learned from {prior.comparisons} earlier comparisons of this suite: "
-        f"{share(prior.unchanged)} unchanged, spread {prior.spread:.2f})"
+        f" Prior learned from {prior.comparisons} earlier comparisons of this suite: "
+        f"{share(prior.unchanged)} unchanged, spread {prior.spread:.2f}."
     )
 
 

@@ -193,7 +193,9 @@ def comparison_junit(comparison: "Comparison") -> Iterator[str]:
     yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="trivium">\n'
     title, tests = f"{comparison.suite} against {comparison.base}", 1 + len(moved)
     yield _open_suite(title, tests=tests, failures=failures, errors=0, skipped=skipped, time=0.0)
-    yield _answered("comparison", "answer", answer, f"{answer}: {comparison.reason}")
+    from trivium.reports.comparison_text import answer_text
+
+    yield _answered("comparison", "answer", answer, f"{answer}. {answer_text(comparison)}")
     for change in moved.each_change():
         word = change.state or ("better" if change.better else "worse")
         words = f"{word}: {change.why or f'{change.by} changed'}"

@@ -36,14 +36,14 @@ def test_it_is_learned_from_each_earlier_run_against_the_one_before(store):
     assert (found.prior.unchanged, found.prior.spread) == pytest.approx((expected.unchanged, expected.spread))
     assert found.prior.spread < DEFAULT_PRIOR.spread
     text = " ".join(as_text(found, width=150).split())
-    assert "(prior learned from 9 earlier comparisons of this suite: " in text
+    assert "Prior learned from 9 earlier comparisons of this suite: " in text
 
 
 def test_too_few_runs_and_runs_of_one_version_leave_the_default(store):
     few = [run_of(store, each, **BY_TOLD) for each in history(9)]
     found = tv.compare(*few[-2:])
     assert found.prior == DEFAULT_PRIOR
-    assert "prior learned" not in as_text(found)
+    assert "Prior learned" not in as_text(found)
 
 
 def test_another_metric_than_the_one_that_decides_keeps_the_default(store):

@@ -114,8 +114,9 @@ def test_a_metric_that_does_not_decide_fails_only_beyond_chance_and_is_named_fir
     assert (found.answer, found.proof, found.decided_by) == ("fail", "fail", ("pass_rate",))
     assert found.failing == ("composite",), "told has the same values and is the same row"
     text = " ".join(as_text(found, width=100).split())
-    assert "✗ fail. Worse in a metric that does not decide, but beyond chance: composite 0.900 → 0.5" in text
-    assert "What decides: pass_rate 1.000 → 1.000" in text
+    assert "✗ fail. Worse: composite 0.900 → 0.5" in text
+    assert "beyond chance, though it does not decide. What decides: pass_rate 1.000 → 1.000" in text
+    assert "composite fails the comparison whatever pass_rate did" in text
 
 
 def test_metrics_with_the_same_values_are_one_row_and_one_test(store):

@@ -456,9 +456,10 @@ def _reason(
 ) -> str:
     """The grounds of an answer."""
     if failing:
-        aside = [name for name in failing if name not in deciding]
-        also = f" {_aside(aside, deciding, deltas)}" if aside else ""
-        return f"{listed(failing)} got worse beyond what chance explains.{also}"
+        own = [name for name in failing if name in deciding]
+        if not own:
+            return _aside(failing, deciding, deltas)
+        return f"{listed(failing)} got worse beyond what chance explains."
     chance = [name for name, one in deltas.items() if one.answer == "fail" and one.same_as is None]
     aside_by_chance = ""
     if chance:
