@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -19,7 +19,6 @@ def test_the_table_fits_its_columns(comparison, width):
     assert max(cell_len(line) for line in shown(comparison, width=width).splitlines()) <= width
 
 
-@settings(max_examples=25)
 @given(st.text(min_size=1, max_size=60), st.text(min_size=1, max_size=60))
 def test_it_fits_80_columns_for_all_names(figure, case):
     made = samples.comparison(

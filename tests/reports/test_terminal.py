@@ -2,7 +2,7 @@ import re
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -24,7 +24,6 @@ def test_the_table_fits_its_columns(summary, width):
     assert max(cell_len(line) for line in lines(summary, width=width)) <= width
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(names, names, names)
 def test_the_table_fits_80_columns_for_all_names(metric, case, suite):
     base = samples.summary()

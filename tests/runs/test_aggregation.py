@@ -87,7 +87,7 @@ def as_told(summary):
     reduce=st.sampled_from(["mean", "best", "worst", "majority"]),
     failed=st.sampled_from(["zero", "skip"]),
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_summary_is_the_one_that_is_read_back(tmp_path, store, lines, in_order, reduce, failed):
     suite = suite_of(repeats=3, reduce=reduce, failed_attempts=failed)
     outputs = recorded(tmp_path, sorted(lines, key=lambda one: one[:2]) if in_order else lines)

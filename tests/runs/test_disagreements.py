@@ -84,7 +84,7 @@ def test_a_single_judge_has_no_disagreements(store):
     assert "each attempt has one judge" in found.notes[0]
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     votes=st.lists(
         st.lists(st.sampled_from([None, 0.0, 0.2, 0.6, 1.0]), min_size=2, max_size=4), min_size=1, max_size=8

@@ -8,7 +8,7 @@ from collections import Counter
 import networkx as nx
 import pydot
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import traces
@@ -58,7 +58,6 @@ def counted(graph):
     return {(source, target): data["count"] for source, target, data in graph.edges(data=True)}
 
 
-@settings(max_examples=40)
 @given(written=many)
 def test_a_pooled_graph_has_every_message_once(written):
     graph = pooled_graph(exported(written), "agents")
@@ -71,7 +70,6 @@ def test_a_pooled_graph_has_every_message_once(written):
     assert types == Counter(message.type for message in messages)
 
 
-@settings(max_examples=40)
 @given(written=many, which=st.sampled_from(["agents", "tools"]))
 def test_networkx_reads_graphml_back_as_it_was(written, which):
     graph = pooled_graph(exported(written), which)
@@ -103,7 +101,6 @@ def shown(name):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # pydot uses old names of pyparsing's
-@settings(max_examples=40)
 @given(written=many, which=st.sampled_from(["agents", "tools"]))
 def test_dot_is_read_by_others_and_names_are_nothing_but_labels(written, which):
     graph = pooled_graph(exported(written), which)
@@ -117,7 +114,6 @@ def test_dot_is_read_by_others_and_names_are_nothing_but_labels(written, which):
     assert edges == {(ids[a], ids[b]): f'"{count}"' for (a, b), count in counted(graph).items()}
 
 
-@settings(max_examples=40)
 @given(written=many)
 def test_lines_hold_the_graph_of_each_trace(written):
     lines = [json.loads(line) for line in graph_lines(exported(written), "agents")]

@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
@@ -290,7 +290,6 @@ def one_store(tmp_path_factory):
         yield store
 
 
-@settings(max_examples=40)
 @given(data=st.data())
 def test_a_trace_that_is_cut_has_not_passed_unless_the_whole_one_has(one_store, data):
     """By every order of arrival and every bound; failed calls are never lost within the room."""

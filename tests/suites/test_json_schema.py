@@ -3,7 +3,7 @@ import json
 import jsonschema
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.strategies import cases, suites
 from trivium.agents.recorded.outputs import output_schema
@@ -21,13 +21,11 @@ def test_they_are_json_schemas():
     jsonschema.Draft202012Validator.check_schema(record_schema(Case))
 
 
-@settings(max_examples=30)
 @given(cases())
 def test_every_case_fits(case):
     CASE.validate(msgspec.json.decode(msgspec.json.encode(case)))
 
 
-@settings(max_examples=30)
 @given(suites())
 def test_every_suite_fits(suite):
     raw = msgspec.json.decode(msgspec.json.encode(suite.settings))

@@ -46,7 +46,10 @@ def nothing_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_semantic_equals_the_oracle(minilm_folder: Path, minilm_onnx_folder: Path):
     lines = [line for line in golden("text_pairs.jsonl") if line.get("bertscore")]
     lines.sort(key=lambda line: len(line["a"]) + len(line["b"]))
-    for folder, chosen in ((minilm_onnx_folder, lines[::3]), (minilm_folder, lines[::6])):  # longest included
+    for folder, chosen in (
+        (minilm_onnx_folder, lines[::-6]),
+        (minilm_folder, lines[::-12]),
+    ):  # longest included
         compared = compare_pairs(load(str(folder)), [(line["a"], line["b"]) for line in chosen])
         for line in chosen:
             found = compared[line["a"], line["b"]].match
@@ -86,7 +89,7 @@ def test_a_long_text_of_few_tokens_is_read_to_its_end(tiny_folder: Path):
     assert score.detail["truncated"] is False
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pairs=st.lists(st.tuples(LETTERS, LETTERS), min_size=1, max_size=12), seed=st.integers(0, 99))
 def test_neither_batch_nor_order_changes_a_score(
     pairs: list[tuple[str, str]], seed: int, tiny_onnx_folder: Path, nothing_seen: None

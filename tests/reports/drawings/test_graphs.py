@@ -2,7 +2,7 @@ import itertools
 from xml.etree import ElementTree as ET
 
 import networkx as nx
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trivium.metrics.graph.agents import interaction_graph
@@ -42,7 +42,6 @@ def test_a_message_to_oneself_is_a_loop():
     assert "b → b: 2 messages (task_request 2)" in {group[0].text for group in groups(made, "edge")}
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.lists(st.text("abcdefgh_", min_size=1, max_size=18), min_size=2, max_size=30, unique=True))
 def test_no_agent_covers_another_and_all_lie_inside(names):
     graph = nx.DiGraph()

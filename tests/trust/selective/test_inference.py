@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.goldens import golden
@@ -175,7 +175,6 @@ def test_threads_and_chunks_change_no_figure():
         assert alone.replicates.tolist() == three[name].replicates.tolist()
 
 
-@settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([None, 3]))
 def test_the_order_of_the_items_changes_no_interval(seed, levels):
     rng = np.random.default_rng(seed)

@@ -5,7 +5,7 @@ import random
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.metrics.judge.budget.calls import call, reply
@@ -253,7 +253,6 @@ def test_a_budget_is_never_passed(seed, budget, at_once):
     assert ledger.committed()[0] == pytest.approx(total(ledger).most_usd)
 
 
-@settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), kills=st.integers(1, 6))
 def test_a_budget_is_not_passed_by_a_run_that_is_killed_again_and_again(seed, kills):
     """A kill keeps what was drawn, and loses any of the latest notes; what was in flight may be billed."""
