@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 import trivium as tv
+from tests.runs.comparing.told_runs import run_of as told_run
 from tests.runs.suites import TOLD, Says, told_suite, tv_composite
 from trivium.runs.summary import Summary
 from trivium.store.store import Store
@@ -91,6 +92,16 @@ def test_one_group_gives_no_interval_and_says_so(store):
 def test_few_groups_are_warned_of(store, count, words):
     summary = summary_of(store, [0.1 * (i % 10) for i in range(count)])
     assert any(words in warning for warning in summary.warnings)
+
+
+def test_many_groups_of_which_one_holds_most_cases_are_warned_of(store):
+    # 24 groups of 1 case and one of 16: (24 + 16)² / (24 + 16²) = 5.7.
+    groups = {f"q{i}": f"g{max(0, i - 15)}" for i in range(40)}
+    words = "25 unequal groups that weigh as much as 6 equal ones"
+    values = [0.1 * (i % 10) for i in range(40)]
+    assert any(words in warning for warning in summary_of(store, values, groups=groups).warnings)
+    runs = [told_run(store, values, groups=groups) for _ in range(2)]
+    assert any(words in warning for warning in tv.compare(*runs).warnings)
 
 
 def test_many_groups_are_not_warned_of(store):

@@ -90,7 +90,7 @@ def _provenance(plan: ComparisonPlan) -> Iterator[str]:
     else:
         yield "the pilot shows no difference between any values: the true variance may still exceed 0"
     yield (
-        f"found with {share(plan.power)} probability by a {share(plan.level)} interval; "
+        f"found with {share(plan.power)} probability at a level of {share(plan.level)}; "
         f"range: with {share(PILOT_SHARE)} probability, as the pilot only estimates the variance"
     )
     runs = " and ".join(one_line(each) for each in plan.pilot)

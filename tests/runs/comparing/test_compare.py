@@ -36,6 +36,17 @@ class TestTheDifference:
             15,
         )
 
+    def test_of_one_repeat_against_three_is_that_of_the_first_repeats(self, store):
+        rng = np.random.default_rng(4)
+        base, head = rng.uniform(size=(12, 1)), rng.uniform(size=(12, 3))
+        once = run_of(store, base.tolist(), repeats=1)
+        thrice, first = (
+            run_of(store, head.tolist(), repeats=3),
+            run_of(store, head[:, :1].tolist(), repeats=1),
+        )
+        found, expected = (tv.compare(once, run).metrics["told"] for run in (thrice, first))
+        assert (found.delta, found.p, found.pairs) == (expected.delta, expected.p, 12)
+
     def test_is_reduced_by_case_before_anything_is_counted(self, store):
         base, head = drawn(12)
         once = compared(store, base, head).metrics["told"]
