@@ -14,60 +14,66 @@ from trivium.trust.decision import (
     probability_of_missing,
 )
 from trivium.trust.distributions import Interval
+from trivium.trust.paired import paired_means
 
 
-def interval(low, high, level=0.95):
-    return Interval(low=low, high=high, level=level, method="m", n=30, groups=30, std_error=0.01)
+def interval(low, high, *, n=30, groups=30, error=0.01):
+    return Interval(low=low, high=high, level=0.95, method="m", n=n, groups=groups, std_error=error)
+
+
+def probability(estimate, error, *, n=10**9, groups=10**9, **how):
+    return probability_of_loss(estimate, interval(-1, 1, n=n, groups=groups, error=error), **how)
 
 
 @pytest.mark.parametrize("prior", [DEFAULT_PRIOR, DifferencePrior(unchanged=0.7, spread=0.03)])
-@pytest.mark.parametrize(
-    ("estimate", "low", "high", "level"),
-    [
-        (-0.033, -0.123, 0.037, 0.95),
-        (0.1, -0.14, 0.3, 0.95),
-        (-0.2, -0.3, -0.05, 0.8),
-        (0.0, -0.02, 0.2, 0.99),
-    ],
-)
-def test_the_probability_of_a_loss_is_an_integral(estimate, low, high, level, prior):
-    z = stats.norm.ppf((1 + level) / 2)
-    below, above = (estimate - low) / z, (high - estimate) / z
+@pytest.mark.parametrize("estimate", [-0.2, -0.033, 0.0, 0.1])
+@pytest.mark.parametrize(("error", "n", "groups"), [(0.04, 60, 12), (0.0, 60, 60), (0.02, 200, 2)])
+def test_the_probability_of_a_loss_is_an_integral(estimate, error, n, groups, prior):
+    few = stats.t.ppf(0.975, groups - 1) / stats.norm.ppf(0.975)
+    likelihood = stats.norm(estimate, np.hypot(error * few, 1 / (n + 1))).pdf
 
-    def likelihood(difference):
-        return np.exp(-(((difference - estimate) / (below if difference < estimate else above)) ** 2) / 2)
-
-    def mass(start, end):
+    def mass(*cuts):
         def density(difference):
             return likelihood(difference) * stats.norm.pdf(difference, 0, prior.spread)
 
-        cuts = sorted({start, end, *(point for point in (estimate, 0.0, -0.02) if start < point < end)})
-        return sum(integrate.quad(density, *ends)[0] for ends in pairwise(cuts))
+        return sum(integrate.quad(density, *ends, epsabs=1e-13)[0] for ends in pairwise(sorted(cuts)))
 
     changed = 1 - prior.unchanged
-    expected = changed * mass(-2, -0.02) / (changed * mass(-2, 2) + prior.unchanged * likelihood(0.0))
-    found = probability_of_loss(estimate, interval(low, high, level), margin=0.02, prior=prior)
+    loss, every = mass(-2, -0.2, -0.1, -0.02), mass(-2, -0.2, -0.1, -0.02, 0, 0.1, 0.2, 2)
+    expected = changed * loss / (changed * every + prior.unchanged * likelihood(0.0))
+    found = probability(estimate, error, n=n, groups=groups, margin=0.02, prior=prior)
     assert found == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_probability_of_a_loss_at_its_limits():
-    def probability(estimate, reach, **how):
-        return probability_of_loss(estimate, interval(estimate - reach, estimate + reach), **how)
-
     flat = DifferencePrior(unchanged=0.0, spread=100.0)
-    assert probability(-0.1, 0.1, margin=0.1, prior=flat) == pytest.approx(0.5, abs=1e-4)
-    assert probability(-0.1, 0.1, margin=0.0, prior=flat) == pytest.approx(0.975, abs=1e-4)
-    assert probability(-0.1, 1e-12, margin=0.02) == pytest.approx(1)
-    assert probability(-0.01, 1e-12, margin=0.02) == pytest.approx(0)
-    nothing_known = (
-        DEFAULT_PRIOR,
-        (1 - DEFAULT_PRIOR.unchanged) * stats.norm.cdf(-0.02, 0, DEFAULT_PRIOR.spread),
-    )
-    assert probability(0.0, 1e4, margin=0.02, prior=nothing_known[0]) == pytest.approx(
-        nothing_known[1], abs=1e-3
-    )
-    rising = [probability(each, 0.1, margin=0.02) for each in np.linspace(0.5, -0.5, 30)]
+    assert probability(-0.1, 0.05, margin=0.1, prior=flat) == pytest.approx(0.5, abs=1e-3)
+    assert probability(-0.098, 0.05, margin=0.0, prior=flat) == pytest.approx(0.975, abs=1e-3)
+    assert probability(-0.1, 0.0, margin=0.02) == pytest.approx(1)
+    assert probability(-0.01, 0.0, margin=0.02) == pytest.approx(0)
+    nothing_known = (1 - DEFAULT_PRIOR.unchanged) * stats.norm.cdf(-0.02, 0, DEFAULT_PRIOR.spread)
+    assert probability(0.0, 1e4, margin=0.02) == pytest.approx(nothing_known, abs=1e-3)
+    rising = [probability(each, 0.05, margin=0.02) for each in np.linspace(0.5, -0.5, 30)]
     assert rising == sorted(rising)
+
+
+@pytest.mark.parametrize(("n", "groups"), [(60, 60), (60, 12)])
+def test_what_is_likely_comes_about_as_often(n, groups):
+    """Changes of cases in groups, differences drawn from the prior; of 40 to 60 %, 30 to 70 % are losses."""
+    rng, seen = np.random.default_rng(4), []
+    codes = np.arange(n) % groups
+    for _ in range(600):
+        true = rng.normal(0, 0.1) * (rng.random() > 0.25)
+        amount = max(abs(true), 0.2)
+        ways = rng.beta(*(8 * (1 + sign * true / amount) / 2 + 1e-9 for sign in (1, -1)), groups)[codes]
+        ways = ways if groups < n else (1 + true / amount) / 2
+        change = np.where(rng.random(n) < ways, 1.0, -1.0) * (rng.random(n) < amount)
+        (found,) = paired_means(np.zeros((1, n)), change[None], codes, resamples=1)
+        seen.append((probability_of_loss(found.delta, found.interval, margin=0.02), true < -0.02))
+    odds, lost = np.array(seen, float).T
+    for low, high in ((0, 0.2), (0.4, 0.6), (0.8, 1)):
+        there = (odds >= low) & (odds <= high)
+        assert low - 0.1 <= lost[there].mean() <= high + 0.1
 
 
 @pytest.mark.parametrize(

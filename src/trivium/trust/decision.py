@@ -3,7 +3,7 @@
 Definition: docs/definitions/decisions.md#probability.
 """
 
-from math import exp, log, pi, sqrt
+from math import exp, hypot, log, pi, sqrt
 from statistics import NormalDist
 
 import msgspec
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.trust.arrays import Floats, check_lengths, check_positive, floats
-from trivium.trust.distributions import Interval, normal_critical_value
+from trivium.trust.distributions import Interval, normal_critical_value, t_critical_value
 
 _STANDARD = NormalDist()
 _LEAST_SCALE = 1e-9
@@ -41,43 +41,39 @@ FEWEST_COMPARISONS = 8
 """Earlier comparisons from which on a prior is learned from them."""
 
 
+def standard_error(interval: Interval) -> float:
+    """Standard error of a difference as its probability needs it: never 0, and larger with few groups.
+
+    Definition: docs/definitions/decisions.md#probability.
+    """
+    few_groups = t_critical_value(interval.level, max(1, interval.groups - 1)) / normal_critical_value(
+        interval.level
+    )
+    return hypot(interval.std_error * few_groups, 1 / (interval.n + 1))
+
+
 def probability_of_loss(
     estimate: float, interval: Interval, *, margin: float, prior: DifferencePrior = DEFAULT_PRIOR
 ) -> float:
     """Probability that the true difference lies below −margin.
 
-    The likelihood of a difference falls on each side of the estimate like a normal density whose standard
-    error is the distance to the interval's end on that side over the normal critical value.
-
     Definition: docs/definitions/decisions.md#probability.
 
     Args:
         estimate: The difference, higher is better.
-        interval: Its interval, at any level.
+        interval: Its interval, for the standard error, the number of cases and that of groups.
         margin: The largest acceptable loss, 0 or more.
         prior: What is known of such differences.
 
     Returns:
         In [0, 1].
     """
-    below_scale, above_scale = _scales(estimate, interval)
-
-    def mass(low: float, high: float, scale: float) -> float:
-        """Integral over [low, high] of the prior's density times the likelihood."""
-        total = prior.spread**2 + scale**2
-        posterior = NormalDist(estimate * prior.spread**2 / total, prior.spread * scale / sqrt(total))
-        height = scale / sqrt(total) * exp(-(estimate**2) / (2 * total))
-        return height * (posterior.cdf(high) - posterior.cdf(low)) if high > low else 0.0
-
-    def changed(low: float, high: float) -> float:
-        below = mass(low, min(high, estimate), below_scale)
-        return below + mass(max(low, estimate), high, above_scale)
-
-    far = abs(estimate) + 2.0
-    loss, all_changes = changed(-far, -margin), changed(-far, far)
-    no_change = exp(-((estimate / (above_scale if estimate < 0 else below_scale)) ** 2) / 2)
-    total = (1 - prior.unchanged) * all_changes + prior.unchanged * no_change
-    return min(1.0, (1 - prior.unchanged) * loss / total) if total else float(estimate < -margin)
+    error = standard_error(interval)
+    spread = hypot(prior.spread, error)
+    loss = NormalDist(estimate * (prior.spread / spread) ** 2, prior.spread * error / spread).cdf(-margin)
+    # Density of the estimate if the versions are equal, over that if they differ.
+    ratio = spread / error * exp(((estimate / spread) ** 2 - (estimate / error) ** 2) / 2)
+    return (1 - prior.unchanged) * loss / (1 - prior.unchanged + prior.unchanged * ratio)
 
 
 def probability_of_missing(
@@ -120,7 +116,7 @@ def learned_prior(deltas: npt.ArrayLike, errors: npt.ArrayLike) -> DifferencePri
 
     Args:
         deltas: Differences of earlier comparisons, shape (n,).
-        errors: Their standard errors, shape (n,), above 0.
+        errors: Their standard errors by :func:`standard_error`, shape (n,), above 0.
 
     Returns:
         The default with fewer than ``FEWEST_COMPARISONS``.

@@ -11,7 +11,13 @@ from trivium.runs.comparing.pairing import Methods, Pairing, ScoredRun
 from trivium.runs.run import Run
 from trivium.runs.versions import version_of
 from trivium.store.records import RunRecord
-from trivium.trust.decision import DEFAULT_PRIOR, FEWEST_COMPARISONS, DifferencePrior, learned_prior
+from trivium.trust.decision import (
+    DEFAULT_PRIOR,
+    FEWEST_COMPARISONS,
+    DifferencePrior,
+    learned_prior,
+    standard_error,
+)
 from trivium.trust.paired import paired_means
 
 MOST_EARLIER = 20
@@ -98,12 +104,8 @@ def prior_from_history(head: Run, metric: str, clusters: Mapping[str, str]) -> D
         figure = pairing.reduced(metric, same_method=True)
         (estimate,) = paired_means(figure.base[None], figure.head[None], pairing.groups, resamples=1)
         if estimate.interval is not None:
-            found.append((estimate.delta, estimate.interval.std_error))
-    deltas, errors = np.array(found, np.float64).reshape(-1, 2).T
-    if not errors.any():
-        return DEFAULT_PRIOR
-    # The error of a difference of 0 in every case is not known; it counts as the smallest of the others.
-    return learned_prior(deltas, np.where(errors > 0, errors, errors[errors > 0].min()))
+            found.append((estimate.delta, standard_error(estimate.interval)))
+    return learned_prior(*np.array(found, np.float64).reshape(-1, 2).T)
 
 
 def _small_enough(head: Run) -> Iterator[Run]:
