@@ -254,9 +254,11 @@ def _about_expectations(settings: Settings, columns: Mapping[str, Column], shown
 
 
 def _about_groups(summary: Summary, settings: Settings, columns: Mapping[str, Column]) -> Iterator[str]:
-    groups = max([summary.pass_rate.groups, *(figure.groups for figure in summary.metrics.values())])
-    means = [column.clustered_mean for column in columns.values()] if groups > 1 else []
-    equal = max((mean.effective_groups for mean in means if mean is not None), default=0.0)
+    counts = {"pass_rate": summary.pass_rate.groups}
+    counts |= {name: figure.groups for name, figure in summary.metrics.items()}
+    groups, _, name = max((count, name in columns, name) for name, count in counts.items())
+    mean = columns[name].clustered_mean if groups > 1 and name in columns else None
+    equal = 0.0 if mean is None else mean.effective_groups
     yield from about_groups(groups, equal, level=settings.level)
 
 

@@ -70,19 +70,21 @@ def beta_probability(x: float, p: float, q: float) -> float:
     """
     if not 0 < x < 1:
         return float(x >= 1)
-    if x > (p + 1) / (p + q + 2):
-        return 1 - beta_probability(1 - x, q, p)
+    swapped = x > (p + 1) / (p + q + 2)
+    if swapped:
+        x, p, q = 1 - x, q, p
     front = exp(lgamma(p + q) - lgamma(p) - lgamma(q) + p * log(x) + q * log1p(-x)) / p
     fraction, above, below = 1.0, inf, 1.0
     for step in range(1, _MOST_TERMS):
         m = step // 2
         factor = -(p + m) * (p + q + m) if step % 2 else m * (q - m)
-        term = factor * x / ((p + step - 1) * (p + step))
+        term = factor * x / ((p + (step - 1)) * (p + step))
         above, below = 1 + term / above, 1 / (1 + term * below)
         fraction *= above * below
         if abs(above * below - 1) < 1e-15:
             break
-    return min(1.0, front * fraction)
+    below_x = min(1.0, front * fraction)
+    return 1 - below_x if swapped else below_x
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
