@@ -67,6 +67,7 @@ def test_a_comparison_says_which_slices_got_worse(store, capsys):
     lines = capsys.readouterr().out.splitlines()
     row = next(line for line in lines if line.startswith("shipping"))
     assert row.endswith("worse")
+    assert ">99 %" in row
     assert not any(line.startswith("refund") and line.endswith(("worse", "better")) for line in lines)
     assert "| shipping | 20 |" in (store / "c.md").read_text(encoding="utf-8")
     assert "Pass rate by tag, largest loss first" in (store / "c.html").read_text(encoding="utf-8")

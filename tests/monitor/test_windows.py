@@ -35,6 +35,17 @@ def test_a_status_follows_from_the_thresholds(rate, status):
     assert found.figure("pass_rate").status == status
 
 
+def test_a_level_is_below_its_threshold_with_a_probability():
+    below = [
+        window([sample(n, passed=n < right) for n in range(20)]).figure("pass_rate").below
+        for right in (20, 17, 10)
+    ]
+    assert below[0] < 0.1
+    assert below[1] == pytest.approx(0.5)
+    assert below[2] > 0.99
+    assert window([sample(n, scores={"told": 0.5}) for n in range(5)]).figure("told").below is None
+
+
 def test_thresholds_belong_to_figures():
     samples = [sample(n, scores={"tool_success": 0.5}) for n in range(5)]
     found = window(samples, figures={"tool_success": StatusThresholds(warning=0.6, critical=0.4)})

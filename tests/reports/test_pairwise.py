@@ -12,8 +12,7 @@ from trivium.reports import pairwise as phrases
 from trivium.reports.pairwise import PairTable, render_markdown
 from trivium.runs.costs.judges import sum_costs
 from trivium.runs.judged_pairs import of_both_orders
-from trivium.runs.pairwise import figure
-from trivium.runs.pairwise_result import JudgedPair, OrderVerdict, PairComparison
+from trivium.runs.pairwise_result import JudgedPair, OrderVerdict, PairComparison, figure
 from trivium.suites.settings import JudgeSettings
 
 SPENT = sum_costs(
@@ -74,7 +73,7 @@ def test_the_terminal_shows_win_rate_record_and_bias():
         "up to $0.5000 more for requests with unknown outcome"
     )
     text = as_text(PairTable(comparison()), width=100)
-    assert re.search(r"clear +0\.500 +\[\S+ \S+\] +1\.000 +1/1/1 +1 +33 % \(1/0\)", text)
+    assert re.search(r"clear +0\.500 +\[\S+ \S+\] +50 % +1\.000 +1/1/1 +1 +33 % \(1/0\)", text)
     assert "4 pairs, each in both orders, judged by a panel of clear, anthropic:claude-haiku-4-5" in text
     assert re.search(r"lost in clear \(1 of 1\)\s+c1 clear +because clear", text)
     assert expected in " ".join(text.split())
@@ -83,13 +82,13 @@ def test_the_terminal_shows_win_rate_record_and_bias():
 
 def test_markdown_shows_the_same_and_the_contradictions():
     text = render_markdown(comparison())
-    assert re.search(r"\| `clear` \| \*\*0\.500\*\* \| .* \| 1\.000 \| 1/1/1 \| 1 \| 33 %", text)
+    assert re.search(r"\| `clear` \| \*\*0\.500\*\* \| .* \| 50 % \| 1\.000 \| 1/1/1 \| 1 \| 33 %", text)
     assert "1 pair: the two orders contradict each other" in text
 
 
 def test_without_any_verdict_there_are_dashes():
     nothing = comparison(said=((None, None),))
-    assert re.search(r"clear +– +– +– +0/0/0 +1 +–", as_text(PairTable(nothing)))
+    assert re.search(r"clear +– +– +– +– +0/0/0 +1 +–", as_text(PairTable(nothing)))
     assert "lost in" not in render_markdown(nothing)
 
 

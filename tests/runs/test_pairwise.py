@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trivium.runs.judged_pairs import of_both_orders
-from trivium.runs.pairwise import figure
-from trivium.runs.pairwise_result import JudgedPair, OrderVerdict
+from trivium.runs.pairwise_result import JudgedPair, OrderVerdict, figure
 
 SAID = st.sampled_from(["win", "loss", "tie", None])
 

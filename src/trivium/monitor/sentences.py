@@ -28,8 +28,12 @@ def answer(status: MonitorStatus) -> tuple[str, str]:
         what += " (sure)" if status.sure else " (not sure yet)"
     figure = status.window.figure(PASS_RATE)
     if figure.mean is not None:
+        below = ""
+        if figure.below is not None and figure.warning is not None:
+            rounded = "under 1 %" if figure.below < 0.01 else percent(min(figure.below, 0.99))
+            below = f", below {percent(figure.warning)} with a probability of {rounded}"
         return what, (
-            f"{percent(figure.mean)} of the traffic passes, 95 % interval {bounds(figure)}, "
+            f"{percent(figure.mean)} of the traffic passes, 95 % interval {bounds(figure)}{below}, "
             f"{_samples(figure.samples)}"
         )
     if status.status == "no_data":

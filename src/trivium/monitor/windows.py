@@ -12,6 +12,7 @@ import msgspec
 
 from trivium.store.live_samples import Sample
 from trivium.suites.monitor_settings import MonitorSettings, StatusThresholds
+from trivium.trust.decision import probability_of_missing
 from trivium.trust.weighted_means import WeightedMean, weighted_mean
 
 Status = Literal["no_data", "insufficient_data", "critical", "warning", "healthy"]
@@ -42,6 +43,8 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         low: Lower end of its interval of 95 %.
         high: Upper end of its interval of 95 %.
         status: By the thresholds of the figure; None if it has none.
+        warning: The higher of these thresholds.
+        below: Probability that the level is below it (docs/definitions/decisions.md#probability-limit).
         sure: Whether the status is sure, at every look; see :mod:`trivium.monitor.levels`.
         changed: Whether the mean is worse than before the last deployment, by more than the tolerance.
     """
@@ -55,6 +58,8 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None = None
     high: float | None = None
     status: Status | None = None
+    warning: float | None = None
+    below: float | None = None
     sure: bool = False
     changed: bool = False
 
@@ -212,6 +217,8 @@ def estimate(
         low=found.low,
         high=found.high,
         status=status_of_mean(found.mean, thresholds),
+        warning=thresholds.warning if thresholds else None,
+        below=probability_of_missing(found.mean, found, at_least=thresholds.warning) if thresholds else None,
     )
 
 

@@ -42,6 +42,7 @@ class PairTable:
         table.add_column("dimension", overflow="fold", min_width=min(longest, NAME_COLUMNS))
         table.add_column("win rate", justify="right", no_wrap=True)
         table.add_column("interval", no_wrap=True)
+        table.add_column("P(under ½)", justify="right", no_wrap=True)
         table.add_column("p", justify="right", no_wrap=True)
         table.add_column("+/−/=", justify="right", no_wrap=True)
         table.add_column("no verdict", justify="right", overflow="fold")
@@ -51,6 +52,7 @@ class PairTable:
                 Text(one_line(name, at_most=60)),
                 Text(number(figure.win_rate), style="bold"),
                 interval(figure.ci95),
+                below_half(figure),
                 probability(figure.p),
                 record(figure),
                 f"{figure.unjudged:,}",
@@ -89,9 +91,10 @@ def render_markdown(comparison: PairComparison) -> str:
     if comparison.notes:
         blocks.append("\n".join(f"> ⚠️ {prose(line)}  " for line in comparison.notes))
     blocks.append(prose(f"{headline(comparison)}."))
-    head = "| dimension | win rate | interval | p | wins/losses/ties | no verdict | position bias |"
+    columns = "win rate | interval | P(under ½) | p | wins/losses/ties | no verdict | position bias"
+    head = f"| dimension | {columns} |"
     rows = [_row(name, figure) for name, figure in comparison.figures.items()]
-    blocks.append("\n".join([head, "|:--|--:|:--|--:|--:|--:|:--|", *rows]))
+    blocks.append("\n".join([head, "|:--|--:|:--|--:|--:|--:|--:|:--|", *rows]))
     name = main_dimension(comparison)
     for title, pairs in (
         (f"lost in {name}", losses(comparison, name)),
@@ -108,6 +111,7 @@ def _row(name: str, figure: PairFigure) -> str:
         code(name),
         f"**{number(figure.win_rate)}**",
         prose(interval(figure.ci95)),
+        prose(below_half(figure)),
         prose(probability(figure.p)),
         record(figure),
         f"{figure.unjudged:,}",
@@ -155,6 +159,11 @@ def bias(figure: PairFigure) -> str:
     if figure.for_first or figure.for_second:
         rate += f" ({figure.for_first:,}/{figure.for_second:,})"
     return rate
+
+
+def below_half(figure: PairFigure) -> str:
+    """The probability that head wins less than half."""
+    return wording.NOTHING if figure.probability is None else wording.share(figure.probability)
 
 
 def probability(p: float | None) -> str:

@@ -72,10 +72,13 @@ def compared_rows(comparison: Comparison, by: str) -> SliceRows:
         rows.append(tuple(_compared_cells(one, name, change or "")))
         tones.append({"worse": "bad", "better": "good"}.get(change or "", ""))
     alpha = f"{1 - comparison.level:.2g}"
-    notes = [f"worse and better: p below {alpha} after Holm's adjustment for {len(slices)} slices"]
+    notes = [
+        f"worse and better: p below {alpha} after Holm's adjustment for {len(slices)} slices",
+        f"P(loss): probability of a loss of more than {comparison.margin:g}",
+    ]
     return SliceRows(
         title=f"{one_line(name)} by {one_line(by)}, largest loss first",
-        head=("value", "cases", "base", "head", "delta", "interval", "change"),
+        head=("value", "cases", "base", "head", "delta", "interval", "P(loss)", "change"),
         rows=tuple(rows),
         tones=tuple(tones),
         notes=tuple(notes),
@@ -87,12 +90,13 @@ def _compared_cells(one: ComparedSlice, name: str, change: str) -> Iterator[str]
     yield f"{one.cases:,}"
     delta = one.metrics.get(name)
     if delta is None:
-        yield from ("–", "–", "–", "–", "")
+        yield from ("–", "–", "–", "–", "–", "")
         return
     yield wording.number(delta.base)
     yield wording.number(delta.head)
     yield wording.signed(delta.delta)
     yield wording.signed_interval(delta.ci95)
+    yield wording.NOTHING if delta.probability is None else wording.share(delta.probability)
     yield change
 
 

@@ -20,19 +20,16 @@ from trivium.metrics.judge.pairwise import pairwise_rubric
 from trivium.runs.costs.judges import judge_of_pairs, sum_costs
 from trivium.runs.judged_pairs import AttemptPair, judge_all
 from trivium.runs.pairwise_result import (
-    DimensionVerdict,
     JudgedPair,
     PairComparison,
-    PairFigure,
+    figure,
 )
 from trivium.runs.run import Run
-from trivium.runs.until_decided.pairs import VALUES, PairsUntilDecided
+from trivium.runs.until_decided.pairs import PairsUntilDecided
 from trivium.store.store import Store
 from trivium.suites.rubrics.loader import OVERALL
 from trivium.suites.rubrics.rubric import Rubric
 from trivium.suites.settings import JudgeSettings, Settings
-from trivium.trust.intervals import mean_interval
-from trivium.trust.multiple_testing import sign_test
 
 PAIRS_PER_LOOK = 8
 """Pairs that are judged at once, if they are judged until it is decided and the judge has no limit."""
@@ -224,55 +221,3 @@ def _notes(base: Run, head: Run, pairs: Sequence[JudgedPair]) -> Iterator[str]:
     unasked = sum(pair.how != "judged" for pair in pairs)
     if unasked:
         yield f"{unasked:,} of {len(pairs):,} pairs needed no judge: equal outputs or failed attempts"
-
-
-def figure(pairs: Sequence[JudgedPair], dimension: str, *, level: float) -> PairFigure:
-    """Count the wins and losses of head against base in one dimension.
-
-    Definition: docs/definitions/judge.md#win-rate.
-
-    Args:
-        pairs: All pairs; those without the dimension count as unjudged.
-        dimension: Name of the dimension.
-        level: Confidence level of the interval, in (0, 1).
-    """
-    codes = {group: code for code, group in enumerate(dict.fromkeys(pair.group for pair in pairs))}
-    values: list[float] = []
-    groups: list[int] = []
-    counts: Counter[str] = Counter()
-    nets: Counter[int] = Counter()
-    for pair in pairs:
-        combined = pair.verdicts.get(dimension)
-        if combined is None or combined.verdict is None:
-            counts["unjudged"] += 1
-            continue
-        values.append(VALUES[combined.verdict])
-        groups.append(codes[pair.group])
-        counts[combined.verdict] += 1
-        nets[codes[pair.group]] += {"win": 1, "tie": 0, "loss": -1}[combined.verdict]
-        if combined.orders:
-            counts["both"] += 1
-            counts["inconsistent"] += not combined.consistent
-            counts[_followed(combined)] += 1
-    interval = mean_interval(values, groups, level=level) if values else None
-    return PairFigure(
-        win_rate=sum(values) / len(values) if values else None,
-        ci95=None if interval is None else (interval.low, interval.high),
-        groups=len(set(groups)),
-        method=None if interval is None else interval.method,
-        wins=counts["win"],
-        losses=counts["loss"],
-        ties=counts["tie"],
-        unjudged=counts["unjudged"],
-        inconsistent=counts["inconsistent"],
-        for_first=counts["first"],
-        for_second=counts["second"],
-        position_bias=(counts["first"] + counts["second"]) / counts["both"] if counts["both"] else None,
-        p=sign_test(sum(net > 0 for net in nets.values()), sum(net < 0 for net in nets.values())),
-    )
-
-
-def _followed(combined: DimensionVerdict) -> str:
-    """Return the position that won in both orders, although it held a different output each time."""
-    verdicts = [order.verdict for order in combined.orders]
-    return {"loss win": "first", "win loss": "second"}.get(" ".join(map(str, verdicts)), "neither")

@@ -1,14 +1,22 @@
-"""Records of pairwise judging: verdicts of each order, pair and dimension."""
+"""Results of pairwise judging: verdicts of each order, pair and dimension, and their figures."""
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from trivium.display import RichRepr
 from trivium.runs.summary import JudgeCosts
+from trivium.trust.decision import probability_of_missing
+from trivium.trust.intervals import mean_interval
+from trivium.trust.multiple_testing import sign_test
 
 Verdict = Literal["win", "loss", "tie"]
 """Verdict on head against base."""
+
+VALUES: dict[Verdict, float] = {"win": 1.0, "tie": 0.5, "loss": 0.0}
+"""Value of each verdict in the win rate."""
 
 
 class OrderVerdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +78,8 @@ class PairFigure(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         win_rate: (wins + ties / 2) / pairs with a verdict, in [0, 1]; None without a verdict.
         ci95: Interval of the win rate by groups, at the run's level, or None.
+        probability: Probability that head wins less than half
+            (docs/definitions/decisions.md#probability-limit); None without an interval.
         groups: Number of clusters.
         method: How the interval was computed.
         wins: Pairs that head wins.
@@ -86,6 +96,7 @@ class PairFigure(msgspec.Struct, frozen=True, kw_only=True):
 
     win_rate: float | None
     ci95: tuple[float, float] | None
+    probability: float | None = None
     groups: int
     method: str | None
     wins: int
@@ -139,3 +150,57 @@ class PairComparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     not_asked: int = 0
     decided: Literal["win", "loss"] | None = None
+
+
+def figure(pairs: Sequence[JudgedPair], dimension: str, *, level: float) -> PairFigure:
+    """Count the wins and losses of head against base in one dimension.
+
+    Definition: docs/definitions/judge.md#win-rate.
+
+    Args:
+        pairs: All pairs; those without the dimension count as unjudged.
+        dimension: Name of the dimension.
+        level: Confidence level of the interval, in (0, 1).
+    """
+    codes = {group: code for code, group in enumerate(dict.fromkeys(pair.group for pair in pairs))}
+    values: list[float] = []
+    groups: list[int] = []
+    counts: Counter[str] = Counter()
+    nets: Counter[int] = Counter()
+    for pair in pairs:
+        combined = pair.verdicts.get(dimension)
+        if combined is None or combined.verdict is None:
+            counts["unjudged"] += 1
+            continue
+        values.append(VALUES[combined.verdict])
+        groups.append(codes[pair.group])
+        counts[combined.verdict] += 1
+        nets[codes[pair.group]] += {"win": 1, "tie": 0, "loss": -1}[combined.verdict]
+        if combined.orders:
+            counts["both"] += 1
+            counts["inconsistent"] += not combined.consistent
+            counts[_followed(combined)] += 1
+    interval = mean_interval(values, groups, level=level) if values else None
+    rate = sum(values) / max(1, len(values))
+    return PairFigure(
+        win_rate=rate if values else None,
+        ci95=None if interval is None else (interval.low, interval.high),
+        probability=None if interval is None else probability_of_missing(rate, interval, at_least=0.5),
+        groups=len(set(groups)),
+        method=None if interval is None else interval.method,
+        wins=counts["win"],
+        losses=counts["loss"],
+        ties=counts["tie"],
+        unjudged=counts["unjudged"],
+        inconsistent=counts["inconsistent"],
+        for_first=counts["first"],
+        for_second=counts["second"],
+        position_bias=(counts["first"] + counts["second"]) / counts["both"] if counts["both"] else None,
+        p=sign_test(sum(net > 0 for net in nets.values()), sum(net < 0 for net in nets.values())),
+    )
+
+
+def _followed(combined: DimensionVerdict) -> str:
+    """Return the position that won in both orders, although it held a different output each time."""
+    verdicts = [order.verdict for order in combined.orders]
+    return {"loss win": "first", "win loss": "second"}.get(" ".join(map(str, verdicts)), "neither")

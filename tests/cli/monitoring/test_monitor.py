@@ -51,6 +51,7 @@ def test_a_healthy_status_is_answered_first(url, capsys):
     fill(url, good=True)
     shown = screen(capsys, "status", "--store", url)
     assert shown.startswith("support is healthy: 100 % of the traffic passes")
+    assert "below 85 % with a probability of under 1 %" in " ".join(shown.split())
     assert "30,000 interactions" in shown
 
 

@@ -18,14 +18,10 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from trivium.runs.pairwise_result import JudgedPair, PairFigure, Verdict
+from trivium.runs.pairwise_result import VALUES, JudgedPair, PairFigure
 from trivium.runs.until_decided.order import GroupOrder, tags_of
 from trivium.suites.case import Case
 from trivium.trust.sequential_mean import METHOD, SequentialMean, sequential_interval
-
-VALUES: dict[Verdict, float] = {"win": 1.0, "tie": 0.5, "loss": 0.0}
-"""Value of each verdict in the win rate."""
-
 
 P = TypeVar("P")
 
@@ -123,7 +119,7 @@ class PairsUntilDecided:
         low, _ = sequential_interval(lowest, weights, alpha=self._alpha, handicaps=handicaps)
         _, high = sequential_interval(highest, weights, alpha=self._alpha, handicaps=handicaps)
         ends = min(low, high), max(low, high)
-        return msgspec.structs.replace(figure, ci95=ends, method=METHOD, p=None)
+        return msgspec.structs.replace(figure, ci95=ends, method=METHOD, p=None, probability=None)
 
     def sentence(self, judged: int) -> str:
         """Say how many pairs were judged, and which intervals hold although the judge stopped there.
