@@ -156,12 +156,10 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Attributes:
         ship: Cost of shipping a version that is worse by more than the margin.
         block: Cost of blocking one that is not.
-        call: Cost of one more attempt, in the same unit; None spends the whole budget where it must.
     """
 
     ship: Annotated[float, Meta(gt=0)] = 1.0
     block: Annotated[float, Meta(gt=0)] = 1.0
-    call: Annotated[float, Meta(ge=0)] | None = None
 
     @property
     def threshold(self) -> float:
@@ -178,13 +176,11 @@ class DecideSettings(
         policy: ``balanced`` does what costs less on average, ``proof`` answers only what is proven, and
             ``strict`` fails what is not proven to be good.
         by: The metric that decides a comparison; None for the pass rate, else the composite.
-        about: Whether a comparison is about cases like these, or about these very cases.
         costs: What wrong decisions cost under ``balanced``.
     """
 
     policy: Policy = "balanced"
     by: str | None = None
-    about: Literal["like-these", "these"] = "like-these"
     costs: Costs = Costs()
 
     def with_policy(self, policy: Policy | None) -> Self:

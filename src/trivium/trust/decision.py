@@ -35,7 +35,7 @@ class DifferencePrior(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_PRIOR = DifferencePrior()
-"""Chosen on public results of five agents and on simulations (docs/definitions/decisions.md#prior)."""
+"""Set after trials on public results of agents and by simulation (docs/definitions/decisions.md#prior)."""
 
 FEWEST_COMPARISONS = 8
 """Earlier comparisons from which on a prior is learned from them."""

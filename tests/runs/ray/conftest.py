@@ -1,8 +1,11 @@
 """A Ray cluster of two nodes on this machine."""
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 
@@ -36,6 +39,17 @@ def cluster() -> Iterator[object]:
             yield made
         finally:
             made.shutdown()
+
+
+def lose_a_node(cluster: Any, folder: Path, ended: Event) -> None:
+    """Kill a node once two processes have begun (``began-PID``), then tell the other by a file ``go``."""
+    while len(begun := list(folder.glob("began-*"))) < 2:
+        if ended.wait(0.01):
+            return
+    cluster.remove_node(cluster.nodes_of_test.pop(), allow_graceful=False)
+    while all(alive(int(each.name.partition("-")[2])) for each in begun):
+        time.sleep(0.01)
+    (folder / "go").touch()
 
 
 def alive(pid: int) -> bool:

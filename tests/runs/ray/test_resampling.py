@@ -17,7 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.cli.trust.trust_commands import items, run_trust
-from tests.runs.ray.conftest import NODE, alive
+from tests.runs.ray.conftest import NODE, alive, lose_a_node
 from trivium.errors import TriviumError
 from trivium.runs.engines import ray_resampling
 from trivium.runs.engines.ray_resampling import on_ray
@@ -87,19 +87,9 @@ def patient(folder: str, counts: np.ndarray) -> np.ndarray:
 def test_a_node_that_is_lost_costs_nothing(cluster, tmp_path: Path) -> None:
     """What the lost node was to compute, the other computes."""
     ended = Event()
-
-    def lose() -> None:
-        while len(begun := list(tmp_path.glob("began-*"))) < 2:
-            if ended.wait(0.01):
-                return
-        cluster.remove_node(cluster.nodes_of_test.pop(), allow_graceful=False)
-        while all(alive(int(each.name.partition("-")[2])) for each in begun):
-            time.sleep(0.01)
-        (tmp_path / "go").touch()
-
     options = {"resamples": 40, "seed": 3, "rng": "pcg64", "at_once": 4}
     with ThreadPoolExecutor(1) as aside:
-        lost = aside.submit(lose)
+        lost = aside.submit(lose_a_node, cluster, tmp_path, ended)
         try:
             with on_ray() as chunk_map:
                 found = over_resamples(

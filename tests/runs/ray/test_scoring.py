@@ -4,7 +4,6 @@ import gc
 import random
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 import trivium as tv
 from tests.judge_server import ANSWER, Reaction
-from tests.runs.ray.conftest import NODE, alive
+from tests.runs.ray.conftest import NODE, lose_a_node
 from tests.runs.test_workers import ODD, figures, files, job_of, scored, stored
 from tests.runs.trace_scores.samples import support, write
 from trivium.agents.recorded import open_recorded
@@ -148,21 +147,10 @@ def test_a_node_that_is_lost_costs_nothing(
 ) -> None:
     """The other node scores what the lost one was to score; a new node takes its place."""
     monkeypatch.chdir(tmp_path)  # where the metric looks, on every node
-
-    def lose() -> None:
-        """Kill a node while both score."""
-        while len(begun := list(tmp_path.glob("began-*"))) < 2:
-            if ended.wait(0.01):
-                return
-        cluster.remove_node(cluster.nodes_of_test.pop(), allow_graceful=False)
-        while all(alive(int(each.name.partition("-")[2])) for each in begun):
-            time.sleep(0.01)
-        Path("go").touch()
-
     metrics = ["jaccard", f"{ODD}:Patient"]
     ended = threading.Event()
     with ThreadPoolExecutor(1) as aside:
-        lost = aside.submit(lose)
+        lost = aside.submit(lose_a_node, cluster, tmp_path, ended)
         try:
             run = scored(tmp_path, "ray", engine="ray", workers=2, metrics=metrics)
         finally:
