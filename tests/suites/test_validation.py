@@ -42,7 +42,7 @@ A_COUNT = "expected a whole number of more than 0"
     [
         (3, f": found the number 3, expected a mapping with keys {KEYS}"),
         ({}, ': "id" is missing'),
-        ({"id": 3}, ".id: found the number 3, expected text"),
+        ({"id": 3}, '.id: found the number 3, expected text: write it as a text, "3"'),
         ({"id": None}, ".id: found nothing (null), expected text"),
         ({"id": "x", "shar": 1}, ': unknown key "shar". Did you mean "share"?'),
         ({"id": "x", "zzz": 1}, f': unknown key "zzz". Known: {KEYS}'),

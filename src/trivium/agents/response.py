@@ -88,12 +88,16 @@ RESULT_FIELDS = ("raw", "output", "final_output", "response")
 _STRUCTURED = {"all_messages": "output", "new_items": "final_output"}
 """Attributes that only results of PydanticAI and the OpenAI Agents SDK have, and that of their output."""
 
+_THOUGHTS = {"reasoning", "rationale", "trajectory", "history"}
+"""Fields that modules of DSPy add to those of the answer."""
+
 
 class AnswerFinder:
     """Finds the output in what an agent returned, where it is one text in an object, and says so once.
 
     The text is that of the last message of the assistant under ``messages`` (LangGraph) or of a message of
-    LangChain, or the only text under a known name.
+    LangChain, or the only text under a known name. Of a prediction of DSPy the output is its only field apart
+    from reasoning, or an object of several.
 
     Args:
         agent: Name of the agent, for the message.
@@ -109,7 +113,7 @@ class AnswerFinder:
         found = _answer(value, self._names)
         if found is not None and found[0] not in self._said:
             self._said.add(found[0])
-            log.warning('%s answers with an object: its text "%s" is the output', self._agent, found[0])
+            log.warning('%s answers with an object: its "%s" is the output', self._agent, found[0])
         return found
 
 
@@ -119,6 +123,8 @@ def _answer(value: Any, names: Sequence[str]) -> tuple[str, Any] | None:
     is_mapping = isinstance(value, Mapping)
     if is_mapping and ("output" in value or isinstance(value.get("error"), str)):
         return None
+    if not is_mapping and (fields := _of_prediction(value)):
+        return next(iter(fields.items())) if len(fields) == 1 else (", ".join(fields), fields)
     get = value.get if is_mapping else partial(_attribute, value)
     for name, messages in (("messages", get("messages")), ("content", [value])):
         if get(name) and isinstance(messages, list | tuple) and (text := _last_answer(messages)):
@@ -132,6 +138,15 @@ def _answer(value: Any, names: Sequence[str]) -> tuple[str, Any] | None:
         return texts[0] if len(texts) == 1 else None
     structured = (name for mark, name in _STRUCTURED.items() if get(mark))
     return next(((name, given) for name in structured if (given := get(name)) is not None), None)
+
+
+def _of_prediction(value: Any) -> dict[str, Any]:
+    """The fields of a ``dspy.Prediction`` without the thoughts before the answer; empty for any other."""
+    as_dict = _attribute(value, "toDict")
+    if not callable(as_dict) or not hasattr(type(value), "completions"):
+        return {}
+    fields = as_dict()
+    return {key: fields[key] for key in fields if key not in _THOUGHTS} or fields
 
 
 def _last_answer(messages: Sequence[Any]) -> str | None:
@@ -232,8 +247,9 @@ def _with_trace(response: AgentResponse, raw: Any) -> AgentResponse:
 OUTPUT = "output"
 
 SECRETS_MASKED = "secrets_masked"
-"""Flag of an attempt with a certain secret (see ``trivium.masking``): scores are computed on what the agent
-wrote, and :func:`masked` hides the secret in what is stored, shown, and sent to a judge."""
+"""Flag of an attempt with a certain secret (see ``trivium.masking``): scores but those of judges are
+computed on what the agent wrote, and :func:`masked` hides the secret in what is stored, shown, and sent to a
+judge."""
 
 _masker = OutputMasker()
 

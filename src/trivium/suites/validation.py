@@ -264,7 +264,9 @@ def _in_bounds(raw: Any, shape: inspect.Type) -> bool:
 
 
 def _mismatch(raw: Any, shape: inspect.Type, where: str) -> Problem:
-    return problem(where, f"found {describe(raw)}, expected {_expected(shape)}")
+    expected = _expected(shape)
+    hint = f': write it as a text, "{decimal_text(raw)}"' if expected == "text" and is_number(raw) else ""
+    return problem(where, f"found {describe(raw)}, expected {expected}{hint}")
 
 
 def _expected(shape: inspect.Type) -> str:

@@ -367,6 +367,23 @@ class Raises:
         raise RuntimeError("no")
 
 
+class Prediction:
+    """What is documented of ``dspy.Prediction``: fields as attributes, completions, ``toDict``."""
+
+    completions = None
+
+    def __init__(self, **fields):
+        self._store = fields
+
+    def __getattr__(self, name):
+        if name not in self.__dict__.get("_store", ()):
+            raise AttributeError(name)
+        return self._store[name]
+
+    def toDict(self):  # noqa: N802
+        return dict(self._store)
+
+
 def _results():
     """Results of frameworks: the real ones where they are installed, else of the documented shape."""
     from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -395,6 +412,12 @@ def _results():
         "openai agents": (RunResult(**run | {"final_output": "fine", "new_items": []}), "fine"),
         "llama_index": (SimpleNamespace(response="fine", source_nodes=[], metadata=None), "fine"),
         "llama_index agent": (SimpleNamespace(response=message, tool_calls=[], raw={"id": 1}), "fine"),
+        "dspy": (Prediction(answer="fine"), "fine"),
+        "dspy chain of thought": (Prediction(reasoning="Well.", response="fine"), "fine"),
+        "dspy react": (Prediction(trajectory={"thought_0": "?"}, reasoning="Well.", answer="fine"), "fine"),
+        "dspy typed": (Prediction(reasoning="Well.", total=42), 42),
+        "dspy fields": (Prediction(reasoning="Well.", output="a", topic="b"), {"output": "a", "topic": "b"}),
+        "dspy thoughts only": (Prediction(reasoning="fine"), "fine"),
         "raises": (Raises(), "fine"),
     }
 

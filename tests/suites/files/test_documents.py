@@ -1,13 +1,17 @@
 import json
 import re
 from datetime import date
+from pathlib import Path
 
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from hypothesis import assume, given
 
 from tests.strategies import json_objects
-from trivium.errors import OutputsError
+from trivium.errors import OutputsError, SuiteError
 from trivium.suites.files.documents import (
     MalformedDocument,
     parse_json,
@@ -121,3 +125,69 @@ def test_numbers_among_the_answers_of_cases_keep_the_form_in_which_they_are_writ
     found = Suite.load(tmp_path / "c.yaml").cases
     assert [each.id for each in found] == ["1.10", "1.1"]
     assert [each.references for each in found] == [("4.50",), ("1e3", "02139", "7")]
+
+
+CASES_OF_OTHER_TOOLS = """[{"id": "1", "question": {"answer": 4.50}, "answer": 4.50},
+ {"id": "2", "question": "b", "answer": [1e3, 7, "x", {"a": 1.50}], "price": 2.50}]"""
+
+
+@pytest.mark.parametrize("kind", ["json", "jsonl", "suite"])
+def test_numbers_among_the_answers_of_other_tools_keep_their_form_in_json(tmp_path, kind):
+    path = tmp_path / ("c.jsonl" if kind == "jsonl" else "c.json")
+    lines = CASES_OF_OTHER_TOOLS[1:-1].replace(",\n", "\n")
+    path.write_text(
+        {"json": CASES_OF_OTHER_TOOLS, "suite": f'{{"cases": {CASES_OF_OTHER_TOOLS}}}', "jsonl": lines}[kind]
+    )
+    one, other = Suite.load(path).cases
+    assert one.references == ("4.50",)
+    assert other.references == ("1e3", "7", "x", '{"a":1.5}')
+    assert (one.input, other.metadata) == ({"answer": 4.5}, {"price": 2.5})
+
+
+def _as_yaml(folder: Path) -> Path:
+    (folder / "c.yaml").write_text("- {id: a, input: q, references: [4.50]}\n")
+    return folder / "c.yaml"
+
+
+def _as_csv(folder: Path) -> Path:
+    (folder / "c.csv").write_text("id,input,references\na,q,4.50\n")
+    return folder / "c.csv"
+
+
+def _as_json(folder: Path) -> Path:
+    (folder / "c.json").write_text('[{"id": "a", "input": "q", "references": [4.50]}]')
+    return folder / "c.json"
+
+
+def _as_jsonl(folder: Path) -> Path:
+    (folder / "c.jsonl").write_text('{"id": "a", "input": "q", "references": [4.50]}\n')
+    return folder / "c.jsonl"
+
+
+def _as_parquet(folder: Path) -> Path:
+    table = pa.table({"id": ["a"], "input": ["q"], "references": [[4.50]]})
+    pq.write_table(table, folder / "c.parquet")
+    return folder / "c.parquet"
+
+
+@pytest.mark.parametrize("door", [_as_yaml, _as_csv])
+def test_a_number_among_references_is_a_text_where_its_form_is_known(tmp_path, door):
+    assert Suite.load(door(tmp_path)).cases[0].references == ("4.50",)
+
+
+@pytest.mark.parametrize(
+    "door",
+    [
+        _as_json,
+        _as_jsonl,
+        _as_parquet,
+        lambda _: [{"id": "a", "input": "q", "references": [4.50]}],
+        lambda _: [{"id": "a", "input": "q", "references": 4.50}],
+        lambda _: pd.DataFrame({"id": ["a"], "input": ["q"], "references": [4.50]}),
+        lambda _: pa.table({"id": ["a"], "input": ["q"], "references": [4.50]}),
+    ],
+)
+def test_elsewhere_a_number_among_references_is_refused_with_words_how_to_write_it(tmp_path, door):
+    said = r'references\[0\]: found the number 4.5, expected text: write it as a text, "4.5"'
+    with pytest.raises(SuiteError, match=said):
+        Suite.load(door(tmp_path))

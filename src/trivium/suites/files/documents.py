@@ -43,8 +43,13 @@ class MalformedDocument(Exception):
         self.problem = Problem(where, what)
 
 
-def read_document(path: Path, *, error: InputErrorType = SuiteError) -> Any:
+def read_document(path: Path, *, error: InputErrorType = SuiteError, of_cases: bool = False) -> Any:
     """Read the raw value of a .yaml, .yml, .json or .toml file.
+
+    Args:
+        path: The file.
+        error: Class of the errors raised.
+        of_cases: Whether JSON may hold cases; see :func:`parse_json_cases`.
 
     Raises:
         InputError: As ``error``, if the file does not exist, cannot be read, or is malformed.
@@ -54,7 +59,7 @@ def read_document(path: Path, *, error: InputErrorType = SuiteError) -> Any:
         raise error(str(path), f'cannot tell the format from "{path.suffix}": expected {", ".join(PARSERS)}')
     text = read_text(path, error=error)
     try:
-        return parse(text)
+        return parse_json_cases(text) if of_cases and parse is parse_json else parse(text)
     except MalformedDocument as malformed:
         raise error(str(path), malformed.problem) from malformed
 
@@ -209,6 +214,38 @@ def parse_json(text: str) -> Any:
         raise MalformedDocument("", f"broken JSON: {wrong}") from wrong
 
 
+def parse_json_cases(text: str) -> Any:
+    """Parse JSON with cases, or one case, in which answers under other tools' names keep their form.
+
+    A number there is a text as it is written, such as 4.50 and 1e3; under ``references`` it stays a number,
+    which is a mistake.
+    """
+    raw = parse_json(text)
+    if any(_floats(case) for case in _cases_in(raw)):
+        written = _cases_in(json.loads(text, parse_float=str))
+        for case, same in zip(_cases_in(raw), written, strict=True):
+            for key, at in _floats(case):
+                if at is None:
+                    case[key] = same[key]
+                else:
+                    case[key][at] = same[key][at]
+    return raw
+
+
+def _cases_in(raw: Any) -> list[dict[str, Any]]:
+    """The cases of a suite, of a list of cases, or one alone."""
+    listed = raw.get("cases", [raw]) if isinstance(raw, dict) else raw
+    return [case for case in listed if isinstance(case, dict)] if isinstance(listed, list) else []
+
+
+def _floats(case: dict[str, Any]) -> list[tuple[str, int | None]]:
+    """Keys of answers that hold a number with a point or an exponent, or its places in their lists."""
+    answers = [(key, value) for key, value in case.items() if key in _ANSWERS]
+    inside = [(key, i) for key, value in answers if isinstance(value, list) for i in range(len(value))]
+    alone: list[tuple[str, int | None]] = [(key, None) for key, value in answers if isinstance(value, float)]
+    return alone + [(key, i) for key, i in inside if isinstance(case[key][i], float)]
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
@@ -285,6 +322,9 @@ _SCALARS = (
 )
 """Tag, pattern and possible first characters of the scalars that are not texts."""
 
+
+_ANSWERS = frozenset(COLUMN_ALIASES["references"]) - {"references"}
+"""Keys of other tools for the references of a case."""
 
 _WRITTEN = {"references", "group", *COLUMN_ALIASES["id"], *COLUMN_ALIASES["references"]}
 """Keys of a case whose numbers are texts."""

@@ -25,6 +25,7 @@ from trivium.suites.files.documents import (
     check_is_file,
     decode,
     parse_json,
+    parse_json_cases,
     read_text,
 )
 from trivium.suites.sanitize import sanitise
@@ -377,7 +378,7 @@ def foreign_rows(path: Path, first: int = 0) -> tuple[list[tuple[str, Any]], Col
         if not line.strip():
             continue
         try:
-            raw = parse_json(line)
+            raw = parse_json_cases(line)
         except MalformedDocument as malformed:
             raise SuiteError(str(path), Problem(f"line {number}", malformed.problem.what)) from malformed
         if not isinstance(raw, dict):

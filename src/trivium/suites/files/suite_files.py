@@ -86,7 +86,7 @@ def load_parts(source: str | Path, overrides: Mapping[str, Any]) -> SuiteParts:
     if path.suffix.lower() not in DOCUMENTS:
         keys = merge_settings({"name": path.stem, "cases": str(path)}, overrides)
         return parts_from_dict(keys, source=str(path))
-    raw = read_document(path)
+    raw = read_document(path, of_cases=True)
     if isinstance(raw, list):
         raw = {"cases": raw}
     if not isinstance(raw, dict):
@@ -260,7 +260,7 @@ def read_cases(path: Path, first: int = 0, spill: SpillFile | None = None) -> Ca
     if suffix not in DOCUMENTS:
         expected = ", ".join((".jsonl", *TABLES, *DOCUMENTS))
         raise SuiteError(str(path), f'cannot tell the format from "{path.suffix}": expected {expected}')
-    raw = read_document(path)
+    raw = read_document(path, of_cases=True)
     if isinstance(raw, dict) and set(raw) == {"cases"}:
         raw = raw["cases"]
     if not isinstance(raw, list):
