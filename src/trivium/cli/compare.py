@@ -236,7 +236,7 @@ def _newest_of_suite(suite: str, store: "Store") -> "Run | None":
 
     is_file = Path(suite).exists()
     name = Suite.load(suite).name if is_file else suite
-    found = next((each for each in store.runs() if each.suite_name == name), None)
+    found = next((each for each in store.runs() if each.suite_name == name and each.kind != "confirm"), None)
     if found is None and is_file:
         raise StoreError(f'{store.name}: no run of suite "{name}" is stored: run it once, then plan')
     return None if found is None else Run(store, found)

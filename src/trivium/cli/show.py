@@ -108,7 +108,7 @@ def list_runs(limit: int, store: str, as_json: bool) -> None:
     """List the stored runs, newest first."""
     from trivium.cli.output import print_json, show
     from trivium.reports.runs_table import RunRow, RunsTable
-    from trivium.runs.versions import version_of
+    from trivium.runs.versions import confirms, version_of
     from trivium.store.records import RunRecord
     from trivium.store.store import Store
 
@@ -127,6 +127,7 @@ def list_runs(limit: int, store: str, as_json: bool) -> None:
             pass_rate=summary.get("pass_rate", {}).get("value"),
             composite=composite.get("mean"),
             version=version_of(record),
+            confirms=None if (what := confirms(record)) is None else what.run,
         )
 
     with Store(store, read_only=True) as opened:

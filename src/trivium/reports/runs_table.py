@@ -20,7 +20,8 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     """One run in a list of runs.
 
     Attributes:
-        kind: agent, recorded, human, or live (a monitor's samples of one day).
+        kind: agent, recorded, human, live (a monitor's samples of one day), or confirm.
+        confirms: Id of the run that a run of kind confirm asks again, else None.
         started: Seconds since the UNIX epoch, or None if unknown.
         state: running, interrupted, done, …
         attempts: Attempts that are stored.
@@ -40,6 +41,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     composite: float | None = None
     kind: str = "agent"
     version: str | None = None
+    confirms: str | None = None
 
 
 class RunsTable:
@@ -76,7 +78,7 @@ class RunsTable:
             complete = row.attempts == row.due or not row.due
             table.add_row(
                 Text(one_line(row.run), style="bold"),
-                Text(one_line(row.suite)),
+                Text(one_line(row.suite + (f", confirms {row.confirms}" if row.confirms else ""))),
                 *([Text(wording.moment(row.started))] if wide else []),
                 *([Text(one_line(row.version or wording.NOTHING))] if versions else []),
                 Text(one_line(row.state), style=STATE_STYLES.get(row.state, "")),

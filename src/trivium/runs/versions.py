@@ -8,15 +8,21 @@ import re
 import sys
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
 
 from trivium.errors import InputError
 from trivium.runs.provenance import ask_git
 from trivium.store.records import RunRecord
+from trivium.store.store import Store
 
 NAMED = "version"
 FINGERPRINT = "fingerprint"
 """Keys of the provenance that hold a version."""
+
+CONFIRMS = "confirms"
+"""Key of the provenance of a run of kind ``confirm``; its value is a :class:`Confirms`."""
 
 _CODE = (":/", *(f":(top,exclude,glob)**/{each}" for each in (".trivium/**", "*.pyc", "*.db*")))
 """Untracked files that tell versions apart: all but those that a run writes."""
@@ -40,6 +46,59 @@ def version_of(run: RunRecord) -> str | None:
     """The version of the agent whose attempts a run holds; None where nothing tells versions apart."""
     found = run.provenance.get(NAMED) or run.provenance.get(FINGERPRINT)
     return found if isinstance(found, str) else None
+
+
+class Confirms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a run of further attempts at some cases of another run is for.
+
+    Definition: docs/definitions/decisions.md#confirm.
+
+    Attributes:
+        run: Id of the run whose version is asked again.
+        against: Id of the run with which that one is compared.
+        budget: Shared by the runs of both sides whose calls are counted together.
+        refused: Why its attempts do not count; None if they do.
+    """
+
+    run: str
+    against: str
+    budget: str
+    refused: str | None = None
+
+
+def confirms(run: RunRecord) -> Confirms | None:
+    """What a run of kind ``confirm`` is for; None of any other run."""
+    found = run.provenance.get(CONFIRMS)
+    return None if found is None else msgspec.convert(found, Confirms)
+
+
+class ConfirmingRuns(NamedTuple):
+    """Runs of further attempts of either side of a comparison, oldest first."""
+
+    base: tuple[RunRecord, ...] = ()
+    head: tuple[RunRecord, ...] = ()
+
+
+def confirming_runs(
+    store: Store, base: RunRecord, head: RunRecord, *, finished: bool = True
+) -> ConfirmingRuns:
+    """Find the runs that confirm the comparison of two runs.
+
+    Args:
+        store: The store of both.
+        base: The run compared with.
+        head: The run in question.
+        finished: Whether to leave out runs that are not finished.
+    """
+    stored = [run for name in {base.suite_name, head.suite_name} for run in store.confirm_runs(name)]
+    found: dict[str, list[RunRecord]] = {base.id: [], head.id: []}
+    for run in sorted(stored, key=lambda each: each.number):
+        what = confirms(run)
+        if what is None or what.refused is not None or (finished and run.state != "done"):
+            continue
+        if {what.run, what.against} == {base.id, head.id}:
+            found[what.run].append(run)
+    return ConfirmingRuns(tuple(found[base.id]), tuple(found[head.id]))
 
 
 def recorded_version(named: str | None, agent: Any, source: RunRecord | None) -> dict[str, str]:

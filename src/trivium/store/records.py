@@ -18,7 +18,7 @@ from trivium.suites.sanitize import sanitise
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace
 from trivium.values import plain, resolved
 
-RunKind = Literal["agent", "recorded", "human", "live"]
+RunKind = Literal["agent", "recorded", "human", "live", "confirm"]
 RunState = Literal["running", "done", "interrupted"]
 
 
@@ -31,8 +31,9 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
         id: Id shown to users.
         suite_name: Name of the suite.
         suite: Digest of the suite's cases.
-        kind: Origin of the outputs: ``agent`` (called), ``recorded`` (read from a file), ``human``, or
-            ``live`` (a monitor's samples of one day).
+        kind: Origin of the outputs: ``agent`` (called), ``recorded`` (read from a file), ``human``,
+            ``live`` (a monitor's samples of one day), or ``confirm`` (further attempts at some cases of
+            another run; see ``trivium.runs.versions.Confirms``).
         state: running, done or interrupted. A killed run stays ``running`` until it is resumed.
         created: Unix time, seconds.
         finished: Unix time, or None.

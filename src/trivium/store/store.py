@@ -154,7 +154,7 @@ class Store:
 
         Args:
             id: The id, or an unambiguous prefix of it; None for the newest run. A monitor's runs, one a day,
-                count as the newest only if there are no others.
+                and runs that confirm another one count as the newest only if there are no others.
             kind: With ``id=None``, consider only runs of this kind.
 
         Raises:
@@ -193,6 +193,10 @@ class Store:
         """Return a monitor's runs, one a day, newest first."""
         return self._runs(kind="live", suite_name=monitor)
 
+    def confirm_runs(self, suite_name: str) -> list[RunRecord]:
+        """Return the runs that confirm other runs of the suite with this name, newest first."""
+        return self._runs(suite_name=suite_name, kind="confirm")
+
     def finished_runs(self, suite_name: str) -> list[RunRecord]:
         """Return the finished runs of the suite with this name, newest first."""
         return self._runs(suite_name=suite_name, state="done")
@@ -211,7 +215,7 @@ class Store:
     ) -> list[RunRecord]:
         query = select(tables.runs).order_by(tables.runs.c.number.desc()).limit(limit)
         if tests:
-            query = query.where(tables.runs.c.kind != "live")
+            query = query.where(tables.runs.c.kind.not_in(("live", "confirm")))
         if prefix is not None:
             query = query.where(tables.runs.c.id.startswith(prefix, autoescape=True))
         wanted_values = {"id": whole, "kind": kind, "suite": suite, "state": state, "suite_name": suite_name}

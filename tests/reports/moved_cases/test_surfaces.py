@@ -68,8 +68,8 @@ def test_every_surface_says_whether_a_case_broke_or_is_flaky(tmp_path):
         for mark, words in zip(
             marks[name],
             (
-                "broke: passed 6 of 6 (3 earlier), then 0 of 3",
-                "flaky: passed 6 of 6 (3 earlier), then 2 of 3",
+                "broke: passed 6 of 6 (3 in other runs), then 0 of 3",
+                "flaky: passed 6 of 6 (3 in other runs), then 2 of 3",
                 "unclear: one attempt a side",
             ),
             strict=True,

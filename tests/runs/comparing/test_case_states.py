@@ -78,11 +78,11 @@ def test_moved_cases_come_by_state_with_their_attempts(store):
     ]
     assert moved.states == {"broke": 0, "fixed": 1, "flaky": 2, "unclear": 0}
     flaky, *_, alone = moved.changes[1:]
-    assert flaky.why == "passed 3 of 4 (2 earlier), then 0 of 2"
+    assert flaky.why == "passed 3 of 4 (2 in other runs), then 0 of 2"
     assert (flaky.base_passes, flaky.base_attempts, flaky.base_earlier, flaky.head_attempts) == (3, 4, 2, 2)
     assert (alone.why, alone.by) == ("", "composite")
     assert what_moved(moved).startswith(
-        "4 of 5 cases moved: 1 fixed, 2 flaky (with 10 earlier attempts of the same version) · by pass"
+        "4 of 5 cases moved: 1 fixed, 2 flaky (with 10 attempts of other runs of the same version) · by pass"
     )
     frame = pytest.importorskip("polars") and moved.to_polars()
     assert frame["state"].to_list() == ["fixed", "flaky", "flaky", None]
@@ -95,8 +95,8 @@ def test_a_case_that_broke_by_its_earlier_attempts_moved_whatever_the_last_ones_
     base, head = (run_of(store, [value, 1 - value], version) for version, value in (("a", 0.1), ("b", 0.1)))
     moved = tv.compare(base, head).moved_cases
     assert [(one.case, one.state, one.better, one.why) for one in moved.changes] == [
-        ("q0", "broke", False, "passed 4 of 5 (4 earlier), then 0 of 5 (4 earlier)"),
-        ("q1", "fixed", True, "passed 1 of 5 (4 earlier), then 5 of 5 (4 earlier)"),
+        ("q0", "broke", False, "passed 4 of 5 (4 in other runs), then 0 of 5 (4 in other runs)"),
+        ("q1", "fixed", True, "passed 1 of 5 (4 in other runs), then 5 of 5 (4 in other runs)"),
     ]
     assert (moved.better, moved.worse) == (1, 1)
     assert [each.case.id for each in moved] == ["q0", "q1"]

@@ -308,7 +308,7 @@ def what_moved(moved: MovedCases) -> str:
     ]
     states = ", ".join(f"{count:,} {state}" for state, count in moved.states.items() if count)
     if states and moved.earlier:
-        states += f" (with {counted(moved.earlier, 'earlier attempt')} of the same version)"
+        states += f" (with {counted(moved.earlier, 'attempt')} of other runs of the same version)"
     states = f"moved: {states}" if states else "moved"
     return f"{len(moved):,} of {counted(moved.compared, 'case')} {' · '.join([states, *parts])}"
 

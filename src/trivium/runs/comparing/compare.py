@@ -136,6 +136,10 @@ class _Pair:
     """
 
     def __init__(self, base: Run, head: Run, *, force: bool) -> None:
+        for run in (base, head):
+            if run.record.kind == "confirm":
+                what = "holds further attempts at some cases of another run: compare that one"
+                raise ComparisonError(f"run {run.id}", what)
         self.base, self.head, self._same_method = base, head, not force
         self.unlike = [*incomparabilities(base, head)]
         self._refuse_unlike()

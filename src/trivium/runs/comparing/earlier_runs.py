@@ -9,7 +9,7 @@ import numpy as np
 from trivium.runs.comparing.decision import incomparabilities
 from trivium.runs.comparing.pairing import Methods, Pairing, ScoredRun
 from trivium.runs.run import Run
-from trivium.runs.versions import version_of
+from trivium.runs.versions import confirming_runs, version_of
 from trivium.store.records import RunRecord
 from trivium.trust.decision import (
     DEFAULT_PRIOR,
@@ -31,7 +31,7 @@ MOST_ATTEMPTS = 50_000
 
 
 class EarlierRuns(NamedTuple):
-    """Earlier runs of the same version, newest first."""
+    """Other runs of the same version: earlier ones, newest first, and those that confirm the comparison."""
 
     base: tuple[Run, ...] = ()
     head: tuple[Run, ...] = ()
@@ -41,18 +41,25 @@ NONE_EARLIER = EarlierRuns()
 
 
 def earlier_runs(base: Run, head: Run) -> EarlierRuns:
-    """Find the runs of both versions that were stored before the later of two runs.
+    """Find the runs of both versions that were stored before the later of two runs, or that confirm them.
 
-    They are finished runs of the same suite whose numbers mean the same and whose attempts are in neither of
-    the two runs. If both are runs of one version, none belongs to one side alone, and there are none.
+    The earlier ones are finished runs of the same suite whose numbers mean the same and whose attempts are in
+    neither of the two runs. If both are runs of one version, none of them belongs to one side alone.
 
     Args:
         base: The run compared with.
         head: The run in question.
     """
+    confirming = [
+        tuple(Run(run.store, each) for each in records)
+        for run, records in zip(
+            (base, head), confirming_runs(head.store, base.record, head.record), strict=True
+        )
+    ]
     if version_of(base.record) == version_of(head.record):
-        return NONE_EARLIER
-    return EarlierRuns(*(tuple(islice(_of_version(run, base, head), MOST_EARLIER)) for run in (base, head)))
+        return EarlierRuns(*confirming)
+    earlier = (tuple(islice(_of_version(run, base, head), MOST_EARLIER)) for run in (base, head))
+    return EarlierRuns(*(more + each for more, each in zip(confirming, earlier, strict=True)))
 
 
 def _of_version(run: Run, base: Run, head: Run) -> Iterator[Run]:

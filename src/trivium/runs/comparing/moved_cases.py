@@ -56,14 +56,16 @@ class CaseChange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def why(self) -> str:
-        """What its state rests on, such as ``passed 6 of 6 (3 earlier), then 0 of 3``; empty without one."""
+        """What its state rests on: ``passed 6 of 6 (3 in other runs), then 0 of 3``; empty without one."""
         if self.state is None:
             return ""
         if self.base_attempts == self.head_attempts == 1:
             return "one attempt a side"
         fields = msgspec.structs.astuple(self)
         sides = (fields[-6:-3], fields[-3:])
-        told = [f"{passes:,} of {all_:,}{f' ({old:,} earlier)' * (old > 0)}" for passes, all_, old in sides]
+        told = [
+            f"{passes:,} of {all_:,}{f' ({old:,} in other runs)' * (old > 0)}" for passes, all_, old in sides
+        ]
         return f"passed {', then '.join(told)}"
 
 

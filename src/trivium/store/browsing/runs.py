@@ -29,7 +29,7 @@ class RunOutline(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         run: Its id.
         suite: Name of its suite.
-        kind: Origin of its outputs: agent, recorded, human, or live (a monitor's samples of one day).
+        kind: agent, recorded, human, live (a monitor's samples of one day), or confirm.
         state: running, done or interrupted.
         started: Unix time, seconds.
         finished: Unix time, or None.
@@ -88,7 +88,7 @@ def find_runs(
         store: The store.
         text: A part of the run's id or of its suite's name, in any case.
         suite: Name of the suite.
-        kind: agent, recorded, human or live.
+        kind: agent, recorded, human, live or confirm.
         state: running, done or interrupted.
         sort: ``newest`` or ``oldest`` first; ``pass_rate`` or ``composite``: the lowest first, runs without a
             figure last; or by the ``suite``'s name, newest first.

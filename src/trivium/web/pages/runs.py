@@ -42,7 +42,7 @@ COLUMNS: Final = tuple(
 )
 
 Text = Annotated[str, QueryParameter(max_length=10_000)]
-Kind = FromQuery[Literal["agent", "recorded", "human", "live", ""]]
+Kind = FromQuery[Literal["agent", "recorded", "human", "live", "confirm", ""]]
 State = Annotated[Literal["running", "done", "interrupted", ""], QueryParameter(name="state")]
 Start = Annotated[int, QueryParameter(ge=0, le=10**9)]
 Sort = FromQuery[RunSort]
