@@ -270,7 +270,7 @@ class EvaluatedCase(NamedTuple):
             outputs by people, else one.
         missing: Number of missing attempts.
         case_scores: Scores of the case as a whole.
-        asked: Whether the case was asked; others are not missing (``until_decided``).
+        asked: Whether the case was asked; others are not missing (``until_decided``, ``confirm``).
     """
 
     cluster: str
@@ -295,7 +295,7 @@ def evaluated_cases(store: "Store", run: RunRecord, settings: Settings) -> Itera
     due = _attempts_due_per_case(store, run, settings)
     for position, cluster in enumerate(store.groups(run.suite, settings.group)):
         current = list(evaluations.at(position))
-        asked = bool(current) or not settings.until_decided
+        asked = bool(current) or not (settings.until_decided or run.kind == "confirm")
         yield EvaluatedCase(
             cluster=cluster,
             # Outputs of different people for one case are not repeats of one another.

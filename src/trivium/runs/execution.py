@@ -23,11 +23,18 @@ from trivium.runs.pipeline import Pipeline, Progress
 from trivium.runs.run import Run
 from trivium.runs.start import Begun, interrupted_by_errors
 from trivium.runs.summarize import summarise
-from trivium.runs.until_decided.asker import Asker
+from trivium.runs.until_decided.asker import Asker, Chooser
 from trivium.store.partitions.writer import PartitionWriter
 
 
-async def execute(begun: Begun, *, workers: int | None, engine: Engine, progress: Progress) -> Run:
+async def execute(
+    begun: Begun,
+    *,
+    workers: int | None,
+    engine: Engine,
+    progress: Progress,
+    chooser: Chooser | None = None,
+) -> Run:
     """Execute a run.
 
     Args:
@@ -35,13 +42,14 @@ async def execute(begun: Begun, *, workers: int | None, engine: Engine, progress
         workers: Number of processes that score recorded outputs.
         engine: Where these processes run.
         progress: Receives the progress.
+        chooser: Chooses which attempts are made; None leaves it to the settings.
 
     Raises:
         StoreError: If the store fails; everything stored before stays.
     """
     prepared, store, run, writer = begun.prepared, begun.store, begun.run, begun.writer
     incremental = IncrementalAggregation(prepared.settings, unordered=not begun.in_order)
-    asker = Asker.of(run, prepared.suite, prepared.settings, begun.comparison)
+    chooser = chooser or Asker.of(run, prepared.suite, prepared.settings, begun.comparison)
     pipeline = Pipeline(
         prepared,
         store,
@@ -51,7 +59,7 @@ async def execute(begun: Begun, *, workers: int | None, engine: Engine, progress
         certificates=Certificates(
             prepared.settings, run.provenance, before=drift_before(store, prepared.settings)
         ),
-        asker=asker,
+        chooser=chooser,
         partitions=writer,
     )
     scoring = Scoring(prepared, run, pipeline, workers=workers, engine=engine, partitions=writer)
@@ -61,7 +69,7 @@ async def execute(begun: Begun, *, workers: int | None, engine: Engine, progress
             progress.begin(run=run.id, total=run.due, already=begun.already)
             with reduced_garbage_collection(thresholds):
                 async with judges_attached(run, store, prepared.metrics), _finished(writer):
-                    await _score(begun, pipeline, scoring, asker)
+                    await _score(begun, pipeline, scoring, chooser)
         finally:
             await in_worker_thread(pipeline.close)
             progress.end()
@@ -78,11 +86,11 @@ async def _finished(writer: PartitionWriter | None) -> AsyncIterator[None]:
             await in_worker_thread(writer.finish)
 
 
-async def _score(begun: Begun, pipeline: Pipeline, scoring: Scoring, asker: Asker | None) -> None:
+async def _score(begun: Begun, pipeline: Pipeline, scoring: Scoring, chooser: Chooser | None) -> None:
     """Score what is stored without evaluations, then what the agent answers or the outputs hold."""
     store, run, settings = begun.store, begun.run, begun.prepared.settings
-    if asker is not None:
-        asker.take(store.outlines(run))
+    if chooser is not None:
+        chooser.take(store.outlines(run))
     stored = StoredAttempts(store, run)
     if run.attempts_from is None:  # of before an interruption
         await pipeline.score_all(stored.left(), save=False)
@@ -90,13 +98,13 @@ async def _score(begun: Begun, pipeline: Pipeline, scoring: Scoring, asker: Aske
         await scoring.score(stored, save=False)
     if begun.adapter is not None:
         done = set(store.attempt_keys(run))
-        await ask_agent(begun.adapter, begun.prepared, pipeline, done=done, asker=asker)
+        await ask_agent(begun.adapter, begun.prepared, pipeline, done=done, chooser=chooser)
     elif begun.recorded is not None:
         attempts = RecordedAttempts(begun.recorded, suite=begun.prepared.suite, store=store, run=run)
-        if asker is None:
+        if chooser is None:
             await scoring.score(attempts, save=True)
         else:
-            await attempts.score_until_decided(asker, pipeline, repeats=settings.repeats)
+            await attempts.score_until_decided(chooser, pipeline, repeats=settings.repeats)
 
 
 def _summarised(begun: Begun, incremental: IncrementalAggregation) -> Run:
@@ -107,6 +115,6 @@ def _summarised(begun: Begun, incremental: IncrementalAggregation) -> Run:
         store.save_case_scores(run, case_scores_of(store, run, settings))
         aggregation = None
     summary = summarise(store, run, aggregation)
-    due = summary.total_tests if settings.until_decided else None
+    due = summary.total_tests if settings.until_decided or run.kind == "confirm" else None
     store.finish(run, "done", summary=msgspec.to_builtins(summary), due=due)
     return Run(store, store.run(run.id))

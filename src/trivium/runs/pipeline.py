@@ -12,7 +12,7 @@ from trivium.metrics.scoring import Scores, batch_size, prefetch, score_inputs
 from trivium.runs.certificates import Certificates
 from trivium.runs.event_loop import in_worker_thread
 from trivium.runs.incremental_aggregation import IncrementalAggregation
-from trivium.runs.until_decided.asker import Asker
+from trivium.runs.until_decided.asker import Chooser
 from trivium.store.partitions.writer import PartitionWriter
 from trivium.store.records import Rows, RunRecord, StoredAttempt, StoredEvaluation
 from trivium.store.store import Store
@@ -101,7 +101,7 @@ class Pipeline:
         progress: Called after every batch.
         incremental: Receives every evaluation.
         certificates: Certificates that mark the judgements they apply to.
-        asker: Receives every evaluation too, if it decides what is asked.
+        chooser: Receives every evaluation too, if it chooses what is asked.
         partitions: Stores attempts and evaluations, instead of the store itself.
     """
 
@@ -114,7 +114,7 @@ class Pipeline:
         progress: Progress,
         incremental: IncrementalAggregation,
         certificates: Certificates,
-        asker: Asker | None = None,
+        chooser: Chooser | None = None,
         partitions: PartitionWriter | None = None,
     ) -> None:
         self._store = store
@@ -124,7 +124,7 @@ class Pipeline:
         self._progress = progress
         self._incremental = incremental
         self._certificates = certificates
-        self._asker = asker
+        self._chooser = chooser
         self._batch_size = batch_size(prepared.metrics, MAX_BATCH_ATTEMPTS)
         self._closed = False
         self._also_close: list[Callable[[], None]] = []
@@ -180,9 +180,9 @@ class Pipeline:
                 [entry.stored.attempt for entry, _ in scored],
                 evaluations,
             )
-            if self._asker is not None:
+            if self._chooser is not None:
                 positions = [entry.stored.position for entry, _ in scored]
-                self._asker.take(zip(positions, evaluations, strict=True))
+                self._chooser.take(zip(positions, evaluations, strict=True))
             for (entry, _), result in zip(scored, evaluations, strict=True):
                 if save:
                     rows.add_attempt(entry.stored, own_case=self._run.kind == "human")

@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Set
+from collections.abc import Awaitable, Callable, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
@@ -18,17 +17,11 @@ from trivium.runs.pipeline import (
     Pipeline,
     Prepared,
 )
-from trivium.runs.until_decided.asker import Asker
+from trivium.runs.until_decided.asker import Attempts, Chooser, InTurn, Planned
 from trivium.store.records import StoredAttempt
-from trivium.suites.case import Case
 from trivium.suites.settings import Settings
 
 log = logging.getLogger(__name__)
-
-Planned = tuple[int, Case, int]
-"""Position, case and repeat of an attempt that is to be made."""
-
-Remaining = Iterator[Planned]
 
 Make = Callable[[Planned, Callable[[], bool]], Awaitable[Attempt]]
 """Makes a planned attempt; the second argument says whether it is the only one in flight."""
@@ -40,35 +33,25 @@ class _Makers:
     """Makes attempts by several workers; one ends where no file handle is left for it.
 
     Args:
-        remaining: The attempts to make.
+        attempts: The attempts to make.
         make: Makes one.
         number: Number of workers.
-        room: Awaited before each further attempt.
     """
 
-    def __init__(
-        self, remaining: Remaining, make: Make, number: int, room: Callable[[], Awaitable[None]] | None
-    ) -> None:
-        self._remaining, self._make, self._room = remaining, make, room
+    def __init__(self, attempts: Attempts, make: Make, number: int) -> None:
+        self._attempts, self._make = attempts, make
         self._number = self._active = number
-        self._postponed: deque[Planned] = deque()
-
-    async def _next(self) -> Planned | None:
-        """The next attempt to make; None after the last."""
-        if self._room is not None:
-            await self._room()
-        return self._postponed.popleft() if self._postponed else next(self._remaining, None)
 
     def _alone(self) -> bool:
         return self._active == 1
 
     async def work(self, finished: asyncio.Queue[StoredAttempt | None]) -> None:
         """Make one attempt after the other."""
-        while (planned := await self._next()) is not None:
+        while (planned := await self._attempts.next()) is not None:
             try:
                 attempt = await self._make(planned, self._alone)
             except TooManyCalls as error:  # another worker retries it later
-                self._postponed.append(planned)
+                self._attempts.postpone(planned)
                 level = logging.WARNING if self._active == self._number else logging.INFO
                 self._active -= 1
                 log.log(level, "%s; fewer attempts are in flight from now on (%d)", error, self._active)
@@ -83,7 +66,7 @@ async def ask_agent(
     pipeline: Pipeline,
     *,
     done: Set[tuple[int, int]],
-    asker: Asker | None,
+    chooser: Chooser | None,
 ) -> None:
     """Call an agent for all attempts of a run, and close it.
 
@@ -92,7 +75,7 @@ async def ask_agent(
         prepared: What the run computes.
         pipeline: Stores and scores the attempts.
         done: Position and repeat of the attempts that are stored already.
-        asker: Decides which attempts are made, in which order; None for all of them in suite order.
+        chooser: Chooses which attempts are made, in which order; None for all of them in suite order.
     """
     suite, settings = prepared.suite, prepared.settings
     remaining = (
@@ -103,11 +86,10 @@ async def ask_agent(
     )
     try:
         await ask_and_score(
-            remaining if asker is None else asker.remaining(done),
+            InTurn(remaining) if chooser is None else chooser.attempts(done),
             calls_of(adapter, settings),
             pipeline,
             concurrency=min(settings.limits.attempts_at_once, len(suite) * settings.repeats),
-            room=None if asker is None else asker.room,
         )
     finally:
         await adapter.close()
@@ -124,12 +106,11 @@ def calls_of(adapter: AgentAdapter, settings: Settings) -> Make:
 
 
 async def ask_and_score(
-    remaining: Remaining,
+    attempts: Attempts,
     make: Make,
     pipeline: Pipeline,
     *,
     concurrency: int,
-    room: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
     """Make every remaining attempt, store each when it is finished, and score them in batches meanwhile.
 
@@ -139,11 +120,10 @@ async def ask_and_score(
     out of file handles, fewer attempts are in flight from then on.
 
     Args:
-        remaining: The attempts to make.
+        attempts: The attempts to make.
         make: Calls the agent, or reads what it gave before.
         pipeline: Stores and scores the attempts.
         concurrency: Most attempts in flight.
-        room: Awaited before each further attempt.
     """
     finished: asyncio.Queue[StoredAttempt | None] = asyncio.Queue(maxsize=concurrency)
     to_score: asyncio.Queue[PendingAttempt | None] = asyncio.Queue(maxsize=4 * MAX_BATCH_ATTEMPTS)
@@ -159,7 +139,7 @@ async def ask_and_score(
         _drain(finished, lambda item: len(item.attempt.text), save, output=to_score)
     )
     scoring = asyncio.create_task(_drain(to_score, lambda item: len(item.stored.attempt.text), score))
-    makers = _Makers(remaining, make, concurrency, room)
+    makers = _Makers(attempts, make, concurrency)
     workers = [asyncio.create_task(makers.work(finished)) for _ in range(concurrency)]
 
     async def run_stages() -> None:

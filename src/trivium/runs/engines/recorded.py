@@ -6,10 +6,10 @@ from trivium.agents.attempt import Attempt
 from trivium.agents.recorded import Carried, Partitioned, Recorded
 from trivium.agents.recorded.record import PART_ATTEMPTS, PART_BYTES
 from trivium.errors import OutputsError
-from trivium.runs.engines.agent import Planned, ask_and_score
+from trivium.runs.engines.agent import ask_and_score
 from trivium.runs.engines.job import AttemptKeys, Task
 from trivium.runs.pipeline import Pipeline
-from trivium.runs.until_decided.asker import Asker
+from trivium.runs.until_decided.asker import Chooser, Planned
 from trivium.store.records import AttemptRow, RunRecord, StoredAttempt, decoded_attempt
 from trivium.store.store import Store
 from trivium.suites.case import Case
@@ -55,16 +55,16 @@ class RecordedAttempts:
         self.done = AttemptKeys(self._store.attempt_keys(self._run))
         return self._remaining(self._all)
 
-    async def score_until_decided(self, asker: Asker, pipeline: Pipeline, *, repeats: int) -> None:
-        """Score attempts in the order of the asker, as if they were made only now.
+    async def score_until_decided(self, chooser: Chooser, pipeline: Pipeline, *, repeats: int) -> None:
+        """Score attempts in the order of the chooser, as if they were made only now.
 
         Args:
-            asker: Decides which attempts are scored, in which order.
+            chooser: Chooses which attempts are scored, in which order.
             pipeline: Scores and stores them.
             repeats: Number of attempts at each case.
 
         Raises:
-            OutputsError: If an attempt that the asker may want was not recorded.
+            OutputsError: If an attempt that the chooser may want was not recorded.
         """
         recorded = self._parted
         if recorded is None:
@@ -81,11 +81,10 @@ class RecordedAttempts:
             return attempt
 
         await ask_and_score(
-            asker.remaining(set(self._store.attempt_keys(self._run))),
+            chooser.attempts(set(self._store.attempt_keys(self._run))),
             read,
             pipeline,
             concurrency=1,
-            room=asker.room,
         )
 
     def _check_complete(self, recorded: Set[tuple[int | None, int]], repeats: int) -> None:

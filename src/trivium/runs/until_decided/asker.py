@@ -4,8 +4,8 @@ Definition: docs/definitions/comparisons.md#until-decided.
 """
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence, Set
 from threading import Lock
 from typing import Protocol, Self
 
@@ -17,6 +17,58 @@ from trivium.store.records import RunRecord
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
+
+Planned = tuple[int, Case, int]
+"""Position, case and repeat of an attempt that is to be made."""
+
+
+class Attempts(Protocol):
+    """The attempts that are to be made, handed out one after the other on the thread of the event loop."""
+
+    async def next(self) -> Planned | None:
+        """The next one; None after the last. Waits until it is known."""
+
+    def postpone(self, planned: Planned) -> None:
+        """Hand an attempt out again, later."""
+
+
+class Chooser(Protocol):
+    """Chooses which attempts of a run are made, by the evaluations of those that were."""
+
+    def attempts(self, stored: Set[tuple[int, int]]) -> Attempts:
+        """The attempts to be made.
+
+        Args:
+            stored: Position and repeat of those that are stored already.
+        """
+
+    def take(self, evaluated: Iterable[tuple[int, AnyEvaluation]]) -> None:
+        """Take evaluations of attempts, each with the position of its case, in any order. From any thread."""
+
+
+class InTurn:
+    """Hands out attempts in a given order.
+
+    Args:
+        remaining: The attempts.
+        room: Awaited before each.
+    """
+
+    def __init__(
+        self, remaining: Iterator[Planned], room: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        self._remaining, self._room = remaining, room
+        self._postponed: deque[Planned] = deque()
+
+    async def next(self) -> Planned | None:
+        """The next attempt to make; None after the last."""
+        if self._room is not None:
+            await self._room()
+        return self._postponed.popleft() if self._postponed else next(self._remaining, None)
+
+    def postpone(self, planned: Planned) -> None:
+        """Hand an attempt out again, later."""
+        self._postponed.append(planned)
 
 
 class Decider(Protocol):
@@ -92,7 +144,11 @@ class Asker:
         """Whether the answer is decided."""
         return self._decider.decided
 
-    def remaining(self, stored: Set[tuple[int, int]]) -> Iterator[tuple[int, Case, int]]:
+    def attempts(self, stored: Set[tuple[int, int]]) -> Attempts:
+        """The attempts to be made, until the answer is decided."""
+        return InTurn(self._remaining(stored), self._has_room)
+
+    def _remaining(self, stored: Set[tuple[int, int]]) -> Iterator[Planned]:
         """Yield position, case and repeat of each attempt to be made; of the last group all of them."""
         for positions in self._order:
             if self.decided:
@@ -105,7 +161,7 @@ class Asker:
                             self._waiting.add((position, repeat))
                         yield position, case, repeat
 
-    async def room(self) -> None:
+    async def _has_room(self) -> None:
         """Wait until another attempt should be handed out, or the answer is decided."""
         self._loop = asyncio.get_running_loop()
         while not self.decided:
