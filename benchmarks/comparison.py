@@ -13,7 +13,8 @@ won. It shows how often a comparison passes at a margin of 0.02 although the tru
 
 A third table has the answers by proof: outcomes of which one in ten is won and one in ten lost, and more by a
 true difference; and scores with a normal difference. A fourth has the same agent twice, with eleven metrics:
-how often a comparison fails because of any of them, and how often its pass rate passes.
+how often a comparison fails because of any of them, how often its pass rate passes, and how often it fails by
+the policy ``balanced``.
 
 A fifth table has CPU seconds and peak memory of a process that compares two stored runs, the second of which
 has its attempts in partitions, and most of whose cases moved.
@@ -33,6 +34,7 @@ from scipy import stats
 from benchmarks.commands import python
 from benchmarks.sizes import sized
 from trivium.cli.main import run_command
+from trivium.trust.decision import probability_of_loss
 from trivium.trust.intervals import difference_interval, mean_interval
 from trivium.trust.multiple_testing import holm
 from trivium.trust.paired import non_inferiority, paired_means
@@ -178,23 +180,31 @@ def suite_scores(rng: np.random.Generator, difficulty: Floats, repeats: int) -> 
 
 def print_unchanged(rng: np.random.Generator, rounds: int) -> None:
     """Print how often a comparison of an agent with itself fails because of any metric."""
-    print(f"\n{'the same agent twice':36}{'cases':>8}{'fails':>10}{'by pass rate':>14}{'passes':>10}")
+    columns = f"{'cases':>8}{'fails':>10}{'by pass rate':>14}{'passes':>10}{'balanced fails':>16}"
+    print(f"\n{'the same agent twice':36}{columns}")
     for count in (12, 60, 200):
-        for repeats in ((1, 1), (3, 3), (1, 3)):
-            fails = decided = passes = 0
+        for repeats in (1, 3):
+            fails = decided = passes = balanced = 0
             for _ in range(rounds):
                 difficulty = rng.beta(3, 1, count)
-                sides = [suite_scores(rng, difficulty, each) for each in repeats]
+                sides = [suite_scores(rng, difficulty, repeats) for _ in range(2)]
                 found = paired_means(sides[0], sides[1], np.arange(count), resamples=1)
                 adjusted = holm([each.p or 1.0 for each in found])
                 proven = [non_inferiority(each, margin=MARGIN) for each in found]
                 decided += proven[0] == "fail"
                 passes += proven[0] == "pass"
-                fails += proven[0] == "fail" or any(
-                    each == "fail" and p <= 0.05 for each, p in zip(proven, adjusted, strict=True)
+                other = any(
+                    each == "fail" and p <= 0.05 for each, p in zip(proven[1:], adjusted[1:], strict=True)
                 )
-            name = f"{repeats[0]} repeat against {repeats[1]}"
-            print(f"{name:36}{count:8}{fails / rounds:10.1%}{decided / rounds:14.1%}{passes / rounds:10.1%}")
+                fails += proven[0] == "fail" or other
+                delta, interval = found[0].delta, found[0].interval
+                assert delta is not None
+                assert interval is not None
+                balanced += other or probability_of_loss(delta, interval, margin=MARGIN) > 0.5
+            name = f"repeats: {repeats}"
+            cells = f"{fails / rounds:10.1%}{decided / rounds:14.1%}{passes / rounds:10.1%}"
+            cells += f"{balanced / rounds:16.1%}"
+            print(f"{name:36}{count:8}{cells}", flush=True)
 
 
 def stored_runs(folder: Path, attempts: int) -> str:

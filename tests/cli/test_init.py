@@ -48,6 +48,19 @@ def test_what_is_written_runs_as_it_is(kind: str, success: str, capsys: pytest.C
     assert run_printed(capsys.readouterr().out) == 0
 
 
+def test_it_says_what_so_many_cases_can_prove(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("many.csv").write_text("input,references\n" + "".join(f"{n}?,{n}\n" for n in range(183)))
+    assert run_command(["init", "--yes", "--cases", "many.csv"]) == 0
+    # Where nothing differs it is 0.02, as docs/compare-runs.md has it.
+    said = capsys.readouterr().out
+    assert "183 cases can prove that a change loses no more than 0.072 of the pass rate" in said
+    assert "0.02 if none does" in said
+    assert run_command(["init", "one", "--yes", "--question", "a", "b"]) == 0
+    assert "1 case can prove that a change loses no more than 1 of" in capsys.readouterr().out
+    assert run_command(["init", "open", "--yes", "--success", "none"]) == 0
+    assert "can prove" not in capsys.readouterr().out
+
+
 def test_the_example_server_answers(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["init", "--yes", "--from", "http"]) == 0
     start, run = printed_commands(capsys.readouterr().out)

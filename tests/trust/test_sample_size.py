@@ -7,7 +7,7 @@ from scipy import stats
 from trivium.trust.clustered import ClusteredMean
 from trivium.trust.intervals import groups_to_settle, mean_interval, rate_interval
 from trivium.trust.paired import non_inferiority, paired_means, settling_groups
-from trivium.trust.sample_size import MOST_NEEDED, needed_groups
+from trivium.trust.sample_size import MOST_NEEDED, groups_to_show, needed_groups, shown_margin
 
 
 def rate(hits, n):
@@ -97,3 +97,41 @@ def test_needed_groups_of_many_values_rest_on_sums_alone():
     found = ClusteredMean.of(rng.uniform(size=100_000), np.arange(100_000) // 2)
     assert needed_groups(found, above=found.mean - 1e-4, below=found.mean - 1e-4) is None
     assert needed_groups(found, above=0.4, below=0.4) == 0
+
+
+def unchanged(rng, kind, n):
+    """Differences of two runs of one agent."""
+    if kind == "scores":
+        of_case = rng.beta(4, 2, n)
+        one, other = (np.clip(of_case + 0.1 * rng.standard_normal(n), 0, 1) for _ in range(2))
+        return one - other
+    rate = rng.beta(2, 0.5, n) if kind == "verdicts" else np.repeat(rng.beta(2, 0.5, n // 5), 5)
+    return (rng.random(n) < rate) * 1.0 - (rng.random(n) < rate)
+
+
+@pytest.mark.parametrize("kind", ["verdicts", "scores", "groups"])
+@pytest.mark.parametrize("n", [60, 200])
+def test_four_comparisons_of_an_unchanged_agent_in_five_show_the_margin(kind, n):
+    rng, codes = np.random.default_rng(n), np.arange(n) // (5 if kind == "groups" else 1)
+    found = [ClusteredMean.of(unchanged(rng, kind, n), codes, kind="difference") for _ in range(200)]
+    margins = np.array([shown_margin(each) for each in found])
+    shown = np.mean([-each.ends(0.95)[0] <= margins for each in found])
+    assert 0.72 <= shown <= 0.88
+
+
+@pytest.mark.parametrize(("margin", "groups"), [(0.02, 183), (0.05, 72), (0.1, 36)])
+def test_where_nothing_differs_it_is_the_rule_of_three_halves(margin, groups):
+    equal = ClusteredMean.of(np.zeros(20), np.arange(20), kind="difference")
+    assert shown_margin(equal, groups) == pytest.approx(1 - 0.025 ** (1 / groups), abs=1e-6)
+    assert groups_to_show(equal, margin) == groups
+    assert groups_to_show(equal, 0.0) is None
+
+
+def test_the_cases_that_show_a_margin_show_it_and_one_fewer_does_not():
+    found = ClusteredMean.of(
+        unchanged(np.random.default_rng(1), "verdicts", 60), np.arange(60), kind="difference"
+    )
+    needed = groups_to_show(found, 0.05)
+    assert shown_margin(found, needed) <= 0.05 < shown_margin(found, needed - 1)
+    assert groups_to_show(found, 0.05, power=0.9) > needed
+    assert groups_to_show(found, shown_margin(found)) == pytest.approx(60, abs=1)

@@ -98,7 +98,8 @@ _TRACE_METRICS = ("path_convergence", "tool_success", "loop_free", "retry_rate")
 _REST = """\
 # More that can be set here:
 # repeats: 3                                # attempts per case, for agents that vary
-# gates: {pass_rate: {at_least: 0.8}}       # for CI: exit code 1 below, 4 if too few cases tell
+# margin: 0.05                              # the loss that does not matter; few cases prove a small one
+# gates: {pass_rate: {at_least: 0.8}}       # for CI: exit code 1 if it is probably below
 # group: document                           # cases about one thing are not independent of each other
 """
 
@@ -219,6 +220,22 @@ def attempts_of_traces(paths: Sequence[Path]) -> tuple[bytes, bytes, int]:
         attempts.append(attempt | ({"output": root.output} if root and root.output is not None else {}))
     encoder = msgspec.json.Encoder()
     return encoder.encode_lines(cases), encoder.encode_lines(attempts), len(cases)
+
+
+def what_cases_prove(count: int) -> str:
+    """Which loss a comparison of so many cases can rule out, before any run tells how much they vary."""
+    from trivium.trust.clustered import ClusteredMean
+    from trivium.trust.sample_size import shown_margin
+
+    shows = []
+    for changes in ([1, -1], [0, 0]):
+        like = ClusteredMean.of([*changes, *[0] * 18], range(20), kind="difference")
+        shows.append(1.0 if like is None or count < 2 else shown_margin(like, count))
+    return (
+        f"{count:,} case{'s' * (count != 1)} can prove that a change loses no more than {shows[0]:.2g} "
+        f"of the pass rate if one case in ten differs between two runs, {shows[1]:.2g} if none does\n"
+        "(`trivium plan` says it from two runs)"
+    )
 
 
 def command(*words: str) -> str:

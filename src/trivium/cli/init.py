@@ -104,9 +104,9 @@ def init(folder: Path, force: bool, **given: Any) -> None:
         success=given["success"],
         model=given["model"] or MODEL,
     )
-    files, success, then = _compose(plan)
+    files, count, success, then = _compose(plan)
     first_suite.write_files(folder, files, force=force)
-    _report(plan, files, success, then)
+    _report(plan, files, count, success, then)
 
 
 def _check(given: dict[str, Any]) -> None:
@@ -185,16 +185,16 @@ def _questions() -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _compose(plan: Plan) -> tuple[dict[str, bytes], str, list[str]]:
-    """Return the files to write, when an answer is right, and the commands that come next."""
+def _compose(plan: Plan) -> tuple[dict[str, bytes], int, str, list[str]]:
+    """Return the files to write, the number of cases, when an answer is right, and the next commands."""
     from trivium.suites.suite import Suite
 
     folder = plan.folder
     files: dict[str, bytes] = {}
-    origin = None
+    origin, count = None, 0
     questions = plan.questions or first_suite.EXAMPLES
     if plan.source == "traces" and plan.recorded:
-        files["cases.jsonl"], files["outputs.jsonl"], _ = first_suite.attempts_of_traces(
+        files["cases.jsonl"], files["outputs.jsonl"], count = first_suite.attempts_of_traces(
             [Path(each) for each in plan.recorded]
         )
         origin = ("cases", "cases.jsonl")
@@ -219,7 +219,7 @@ def _compose(plan: Plan) -> tuple[dict[str, bytes], str, list[str]]:
         traces=plan.source == "traces",
     )
     suite = {first_suite.SUITE: text.encode(), first_suite.SCHEMA: first_suite.schema_text()}
-    return suite | files, success, then
+    return suite | files, count or len(cases), success, then
 
 
 def _origin(cases: str, folder: Path) -> tuple[str, str]:
@@ -268,10 +268,12 @@ def _attempts(plan: Plan, cases: Any, files: dict[str, bytes]) -> list[str]:
             return [first_suite.command("trivium", "run", suite, "--agent", agent)]
 
 
-def _report(plan: Plan, files: dict[str, bytes], success: str, then: list[str]) -> None:
-    """Say what was written, what is still needed, and what comes next."""
+def _report(plan: Plan, files: dict[str, bytes], count: int, success: str, then: list[str]) -> None:
+    """Say what was written, what the cases can prove, what is still needed, and what comes next."""
     for name in files:
         click.echo(f"wrote {plan.folder / name}")
+    if success != "none":
+        click.echo(first_suite.what_cases_prove(count))
     if success == "judge":
         _say_what_the_judge_needs(plan.model)
     click.echo("\nNext:")

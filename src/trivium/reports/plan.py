@@ -8,6 +8,7 @@ from rich.text import Text
 
 from trivium.reports.escape import one_line
 from trivium.reports.wording import counted, dollars, number, share
+from trivium.runs.comparing.decision import can_prove
 from trivium.runs.comparing.planning import PILOT_SHARE, ComparisonPlan, Design
 from trivium.trust.sample_size import MOST_PLANNED
 
@@ -24,6 +25,7 @@ class PlanTable:
         title.append(f"  {one_line(plan.metric)}, to detect a difference of {plan.detect:g}", style="dim")
         yield title
         yield Text(answer(plan))
+        yield Text(margin_sentence(plan))
         for line in plan.warnings:
             yield Text(f"! {one_line(line, at_most=500)}", style="yellow")
         yield Text()
@@ -72,6 +74,14 @@ def answer(plan: ComparisonPlan) -> str:
     if (first.cases is None or first.cases > plan.cases) and enough is not None:
         sentence += f" The present cases are enough with {enough.repeats} repeats each."
     return sentence
+
+
+def margin_sentence(plan: ComparisonPlan) -> str:
+    """Which margin the present cases show, and how many the suite's takes."""
+    if plan.shows is None:
+        return ""
+    cases = f"{counted(plan.cases, 'case')} with {counted(plan.repeats, 'repeat')} each"
+    return can_prove(cases, plan.shows, plan.margin, plan.shows_margin)
 
 
 def provenance(plan: ComparisonPlan) -> str:

@@ -113,16 +113,9 @@ def groups_to_detect(
     """
     if not clustered.variance:
         return None
-    few, many = 1, 2
-    while _chance_to_detect(clustered, many, difference, level=level) < power:
-        if many >= MOST_PLANNED:
-            return None
-        few, many = many, min(2 * many, MOST_PLANNED)
-    while many - few > 1:
-        middle = (few + many) // 2
-        enough = _chance_to_detect(clustered, middle, difference, level=level) >= power
-        few, many = (few, middle) if enough else (middle, many)
-    return many
+    return fewest_groups(
+        lambda groups: _chance_to_detect(clustered, groups, difference, level=level) >= power
+    )
 
 
 def detectable_difference(
@@ -156,6 +149,59 @@ def _chance_to_detect(clustered: ClusteredMean, groups: float, difference: float
 
     limit = _last(includes_0, difference - _FAR * spread, difference + _FAR * spread)
     return 1 - NormalDist(difference, spread).cdf(limit)
+
+
+def shown_margin(
+    clustered: ClusteredMean, groups: float | None = None, *, level: float = 0.95, power: float = POWER
+) -> float:
+    """The least margin of which a comparison shows, at a given power, that an unchanged mean lost no more.
+
+    Definition: docs/definitions/comparisons.md#shown-margin.
+
+    Args:
+        clustered: Observed differences, for their spread; their mean does not count.
+        groups: Number of groups of the comparison, at least 2; by default that of the observed ones.
+        level: Level of the interval whose low end must exceed the negative margin, in (0, 1).
+        power: Probability of that, in (0, 1).
+
+    Returns:
+        In (0, 1], in the unit of the differences.
+    """
+    groups = clustered.groups if groups is None else groups
+    spread = sqrt(clustered.variance * clustered.groups / groups)
+    unlucky = extrapolated(clustered, groups, NormalDist().inv_cdf(1 - power) * spread)
+    ends = unlucky.ends(level)
+    return 1.0 if ends is None else -ends[0]
+
+
+def groups_to_show(
+    clustered: ClusteredMean, margin: float, *, level: float = 0.95, power: float = POWER
+) -> int | None:
+    """The fewest groups that show a margin; see :func:`shown_margin`.
+
+    Args:
+        clustered: Observed differences, for their spread.
+        margin: The margin, 0 or more.
+        level: Level of the interval, in (0, 1).
+        power: Probability of showing it, in (0, 1).
+
+    Returns:
+        At least 2; None if more than ``MOST_PLANNED`` are needed.
+    """
+    return fewest_groups(lambda groups: shown_margin(clustered, groups, level=level, power=power) <= margin)
+
+
+def fewest_groups(enough: Callable[[int], bool]) -> int | None:
+    """The least number of groups, at least 2, that is enough; None if more than ``MOST_PLANNED``."""
+    few, many = 1, 2
+    while not enough(many):
+        if many >= MOST_PLANNED:
+            return None
+        few, many = many, min(2 * many, MOST_PLANNED)
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (few, middle) if enough(middle) else (middle, many)
+    return many
 
 
 def with_variance(clustered: ClusteredMean, variance: float) -> ClusteredMean:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.trust.distributions import t_critical_value
-from trivium.trust.sample_size import MOST_PLANNED
+from trivium.trust.sample_size import fewest_groups
 
 
 class VarianceComponents(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,15 +179,7 @@ def groups_by_t(
         variance = components.of_mean(groups, cases_per_group=cases_per_group, repeats=repeats)
         return detectable(sqrt(variance), groups, level=level, power=power) <= difference
 
-    few, many = 1, 2
-    while not finds(many):
-        if many >= MOST_PLANNED:
-            return None
-        few, many = many, min(2 * many, MOST_PLANNED)
-    while many - few > 1:
-        middle = (few + many) // 2
-        few, many = (few, middle) if finds(middle) else (middle, many)
-    return many
+    return fewest_groups(finds)
 
 
 def inflation_of_pilot(groups: int, *, share: float = 0.8) -> tuple[float, float]:

@@ -59,6 +59,27 @@ def test_one_run_gives_an_upper_bound_and_says_so(store):
     assert alone.designs[0].cases > both.designs[0].cases
 
 
+def test_the_plan_says_which_margin_the_cases_show_and_how_many_the_suites_takes(store):
+    plan = tv.plan(runs(store, margin=0.03), detect=0.02, metric="told")
+    assert (plan.margin, plan.repeats) == (0.03, 3)
+    assert plan.shows > 0.03
+    assert plan.shows_margin > 60
+    said = (
+        f"60 cases with 3 repeats each can prove that a change loses no more than {plan.shows:.2g}; for 0.03"
+    )
+    assert said in " ".join(as_text(plan).split())
+    assert tv.plan(runs(store, margin=0.1), detect=0.02, metric="told").shows_margin < 60
+
+
+def test_one_run_shows_a_wider_margin(store):
+    base, head = runs(store)
+    alone, both = (tv.plan(pilot, detect=0.02, metric="told") for pilot in (head, (base, head)))
+    assert alone.shows > both.shows
+    nothing = tv.plan(run_of(store, answers(1), margin=0, repeats=3), detect=0.02, metric="told")
+    assert nothing.shows_margin is None
+    assert "for 0 it takes more than can be asked" in " ".join(as_text(nothing).split())
+
+
 def test_groups_are_counted_and_their_cases_too(store):
     groups = {f"q{i}": f"g{i // 6}" for i in range(60)}
     plan = tv.plan(runs(store, groups=groups), detect=0.02, metric="told")

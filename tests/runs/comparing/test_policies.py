@@ -49,6 +49,28 @@ def told(store, losses, gains=0, cases=40, **settings):
     return run_of(store, [0.6] * cases, **settings), run_of(store, after, **settings)
 
 
+def test_what_proves_nothing_says_which_margin_the_cases_show(store):
+    base, head = told(store, 1, margin=0.2)
+    settled = tv.compare(base, head).metrics["pass_rate"]
+    assert (settled.answer, settled.shows, settled.shows_margin) == ("pass", None, None)
+    open_ = tv.compare(base, head, margin=0.02)
+    figure = open_.metrics["pass_rate"]
+    assert 0.1 < figure.shows < 0.2
+    said = f"40 cases can prove that a change loses no more than {figure.shows:.2g}; for 0.02 it takes about "
+    assert f"{said}{figure.shows_margin:,}." in open_.reason
+    assert said in " ".join(as_text(open_).split())
+    assert tv.compare(base, head, margin=figure.shows + 1e-9).metrics["pass_rate"].shows_margin in {None, 40}
+
+
+def test_cases_in_groups_show_a_margin_in_cases(store):
+    after = [0.1] * 4 + [0.6] * 36
+    groups = {f"q{i}": f"g{i // 4}" for i in range(40)}
+    both = (run_of(store, values, groups=groups) for values in ([0.6] * 40, after))
+    figure = tv.compare(*both, margin=0.02).metrics["pass_rate"]
+    assert figure.shows_margin % 4 == 0
+    assert figure.shows_margin > 40
+
+
 @pytest.mark.parametrize(
     ("losses", "cases", "word", "answers"),
     [

@@ -56,6 +56,10 @@ class MetricDelta(msgspec.Struct, frozen=True, kw_only=True):
         needs_cases: Further cases that would settle it with 80 % probability if the true difference equals
             the estimate; 0 if it is settled, None without an interval or if more than 10,000 are needed.
         needs_groups: Number of groups (clusters) of these cases.
+        shows: The least margin of which this many cases show, with 80 % probability, that an unchanged agent
+            did not lose more; None if the answer is settled or without an interval.
+        shows_margin: About how many cases in all show the comparison's margin so; None also if there is no
+            practicable number.
         same_as: The metric with the same values in every case on both sides, of which this is a copy; None
             for a metric with values of its own (docs/definitions/comparisons.md#same-values).
         worst: The cases that lost most.
@@ -85,6 +89,8 @@ class MetricDelta(msgspec.Struct, frozen=True, kw_only=True):
     probabilities: tuple[float, ...] = ()
     needs_cases: int | None
     needs_groups: int | None = None
+    shows: float | None = None
+    shows_margin: int | None = None
     same_as: str | None = None
     worst: tuple[Move, ...]
     tier: str | None = None

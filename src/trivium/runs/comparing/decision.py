@@ -20,6 +20,7 @@ from trivium.trust.decision import DEFAULT_PRIOR, DifferencePrior, probability_o
 from trivium.trust.distributions import Answer
 from trivium.trust.multiple_testing import holm
 from trivium.trust.paired import Paired, non_inferiority, overall, paired_means, settling_groups
+from trivium.trust.sample_size import groups_to_show, shown_margin
 from trivium.values import json_text
 
 _MEANING = (
@@ -329,6 +330,10 @@ def _delta(
     if with_missing is not None:
         # If the present values settle the metric, only the missing ones keep it open.
         answer, further = with_missing.answer, 0 if with_missing.answer != "inconclusive" else further
+    shows, groups_needed = None, None
+    if answer == "inconclusive" and estimate.clustered is not None:
+        shows = shown_margin(estimate.clustered, level=options.level)
+        groups_needed = groups_to_show(estimate.clustered, options.margin, level=options.level)
     return MetricDelta(
         base=float(figure.base[paired].mean()) if cases else None,
         head=float(figure.head[paired].mean()) if cases else None,
@@ -350,6 +355,8 @@ def _delta(
         probabilities=known if with_missing is None else with_missing.probabilities,
         needs_cases=further and ceil(further * cases / groups),
         needs_groups=further,
+        shows=shows,
+        shows_margin=groups_needed and ceil(groups_needed * cases / groups),
         worst=figure.worst(WORST_SHOWN),
         missing=figure.missing,
     )
@@ -362,7 +369,14 @@ def passing(figure: MetricDelta) -> MetricDelta:
     if figure.answer != "inconclusive":
         return figure
     return msgspec.structs.replace(
-        figure, answer="pass", probability=0.0, probabilities=(0.0,), needs_cases=0, needs_groups=0
+        figure,
+        answer="pass",
+        probability=0.0,
+        probabilities=(0.0,),
+        needs_cases=0,
+        needs_groups=0,
+        shows=None,
+        shows_margin=None,
     )
 
 
@@ -472,7 +486,19 @@ def _reason(
         return f"{_no_loss(deciding, options)}{aside_by_chance}"
     open_ = [name for name, one in deciding.items() if one.answer == "inconclusive"]
     reason = f"{listed(open_)} could be worse by more than the {options.margin:g} margin, or unchanged."
-    return " ".join([*unjudged, f"{reason}{aside_by_chance}"])
+    shown = next(filter(None, (_shown(deciding[name], options.margin) for name in open_)), "")
+    return " ".join([*unjudged, f"{reason}{shown}{aside_by_chance}"])
+
+
+def _shown(figure: MetricDelta, margin: float) -> str:
+    cases = f"{figure.n:,} cases"
+    return "" if figure.shows is None else f" {can_prove(cases, figure.shows, margin, figure.shows_margin)}"
+
+
+def can_prove(cases: str, shows: float, margin: float, needed: int | None) -> str:
+    """Which margin so many cases can show, and how many another one takes, in a sentence."""
+    takes = "more than can be asked" if needed is None else f"about {needed:,}"
+    return f"{cases} can prove that a change loses no more than {shows:.2g}; for {margin:g} it takes {takes}."
 
 
 def _aside(names: Sequence[str], deciding: dict[str, MetricDelta], deltas: dict[str, MetricDelta]) -> str:

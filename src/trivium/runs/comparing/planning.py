@@ -16,7 +16,13 @@ from trivium.runs.run import Run
 from trivium.runs.warnings import FEW_GROUPS
 from trivium.suites.settings import Settings
 from trivium.trust.clustered import ClusteredMean
-from trivium.trust.sample_size import detectable_difference, groups_to_detect, with_variance
+from trivium.trust.sample_size import (
+    detectable_difference,
+    groups_to_detect,
+    groups_to_show,
+    shown_margin,
+    with_variance,
+)
 from trivium.trust.variance_components import (
     VarianceComponents,
     detectable,
@@ -75,6 +81,11 @@ class ComparisonPlan(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
         groups: Their groups.
         components: Variance of the difference, by where it arises.
         designs: One for each number of repeats, the fewest first.
+        repeats: Repeats of each case that the suite has.
+        margin: The suite's margin, the loss that does not matter.
+        shows: The least margin that the present cases show with the suite's repeats, at the power of the
+            plan, where an agent is unchanged; None with fewer than two groups.
+        shows_margin: Cases that show the suite's margin so, or None.
         usd_per_attempt: Mean cost of an attempt and its judgements in USD, or None.
         warnings: What makes these numbers less certain.
     """
@@ -90,6 +101,10 @@ class ComparisonPlan(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     groups: int
     components: VarianceComponents
     designs: tuple[Design, ...]
+    repeats: int
+    margin: float
+    shows: float | None
+    shows_margin: int | None
     usd_per_attempt: float | None = None
     warnings: tuple[str, ...] = ()
 
@@ -125,13 +140,7 @@ def plan(
     head = runs[-1]
     settings = msgspec.convert(head.record.settings, Settings)
     level = settings.level if level is None else level
-    for name, value, rule, met in (
-        ("detect", detect, "above 0, at most 1", 0 < detect <= 1),
-        ("level", level, "between 0 and 1", 0 < level < 1),
-        ("power", power, "between 0.5 and 1", 0.5 < power < 1),
-    ):
-        if not met:
-            raise ComparisonError(name, f"found {value:g}, expected {rule}")
+    _check(detect=detect, level=level, power=power)
     if len(runs) == 2 and (unlike := list(incomparabilities(*runs))):
         raise ComparisonError(f"{runs[0].id} and {head.id}", [Problem("", what) for what in unlike])
     methods = Methods()
@@ -145,13 +154,15 @@ def plan(
         components = _doubled(components)
     usd = _usd_per_attempt(head)
     planner = _Planner(
-        values=pilot_values if len(runs) == 2 else None,
+        values=pilot_values if len(runs) == 2 else pilot_values.apart(),
+        paired=len(runs) == 2,
         components=components,
         detect=detect,
         level=level,
         power=power + RESERVE * (1 - power),
         usd=usd,
     )
+    shows, shows_margin = planner.margins(settings.repeats, settings.margin, power=power)
     repeats = REPEATS if components.between_repeats is not None else (settings.repeats,)
     return ComparisonPlan(
         suite=head.record.suite_name,
@@ -165,9 +176,23 @@ def plan(
         groups=components.groups,
         components=components,
         designs=tuple(planner.design(number) for number in repeats),
+        repeats=settings.repeats,
+        margin=settings.margin,
+        shows=shows,
+        shows_margin=shows_margin,
         usd_per_attempt=usd,
         warnings=tuple(_warnings(components, paired=len(runs) == 2, reduce=settings.reduce)),
     )
+
+
+def _check(*, detect: float, level: float, power: float) -> None:
+    for name, value, rule, met in (
+        ("detect", detect, "above 0, at most 1", 0 < detect <= 1),
+        ("level", level, "between 0 and 1", 0 < level < 1),
+        ("power", power, "between 0.5 and 1", 0.5 < power < 1),
+    ):
+        if not met:
+            raise ComparisonError(name, f"found {value:g}, expected {rule}")
 
 
 def _metric(name: str | None, sides: Sequence[ScoredRun]) -> str:
@@ -204,6 +229,10 @@ class _Values(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return _Values(
             y=np.bincount(codes, y) / np.bincount(codes), cases=names, groups=self.groups[chosen][first]
         )
+
+    def apart(self) -> "_Values":
+        """The differences of values of different cases."""
+        return msgspec.structs.replace(self, y=self.y - np.roll(self.y, self.y.size // 2))
 
     def components(self, metric: str) -> VarianceComponents:
         """Their variance by where it arises."""
@@ -253,8 +282,8 @@ class _Planner(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Finds the design for a number of repeats.
 
     Attributes:
-        values: Differences of two runs, whose own interval is planned for; None for a single run, for which a
-            t interval is.
+        values: Differences of two runs, or of a single run's own cases.
+        paired: Whether they are of two runs, whose own interval is planned for; else a t interval is.
         components: Variance of the difference.
         detect: The difference to be found.
         level: Level of the interval.
@@ -262,7 +291,8 @@ class _Planner(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         usd: Cost of an attempt in USD, or None.
     """
 
-    values: _Values | None
+    values: _Values
+    paired: bool
     components: VarianceComponents
     detect: float
     level: float
@@ -275,7 +305,7 @@ class _Planner(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         per_group = self.components.cases / pilot
         variance = self.components.of_mean(pilot, cases_per_group=per_group, repeats=repeats)
         options = {"level": self.level, "power": self.power}
-        if self.values is None:
+        if not self.paired:
             groups = groups_by_t(
                 self.components, self.detect, cases_per_group=per_group, repeats=repeats, **options
             )
@@ -300,6 +330,17 @@ class _Planner(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             usd=None if self.usd is None or attempts is None else self.usd * attempts,
             detects=detects,
         )
+
+    def margins(self, repeats: int, margin: float, *, power: float) -> tuple[float | None, int | None]:
+        """The least margin that the present cases show, and the cases that show this one."""
+        groups, cases = self.components.groups, self.components.cases
+        per_group = cases / groups
+        variance = self.components.of_mean(groups, cases_per_group=per_group, repeats=repeats)
+        if (clustered := self.values.clustered(repeats)) is None:
+            return None, None
+        like = with_variance(clustered, variance)
+        needed = groups_to_show(like, margin, level=self.level, power=power)
+        return shown_margin(like, level=self.level, power=power), needed and ceil(needed * per_group)
 
 
 def _usd_per_attempt(run: Run) -> float | None:

@@ -368,4 +368,6 @@ class StoppedComparison:
             mde=None,
             needs_cases=0,
             needs_groups=0,
+            shows=None,
+            shows_margin=None,
         )
