@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trivium.errors import TrustError
@@ -87,6 +87,7 @@ def test_every_statistic_names_the_place_of_a_value_that_is_no_number(call):
         call(np.array([0.0, NAN, 1.0]))
 
 
+@example(10**11, -22, 1, -13)  # rounded up to a power of ten
 @given(st.integers(10**11, 10**12 - 1), st.integers(-22, 0), st.sampled_from([-1, 1]), st.integers(-200, 200))
 def test_confidences_of_12_equal_digits_are_the_same(digits, exponent, sign, ulps):
     exact = sign * float(f"{digits}e{exponent}")

@@ -33,8 +33,11 @@ def without_noise(values: npt.ArrayLike) -> Floats:
     """
     (given,) = floats(values)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        scale = 10.0 ** (DIGITS - 1 - np.floor(np.log10(np.abs(given))))
-        rounded = np.rint(given * scale) / scale
+        exponent = np.floor(np.log10(np.abs(given)))
+        digits = np.rint(given * 10.0 ** (DIGITS - 1 - exponent))
+        # 9.99… is rounded up to 1.00… of the next exponent, whose scale it needs to become the same number.
+        carried = np.abs(digits) >= 10.0**DIGITS
+        rounded = np.where(carried, digits / 10, digits) / 10.0 ** (DIGITS - 1 - exponent - carried)
     return np.where(np.isfinite(rounded), rounded, given)
 
 
