@@ -165,7 +165,7 @@ def _reviewer(folder: Path) -> Any:
 def available_judge() -> tuple[str | None, str | None]:
     """Return the model that judges, or None and the reason why none is available."""
     from trivium.cli.doctor import JUDGES
-    from trivium.metrics.judge.client.model_factory import why_unavailable
+    from trivium.metrics.judge.client.pydantic_ai_models import why_unavailable
 
     off = {model: why_unavailable(model) for model in JUDGES.values()}
     judge = next((model for model, why in off.items() if why is None), None)

@@ -109,7 +109,7 @@ def _extra(name: str) -> Finding:
 
 
 def _judge(provider: str) -> Finding:
-    from trivium.metrics.judge.client.model_factory import model_address, why_unavailable
+    from trivium.metrics.judge.client.pydantic_ai_models import model_address, why_unavailable
 
     model = JUDGES[provider]
     off = why_unavailable(model)

@@ -148,8 +148,8 @@ def judge_provenance(metrics: Sequence[Metric], settings: Settings) -> dict[str,
 
 def _address(name: str, server: ServerSettings | None) -> str | None:
     """The address of a model, or None if the model is unavailable."""
-    from trivium.metrics.judge.client.model_factory import model_address
     from trivium.metrics.judge.client.providers import ModelUnavailable
+    from trivium.metrics.judge.client.pydantic_ai_models import model_address
 
     try:
         return model_address(name, server)

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 from scipy.stats import entropy
 
-from trivium.metrics.judge.client.wire_formats import compact_logprobs
+from trivium.metrics.judge.client.wire_formats import read_logprobs
 from trivium.metrics.judge.signals import NO_TOKEN_SIGNALS, score_spans
 from trivium.metrics.judge.signals import token_signals as signals_of_tokens
 
 HALF = math.log(0.5)
 
 
-def token_signals(given, *about, tokens):
-    return signals_of_tokens(compact_logprobs(given), *about, tokens=tokens)
+def token_signals(given, text, dimension, *, tokens):
+    return signals_of_tokens(read_logprobs(given, text), text, dimension, tokens=tokens)
 
 
 def logprob_token(piece, logprob=0.0, tops=None, *, raw=False):

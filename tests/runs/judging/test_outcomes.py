@@ -115,7 +115,7 @@ def test_a_prompt_that_a_filter_caught_may_be_billed(store, monkeypatch):
     from pydantic_ai.models.function import FunctionModel
 
     from tests.metrics.judge.budget.calls import call
-    from trivium.metrics.judge.client.pydantic_ai_client import PydanticAIClient
+    from trivium.metrics.judge.client.pydantic_ai_models import PydanticAIClient
     from trivium.metrics.judge.client.request import RequestError
 
     def raised_by(error):
@@ -123,7 +123,7 @@ def test_a_prompt_that_a_filter_caught_may_be_billed(store, monkeypatch):
             raise error
 
         async def send():
-            client = PydanticAIClient(FunctionModel(fail))
+            client = PydanticAIClient(FunctionModel(fail), "python:fails")
             try:
                 await client.send(msgspec.structs.replace(call(), output="tool"))
             except RequestError as trouble:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.judge_server.faults import ANSWER, Reaction, failure
 from tests.runs.judging.suites import MODEL, OTHER, provider, run, suite
-from trivium.metrics.judge.client.model_factory import why_unavailable
+from trivium.metrics.judge.client.pydantic_ai_models import why_unavailable
 from trivium.store.store import Store
 
 CASES, AT_ONCE = 30, 3

@@ -10,7 +10,7 @@ from tests.metrics.judge.budget.calls import call, reply
 from tests.metrics.judge.client.virtual_time import in_virtual_time
 from trivium.metrics.judge.budget.budget import run_budget
 from trivium.metrics.judge.client.request import GivenUp, RequestError
-from trivium.metrics.judge.client.scheduler import RequestLimits, RequestScheduler
+from trivium.metrics.judge.client.scheduler import RequestScheduler
 from trivium.suites.settings import JudgeSettings
 
 
@@ -70,7 +70,7 @@ class Day(NamedTuple):
 
 
 class Provider:
-    """Answers in virtual time; see :class:`~trivium.metrics.judge.client.pydantic_ai_client.Client`."""
+    """Answers in virtual time; see :class:`~trivium.metrics.judge.client.pydantic_ai_models.Client`."""
 
     def __init__(self, weather: Weather, seed: int) -> None:
         self.weather, self.random = weather, random.Random(seed)
@@ -180,7 +180,7 @@ def spend_a_day(
 
     async def ask_all():
         scheduler = RequestScheduler(
-            provider, run_budget(JudgeSettings()), RequestLimits(most=most, timeout=timeout)
+            provider, run_budget(JudgeSettings()), JudgeSettings(concurrency=most, timeout=timeout)
         )
         loop = asyncio.get_running_loop()
         asking = [scheduler.ask(call(text=str(n)), about=("clarity",)) for n in range(judgements)]

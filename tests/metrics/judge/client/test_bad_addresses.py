@@ -8,7 +8,7 @@ import pytest
 
 from tests.judge_server import JudgeServer, failure
 from tests.metrics.judge.asked import ATTEMPT, CASE, GPT, clarity, judged, served
-from trivium.metrics.judge.client.model_factory import why_unavailable
+from trivium.metrics.judge.client.pydantic_ai_models import why_unavailable
 
 PAIRS = [(CASE, ATTEMPT)] * 5
 

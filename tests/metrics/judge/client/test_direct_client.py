@@ -13,8 +13,7 @@ import pytest
 
 from tests.judge_server import CUT, GARBLED, MALFORMED, REFUSAL, RESET, TRUNCATED, JudgeServer, at, failure
 from trivium.metrics.judge.client.direct_client import DirectClient, open_direct_client, proxy_of
-from trivium.metrics.judge.client.model_factory import open_model
-from trivium.metrics.judge.client.pydantic_ai_client import PydanticAIClient
+from trivium.metrics.judge.client.pydantic_ai_models import PydanticAIClient, open_model
 from trivium.metrics.judge.client.request import ModelRequest, RequestError
 
 MODELS = ["openai:gpt-4o-mini", "openai:my-own", "openai-responses:gpt-5", "anthropic:claude-sonnet-5"]
@@ -64,7 +63,7 @@ def both(name, *calls):
             return failure.kind, failure.retry_after, failure.billed
 
     async def ask():
-        direct, reference = open_direct_client(name), PydanticAIClient(open_model(name))
+        direct, reference = open_direct_client(name), PydanticAIClient(open_model(name), name)
         assert isinstance(direct, DirectClient)
         try:
             return [[await sent(client, each) for each in calls] for client in (direct, reference)]
@@ -195,7 +194,7 @@ def test_an_error_that_repeats_means_the_same_each_time(server):
 @pytest.mark.parametrize("name", MODELS[:1])
 def test_a_request_is_reported_as_sent_once_there_is_a_connection(server, name):
     async def ask():
-        clients = open_direct_client(name), PydanticAIClient(open_model(name))
+        clients = open_direct_client(name), PydanticAIClient(open_model(name), name)
         told = []
         for client in clients:
             before = len(told), len(server.requests)

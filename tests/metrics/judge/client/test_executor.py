@@ -14,7 +14,7 @@ from trivium.metrics.judge.client.cache import MemoryResponseCache
 from trivium.metrics.judge.client.executor import JudgeExecutor
 from trivium.metrics.judge.client.models import LOOKUPS_TOGETHER
 from trivium.metrics.judge.client.request import GivenUp, ModelRequest
-from trivium.metrics.judge.client.retry import RetryPolicy
+from trivium.metrics.judge.client.scheduler import RetryPolicy
 from trivium.suites.settings import JudgeSettings
 
 GPT = "openai:gpt-4o-mini"

@@ -12,8 +12,7 @@ from tests.metrics.judge.client.provider_in_virtual_time import Provider, Weathe
 from tests.metrics.judge.client.virtual_time import in_virtual_time
 from trivium.metrics.judge.budget.budget import run_budget
 from trivium.metrics.judge.client.request import GivenUp, RequestError
-from trivium.metrics.judge.client.retry import RetryPolicy
-from trivium.metrics.judge.client.scheduler import RequestLimits, RequestScheduler
+from trivium.metrics.judge.client.scheduler import RequestScheduler, RetryPolicy
 from trivium.suites.settings import JudgeSettings
 
 EMPTY = b'{"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": []}'
@@ -108,7 +107,10 @@ def waited(told, *, refusals, time_limit=86_400, prompts=1):
     async def ask():
         budget = run_budget(JudgeSettings())
         scheduler = RequestScheduler(
-            Busy(Weather(), 1), budget, RequestLimits(most=5, timeout=60, time_limit=time_limit), name="a:m"
+            Busy(Weather(), 1),
+            budget,
+            JudgeSettings(concurrency=5, timeout=60, time_limit=time_limit),
+            name="a:m",
         )
         asking = [scheduler.ask(call(text=str(n)), about=("clarity",)) for n in range(20)]
         found = await asyncio.gather(*asking, return_exceptions=True)

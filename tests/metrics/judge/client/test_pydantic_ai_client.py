@@ -6,7 +6,7 @@ from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.models.function import FunctionModel
 
 from tests.metrics.judge.client.test_direct_client import call
-from trivium.metrics.judge.client.pydantic_ai_client import PydanticAIClient
+from trivium.metrics.judge.client.pydantic_ai_models import PydanticAIClient
 
 
 class Slow(FunctionModel):
@@ -32,7 +32,7 @@ def test_a_model_that_was_given_up_while_it_was_opened_is_opened_again_and_close
     model = Slow()
 
     async def ask():
-        client = PydanticAIClient(model)
+        client = PydanticAIClient(model, "python:slow")
         first = asyncio.create_task(client.send(call("function:slow")))
         await model.begun.wait()
         first.cancel()

@@ -6,7 +6,7 @@ import pytest
 
 import trivium as tv
 from trivium.errors import SuiteError
-from trivium.metrics.judge.client.model_factory import ModelUnavailable, open_model, why_unavailable
+from trivium.metrics.judge.client.pydantic_ai_models import ModelUnavailable, open_model, why_unavailable
 from trivium.suites.settings import ServerSettings
 
 CODE = """

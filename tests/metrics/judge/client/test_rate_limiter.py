@@ -145,7 +145,7 @@ def test_answers_that_are_read_together_leave_as_many_places_at_once(answered):
     limiter = RateLimiter(most=50)
     sent = [limiter.sent(0.01 * number) for number in range(40)]
     for each in sent[:answered]:
-        limiter.answered(each, 1.0)
+        limiter.ended(each, "answered", 1.0)
     followed = 0
     while limiter.ready(1.0) == 0:
         limiter.sent(1.0)

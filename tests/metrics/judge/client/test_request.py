@@ -42,19 +42,19 @@ OTHERS = {
 
 @pytest.mark.parametrize("field", [name for name in ModelRequest.__struct_fields__ if name != "marks"])
 def test_every_field_is_in_the_key(field):
-    assert msgspec.structs.replace(CALL, **{field: OTHERS[field]}).key() != CALL.key()
+    assert msgspec.structs.replace(CALL, **{field: OTHERS[field]}).key != CALL.key
 
 
 def test_what_is_cached_at_the_provider_is_not_in_the_key():
-    assert msgspec.structs.replace(CALL, marks="case").key() == CALL.key()
+    assert msgspec.structs.replace(CALL, marks="case").key == CALL.key
 
 
 def test_the_order_of_a_schemas_properties_is_in_the_key_for_models_answer_in_it():
     other = {"type": "object", "properties": {"b": {}, "a": {}}}
-    assert msgspec.structs.replace(CALL, schema=other).key() != CALL.key()
+    assert msgspec.structs.replace(CALL, schema=other).key != CALL.key
 
 
 def test_equal_calls_have_the_same_key():
     same = msgspec.json.decode(msgspec.json.encode(CALL), type=ModelRequest)
-    assert same.key() == CALL.key()
-    assert len(CALL.key()) == 64
+    assert same.key == CALL.key
+    assert len(CALL.key) == 64

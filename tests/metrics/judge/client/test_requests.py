@@ -14,12 +14,10 @@ from pydantic_ai.models import infer_model
 from pydantic_ai.providers import infer_provider_class
 
 from tests.metrics.judge.client.test_direct_client import SCHEMA, call
-from trivium.metrics.judge.client.model_factory import describe
 from trivium.metrics.judge.client.providers import PROVIDERS, describe_direct, request_headers
-from trivium.metrics.judge.client.pydantic_ai_client import respond
+from trivium.metrics.judge.client.pydantic_ai_models import PydanticAIClient, describe
 from trivium.metrics.judge.client.request import RequestError, schema_prompt
-from trivium.metrics.judge.client.special_tokens import broken_up, restored
-from trivium.metrics.judge.client.wire_formats import FORMATS
+from trivium.metrics.judge.client.wire_formats import FORMATS, broken_up, restored
 
 NAMES = {
     "openai": """
@@ -81,7 +79,7 @@ class Peer:
 
     def __init__(self, name, body=None):
         provider, _, model = name.partition(":")
-        self.sent = []
+        self.name, self.sent = name, []
         answer = httpx2.Response(404, json={}) if body is None else httpx2.Response(200, content=body)
         transport = httpx2.MockTransport(lambda request: self.sent.append(request) or answer)
         kind = infer_provider_class("openai" if provider.startswith("openai") else provider)
@@ -95,11 +93,11 @@ class Peer:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it says what it leaves out
             with pytest.raises(RequestError):
-                asyncio.run(respond(self.model, request, {}))
+                self.answer(request)
         return json.loads(self.sent[0].content)
 
     def answer(self, request):
-        return asyncio.run(respond(self.model, request, {}))
+        return asyncio.run(PydanticAIClient(self.model, self.name).send(request))
 
 
 def as_built_here(provider, theirs, request):
@@ -134,7 +132,7 @@ def test_a_request_and_what_is_known_of_its_model_are_those_of_pydantic_ai(name)
     provider, _, model = name.partition(":")
     peer, description = Peer(name), describe_direct(name)
     theirs = describe(peer.model, name)
-    for field in ("name", "base_url", "native_schema", "completion_limit", "marks_cache", "drops"):
+    for field in ("name", "base_url", "native_schema", "completion_limit", "marks_cache"):
         assert getattr(description, field) == getattr(theirs, field), field
     assert description.thinks(None) == theirs.thinks(None)
     assert description.screened == bool(peer.model.profile.get("may_tokenize_special_tokens_in_content"))

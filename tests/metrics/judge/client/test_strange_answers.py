@@ -14,7 +14,7 @@ from tests.runs.judging.suites import provider as provider_of_runs
 from tests.runs.judging.suites import suite
 from trivium import evaluate
 from trivium.metrics.judge.client.executor import JudgeExecutor
-from trivium.metrics.judge.client.retry import RetryPolicy
+from trivium.metrics.judge.client.scheduler import RetryPolicy
 
 NO_ANSWERS = [
     b"null",

@@ -8,7 +8,7 @@ from trivium.metrics.judge.client.request import ModelResponse
 
 
 class ResponseCache(Protocol):
-    """Stores responses under the key of their request (:meth:`ModelRequest.key`).
+    """Stores responses under the key of their request (:attr:`ModelRequest.key`).
 
     Every method is safe to call from any thread.
     """

@@ -18,17 +18,20 @@ from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
-from trivium.metrics.judge.client.provider_errors import error_of_response, rejected_answer
+from trivium.metrics.judge.client.provider_errors import decoded, error_of_response, rejected_answer
 from trivium.metrics.judge.client.providers import (
     PROVIDERS,
     ModelDescription,
     describe_direct,
     request_headers,
 )
-from trivium.metrics.judge.client.pydantic_ai_client import OnSent, ignore_sent
-from trivium.metrics.judge.client.request import ModelRequest, ModelResponse, RequestError
-from trivium.metrics.judge.client.special_tokens import restored
-from trivium.metrics.judge.client.wire_formats import FORMATS, WireFormat
+from trivium.metrics.judge.client.request import (
+    ModelRequest,
+    ModelResponse,
+    OnSent,
+    RequestError,
+)
+from trivium.metrics.judge.client.wire_formats import FORMATS, WireFormat, restored
 from trivium.suites.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -96,8 +99,8 @@ class DirectClient:
         self._transports: weakref.WeakSet[asyncio.Transport] = weakref.WeakSet()
         self._redirected: str | None = None
 
-    async def send(self, request: ModelRequest, on_sent: OnSent = ignore_sent) -> ModelResponse:
-        """See :meth:`~trivium.metrics.judge.client.pydantic_ai_client.Client.send`."""
+    async def send(self, request: ModelRequest, on_sent: OnSent = lambda: None) -> ModelResponse:
+        """See :meth:`~trivium.metrics.judge.client.request.Client.send`."""
         try:
             body = msgspec.json.encode(self._format.build(request, self.description))
         except UnicodeEncodeError as error:
@@ -107,15 +110,15 @@ class DirectClient:
         if status == 200 and "json" not in (kind := headers.get("content-type", "json")).lower():
             why = f"the answer is {kind}, no JSON: is {_place(self._url)} where a model is asked?"
             raise RequestError(f"{request.model}: {why}", kind="provider_error", billed=True)
-        response = self._format.read(answer) if status < 400 else rejected_answer(answer)
+        response = self._format.read(answer) if status < 400 else rejected_answer(decoded(answer))
         if response is None:
-            raise error_of_response(request, status, headers, answer)
+            raise error_of_response(request, status, headers, decoded(answer))
         if self.description.screened:
             response = msgspec.structs.replace(response, text=restored(response.text))
         return response
 
     async def close(self) -> None:
-        """See :meth:`~trivium.metrics.judge.client.pydantic_ai_client.Client.close`."""
+        """See :meth:`~trivium.metrics.judge.client.request.Client.close`."""
         # The session forgets connections that it has begun to close, while a slow server may keep them open
         # (TLS shutdown, unread request).
         for transport in self._transports:

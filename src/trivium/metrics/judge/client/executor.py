@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from trivium.metrics.judge.budget.budget import Budget
 from trivium.metrics.judge.client.cache import ResponseCache
 from trivium.metrics.judge.client.models import Models
-from trivium.metrics.judge.client.retry import DEFAULT_RETRY_POLICY, RetryPolicy
+from trivium.metrics.judge.client.scheduler import DEFAULT_RETRY_POLICY, RetryPolicy
 from trivium.suites.settings import JudgeSettings
 
 T = TypeVar("T")
@@ -43,7 +43,8 @@ class JudgeExecutor:
     def configure(self, *, cache: ResponseCache | None = None, budget: Budget | None = None) -> None:
         """Set the cache and budget of a run, before first use. The caller closes them."""
         self.models.cache = cache or self.models.cache
-        self.models.budget = budget or self.models.budget
+        if budget is not None:
+            self.models.budget = budget
 
     def submit(self, make: Callable[[], Coroutine[Any, Any, T]]) -> "Future[T]":
         """Run a coroutine on the executor's thread; it is cancelled when the executor is closed."""

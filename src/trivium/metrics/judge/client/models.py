@@ -6,21 +6,19 @@ the others go to the scheduler of their model, without the parameters that its s
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, nullcontext
-from typing import Any
+from contextlib import asynccontextmanager, nullcontext, suppress
+from functools import cached_property
 
 import msgspec
 
 from trivium.metrics.judge.budget.budget import Budget, run_budget
 from trivium.metrics.judge.client.cache import MemoryResponseCache, ResponseCache
 from trivium.metrics.judge.client.direct_client import open_direct_client
-from trivium.metrics.judge.client.model_factory import describe, open_model
 from trivium.metrics.judge.client.parameters import Parameters
 from trivium.metrics.judge.client.providers import ModelDescription, ModelUnavailable, expand_variables
-from trivium.metrics.judge.client.pydantic_ai_client import Client, PydanticAIClient
-from trivium.metrics.judge.client.request import ModelRequest, ModelResponse, ParameterRefused
-from trivium.metrics.judge.client.retry import RetryPolicy
-from trivium.metrics.judge.client.scheduler import RequestLimits, RequestScheduler
+from trivium.metrics.judge.client.pydantic_ai_models import PydanticAIClient, check_sendable, open_model
+from trivium.metrics.judge.client.request import Client, ModelRequest, ModelResponse, ParameterRefused
+from trivium.metrics.judge.client.scheduler import RequestScheduler, RetryPolicy
 from trivium.suites.settings import JudgeSettings, ServerSettings
 
 LOOKUPS_TOGETHER, LOOKUP_SECONDS = 32, 0.05
@@ -94,18 +92,22 @@ class Models:
 
     Attributes:
         cache: Stores every response; set before first use.
-        budget: Reserves the cost of every request; that of the settings, without a ledger, unless set before.
     """
 
     def __init__(self, settings: JudgeSettings, retry_policy: RetryPolicy) -> None:
         self._settings = settings
         self._retry_policy = retry_policy
         self.cache: ResponseCache = MemoryResponseCache()
-        self.budget: Budget | None = None
         self._opened: dict[str, OpenedModel | ModelUnavailable] = {}
-        self._in_flight: dict[str, asyncio.Future[tuple[ModelResponse, int]]] = {}
-        self._lookups: dict[str, asyncio.Future[ModelResponse | None]] = {}
-        self._next_fetch: asyncio.TimerHandle | None = None
+        self._in_flight: dict[str, asyncio.Task[tuple[ModelResponse, int]]] = {}
+        self._keys: set[str] = set()
+        self._keys_due = asyncio.Event()
+        self._fetching: asyncio.Task[dict[str, ModelResponse]] | None = None
+
+    @cached_property
+    def budget(self) -> Budget:
+        """Reserves the cost of every request: that of the settings, without a ledger, unless set before."""
+        return run_budget(self._settings)
 
     async def ask(self, name: str, request: ModelRequest, *, about: tuple[str, ...]) -> AskResult:
         """Answer a request from the cache, from an equal request in flight, or by sending it.
@@ -153,30 +155,28 @@ class Models:
         settings = self._settings
         server = settings.servers.get(name) or ServerSettings()
         headers = {key: expand_variables(value) for key, value in server.headers.items()}
-        direct = None if settings.client == "pydantic-ai" else open_direct_client(name, server, headers)
-        client: Client
-        if direct is not None:
-            client, description = direct, direct.description
-        elif settings.client == "direct":
-            raise ModelUnavailable(f"{name} cannot be asked directly over HTTP (judge.client: direct)")
-        else:
+        client: Client | None = None
+        if settings.client != "pydantic-ai":
+            client = open_direct_client(name, server, headers)
+        if client is None:
+            if settings.client == "direct":
+                raise ModelUnavailable(f"{name} cannot be asked directly over HTTP (judge.client: direct)")
             model = open_model(name, server=server)
-            client, description = PydanticAIClient(model, headers), describe(model, name)
-        _check_sendable(description, name, server, settings)
-        if self.budget is None:
-            self.budget = run_budget(settings)
-        parameters = Parameters(name, settings, description, self.cache)
+            check_sendable(model, name, server, settings.parameters)
+            client = PydanticAIClient(model, name, headers)
+        parameters = Parameters(name, settings, client.description, self.cache)
         scheduler = RequestScheduler(
             client,
             self.budget,
-            RequestLimits(settings.concurrency, settings.timeout, settings.time_limit, self._retry_policy),
+            settings,
+            retry_policy=self._retry_policy,
             name=name,
             cache=self.cache,
             refused_since=parameters.refused_since,
         )
         return OpenedModel(
             name=name,
-            description=description,
+            description=client.description,
             parameters=parameters,
             shared=PromptCacheGate() if parameters.marks == "case" else None,
             scheduler=scheduler,
@@ -187,11 +187,12 @@ class Models:
     ) -> AskResult:
         """Ask without the parameters that the server refuses, which it may do only now."""
         parameters = opened.parameters
-        await parameters.load()
+        if not parameters.restored:
+            parameters.restore(await self._look_up(parameters.key, patient=False))
         while True:
             async with parameters.turn():
                 sent = parameters.applied(request)
-                key = sent.key()
+                key = sent.key
                 try:
                     response, requests = await self._ask_once(key, opened.scheduler, sent, about)
                 except ParameterRefused as refused:
@@ -208,22 +209,12 @@ class Models:
         """Return the response to a request, which is sent unless an equal one is in flight already."""
         if (in_flight := self._in_flight.get(key)) is not None and self._settings.cache:
             response, _ = await asyncio.shield(in_flight)
-            self._recorder().record_cached(request, about=about)
+            self.budget.record_cached(request, about=about)
             return response, 0
-        mine: asyncio.Future[tuple[ModelResponse, int]] = asyncio.get_running_loop().create_future()
-        mine.add_done_callback(_retrieve_exception)
+        mine = asyncio.create_task(self._cached_or_asked(key, scheduler, request, about))
         self._in_flight.setdefault(key, mine)
         try:
-            result = await self._cached_or_asked(key, scheduler, request, about)
-        except BaseException as error:
-            if isinstance(error, asyncio.CancelledError):
-                mine.cancel()
-            else:
-                mine.set_exception(error)
-            raise
-        else:
-            mine.set_result(result)
-            return result
+            return await mine
         finally:
             if self._in_flight.get(key) is mine:
                 del self._in_flight[key]
@@ -234,67 +225,25 @@ class Models:
     ) -> tuple[ModelResponse, int]:
         cached = await self._look_up(key, patient=scheduler.asking > 2 * scheduler.limiter.window.size)
         if cached is not None:
-            self._recorder().record_cached(request, about=about)
+            self.budget.record_cached(request, about=about)
             return cached, 0
         return await scheduler.ask(request, about=about)
 
-    def _recorder(self) -> Budget:
-        assert self.budget is not None  # noqa: S101 - made when the first model is opened
-        return self.budget
-
     async def _look_up(self, key: str, *, patient: bool) -> ModelResponse | None:
-        """Look a key up in the cache, together with others: those of one event-loop iteration, or more.
+        """Look a key up in the cache, together with others of the same event-loop iteration.
 
-        Args:
-            key: The key.
-            patient: Whether it may wait for others, because enough requests are ready to be sent.
+        If it is ``patient``, because enough requests are ready to be sent, it may wait for more.
         """
-        if key not in self._lookups:
-            self._lookups[key] = asyncio.get_running_loop().create_future()
-            self._lookups[key].add_done_callback(_retrieve_exception)
-            wait = LOOKUP_SECONDS if patient and len(self._lookups) < LOOKUPS_TOGETHER else 0.0
-            self._fetch_within(wait)
-        return await asyncio.shield(self._lookups[key])
+        if self._fetching is None:
+            self._keys, self._keys_due = set(), asyncio.Event()
+            self._fetching = asyncio.create_task(self._fetch())
+        self._keys.add(key)
+        if not patient or len(self._keys) == LOOKUPS_TOGETHER:
+            self._keys_due.set()
+        return (await asyncio.shield(self._fetching)).get(key)
 
-    def _fetch_within(self, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        if self._next_fetch is not None:
-            if self._next_fetch.when() <= loop.time() + seconds:
-                return
-            self._next_fetch.cancel()
-        self._next_fetch = loop.call_later(seconds, lambda: loop.create_task(self._fetch()))
-
-    async def _fetch(self) -> None:
-        lookups, self._lookups = self._lookups, {}
-        self._next_fetch = None
-        try:
-            found = await asyncio.to_thread(self.cache.fetch, list(lookups))
-        except Exception as error:
-            for waiting in lookups.values():
-                if not waiting.done():
-                    waiting.set_exception(error)
-            return
-        for key, waiting in lookups.items():
-            if not waiting.done():
-                waiting.set_result(found.get(key))
-
-
-def _check_sendable(
-    model: ModelDescription, name: str, server: ServerSettings, settings: JudgeSettings
-) -> None:
-    """Check that the provider's SDK sends every setting.
-
-    Raises:
-        ModelUnavailable: If it would silently drop one.
-    """
-    given = any(value is not None for value in settings.parameters.values())
-    for field, used in (("extra_body", server.body or given), ("extra_headers", server.headers)):
-        if used and field in model.drops:
-            keys = "judge.servers.headers" if field == "extra_headers" else "judge.parameters or servers.body"
-            raise ModelUnavailable(f"{name}: its provider's client sends no fields of one's own ({keys})")
-
-
-def _retrieve_exception(future: "asyncio.Future[Any]") -> None:
-    """Mark the exception of a shared future as retrieved; the request that caused it raises it."""
-    if not future.cancelled():
-        future.exception()
+    async def _fetch(self) -> dict[str, ModelResponse]:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._keys_due.wait(), LOOKUP_SECONDS)
+        self._fetching = None
+        return await asyncio.to_thread(self.cache.fetch, list(self._keys))

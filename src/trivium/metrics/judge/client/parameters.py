@@ -44,6 +44,8 @@ class Parameters:
         cache: Stores the refused parameters.
 
     Attributes:
+        key: Key of the refused parameters in the cache.
+        restored: Whether those of earlier runs are known.
         marks: The parts that are marked, see :attr:`ModelRequest.marks`. Writing to the provider's cache
             costs more and reading less, so the case is marked only if several requests contain it.
         refused: Parameters that the server refused, in the order of refusal.
@@ -56,7 +58,7 @@ class Parameters:
         self._model = model
         self._cache = cache
         about = ["refused parameters", KEY_VERSION, model.provider, model.base_url, model.name]
-        self._key = blake2b(msgspec.json.encode(about), digest_size=32).hexdigest()
+        self.key = blake2b(msgspec.json.encode(about), digest_size=32).hexdigest()
         self._bounded = settings.budget_usd is not None or settings.budget_tokens is not None
         self._effort = settings.reasoning_effort
         server = settings.servers.get(name) or ServerSettings()
@@ -72,13 +74,14 @@ class Parameters:
         self.refused: tuple[str, ...] = ()
         self._adapting = False
         self._one_at_a_time = asyncio.Lock()
-        self._known: asyncio.Task[None] | None = None
+        self.restored = False
 
-    async def load(self) -> None:
-        """Load the refusals of earlier runs, once."""
-        if self._known is None:
-            self._known = asyncio.create_task(self._load())
-        await asyncio.shield(self._known)
+    def restore(self, cached: ModelResponse | None) -> None:
+        """Take over the refusals of earlier runs, which are cached under ``key``."""
+        if not self.restored and cached is not None:
+            self.refused = tuple(msgspec.json.decode(cached.text, type=list[str]))
+            self._limits = self.refused.count("max_tokens")
+        self.restored = True
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
@@ -119,15 +122,7 @@ class Parameters:
         )
 
     def refuse(self, refused: ParameterRefused, request: ModelRequest) -> bool:
-        """Leave a parameter out from now on, or replace it.
-
-        Args:
-            refused: The refusal.
-            request: The request as it was sent.
-
-        Returns:
-            Whether to send the request again; False if the parameter cannot be left out.
-        """
+        """Leave a parameter out from now on, or replace it; return False if it cannot be left out."""
         parameter = refused.parameter
         if self.refused_since(request) is not None:
             return True  # another request was refused first
@@ -161,9 +156,9 @@ class Parameters:
         """Record that the server accepts the current parameters."""
         if self._adapting:
             self._adapting = False
-            self._cache.drop([self._key])
+            self._cache.drop([self.key])
             refused = msgspec.json.encode(self.refused).decode()
-            self._cache.put(self._key, ModelResponse(text=refused, cost_usd=0.0))
+            self._cache.put(self.key, ModelResponse(text=refused, cost_usd=0.0))
 
     def _limit(self) -> str:
         """See :attr:`ModelRequest.limit`."""
@@ -172,9 +167,3 @@ class Parameters:
         if not self._limits:
             return ""
         return "max_tokens" if self._model.completion_limit else "max_completion_tokens"
-
-    async def _load(self) -> None:
-        found = await asyncio.to_thread(self._cache.fetch, [self._key])
-        if self._key in found and not self.refused:
-            self.refused = tuple(msgspec.json.decode(found[self._key].text, type=list[str]))
-            self._limits = self.refused.count("max_tokens")

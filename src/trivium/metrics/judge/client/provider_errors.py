@@ -94,12 +94,7 @@ _MAX_MESSAGE_CHARS = 250
 
 
 def error_of(request: ModelRequest, error: "ModelAPIError") -> RequestError:
-    """Convert an error of PydanticAI, with the provider's message.
-
-    Args:
-        request: The request that failed.
-        error: PydanticAI's error.
-    """
+    """Convert an error of PydanticAI, with the provider's message."""
     from pydantic_ai import exceptions
 
     if isinstance(error, exceptions.ModelConnectionError | exceptions.ModelRequestTimeout):
@@ -116,24 +111,24 @@ def error_of(request: ModelRequest, error: "ModelAPIError") -> RequestError:
     return failure
 
 
+def decoded(body: bytes) -> Any:
+    """Decode the body of an error; one that is no JSON is a text."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return body.decode(errors="replace")
+
+
 def error_of_response(
-    request: ModelRequest, status: int, headers: Mapping[str, str], body: bytes
+    request: ModelRequest, status: int, headers: Mapping[str, str], body: Any
 ) -> RequestError:
     """Read the response to a request that failed.
 
-    Args:
-        request: The request that failed.
-        status: HTTP status of the response; one below 400 if the body holds no answer.
-        headers: Headers of the response, by lower-case name.
-        body: Its body.
+    Its status is below 400 if the body holds no answer; names of headers are in lower case.
     """
-    try:
-        decoded = json.loads(body)
-    except (ValueError, RecursionError):
-        decoded = body.decode(errors="replace")
     if status >= 400:
-        return read_error(request, status, decoded, retry_after=retry_after_seconds(headers))
-    error = decoded.get("error") if isinstance(decoded, Mapping) else None
+        return read_error(request, status, body, retry_after=retry_after_seconds(headers))
+    error = body.get("error") if isinstance(body, Mapping) else None
     if not error:
         why = f"{request.model}: the reply holds no answer that can be read"
         return RequestError(why, kind="provider_error", billed=True)
@@ -146,15 +141,7 @@ def rejected_answer(body: Any) -> ModelResponse | None:
     """Return the answer of a model that its server rejects with an error, because it does not fit the schema.
 
     It counts as any malformed answer. Its tokens are unknown.
-
-    Args:
-        body: The body of the error, decoded or not.
     """
-    if isinstance(body, bytes):
-        try:
-            body = json.loads(body)
-        except (ValueError, RecursionError):
-            return None
     error = body.get("error", body) if isinstance(body, Mapping) else None
     if not isinstance(error, Mapping) or error.get("code") not in _NOT_AS_ASKED:
         return None
@@ -181,7 +168,7 @@ def read_error(
         status: HTTP status of the error, or None.
         body: The decoded body, or a text.
         retry_after: Seconds to wait as requested by the provider, or None.
-        billed: Whether the provider may bill the request whatever the error is.
+        billed: Whether the provider may bill the request in any case.
     """
     message = message_of(body)
     inner = body.get("error", body) if isinstance(body, Mapping) else None
@@ -206,14 +193,7 @@ def read_error(
 
 
 def refused_parameter(sent: Collection[str], status: int | None, body: Any, message: str) -> str | None:
-    """Return the request parameter that an error reports as not supported, or None.
-
-    Args:
-        sent: Parameters of the request.
-        status: HTTP status of the error, or None.
-        body: Body of the error.
-        message: Message of the error.
-    """
+    """Return which of the parameters that were sent an error reports as not supported, or None."""
     if status not in _REFUSING:
         return None
     if not _REFUSAL.search(message):

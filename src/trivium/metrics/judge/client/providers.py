@@ -98,7 +98,6 @@ class ModelDescription(msgspec.Struct, frozen=True, kw_only=True):
         forced_tool: Whether it can be made to call a tool.
         efforts: Reasoning efforts of a Claude model, lowest first; without ``max`` it has a budget of tokens.
         screened: Whether special tokens in texts are broken up, because the server may obey them.
-        drops: Which of ``extra_body`` and ``extra_headers`` its client silently drops.
     """
 
     provider: str
@@ -114,7 +113,6 @@ class ModelDescription(msgspec.Struct, frozen=True, kw_only=True):
     forced_tool: When = "always"
     efforts: tuple[str, ...] = ()
     screened: bool = False
-    drops: tuple[str, ...] = ()
 
     def thinks(self, effort: str | None) -> bool:
         """Whether it is asked to reason before it answers, by a requested effort or by default."""

@@ -7,12 +7,26 @@ model once a request has been refused.
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Literal
 
-from trivium.metrics.judge.client.concurrency import ConcurrencyWindow, SentRequest
 from trivium.metrics.judge.client.rate_model import RateModel
+
+if TYPE_CHECKING:
+    from trivium.metrics.judge.client.rate_model import Vector
 
 MAX_IN_FLIGHT = 100
 """Default maximum of requests in flight."""
+
+FIRST_WINDOW = 50
+"""Requests in flight before the first answers."""
+
+GAIN_SHARE = 0.3
+"""A wider window stays if throughput rises by at least this share of what the window was widened by."""
+
+REST = 32
+"""Measurements after which a window that was taken back is widened again."""
 
 FIRST_GAP, FREE_GAP = 0.002, 0.001
 """Seconds between requests before and after the first answer: a refusal is seen before many are sent."""
@@ -72,6 +86,100 @@ SPREAD_SAMPLES = 7
 
 REFUSAL_MARGIN = 0.005
 """Seconds added to the time that a refusal usually takes."""
+
+
+Ended = Literal["answered", "refused", "timeout", "failed"]
+"""How a request ended: answered, refused by a rate limit, or otherwise; a cancelled one failed."""
+
+Outcome = Literal["open", "admitted", "rejected"]
+
+
+@dataclass(eq=False, slots=True)
+class SentRequest:
+    """A request that the limiter has released.
+
+    Attributes:
+        time: When it was released, or written to its connection, once that is known; seconds.
+        due: When it was to be released.
+        in_flight: Requests in flight then.
+        went_out: When it was written, or None.
+        outcome: Whether it was admitted.
+        counted: Whether its outcome has been applied.
+        refusal_probabilities: Probability of its refusal under each hypothesis of the rate model, until then.
+        retry_at: When the Retry-After of its refusal ends, or None.
+    """
+
+    time: float
+    due: float
+    in_flight: int
+    went_out: float | None = None
+    outcome: Outcome = "open"
+    counted: bool = False
+    refusal_probabilities: "Vector | None" = None
+    retry_at: float | None = None
+
+
+class ConcurrencyWindow:
+    """Limits the requests in flight; the limit doubles while throughput rises, up to a maximum.
+
+    A wider window that does not raise throughput is taken back and tried again after a while. Timeouts halve
+    the window.
+
+    Args:
+        most: Maximum number of requests in flight.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.size = min(FIRST_WINDOW, most)
+        self._full = False
+        self._since = 0.0
+        self._latencies: list[float] = []
+        self._timeouts = 0
+        self._before: tuple[int, float] | None = None
+        """Size and median latency before the window was widened, until it is known whether that helped."""
+        self._rest = 0
+
+    def filled(self) -> None:
+        """Note that a request had to wait for a free slot."""
+        self._full = True
+
+    def answered(self, sent: float, now: float) -> None:
+        """Record the latency of an answered request."""
+        if sent >= self._since:
+            self._latencies.append(now - sent)
+            if len(self._latencies) >= max(5, self.size // 2):
+                self._conclude(now)
+
+    def timed_out(self, sent: float, now: float) -> None:
+        """Record a timeout."""
+        if sent >= self._since:
+            self._timeouts += 1
+            if self._timeouts >= 3 and self._timeouts > 0.2 * (len(self._latencies) + self._timeouts):
+                self._resize(max(1, self.size // 2), now)
+
+    def _conclude(self, now: float) -> None:
+        latency = median(self._latencies)
+        if self._before is not None:
+            size, before = self._before
+            wider = self.size / size
+            throughput = wider / (latency / max(before, 1e-9))
+            if throughput < 1 + GAIN_SHARE * (wider - 1) and latency - before > 0.005:
+                self._rest = REST
+                self._resize(size, now)
+                return
+        if self._rest:
+            self._rest -= 1
+        elif self._full and self.size < self.most:
+            self._resize(min(self.most, 2 * self.size), now, before=latency)
+            return
+        self._resize(self.size, now)
+
+    def _resize(self, size: int, now: float, *, before: float | None = None) -> None:
+        """Begin a measurement with the next request."""
+        self._before = None if before is None else (self.size, before)
+        self.size, self._since = size, now
+        self._latencies, self._timeouts, self._full = [], 0, False
 
 
 class OutcomeTracker:
@@ -159,7 +267,7 @@ class RateLimiter:
         return None if wait == math.inf else wait
 
     def sent(self, now: float) -> SentRequest:
-        """Release a request. Report its outcome with one of the methods below."""
+        """Release a request. Report its end with ``ended``."""
         sent = self.pacer.sent(now, self.in_flight)
         self.in_flight += 1
         return sent
@@ -168,27 +276,17 @@ class RateLimiter:
         """Record when a request was written, which is later than its release if it had to connect first."""
         self.pacer.went_out(sent, now)
 
-    def answered(self, sent: SentRequest, now: float) -> None:
-        """Report an answer."""
+    def ended(self, sent: SentRequest, how: Ended, now: float, *, retry_after: float | None = None) -> None:
+        """Report how a request ended; one that timed out or failed counts as admitted."""
         self.in_flight -= 1
-        self.pacer.answered(sent, now)
-        self.window.answered(sent.time, now)
-
-    def rejected(self, sent: SentRequest, now: float, *, retry_after: float | None) -> None:
-        """Report a refusal by a rate limit."""
-        self.in_flight -= 1
-        self.pacer.rejected(sent, now, retry_after=retry_after)
-
-    def failed(self, sent: SentRequest, now: float) -> None:
-        """Report a request that was admitted and failed, or was cancelled."""
-        self.in_flight -= 1
-        self.pacer.admitted(sent, now)
-
-    def timed_out(self, sent: SentRequest, now: float) -> None:
-        """Report a timeout; the request counts as admitted."""
-        self.in_flight -= 1
-        self.pacer.admitted(sent, now)
-        self.window.timed_out(sent.time, now)
+        if how == "refused":
+            self.pacer.rejected(sent, now, retry_after=retry_after)
+            return
+        self.pacer.admitted(sent, now, answered=how == "answered")
+        if how == "answered":
+            self.window.answered(sent.time, now)
+        elif how == "timeout":
+            self.window.timed_out(sent.time, now)
 
 
 class Pacer:
@@ -244,8 +342,8 @@ class Pacer:
 
     def sent(self, now: float, in_flight: int) -> SentRequest:
         """Release a request."""
-        sent = self._being_written = SentRequest(now + self._lead, in_flight)
-        sent.due = self._due if now - self._due < MAX_LATENESS else now
+        due = self._due if now - self._due < MAX_LATENESS else now
+        sent = self._being_written = SentRequest(now + self._lead, due, in_flight)
         self._outcomes.sent(sent)
         self._places = max(0, self._places - 1)
         self._last = now
@@ -274,17 +372,14 @@ class Pacer:
         if sent is self._being_written:
             self._being_written = None
 
-    def answered(self, sent: SentRequest, now: float) -> None:
-        """Report an answer."""
-        self.admitted(sent, now)
-        self._places = self._places + 1 if now - self._last_answer < REPLACE_SECONDS else 1
-        self._last_answer = now
-
-    def admitted(self, sent: SentRequest, now: float) -> None:
+    def admitted(self, sent: SentRequest, now: float, *, answered: bool) -> None:
         """Report a request that was answered, or failed without being refused."""
         self._answered = True
         sent.outcome = "admitted"
         self._apply_outcomes(now)
+        if answered:
+            self._places = self._places + 1 if now - self._last_answer < REPLACE_SECONDS else 1
+            self._last_answer = now
 
     def rejected(self, sent: SentRequest, now: float, *, retry_after: float | None) -> None:
         """Report a refusal."""

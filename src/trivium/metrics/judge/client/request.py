@@ -1,13 +1,15 @@
 """Requests to models, their cache key, their responses and their errors."""
 
 import re
+from collections.abc import Callable
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 
 from trivium.masking import mask
+from trivium.metrics.judge.client.providers import ModelDescription
 from trivium.suites.sanitize import sanitise
 
 KEY_VERSION = "1"
@@ -102,12 +104,9 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
             len(_RUN.sub(r"\1\1\1", each)) for each in texts
         )
 
-    def key(self) -> str:
-        """Cache key: a hash of every field except ``marks``, 64 hexadecimal digits; computed once."""
-        return self._key
-
     @cached_property
-    def _key(self) -> str:
+    def key(self) -> str:
+        """Cache key: a hash of every field except ``marks``, 64 hexadecimal digits."""
         # Do not sort the properties of the schema: models answer in their order.
         canonical = msgspec.json.encode([KEY_VERSION, msgspec.structs.replace(self, marks="")])
         return blake2b(canonical, digest_size=32).hexdigest()
@@ -249,3 +248,30 @@ class ParameterRefused(GivenUp):
     def __init__(self, why: str, parameter: str) -> None:
         super().__init__(why, cause="unusable")
         self.parameter = parameter
+
+
+OnSent = Callable[[], None]
+
+
+class Client(Protocol):
+    """Sends requests to a model.
+
+    Attributes:
+        description: What is known about the model.
+    """
+
+    description: ModelDescription
+
+    async def send(self, request: ModelRequest, on_sent: OnSent = lambda: None) -> ModelResponse:
+        """Send a request and return the response.
+
+        Args:
+            request: The request.
+            on_sent: Called when the request is written, as far as the client knows.
+
+        Raises:
+            RequestError: If there is no response.
+        """
+
+    async def close(self) -> None:
+        """Close the connections."""

@@ -12,24 +12,25 @@ import math
 import random
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 import msgspec
 
+from trivium.http import Backoff
 from trivium.metrics.judge.budget.budget import Budget
 from trivium.metrics.judge.client.cache import MemoryResponseCache, ResponseCache
-from trivium.metrics.judge.client.concurrency import SentRequest
-from trivium.metrics.judge.client.pydantic_ai_client import Client
-from trivium.metrics.judge.client.rate_limiter import MAX_IN_FLIGHT, RateLimiter
+from trivium.metrics.judge.client.rate_limiter import MAX_IN_FLIGHT, Ended, RateLimiter, SentRequest
 from trivium.metrics.judge.client.request import (
+    Client,
     GivenUp,
     ModelRequest,
     ModelResponse,
     ParameterRefused,
     RequestError,
 )
-from trivium.metrics.judge.client.retry import DEFAULT_RETRY_POLICY, RetryPolicy, RetryState
+from trivium.suites.settings import JudgeSettings
 
 log = logging.getLogger(__name__)
 
@@ -65,35 +66,105 @@ OUTAGE_PROBE_SECONDS = 1.0
 LOGGED_WAIT_SECONDS = 10.0
 """A Retry-After of at least this long is logged, with the time at which it ends."""
 
+FAILED = Backoff(first=0.05, longest=5)
+"""Waits after failures."""
 
+REFUSED, REFUSED_ALONE = Backoff(first=0.01, longest=0.1), Backoff(first=0.2, longest=5)
+"""Waits of a prompt that is refused repeatedly, so that others go first (the rate limiter decides when it is
+sent); and of one that is refused while others are admitted."""
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """How often and how long failing requests are retried.
+
+    Attributes:
+        tries: Failed requests after which a judgement is given up. If failures are frequent, more are
+            allowed, up to ``max_tries``: until the probability that all fail by chance is below ``bad_luck``.
+        bad_luck: See ``tries``. Also the probability below which repeated refusals of one prompt are
+            attributed to the prompt.
+        max_tries: See ``tries``. A prompt that is refused while others are admitted gets at least these.
+        max_refused_seconds: Seconds after which a prompt that is refused while others are admitted is given
+            up.
+        outage: Seconds to wait for a provider that answered before and now fails every request.
+        never_answered: Seconds to wait for a provider that has never answered.
+        unusable_before_answer: Errors about the key, the account or the model after which a model that has
+            never answered is turned off. Two more are allowed for status 403, which a firewall may send
+            because of one text.
+        unusable_after_answer: The same for a model that has answered, counted since its last answer.
+    """
+
+    tries: int = 5
+    bad_luck: float = 1e-6
+    max_tries: int = 20
+    max_refused_seconds: float = 60
+    outage: float = 120
+    never_answered: float = 5
+    unusable_before_answer: int = 1
+    unusable_after_answer: int = 10
+
+    def luck_limit(self, share: float) -> int:
+        """Failures in a row that chance does not explain, given the share of all requests that fail."""
+        return math.ceil(math.log(self.bad_luck) / math.log(min(max(share, 0.02), 0.9)))
+
+
+DEFAULT_RETRY_POLICY = RetryPolicy()
+
+
+@dataclass(eq=False, slots=True)
+class RetryState:
+    """Failures of the requests for one prompt so far.
+
+    Attributes:
+        failed: Requests that failed.
+        refused: Requests that were rate limited.
+        refused_alone: Refusals since whose predecessor another request was answered.
+        since: When the first request failed or was refused.
+        last_refused: When the last one was refused.
+    """
+
+    failed: int = 0
+    refused: int = 0
+    refused_alone: int = 0
+    since: float = math.inf
+    last_refused: float = math.inf
+
+    def __bool__(self) -> bool:
+        return bool(self.failed or self.refused)
+
+    def count(self, *, rate_limited: bool, now: float, answered: float | None) -> None:
+        """Count a request that failed or was refused, given the time of the last answer to any prompt."""
+        self.since = min(self.since, now)
+        if not rate_limited:
+            self.failed += 1
+            return
+        self.refused += 1
+        self.refused_alone += answered is not None and answered > self.last_refused
+        self.last_refused = now
+
+
+@dataclass(eq=False, slots=True)
 class InFlight:
     """A request under way and its hedge, if any; the first answer counts."""
 
-    def __init__(
-        self, request: ModelRequest, about: tuple[str, ...], outcome: "asyncio.Future[ModelResponse]"
-    ) -> None:
-        self.request = request
-        self.about = about
-        self.outcome = outcome
-        self.began: float | None = None
-        self.attempts: set[asyncio.Task[None]] = set()
-        self.requests = 0
+    request: ModelRequest
+    about: tuple[str, ...]
+    outcome: "asyncio.Future[ModelResponse]"
+    began: float | None = None
+    attempts: "set[asyncio.Task[ModelResponse]]" = field(default_factory=set)
+    requests: int = 0
 
-
-class RequestLimits(NamedTuple):
-    """How many requests are sent at the same time, and how long they are waited for.
-
-    Attributes:
-        most: Maximum number of requests in flight, or None to adapt it.
-        timeout: Timeout of one request in seconds, hedge included.
-        time_limit: Seconds from now after which no request is sent or waited for; None for no limit.
-        retry_policy: How often and how long failures are retried.
-    """
-
-    most: int | None
-    timeout: float
-    time_limit: float | None = None
-    retry_policy: RetryPolicy = DEFAULT_RETRY_POLICY
+    def ended(self, attempt: "asyncio.Task[ModelResponse]") -> None:
+        """Take the outcome of an attempt; a failure is none while the other attempt is under way."""
+        self.attempts.discard(attempt)
+        if attempt.cancelled():
+            return
+        error = attempt.exception()
+        if self.outcome.done():
+            return
+        if error is None:
+            self.outcome.set_result(attempt.result())
+        elif not self.attempts:
+            self.outcome.set_exception(error)
 
 
 class RequestScheduler:
@@ -102,7 +173,8 @@ class RequestScheduler:
     Args:
         client: Sends one request.
         budget: Reserves the cost of every request before it is sent and settles it afterwards.
-        limits: How many requests are sent at the same time, and how long they are waited for.
+        settings: How many requests are sent at the same time, and how long they are waited for.
+        retry_policy: How often and how long failures are retried.
         name: The model's name in the suite.
         refused_since: Returns a parameter that the server has refused since the request was queued, or None.
         cache: Stores every response. Nothing is sent while too many of them are not yet durable.
@@ -112,8 +184,9 @@ class RequestScheduler:
         self,
         client: Client,
         budget: Budget,
-        limits: RequestLimits,
+        settings: JudgeSettings,
         *,
+        retry_policy: RetryPolicy = DEFAULT_RETRY_POLICY,
         name: str = "",
         cache: ResponseCache | None = None,
         refused_since: Callable[[ModelRequest], str | None] = lambda _: None,
@@ -121,13 +194,13 @@ class RequestScheduler:
         self.client = client
         self.refused_since = refused_since
         self._budget = budget
-        self._timeout = limits.timeout
+        self._timeout = settings.timeout
         self._name = name
-        self._time_limit = math.inf if limits.time_limit is None else limits.time_limit
-        self._retry_policy = limits.retry_policy
+        self._time_limit = math.inf if settings.time_limit is None else settings.time_limit
+        self._retry_policy = retry_policy
         self._cache = cache or MemoryResponseCache()
-        self._max_pending = max(8, 2 * (limits.most or MAX_IN_FLIGHT))
-        self.limiter = RateLimiter(most=limits.most)
+        self._max_pending = max(8, 2 * (settings.concurrency or MAX_IN_FLIGHT))
+        self.limiter = RateLimiter(most=settings.concurrency)
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + self._time_limit
         self._waiting: dict[Priority, deque[asyncio.Future[SentRequest]]] = {
@@ -147,7 +220,7 @@ class RequestScheduler:
         self._wait_until = self._round_until = self._logged_until = -math.inf
         self._waits = 0
         self._unusable = 0
-        self._failing: set[object] = set()
+        self._failing: set[RetryState] = set()
         self._off_until = 0.0
         self._off_reason = ""
 
@@ -158,7 +231,6 @@ class RequestScheduler:
             GivenUp: If there is no response after all retries.
             BudgetExhausted: If the budget does not allow another request.
         """
-        mark = object()
         state, requests = RetryState(), 0
         priority: Priority = "new"
         if not self.asking:
@@ -173,7 +245,7 @@ class RequestScheduler:
                     response = await self._send(in_flight, priority)
                 except RequestError as failure:
                     requests += in_flight.requests
-                    self._record_failure(failure, mark, first=not state)
+                    self._record_failure(failure, state)
                     if failure.refused is not None:
                         raise ParameterRefused(str(failure), failure.refused) from None
                     if failure.kind == "permanent":
@@ -196,7 +268,7 @@ class RequestScheduler:
                     return response, requests + in_flight.requests
         finally:
             self.asking -= 1
-            self._failing.discard(mark)
+            self._failing.discard(state)
 
     async def close(self) -> None:
         """Close the connections. No request may follow."""
@@ -220,32 +292,20 @@ class RequestScheduler:
     def _launch(self, in_flight: InFlight, priority: Priority) -> None:
         attempt = self._loop.create_task(self._attempt(in_flight, priority))
         in_flight.attempts.add(attempt)
-        attempt.add_done_callback(lambda done: self._attempt_done(in_flight, done))
+        attempt.add_done_callback(in_flight.ended)
 
-    def _attempt_done(self, in_flight: InFlight, attempt: "asyncio.Task[None]") -> None:
-        in_flight.attempts.discard(attempt)
-        if attempt.cancelled():
-            return
-        error = attempt.exception()
-        # While the other attempt is under way, a failure is not yet the outcome.
-        if error is not None and not in_flight.attempts and not in_flight.outcome.done():
-            in_flight.outcome.set_exception(error)
-
-    async def _attempt(self, in_flight: InFlight, priority: Priority) -> None:
+    async def _attempt(self, in_flight: InFlight, priority: Priority) -> ModelResponse:
         """Send one request: wait for its turn, reserve, send, settle, cache."""
         loop, request = self._loop, in_flight.request
         sent = await self._acquire(priority)
-        if (closed := self._closed_reason()) is not None:
-            self._finish(sent, "failed", None)
-            raise RequestError(closed, kind="permanent", sent=False)
-        if (parameter := self.refused_since(request)) is not None:
-            self._finish(sent, "failed", None)
-            raise RequestError(
-                f"{request.model}: {parameter} is refused", kind="permanent", sent=False, refused=parameter
-            )
-        ended: Literal["answered", "failed", "timeout"] = "failed"
-        refused: RequestError | None = None
+        ended: Ended = "failed"
+        retry_after: float | None = None
         try:
+            if (closed := self._closed_reason()) is not None:
+                raise RequestError(closed, kind="permanent", sent=False)
+            if (parameter := self.refused_since(request)) is not None:
+                why = f"{request.model}: {parameter} is refused"
+                raise RequestError(why, kind="permanent", sent=False, refused=parameter)
             reservation = await self._budget.reserve(request, about=in_flight.about)
             in_flight.requests += 1
             response, billed, went = None, True, True
@@ -264,33 +324,28 @@ class RequestScheduler:
                 if failure.same_for_all:
                     self._record_unusable(failure)  # before the next request is dispatched
                 in_flight.requests -= not went
-                refused = failure if failure.kind == "rate_limited" else None
+                if failure.kind == "rate_limited":
+                    ended, retry_after = "refused", failure.retry_after
                 raise
             finally:
                 cost = self._budget.settle(reservation, response, billed=billed, sent=went)
         finally:
-            self._finish(sent, ended, refused)
+            self._finish(sent, ended, retry_after)
         response = msgspec.structs.replace(response, cost_usd=cost)
-        self._cache.put(request.key(), response)
-        if not in_flight.outcome.done():
-            in_flight.outcome.set_result(response)
+        self._cache.put(request.key, response)
+        return response
 
     def _went_out(self, sent: SentRequest) -> None:
         """Note that a request has been written to its connection."""
         self.limiter.went_out(sent, self._loop.time())
         self._dispatch()
 
-    def _finish(self, sent: SentRequest, ended: str, refused: RequestError | None) -> None:
+    def _finish(self, sent: SentRequest, ended: Ended, retry_after: float | None = None) -> None:
         now = self._loop.time()
-        if refused is not None:
+        self.limiter.ended(sent, ended, now, retry_after=retry_after)
+        if ended == "refused":
             self._refusing_since = self._refusing_since or now
-            self.limiter.rejected(sent, now, retry_after=refused.retry_after)
-        elif ended == "timeout":
-            self.limiter.timed_out(sent, now)
-        elif ended == "failed":
-            self.limiter.failed(sent, now)
-        else:
-            self.limiter.answered(sent, now)
+        elif ended == "answered":
             self._latencies.append(now - sent.time)
             self._last_answer = now
             self._refusing_since = None
@@ -307,7 +362,7 @@ class RequestScheduler:
             return await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._finish(turn.result(), "failed", None)
+                self._finish(turn.result(), "failed")
             raise
 
     def _dispatch(self) -> None:
@@ -363,13 +418,12 @@ class RequestScheduler:
                 if in_flight.requests == 1:
                     self._launch(in_flight, "again")
 
-    def _record_failure(self, failure: RequestError, mark: object, *, first: bool) -> None:
-        """Count a failure, to tell bad luck, a bad prompt and an outage apart."""
-        if first:
-            self._first_attempts += 1
-            self._failed_first_attempts += failure.kind in ("provider_error", "connection", "timeout")
-        if failure.kind in ("provider_error", "connection", "timeout") and first:
-            self._failing.add(mark)
+    def _record_failure(self, failure: RequestError, state: RetryState) -> None:
+        """Count the first failure of a prompt, to tell bad luck, a bad prompt and an outage apart."""
+        self._first_attempts += not state
+        if not state and failure.kind in ("provider_error", "connection", "timeout"):
+            self._failed_first_attempts += 1
+            self._failing.add(state)
         if self._in_outage():
             self.limiter.pacer.pause_until(self._loop.time() + OUTAGE_PROBE_SECONDS)
             self._dispatch()
@@ -486,17 +540,11 @@ class RequestScheduler:
 
     def _delay(self, failure: RequestError, state: RetryState) -> float:
         """Seconds until a request is queued again; the limiter decides when it is sent."""
+        backoff, tries = FAILED, state.failed
         if failure.kind == "rate_limited":
-            # The limiter decides when to send. A prompt that is refused repeatedly lets others go first; one
-            # that is refused while others are admitted backs off exponentially.
-            own = 0.0 if state.refused < 2 else min(0.1, 0.01 * 2.0 ** min(state.refused - 2, 4))
             beyond = self._excess_refusals(state)
-            if beyond > 0:
-                own = min(self._retry_policy.max_backoff, 0.1 * 2.0 ** min(beyond, 10))
-        else:
-            own = min(
-                self._retry_policy.max_backoff, self._retry_policy.initial_backoff * 2.0 ** (state.failed - 1)
-            )
+            backoff, tries = (REFUSED_ALONE, beyond) if beyond > 0 else (REFUSED, state.refused - 1)
+        own = backoff.seconds(tries) if tries else 0.0
         own *= random.uniform(0.5, 1)  # noqa: S311 - jitter
         return max(own, failure.retry_after or 0.0)
 

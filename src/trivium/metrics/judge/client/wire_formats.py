@@ -5,6 +5,7 @@ https://platform.openai.com/docs/api-reference and https://platform.claude.com/d
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -13,14 +14,12 @@ import msgspec
 from trivium.metrics.judge.client.providers import Format, ModelDescription
 from trivium.metrics.judge.client.request import (
     NO_ANSWER,
-    Alternative,
     ModelRequest,
     ModelResponse,
     Token,
     plausible_count,
     schema_prompt,
 )
-from trivium.metrics.judge.client.special_tokens import broken_up
 from trivium.suites.sanitize import sanitise
 
 NAME, PURPOSE = "judgement", "Give your judgement."
@@ -152,15 +151,8 @@ def _thinking(effort: str | None, model: ModelDescription) -> Body:
     return {"thinking": thinking, "output_config": {"effort": effort if effort in known else nearest}}
 
 
-class _Token(msgspec.Struct, gc=False):
-    token: str
-    logprob: float
-    top_logprobs: list[Alternative] | None = None
-    bytes: msgspec.Raw = msgspec.Raw(b"null")
-
-
 class _Logprobs(msgspec.Struct):
-    content: list[_Token] | None = None
+    content: list[Token] | None = None
 
 
 class _Object(msgspec.Struct):
@@ -180,7 +172,7 @@ class _Object(msgspec.Struct):
     function: "_Object | None" = None
     arguments: str | None = None
     input: msgspec.Raw = msgspec.Raw()
-    logprobs: _Logprobs | list[_Token] | None = None
+    logprobs: _Logprobs | list[Token] | None = None
     finish_reason: str | None = None
     stop_reason: str | None = None
     status: str | None = None
@@ -262,7 +254,7 @@ def _response(
     top: _Object,
     text: str,
     ended: str | None,
-    logprobs: _Logprobs | list[_Token] | None,
+    logprobs: _Logprobs | list[Token] | None,
     counts: tuple[str, str],
 ) -> ModelResponse:
     """A response of one of OpenAI's formats, which name the counts of tokens differently."""
@@ -323,37 +315,68 @@ def _count(usage: Body, name: str) -> int:
     return plausible_count(usage.get(name))
 
 
-def _tokens(logprobs: _Logprobs | list[_Token] | None, text: str) -> list[Token] | None:
+def _tokens(logprobs: _Logprobs | list[Token] | None, text: str) -> list[Token] | None:
     """The log-probabilities of an answer's tokens, or None without any."""
     tokens = logprobs.content if isinstance(logprobs, _Logprobs) else logprobs
     if not tokens:
         return None
-    if text in "".join([each.token for each in tokens]):
-        return [Token(each.token, each.logprob, each.top_logprobs) for each in tokens]
+    plain = text in "".join([each.token for each in tokens])
     return [
-        Token(each.token, each.logprob, each.top_logprobs, _own(each.token, msgspec.json.decode(each.bytes)))
-        for each in tokens
+        Token(each.token, each.logprob, each.top_logprobs, None if plain else _own(each)) for each in tokens
     ]
 
 
-def _own(token: str, given: Any) -> Any:
+def _own(token: Token) -> Any:
     """The bytes of a token if they are not those of its text, which is lossy for a part of a character."""
-    return None if not given or list(token.encode(errors="replace")) == given else given
+    plain = not token.bytes or list(token.token.encode(errors="replace")) == token.bytes
+    return None if plain else token.bytes
 
 
-def compact_logprobs(logprobs: list[Body] | None) -> list[Token] | None:
-    """Reduce log-probabilities of PydanticAI to the fields in use."""
-    return [_compact_token(each) for each in logprobs] if logprobs else None
+def read_logprobs(given: Any, text: str) -> list[Token] | None:
+    """Read the log-probabilities of a text in PydanticAI's form; None if they are malformed."""
+    try:
+        return _tokens(msgspec.convert(given, list[Token] | None), text)
+    except msgspec.ValidationError:
+        return None
 
 
-def _compact_token(given: Body) -> Token:
-    text, top = str(given.get("token", "")), given.get("top_logprobs") or ()
-    alternatives = [Alternative(_number(each.get("logprob"))) for each in top]
-    return Token(text, _number(given.get("logprob")), alternatives, _own(text, given.get("bytes")))
+_JOINER = "\u200d"
+"""Breaks up special tokens of chat templates: servers of open models may take ``<|im_start|>`` in a text for
+the beginning of another message. A model copies the joiner, or writes another invisible character for it. The
+tokens are those of PydanticAI 2.68, which breaks them up in the same way."""
+
+_INVISIBLE = "\u200b-\u200d\u2060\ufeff"
+_TAILS = {
+    "<": (
+        rf'\|[^\s<>|"{_INVISIBLE}]{{1,64}}\|>',  # <|im_start|>
+        rf'｜[^\s<>｜"{_INVISIBLE}]{{1,64}}｜>',  # <｜User｜>
+        r"\|[a-z_]{1,32}>|[a-z_]{1,32}\|>|(?:start|end)_of_turn>",
+    ),
+    r"\[": (
+        r"\|(?:system|tool|assistant|user|endofturn)\|\]|TOOL_CALLS\]|e~\[",
+        r"/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_RESULTS)\]",
+    ),
+    r"\]": (r"~b\]", r"~!b\["),
+}
+"""What follows the first character of a token."""
+
+_TOKEN = re.compile("|".join(f"{first}(?={'|'.join(tails)})" for first, tails in _TAILS.items()))
+_ESCAPED = r"\\u(?:200[b-dB-D]|2060|[fF][eE][fF]{2})"
+_BROKEN = re.compile(
+    "|".join(
+        rf"(?<={first})(?:[{_INVISIBLE}]|{_ESCAPED})(?={'|'.join(tails)})" for first, tails in _TAILS.items()
+    )
+)
 
 
-def _number(value: Any) -> float | None:
-    return None if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
+def broken_up(text: str) -> str:
+    """Return a text with a joiner after the first character of each special token."""
+    return _TOKEN.sub(lambda match: match[0] + _JOINER, text)
+
+
+def restored(text: str) -> str:
+    """Return an answer, JSON or not, without invisible characters in special tokens."""
+    return _BROKEN.sub("", text)
 
 
 FORMATS: dict[Format, WireFormat] = {
