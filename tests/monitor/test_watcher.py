@@ -1,13 +1,14 @@
 """A watcher turns what was scored into alerts: one message for one cause, each sample counted once."""
 
 import threading
+from statistics import NormalDist
 
 import msgspec
 import numpy as np
 import pytest
 
 from tests.monitor.samples import BEGIN, deliveries_of, sample, store_samples, store_traffic
-from trivium.monitor.alerting.messages import text_of
+from trivium.monitor.alerting.messages import percent, text_of
 from trivium.monitor.levels import Levels
 from trivium.monitor.monitored import Monitored
 from trivium.monitor.status import STATE, status_of, watched_of
@@ -226,6 +227,25 @@ def test_worse_than_before_the_deployment_is_an_alert(store):
     assert message.status == "worse"
     assert "worse than before the last deployment" in message.title
     assert message.mean.before < 0.97
+    mean = message.mean
+    assert mean.threshold < mean.before
+    assert mean.below == pytest.approx(by_its_interval(mean), abs=1e-6)
+    assert f"(below {percent(mean.threshold)} now with a probability of 99 %)" in message.title
+
+
+def by_its_interval(bad):
+    """Probability that a mean is below its threshold, by the interval's end on the threshold's side."""
+    end = bad.high if bad.threshold > bad.mean else bad.low
+    return NormalDist().cdf(1.959964 * (bad.threshold - bad.mean) / abs(end - bad.mean))
+
+
+def test_what_is_not_sure_says_how_probable_it_is(store):
+    store_samples(store, traffic(30, 0.6))
+    (message,) = watcher(store, by=(), alerts=AlertSettings(only_sure=False)).look(at(30))
+    assert not message.sure
+    assert 0.5 < message.mean.below < 0.99
+    assert message.mean.below == pytest.approx(by_its_interval(message.mean), abs=1e-6)
+    assert f"below 70 % (with a probability of {percent(message.mean.below)})" in message.title
 
 
 def test_without_a_fall_a_deployment_alerts_nobody(store):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trivium.monitor.alerting.messages import duration, moment, percent
+from trivium.monitor.alerting.messages import duration, moment, percent, probability
 from trivium.monitor.status import LOST_SECONDS, MonitorStatus
 from trivium.monitor.windows import PASS_RATE, Estimate
 
@@ -30,8 +30,7 @@ def answer(status: MonitorStatus) -> tuple[str, str]:
     if figure.mean is not None:
         below = ""
         if figure.below is not None and figure.warning is not None:
-            rounded = "under 1 %" if figure.below < 0.01 else percent(min(figure.below, 0.99))
-            below = f", below {percent(figure.warning)} with a probability of {rounded}"
+            below = f", below {percent(figure.warning)} with a probability of {probability(figure.below)}"
         return what, (
             f"{percent(figure.mean)} of the traffic passes, 95 % interval {bounds(figure)}{below}, "
             f"{_samples(figure.samples)}"

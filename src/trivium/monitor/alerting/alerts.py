@@ -23,6 +23,7 @@ from trivium.monitor.levels import Key, Levels, key_of, key_text
 from trivium.monitor.windows import Estimate, Window, mean_of
 from trivium.store.live_samples import Sample
 from trivium.suites.monitor_settings import MonitorSettings
+from trivium.trust.decision import probability_of_missing
 from trivium.values import resolved
 
 Cause = Literal["quality", "stalled", "no_data"]
@@ -202,6 +203,7 @@ class Alerting:
             high=mean.high,
             samples=mean.n,
             before=level.detector.reference,
+            below=probability_of_missing(mean.mean, mean, at_least=limit),
         )
 
     def _unsure_is_enough(self, each: Estimate, samples: Sequence[Sample], threshold: float) -> bool:
@@ -233,6 +235,7 @@ class Alerting:
             low=found.low,
             high=found.high,
             samples=found.n,
+            below=probability_of_missing(found.mean, found, at_least=threshold),
         )
 
     def _recovered(self, bad: Sequence[Bad]) -> set[Key]:

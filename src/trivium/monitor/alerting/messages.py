@@ -33,6 +33,7 @@ class Bad(msgspec.Struct, frozen=True, kw_only=True):
         high: Upper end of its interval of 95 %.
         samples: Number of samples.
         before: Lower confidence bound of its mean before the last deployment, if it is worse than that.
+        below: Probability that its level is below ``threshold`` (docs/definitions/monitoring.md#alert).
     """
 
     figure: str
@@ -46,6 +47,7 @@ class Bad(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None = None
     samples: int = 0
     before: float | None = None
+    below: float | None = None
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -207,17 +209,22 @@ def sentence(bad: Bad, origin: Origin | None) -> str:
 
     >>> sentence(Bad(figure="pass_rate", severity=3, threshold=0.7, sure=True, mean=0.61, samples=240), None)
     'pass rate is critical: 61 % of 240 samples, surely below 70 %'
+    >>> sentence(Bad(figure="a", severity=2, threshold=0.8, sure=False, mean=0.7, samples=9, below=0.8), None)
+    'a is low (warning): 0.700 over 9 samples, below 80 % (with a probability of 80 %)'
     """
     what = words(bad.figure) + (f" of {bad.facet} {bad.value}" if bad.facet else "")
     number = "no samples" if bad.mean is None else f"{percent(bad.mean)} of {bad.samples:,} samples"
     if bad.mean is not None and bad.figure != PASS_RATE:
         number = f"{bad.mean:.3f} over {bad.samples:,} samples"
     if bad.severity == 1:
-        was = f"it was at least {percent(bad.before)}"
+        was = f"it was at least {percent(bad.before)}{_odds(bad)}"
         text = f"{what} is worse than before the last deployment: {number}, {was}"
     else:
         name = {2: "low (warning)", 3: "critical"}[bad.severity]
-        text = f"{what} is {name}: {number}, {'surely ' if bad.sure else ''}below {percent(bad.threshold)}"
+        below = f"surely below {percent(bad.threshold)}"
+        if not bad.sure:
+            below = f"below {percent(bad.threshold)}{_odds(bad)}"
+        text = f"{what} is {name}: {number}, {below}"
     if origin is None:
         return text
     if (bad.facet, bad.value) == (origin.facet, origin.value):
@@ -226,6 +233,14 @@ def sentence(bad: Bad, origin: Origin | None) -> str:
         f"{text}. It comes from {origin.facet} {origin.value}: {percent(origin.mean)} of "
         f"{origin.samples:,}; others {percent(origin.others)}"
     )
+
+
+def _odds(bad: Bad) -> str:
+    """How probable it is that the level, not only the mean of these samples, is below the threshold."""
+    if bad.below is None:
+        return ""
+    what = f"below {percent(bad.threshold)} now " if bad.severity == 1 else ""
+    return f" ({what}with a probability of {probability(bad.below)})"
 
 
 def facts(message: Message, *, resolved: float | None = None) -> list[str]:
@@ -290,6 +305,15 @@ def percent(value: float | None) -> str:
         return "unknown"
     number = f"{value * 100:.3g}" if value < 0.1 or value > 0.99 else f"{value * 100:.0f}"
     return f"{number} %"
+
+
+def probability(value: float) -> str:
+    """A probability that is an estimate, so that it is never certain.
+
+    >>> probability(0.9999), probability(0.001)
+    ('99 %', 'under 1 %')
+    """
+    return "under 1 %" if value < 0.01 else percent(min(value, 0.99))
 
 
 def duration(seconds: float) -> str:
