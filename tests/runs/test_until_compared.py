@@ -47,15 +47,15 @@ def test_it_stops_when_the_comparison_is_decided(url, before, after, answer):
     assert summary.cases == summary.attempts == summary.total_tests == head.record.due < 150
     assert summary.missing == 0
     asked = f"{summary.cases} of 300 cases were asked, in random order, at most until the comparison with"
-    assert summary.warnings[0].startswith(f"{asked} {base.id} on composite was decided: trivium compare")
+    assert summary.warnings[0].startswith(f"{asked} {base.id} on pass_rate was decided: trivium compare")
     compared = tv.compare(base, head)
-    figure = compared.metrics["composite"]
-    assert (compared.answer, compared.decided_by) == (answer, ("composite",))
+    figure = compared.metrics["pass_rate"]
+    assert (compared.answer, compared.decided_by) == (answer, ("pass_rate",))
     assert (figure.answer, figure.method, figure.p, figure.mde) == (answer, METHOD, None, None)
     low, high = figure.ci95
     assert low > -0.05 if answer == "pass" else high < 0
     assert low <= figure.delta <= high
-    assert compared.metrics["pass_rate"].method != METHOD
+    assert compared.metrics["composite"].method != METHOD
     assert compared.missing == {}
     said = next(each for each in compared.warnings if "in random order" in each)
     assert "until this comparison was decided" in said
@@ -106,6 +106,31 @@ def test_another_metric_may_decide(url):
     assert compared.metrics["jaccard"].method == METHOD
 
 
+@pytest.mark.parametrize(
+    ("keys", "metric"),
+    [
+        ({"decide": {"by": "jaccard"}}, "jaccard"),
+        ({"metrics": ["jaccard"], "success": None, "composite": {"weights": {"jaccard": 1}}}, "composite"),
+        ({}, "pass_rate"),
+    ],
+)
+def test_what_decides_a_comparison_decides_when_it_stops(url, keys, metric):
+    suite = suite_of(**{"metrics": ["success", "jaccard"]} | keys)
+    base = tv.evaluate(suite, agent=right(0.5), store=url)
+    assert tv.compare(base, tv.evaluate(suite, agent=right(0.6), store=url)).decided_by == (metric,)
+    head = until(suite, base, right(0.95), url)
+    assert head.provenance["until_decided"] == {"against": base.id, "metric": metric}
+    assert tv.compare(base, head).decided_by == (metric,)
+
+
+def test_where_several_metrics_decide_one_has_to_be_named(url):
+    keys = {"metrics": ["jaccard", "cosine"], "success": None, "composite": {"weights": {"similarity": 1}}}
+    base = tv.evaluate(suite_of(20, **keys), agent=right(0.5), store=url)
+    said = refused(url, base, suite_of(20, **keys))
+    assert "cosine and jaccard decide a comparison together: name one with against_metric" in said
+    assert until(suite_of(20, **keys), base, right(0.5), url, against_metric="cosine").record.state == "done"
+
+
 class Stops(NoProgress):
     """Ends the run once, after some attempts."""
 
@@ -126,8 +151,8 @@ def test_an_interrupted_run_goes_on_to_the_same_decision(url):
     base = tv.evaluate(suite, agent=right(0.6), store=url)
     with pytest.raises(OutputsError, match="stopped"):
         until(suite, base, right(0.9), url, progress=stops)
-    with pytest.raises(InputError, match=f"was begun against {base.id}, by composite"):
-        until(suite, base, right(0.9), url, resume=stops.run, against_metric="pass_rate")
+    with pytest.raises(InputError, match=f"was begun against {base.id}, by pass_rate"):
+        until(suite, base, right(0.9), url, resume=stops.run, against_metric="composite")
     halfway = tv.compare(base, tv.Run.load(stops.run, store=url))
     assert halfway.proof == "inconclusive"
     head = until(suite, base, right(0.9), url, resume=stops.run)
@@ -248,7 +273,7 @@ def test_the_command_stops_compares_and_gives_the_exit_code(tmp_path, monkeypatc
     whole = tv.Run.load().id
     code, said = command("no", "--until-decided", "--against", whole)
     assert code == 1
-    assert "Worse: composite" in said
+    assert "Worse: pass_rate" in said
     pages = ["--html", "c.html", "--markdown", "c.md", "--quiet"]
     assert run_command(["compare", whole, tv.Run.load().id, *pages]) == 1
     for page in ("c.html", "c.md"):

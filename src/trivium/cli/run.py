@@ -21,9 +21,8 @@ def _against(command: F) -> F:
     """Add the options of a comparison that decides when a run stops."""
     by = options.option(
         "--against-metric",
-        default="composite",
         metavar="NAME",
-        help="Metric of --against (default: composite).",
+        help="Metric of --against (default: decide.by, else pass_rate, else composite).",
     )
     return options.option(
         "--against",

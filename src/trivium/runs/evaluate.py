@@ -14,7 +14,7 @@ from trivium.runs.origin import Origin
 from trivium.runs.pipeline import NoProgress, Progress
 from trivium.runs.run import Run
 from trivium.runs.start import begin
-from trivium.runs.until_decided.difference import StoppedFor
+from trivium.runs.until_decided.difference import StopWhen
 from trivium.store.connection import DEFAULT_URL
 from trivium.store.store import Store
 from trivium.suites.settings import Gate, JudgeSettings, PassRule, SuccessRule
@@ -40,7 +40,7 @@ def evaluate(
     gates: Mapping[str, Gate | Mapping[str, Any]] | None = None,
     until_decided: bool | None = None,
     against: str | None = None,
-    against_metric: str = "composite",
+    against_metric: str | None = None,
     similarity: Mapping[str, float] | None = None,
     encoder: str | None = None,
     group: str | None = None,
@@ -79,7 +79,8 @@ def evaluate(
         until_decided: Whether to ask cases in random order, and only until all gates are decided.
         against: Id of a stored run: with ``until_decided``, ask only until the comparison with it is decided,
             instead of the gates.
-        against_metric: The metric of that comparison.
+        against_metric: The metric of that comparison; by default ``decide.by``, else the pass rate, else the
+            composite.
         similarity: Weights of the parts of ``similarity``.
         encoder: Name or folder of the encoder for ``semantic``.
         group: Field or metadata key of a case that names its cluster.
@@ -159,7 +160,7 @@ async def evaluate_async(
     gates: Mapping[str, Gate | Mapping[str, Any]] | None = None,
     until_decided: bool | None = None,
     against: str | None = None,
-    against_metric: str = "composite",
+    against_metric: str | None = None,
     similarity: Mapping[str, float] | None = None,
     encoder: str | None = None,
     group: str | None = None,
@@ -196,7 +197,7 @@ async def evaluate_async(
         "until_decided": until_decided,
     }
     wanted = prepared(suite, given, metrics, saves=origin.saves, against=against is not None)
-    stop = None if against is None else StoppedFor(against=against, metric=against_metric)
+    stop = None if against is None else StopWhen(against, against_metric)
     begun = begin(
         wanted, origin, store, engine=engine, partitions=partitions, resume=resume, stop=stop, version=version
     )

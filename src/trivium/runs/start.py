@@ -15,7 +15,7 @@ from trivium.runs.engines.processes import Engine, check_engine
 from trivium.runs.origin import Origin
 from trivium.runs.pipeline import Prepared
 from trivium.runs.provenance import changed_settings, judge_provenance, provenance
-from trivium.runs.until_decided.difference import ComparisonWith, StoppedFor, comparison_with
+from trivium.runs.until_decided.difference import ComparisonWith, StopWhen, comparison_with
 from trivium.runs.until_decided.gates import STOPPED_FOR
 from trivium.runs.versions import FINGERPRINT, NAMED, recorded_version
 from trivium.store.partitions.writer import PartitionWriter, check_folder, forget_lost
@@ -59,7 +59,7 @@ def begin(
     engine: Engine,
     partitions: str | None,
     resume: str | None,
-    stop: StoppedFor | None,
+    stop: StopWhen | None,
     version: str | None,
 ) -> Begun:
     """Open the agent or the outputs, and create a run or take over the one to resume.

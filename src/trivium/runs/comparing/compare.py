@@ -16,9 +16,9 @@ from trivium.runs.comparing.case_counts import CaseCounts, case_counts
 from trivium.runs.comparing.compared_slices import compared_slices
 from trivium.runs.comparing.comparison import ComparedSlice, Comparison
 from trivium.runs.comparing.decision import (
-    DECIDING,
     Options,
     Statistics,
+    deciding,
     deltas_of,
     incomparabilities,
     passing,
@@ -260,7 +260,7 @@ class _Decision:
 
 
 def _deciding(deltas: Mapping[str, PairedScores], options: Options) -> tuple[str, ...]:
-    """The metric that decides; all of them without a pass rate and a composite.
+    """The metrics that decide.
 
     Raises:
         ComparisonError: If the runs do not have the metric that the suite names.
@@ -268,8 +268,7 @@ def _deciding(deltas: Mapping[str, PairedScores], options: Options) -> tuple[str
     if options.decide.by is not None and options.decide.by not in deltas:
         what = f'no pair has a value of "{options.decide.by}".{suggest(options.decide.by, deltas)}'
         raise ComparisonError("", [Problem("decide.by", what)])
-    named = [options.decide.by] if options.decide.by else [name for name in DECIDING if name in deltas]
-    return tuple(named[:1] or deltas)
+    return deciding(deltas, options.decide.by)
 
 
 def _warnings(pair: _Pair, decision: _Decision, options: Options) -> Iterator[str]:

@@ -149,6 +149,20 @@ DECIDING = ("pass_rate", "composite")
 """Metrics of which the first that there is decides. With several, some would fail by chance alone."""
 
 
+def deciding(names: Iterable[str], by: str | None) -> tuple[str, ...]:
+    """The metrics of two runs that decide their comparison: by default pass rate or composite, else all.
+
+    Definition: docs/definitions/decisions.md#policy.
+
+    Args:
+        names: The metrics that both have.
+        by: The metric that the suite names, if it names one.
+    """
+    known = list(names)
+    named = [name for name in DECIDING if name in known] if by is None else [by]
+    return tuple(named[:1] or known)
+
+
 class Statistics(TypedDict, total=False):
     """Options of a comparison that a user may give; None means the setting of head's suite."""
 

@@ -21,7 +21,7 @@ lowest and base's at their highest, and fails only if it also fails the other wa
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -62,6 +62,18 @@ class StoppedFor(msgspec.Struct, frozen=True, kw_only=True):
 
     against: str
     metric: str
+
+
+class StopWhen(NamedTuple):
+    """The comparison that a run is told to stop for.
+
+    Attributes:
+        against: Id of the run to compare with.
+        metric: The metric that decides; None: what decides a comparison.
+    """
+
+    against: str
+    metric: str | None
 
 
 def stopped_for(run: Run) -> StoppedFor | None:
@@ -143,16 +155,24 @@ class ComparisonWith:
         base: The stored run.
         suite: The suite of the run that is being made.
         settings: Its settings.
-        metric: The metric that decides.
+        metric: The metric that decides; None: what decides a comparison.
+        metrics: Names of the metrics of the run that is being made.
     """
 
-    def __init__(self, base: Run, suite: Suite, settings: Settings, metric: str) -> None:
+    def __init__(
+        self, base: Run, suite: Suite, settings: Settings, metric: str | None, metrics: Iterable[str]
+    ) -> None:
+        from trivium.runs.comparing.decision import deciding
         from trivium.runs.comparing.pairing import Methods, ScoredRun
 
-        self.stopped_for = StoppedFor(against=base.id, metric=metric)
         self._base_run, self._suite, self._settings = base, suite, settings
         self._methods = Methods()
         self._base = ScoredRun.of(base, self._methods)
+        scored = {name for name in self._base.values if name in self._base.scored or self._base.bounds[name]}
+        self._ours, self._theirs = {*metrics, "composite", "pass_rate"}, scored
+        self._both = sorted((self._ours & scored) - set(CASE_FIGURES))
+        self._deciding = deciding(self._both, metric or settings.decide.by)
+        self.stopped_for = StoppedFor(against=base.id, metric=self._deciding[0] if self._deciding else "")
         known = {case.id for case in base.cases()}
         self.cases = frozenset(case.id for case in suite if case.id in known)
         """Ids of the cases that base has too; only these are asked."""
@@ -161,13 +181,12 @@ class ComparisonWith:
             margin=settings.margin, level=settings.level, largest=max(sizes.values(), default=1)
         )
 
-    def check(self, *, kind: RunKind, provenance: Mapping[str, Any], metrics: Iterable[str]) -> None:
+    def check(self, *, kind: RunKind, provenance: Mapping[str, Any]) -> None:
         """Refuse a base with which no comparison could be decided.
 
         Args:
             kind: Kind of the run that is being made.
             provenance: The versions of its metrics, and its judge.
-            metrics: Names of its metrics.
 
         Raises:
             ComparisonError: If base stopped early, is not finished, has no case of the suite, or lacks the
@@ -175,11 +194,8 @@ class ComparisonWith:
         """
         from trivium.runs.comparing.decision import differences_from
 
-        base, metric = self._base_run, self.stopped_for.metric
-        problems = [
-            *self._unsuited(),
-            *self._without_metric(metric, {*metrics, "composite", "pass_rate"}),
-        ]
+        base = self._base_run
+        problems = [*self._unsuited(), *self._without_metric(self.stopped_for.metric)]
         if not problems:
             problems = list(
                 differences_from(
@@ -208,17 +224,20 @@ class ComparisonWith:
             return [f"{what}; name a run that asked all of them"]
         return []
 
-    def _without_metric(self, metric: str, ours: set[str]) -> list[str]:
+    def _without_metric(self, metric: str) -> list[str]:
         from trivium.runs.comparing.decision import listed
 
+        both = self._both
+        if len(self._deciding) > 1:
+            return [f"{listed(both)} decide a comparison together: name one with against_metric"]
+        if not metric:
+            return ["the runs have no metric in common"]
         if metric in CASE_FIGURES:
             return [f"{metric} is computed when the run has ended, and cannot decide when it ends"]
-        scored = {name for name in self._base.values if name in self._base.scored or self._base.bounds[name]}
-        both = sorted((ours & scored) - set(CASE_FIGURES))
-        for has, word in ((metric in ours, "this run computes"), (metric in scored, "it has")):
-            if not has:
-                names = f"both have {listed(both)}" if both else "they have none in common"
-                return [f'{word} no metric "{metric}".{suggest(metric, both)} {names}']
+        for names, word in ((self._ours, "this run computes"), (self._theirs, "it has")):
+            if metric not in names:
+                common = f"both have {listed(both)}" if both else "they have none in common"
+                return [f'{word} no metric "{metric}".{suggest(metric, both)} {common}']
         return []
 
     @property
@@ -243,7 +262,7 @@ class ComparisonWith:
 
 
 def comparison_with(
-    stop: StoppedFor,
+    stop: StopWhen,
     store: Store,
     suite: Suite,
     settings: Settings,
@@ -254,7 +273,7 @@ def comparison_with(
     """Return what decides the comparison with a stored run, which is known to be comparable.
 
     Args:
-        stop: The stored run, and the metric that decides.
+        stop: The stored run, and the metric that decides, if it is named.
         store: The store of both runs.
         suite: Suite of the run that is being made.
         settings: Its settings.
@@ -271,12 +290,12 @@ def comparison_with(
             f"trivium compare {stop.against} RUN"
         )
         raise InputError("", Problem("against", what))
-    found = ComparisonWith(Run.load(stop.against, store=store), suite, settings, stop.metric)
+    names = [each.name for each in metrics]
+    found = ComparisonWith(Run.load(stop.against, store=store), suite, settings, stop.metric, names)
     found.check(
         kind=kind,
         provenance={"metrics": {each.name: each.version for each in metrics}}
         | judge_provenance(metrics, settings),
-        metrics=[each.name for each in metrics],
     )
     return found
 
