@@ -46,6 +46,8 @@ PUBLIC = {
     "Usage",
     "__version__",
     "compare",
+    "confirm",
+    "confirm_async",
     "evaluate",
     "evaluate_async",
     "judge_pairs",

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from trivium.runs.comparing.comparison import Comparison as Comparison
     from trivium.runs.comparing.planning import ComparisonPlan as ComparisonPlan
     from trivium.runs.comparing.planning import plan as plan
+    from trivium.runs.confirming.confirm import confirm as confirm
+    from trivium.runs.confirming.confirm import confirm_async as confirm_async
     from trivium.runs.evaluate import evaluate as evaluate
     from trivium.runs.evaluate import evaluate_async as evaluate_async
     from trivium.runs.pairwise import judge_pairs as judge_pairs
@@ -91,6 +93,8 @@ _HOME = {
     "TriviumError": "trivium.errors",
     "Usage": "trivium.agents.attempt",
     "compare": "trivium.runs.comparing.compare",
+    "confirm": "trivium.runs.confirming.confirm",
+    "confirm_async": "trivium.runs.confirming.confirm",
     "evaluate": "trivium.runs.evaluate",
     "evaluate_async": "trivium.runs.evaluate",
     "judge_pairs": "trivium.runs.pairwise",

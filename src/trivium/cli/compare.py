@@ -1,6 +1,7 @@
-"""``trivium compare``: is a run worse than an earlier one? ``trivium plan``: how many cases would tell?"""
+"""``trivium compare`` and ``confirm``: is a run worse than another? ``plan``: how many cases would tell?"""
 
 import os
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trivium.cli import options
+from trivium.cli.options import F
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,31 +32,62 @@ Examples:
 """
 
 
+def comparing(command: F) -> F:
+    """Add the options of a comparison: how it is made, who may be asked again, and what is written."""
+    shared: tuple[Callable[[F], F], ...] = (
+        options.option(
+            "--margin", type=float, help="The loss that does not matter (default: the suite's, 0.02)."
+        ),
+        options.option(
+            "--level", type=float, help="Confidence level of the intervals (default: the suite's, 0.95)."
+        ),
+        options.option("--resamples", type=int, help="Bootstrap resamples (default: the suite's, 10000)."),
+        options.option("--seed", type=int, help="Seed of the bootstrap (default: the suite's, 42)."),
+        options.option("--graphs", is_flag=True, help="Also compare their traces: graph edges and times."),
+        options.by,
+        options.store,
+        options.as_json,
+        options.quiet,
+        options.policy,
+        options.option(
+            "--cases",
+            type=click.IntRange(min=0),
+            help="Moved cases with outputs (default: 3; Markdown 5, JSON 100; the page always has all).",
+        ),
+        options.output_file("--html", help="Write one self-contained HTML page."),
+        options.option("--base-page", metavar="FILE|URL", help="Page of BASE, to which the HTML page links."),
+        options.option("--head-page", metavar="FILE|URL", help="Page of HEAD, to which the HTML page links."),
+        options.output_file("--markdown", help="Write Markdown, for a comment."),
+        options.output_file("--junit", help="Write JUnit XML, for CI: a case that broke is a failure."),
+        options.output_file("--chart", help="Write the forest plot, as .svg or .png."),
+        options.option(
+            "--agent",
+            metavar="PKG.MOD:NAME|URL|cmd:…|SUITE",
+            help="HEAD's agent, to ask again (default: HEAD's own).",
+        ),
+        options.option(
+            "--base-agent",
+            metavar="…",
+            help="BASE's agent, to ask again (default: BASE's own, if unchanged).",
+        ),
+        options.version,
+    )
+    for add in reversed(shared):
+        command = add(command)
+    return command
+
+
 @click.command(epilog=EXAMPLES)
 @click.argument("base", required=False)
 @click.argument("head", required=False)
-@options.option("--margin", type=float, help="The loss that does not matter (default: the suite's, 0.02).")
-@options.option("--level", type=float, help="Confidence level of the intervals (default: the suite's, 0.95).")
-@options.option("--resamples", type=int, help="Bootstrap resamples (default: the suite's, 10000).")
-@options.option("--seed", type=int, help="Seed of the bootstrap (default: the suite's, 42).")
 @options.option("--force", is_flag=True, help="Compare runs even if their settings differ.")
-@options.option("--graphs", is_flag=True, help="Also compare their traces: graph edges and times.")
-@options.by
-@options.store
-@options.as_json
-@options.quiet
-@options.policy
 @options.option(
-    "--cases",
-    type=click.IntRange(min=0),
-    help="Moved cases with outputs (default: 3; Markdown 5, JSON 100; the page always has all).",
+    "--confirm",
+    type=int,
+    metavar="CALLS",
+    help="First ask the agents again, at most so often: `trivium confirm`.",
 )
-@options.output_file("--html", help="Write one self-contained HTML page.")
-@options.option("--base-page", metavar="FILE|URL", help="Page of BASE, to which the HTML page links.")
-@options.option("--head-page", metavar="FILE|URL", help="Page of HEAD, to which the HTML page links.")
-@options.output_file("--markdown", help="Write Markdown, for a comment.")
-@options.output_file("--junit", help="Write JUnit XML, for CI: a case that broke is a failure.")
-@options.output_file("--chart", help="Write the forest plot, as .svg or .png.")
+@comparing
 def compare(base: str | None, head: str | None, **given: Any) -> int:
     """Compare run HEAD with run BASE: is HEAD worse?
 
@@ -63,6 +96,43 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
     Exit codes: 0 pass, 1 fail; 4 inconclusive (with --policy proof if nothing is proven, else if nothing was
     measured); 3 if judgements or other due results are missing or in error; 2 if the runs cannot be compared.
     """
+    if given["confirm"] is None:
+        for name in ("agent", "base_agent"):
+            if given[name] is not None:
+                option = name.replace("_", "-")
+                raise click.UsageError(f"--{option} says who is asked again: it needs --confirm CALLS")
+    return run_compare(base, head, given)
+
+
+@click.command(
+    epilog=options.examples(
+        "trivium confirm 20261121-09 20261121-10 --calls 60",
+        "trivium confirm 20261121-09 20261121-10 --calls 60 --base-agent ../before/app.py:answer",
+    )
+)
+@click.argument("base")
+@click.argument("head")
+@options.option("--calls", type=int, required=True, help="Most calls of the agents, of both sides together.")
+@comparing
+def confirm(base: str, head: str, **given: Any) -> int:
+    """Decide whether run HEAD is worse than run BASE by asking their agents again, where that tells most.
+
+    The further attempts are stored; a command that was interrupted is gone on with by the same command.
+
+    Exit codes: those of `trivium compare`.
+    """
+    return run_compare(base, head, given | {"confirm": given.pop("calls")})
+
+
+def run_compare(base: str | None, head: str | None, given: Mapping[str, Any], *, agent: Any = None) -> int:
+    """Compare two runs, print and write what is asked for, and return the exit code.
+
+    Args:
+        base: Id of the run compared with; None for the previous run of the suite.
+        head: Id of the run in question; None for the newest.
+        given: The options of ``trivium compare``.
+        agent: The agent of head, if it is no text.
+    """
     from trivium.cli.output import write_report
     from trivium.runs.comparing.compare import compare as compare_runs
     from trivium.runs.run import Run
@@ -70,8 +140,13 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
 
     store = Store(given["store"], read_only=True)
     newer = Run.load(head, store=store)
+    older = _previous_run(newer) if base is None else Run.load(base, store=store)
+    if given["confirm"] is not None:
+        from trivium.cli.confirm import ask_again
+
+        ask_again(older, newer, given, agent)
     comparison = compare_runs(
-        _previous_run(newer) if base is None else Run.load(base, store=store),
+        older,
         newer,
         **{name: given[name] for name in _COMPARING},
     )

@@ -21,6 +21,7 @@ COMMANDS = {
     "show": ("trivium.cli.show:show", "Print a run, or write it as HTML, Markdown or JUnit."),
     "list": ("trivium.cli.show:list_runs", "List the stored runs."),
     "compare": ("trivium.cli.compare:compare", "Say whether a run is worse than the one before it."),
+    "confirm": ("trivium.cli.compare:confirm", "Decide a comparison by asking again where it tells most."),
     "plan": ("trivium.cli.compare:plan", "Say how many cases it takes to detect a difference."),
     "pairs": ("trivium.cli.pairs:pairs", "Let a judge say which of two runs has the better outputs."),
     "trust": ("trivium.cli.trust:trust", "Risk and coverage, calibration, judges against people."),

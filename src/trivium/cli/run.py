@@ -31,6 +31,17 @@ def _against(command: F) -> F:
     )(by(command))
 
 
+def _confirm(command: F) -> F:
+    """Add the options of a run whose comparison is confirmed."""
+    base = options.option("--base-agent", metavar="…", help="The agent of the --against run, for --confirm.")
+    return options.option(
+        "--confirm",
+        type=int,
+        metavar="CALLS",
+        help="With --against: then ask both agents again, at most so often, and show the comparison.",
+    )(base(command))
+
+
 def _evaluation_options(command: F) -> F:
     """Add the options that ``run`` and ``score`` share."""
     shared: tuple[Callable[[F], F], ...] = (
@@ -72,6 +83,7 @@ def _evaluation_options(command: F) -> F:
     help="Ask the cases in random order, and only until all gates (or --against) are decided.",
 )
 @_against
+@_confirm
 @options.option("--watch", is_flag=True, help="Run again when a file changes that the run reads.")
 @_evaluation_options
 def run(suite: str, **given: Any) -> int:
@@ -227,8 +239,13 @@ def score(suite: str, **given: Any) -> int:
 
 
 def _check_against(given: Mapping[str, Any]) -> None:
-    """Refuse --against without --until-decided."""
-    if given["against"] is not None and not given["until_decided"]:
+    """Refuse --against without --until-decided or --confirm, and what belongs to these without it."""
+    confirms = given.get("confirm") is not None
+    if given["against"] is None and (confirms or given.get("base_agent") is not None):
+        raise click.UsageError("--confirm CALLS needs --against RUN, the run to compare with")
+    if confirms and given["until_decided"]:
+        raise click.UsageError("--confirm and --until-decided exclude each other: confirm asks after the run")
+    if given["against"] is not None and not (given["until_decided"] or confirms):
         raise click.UsageError(
             "--against says when --until-decided stops; give both. To compare whole runs: trivium compare "
             f"{given['against']} RUN"
@@ -325,9 +342,27 @@ def evaluate_and_present(suite: "Suite", given: Mapping[str, Any], **source: Any
     """Evaluate, print, write reports, and return the exit code."""
     if given.get("against") is None:
         return present_run(evaluate_suite(suite, given, **source), given)
+    if given.get("confirm") is not None:
+        return _confirmed(suite, given, source["agent"])
     stopped_by = {name: given[name] for name in ("against", "against_metric")}
     run = evaluate_suite(suite, given, **source, **stopped_by)
     code, compared = present_run(run, given), _compare_stopped(run, given)
+    return code or compared
+
+
+def _confirmed(suite: "Suite", given: Mapping[str, Any], agent: Any) -> int:
+    """Evaluate, confirm the comparison with a stored run, print both, and return the exit code."""
+    from trivium.cli.compare import compare, run_compare
+    from trivium.runs.run import Run
+
+    base = Run.load(given["against"], store=given["store"])  # before anything is paid for
+    run = evaluate_suite(suite, given, agent=agent)
+    code = present_run(run, given)
+    unset = {each.name: None for each in compare.params} | {"by": (), "force": False, "graphs": False}
+    shared = ("store", "policy", "confirm", "base_agent", "version")
+    how = unset | {name: given[name] for name in shared}
+    how |= {"quiet": given["quiet"] or prints_document(), "as_json": False}
+    compared = run_compare(base.id, run.id, how, agent=suite.settings.agent if agent is None else agent)
     return code or compared
 
 

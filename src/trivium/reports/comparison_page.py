@@ -109,7 +109,9 @@ def body_context(comparison: Comparison, cases: "Markup") -> dict[str, Any]:
         "comparison": comparison,
         "outlook": phrases.outlook(comparison),
         "sentence": phrases.answer_sentence(comparison),
-        "by_policy": phrases.policy_sentence(comparison),
+        "by_policy": " ".join(
+            filter(None, (phrases.policy_sentence(comparison), phrases.confirmed_sentence(comparison)))
+        ),
         "what_moved": what_moved(comparison.moved_cases),
         "cases": cases,
         "note": phrases.note(comparison),

@@ -1,6 +1,7 @@
 """Wording of a comparison, and its table for the terminal."""
 
 from collections import Counter
+from itertools import islice
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
@@ -12,6 +13,7 @@ from trivium.reports.terminal import marked_paragraph
 from trivium.reports.wording import (
     NOTHING,
     counted,
+    dollars,
     intervals_label,
     number,
     seconds,
@@ -20,12 +22,26 @@ from trivium.reports.wording import (
     signed_interval,
 )
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
+from trivium.runs.comparing.confirmed import Calls
 from trivium.runs.comparing.decision import listed
 from trivium.runs.comparing.graph_diff import EdgeChange, GraphComparison, PaceChange
 from trivium.runs.summary import further_cases_needed
+from trivium.runs.versions import End
 from trivium.trust.decision import DifferencePrior
 from trivium.trust.sample_size import MOST_NEEDED
 from trivium.trust.sequential_mean import METHOD
+
+BROKE_NAMED = 20
+"""Cases that broke and are named in the answer."""
+
+ENDS: dict[End, str] = {
+    "decided": "No more were needed.",
+    "calls": "Then the calls were used up: more could still tell.",
+    "cases": "More attempts at these cases would hardly tell more: more cases would.",
+    "costs": "More would cost more than the wrong decisions that they prevent (costs.call).",
+    "nothing": "No further attempt gives a value.",
+}
+"""Why no further attempts were made."""
 
 MARKS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
 PROVEN = {"pass": "no worse", "fail": "worse", "inconclusive": "neither"}
@@ -149,7 +165,43 @@ def _change(figure: MetricDelta) -> str:
 def answer_text(comparison: Comparison) -> str:
     """The answer in a sentence, its grounds, and the policy."""
     reason = one_line(comparison.reason, at_most=2000)
-    return " ".join(filter(None, (answer_sentence(comparison), reason, policy_sentence(comparison))))
+    said = (answer_sentence(comparison), reason, policy_sentence(comparison), confirmed_sentence(comparison))
+    return " ".join(filter(None, said))
+
+
+def confirmed_sentence(comparison: Comparison) -> str:
+    """The further attempts that were made, what they cost, which cases broke, and which are open."""
+    made = comparison.confirmed
+    if made is None:
+        return ""
+    sides = (("base", made.base), ("head", made.head))
+    told = [
+        f"{each.attempts:,} of {word}{f' ({each.failed:,} failed)' * (each.failed > 0)}"
+        for word, each in sides
+    ]
+    costs = [f"{word} {cost}" for word, each in sides if (cost := cost_of(each))]
+    total = counted(made.base.attempts + made.head.attempts, "further attempt")
+    sentences = [f"{total} were made: {' and '.join(told)}{f' (cost: {listed(costs)})' if costs else ''}."]
+    states = comparison.moved_cases.states
+    if states.get("broke"):
+        broke = [
+            one.case
+            for one in islice(comparison.moved_cases.each_change(), BROKE_NAMED)
+            if one.state == "broke"
+        ]
+        more = states["broke"] - len(broke)
+        names = [*map(one_line, broke), *([f"{more:,} more"] if more > 0 else [])]
+        sentences.append(f"Broke: {listed(names)}.")
+    if left := [f"{states[word]:,} {word}" for word in ("flaky", "unclear") if states.get(word)]:
+        sentences.append(f"Of the other cases that moved, {listed(left)}.")
+    return " ".join([*sentences, *([ENDS[made.end]] if made.end else [])])
+
+
+def cost_of(calls: Calls, *, times: float = 1.0) -> str:
+    """Known cost of calls, times a factor: ``$0.12, 3,400 tokens``; empty if nothing is known."""
+    parts = [] if calls.cost_usd is None else [dollars(calls.cost_usd * times)]
+    parts += [] if calls.tokens is None else [f"{calls.tokens * times:,.0f} tokens"]
+    return ", ".join(parts)
 
 
 def pairs_compared(comparison: Comparison) -> str:

@@ -1,5 +1,6 @@
 """Where the attempts of a run come from: an agent, recorded outputs, or a stored run."""
 
+from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
@@ -13,6 +14,7 @@ from trivium.agents.recorded.in_memory import OutputsInMemory
 from trivium.errors import InputError, OutputsError
 from trivium.masking import mask
 from trivium.runs.event_loop import in_trivium_thread
+from trivium.runs.versions import CALLED_AS, recorded_version
 from trivium.store.records import RunKind, RunRecord
 from trivium.suites.agent_settings import AgentSettings, without_secrets
 from trivium.suites.settings import Settings
@@ -28,19 +30,27 @@ class Origin:
         attempts_of: Id of a stored run whose attempts are scored again.
         leave_one_out: Score human outputs against the other human outputs of their case.
         skip_invalid: Leave out outputs with mistakes.
+        confirms: What the provenance of a run of kind ``confirm`` says of it; None for other runs.
 
     Raises:
         InputError: If not exactly one of agent, outputs and attempts_of is given.
     """
 
     def __init__(
-        self, agent: Any, outputs: Any, attempts_of: str | None, *, leave_one_out: bool, skip_invalid: bool
+        self,
+        agent: Any,
+        outputs: Any = None,
+        attempts_of: str | None = None,
+        *,
+        leave_one_out: bool = False,
+        skip_invalid: bool = False,
+        confirms: Mapping[str, Any] | None = None,
     ) -> None:
         if sum(each is not None for each in (agent, outputs, attempts_of)) != 1:
             what = "give exactly one of agent, outputs, attempts_of, or a suite that names its agent"
             raise InputError("", what)
         self.agent, self.outputs, self.attempts_of = agent, outputs, attempts_of
-        self.leave_one_out, self.skip_invalid = leave_one_out, skip_invalid
+        self.leave_one_out, self.skip_invalid, self.confirms = leave_one_out, skip_invalid, confirms
 
     def stored(self, settings: Settings) -> Settings:
         """The settings as a run stores them: with the agent only if it is the suite's, without secrets."""
@@ -50,9 +60,27 @@ class Origin:
     @property
     def kind(self) -> RunKind:
         """Kind of the run."""
+        if self.confirms is not None:
+            return "confirm"
         if self.leave_one_out:
             return "human"
         return "recorded" if self.outputs is not None else "agent"
+
+    def version(self, named: str | None, source: RunRecord | None) -> Mapping[str, Any]:
+        """What the provenance says of the agent's version, of how it was named, and of what is confirmed.
+
+        Args:
+            named: The version's name, if it has one.
+            source: The run whose attempts are scored again, if any.
+
+        Raises:
+            InputError: If the name is blank.
+        """
+        if self.confirms is not None:
+            return self.confirms
+        known = recorded_version(named, self.agent, source)
+        findable = isinstance(self.agent, str) and mask(self.agent) == self.agent
+        return {**known, **({CALLED_AS: self.agent} if findable else {})}
 
     @property
     def saves(self) -> str:

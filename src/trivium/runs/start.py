@@ -1,7 +1,7 @@
 """Begins a run, or takes over one to resume, once its agent or outputs are known to be fine."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from trivium.runs.pipeline import Prepared
 from trivium.runs.provenance import changed_settings, judge_provenance, provenance
 from trivium.runs.until_decided.difference import ComparisonWith, StopWhen, comparison_with
 from trivium.runs.until_decided.gates import STOPPED_FOR
-from trivium.runs.versions import FINGERPRINT, NAMED, recorded_version
+from trivium.runs.versions import FINGERPRINT, NAMED
 from trivium.store.partitions.writer import PartitionWriter, check_folder, forget_lost
 from trivium.store.records import RunKind, RunRecord
 from trivium.store.store import Store
@@ -85,15 +85,15 @@ def begin(
         if adapter is not None:
             raise InputError("", "--partitions needs recorded outputs or a stored run, and no agent")
         check_folder(partitions)
-    opened = _writable(store)
+    opened = writable(store)
     scored_before = opened.run(origin.attempts_of) if origin.attempts_of is not None else None
     comparison = None
     if stop is not None:
         comparison = comparison_with(
             stop, opened, suite, settings, metrics=prepared.metrics, kind=origin.kind
         )
-    told = recorded_version(version, origin.agent, scored_before)
-    record = _Record(prepared, opened, origin.kind, scored_before, recorded, comparison, told)
+    of_version = origin.version(version, scored_before)
+    record = _Record(prepared, opened, origin.kind, scored_before, recorded, comparison, of_version)
     name = origin.name(adapter, scored_before)
     if resume is None:
         run = record.new(name, partitions)
@@ -113,7 +113,13 @@ def begin(
         recorded,
         comparison,
         writer,
-        in_order=not (record.already or origin.leave_one_out or other_number or settings.until_decided),
+        in_order=not (
+            record.already
+            or origin.leave_one_out
+            or other_number
+            or settings.until_decided
+            or origin.kind == "confirm"
+        ),
     )
 
 
@@ -128,7 +134,7 @@ def interrupted_by_errors(store: Store, run: RunRecord) -> Iterator[None]:
         raise
 
 
-def _writable(store: str | Path | Store) -> Store:
+def writable(store: str | Path | Store) -> Store:
     """Open a store for writing; the store of a loaded run is open for reading only."""
     if isinstance(store, Store):
         return Store(store.url) if store.read_only else store
@@ -146,7 +152,7 @@ class _Record:
         source: RunRecord | None,
         recorded: Recorded | None,
         comparison: ComparisonWith | None,
-        version: dict[str, str],
+        version: Mapping[str, Any],
     ) -> None:
         self._store = store
         self._suite, self._settings, _, self._metrics = prepared
@@ -172,7 +178,7 @@ class _Record:
         elif self._kind == "human":  # some cases may have no outputs by people
             due = None if self._recorded is None else len(self._recorded)
         else:
-            due = len(self._suite) * self._settings.repeats
+            due = None if self._kind == "confirm" else len(self._suite) * self._settings.repeats
         return self._store.new_run(
             id=self._store.new_run_id(),
             suite_name=self._suite.name,
@@ -181,7 +187,7 @@ class _Record:
             settings=msgspec.to_builtins(self._settings),
             provenance=provenance(metrics=self._metrics, seed=self._settings.seed, source=source)
             | judge_provenance(self._metrics, self._settings)
-            | self._version
+            | dict(self._version)
             | ({STOPPED_FOR: self._stopped_for} if self._stopped_for else {})
             | ({"notes": notes} if (notes := self._notes()) else {})
             | ({} if partitions is None else {"partitions": partitions}),

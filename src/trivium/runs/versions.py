@@ -8,7 +8,7 @@ import re
 import sys
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -20,6 +20,9 @@ from trivium.store.store import Store
 NAMED = "version"
 FINGERPRINT = "fingerprint"
 """Keys of the provenance that hold a version."""
+
+CALLED_AS = "called_as"
+"""Key of the provenance: how the agent was named, if that finds it again."""
 
 CONFIRMS = "confirms"
 """Key of the provenance of a run of kind ``confirm``; its value is a :class:`Confirms`."""
@@ -48,6 +51,11 @@ def version_of(run: RunRecord) -> str | None:
     return found if isinstance(found, str) else None
 
 
+End = Literal["decided", "calls", "cases", "costs", "nothing"]
+"""Why no further attempts were made: it was decided, the calls were used up, only more cases would tell, more
+calls would cost more than they save, or none gives a value."""
+
+
 class Confirms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a run of further attempts at some cases of another run is for.
 
@@ -58,12 +66,14 @@ class Confirms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         against: Id of the run with which that one is compared.
         budget: Shared by the runs of both sides whose calls are counted together.
         refused: Why its attempts do not count; None if they do.
+        end: Why no further attempts were made; None as long as they may be.
     """
 
     run: str
     against: str
     budget: str
     refused: str | None = None
+    end: End | None = None
 
 
 def confirms(run: RunRecord) -> Confirms | None:

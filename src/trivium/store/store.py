@@ -258,6 +258,12 @@ class Store:
             if updated.rowcount != 1:
                 raise StoreError(f"another process has just started writing run {run.id}")
 
+    def set_provenance(self, run: RunRecord, provenance: dict[str, Any]) -> None:
+        """Replace what a run depends on."""
+        where = tables.runs.c.number == run.number
+        with explain_errors(self.engine), self.engine.begin() as connection:
+            connection.execute(update(tables.runs).where(where).values(provenance=encode(provenance)))
+
     def finish(
         self, run: RunRecord, state: RunState, *, summary: dict[str, Any] | None, due: int | None = None
     ) -> None:

@@ -156,10 +156,13 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Attributes:
         ship: Cost of shipping a version that is worse by more than the margin.
         block: Cost of blocking one that is not.
+        call: Cost of one call of an agent: confirming a comparison stops where further calls cost more than
+            the wrong decisions that they are expected to prevent.
     """
 
     ship: Annotated[float, Meta(gt=0)] = 1.0
     block: Annotated[float, Meta(gt=0)] = 1.0
+    call: Weight = 0.0
 
     @property
     def threshold(self) -> float:

@@ -68,12 +68,12 @@ def case_counts(
         name: The metric; both sides must have it.
         earlier: Earlier runs of the version of base and of head. One is in memory at a time.
     """
-    totals = _Totals(pairing, methods, name)
+    totals = CaseTotals(pairing, methods, name)
     sides = {"base": totals.of_side(base, earlier.base), "head": totals.of_side(head, earlier.head)}
     return CaseCounts(cases=pairing.cases, groups=pairing.groups, **sides)
 
 
-class _Totals:
+class CaseTotals:
     """Adds up the values of a metric by case.
 
     Args:
@@ -89,16 +89,16 @@ class _Totals:
 
     def of_side(self, scored: ScoredRun, earlier: tuple[Run, ...]) -> SideCounts:
         """Count a run, and earlier runs of its version."""
-        own = self._of_scores(scored)
+        own = self.of_scores(scored)
         before = np.zeros_like(own)
         for run in earlier:
             counted = self._name == "pass_rate" and run.record.settings.get("failed_attempts") != "skip"
-            before += self._of_verdicts(run) if counted else self._of_scores(ScoredRun.of(run, self._methods))
+            before += self._of_verdicts(run) if counted else self.of_scores(ScoredRun.of(run, self._methods))
         sums, squares = (own + before)[1:]
         counts = np.rint([own[0] + before[0], sums, before[0]]).astype(np.int64)
         return SideCounts(attempts=counts[0], passes=counts[1], earlier=counts[2], sums=sums, squares=squares)
 
-    def _of_scores(self, scored: ScoredRun) -> Floats:
+    def of_scores(self, scored: ScoredRun) -> Floats:
         """Return number, sum and sum of squares of the values of each case, shape (3, n)."""
         count = len(self._places)
         if self._name not in scored.values:

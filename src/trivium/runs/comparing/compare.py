@@ -24,7 +24,7 @@ from trivium.runs.comparing.decision import (
     passing,
     verdict,
 )
-from trivium.runs.comparing.earlier_runs import earlier_runs, prior_from_history
+from trivium.runs.comparing.earlier_runs import confirmed_by, earlier_runs, prior_from_history
 from trivium.runs.comparing.graph_diff import compare_graphs
 from trivium.runs.comparing.pairing import Methods, PairedScores, Pairing, ScoredRun
 from trivium.runs.comparing.rows import Ints, numbers_of, repeats_of
@@ -72,7 +72,7 @@ def compare(
     pair = _Pair(base, head, force=force)
     decision = _Decision(pair, options)
     left, right, decided_by = pair.left, pair.right, decision.decided_by
-    slices = pair.slices(by, decided_by, options)
+    slices, confirmed = pair.slices(by, decided_by, options), confirmed_by(base, head)
     moves = pair.figures[decided_by[0]].moved(MAX_MOVES)
     shown_by = [*dict.fromkeys(("pass_rate", "composite", *right.settings.gates))]
     shown_by = [name for name in shown_by if name in decision.deltas and not decision.deltas[name].same_as]
@@ -107,10 +107,11 @@ def compare(
         level=options.level,
         resamples=options.resamples,
         seed=options.seed,
-        warnings=tuple(_warnings(pair, decision, options)),
+        warnings=(*_warnings(pair, decision, options), *(confirmed.warnings if confirmed else ())),
         graphs=compare_graphs(base, head, clusters=pair.clusters, level=options.level) if graphs else None,
         missing=pair.missing(decision.deltas),
         slices=slices,
+        confirmed=confirmed,
     )
 
 

@@ -6,6 +6,7 @@ import msgspec
 
 from trivium.display import RichRepr
 from trivium.errors import RegressionError
+from trivium.runs.comparing.confirmed import Confirmed
 from trivium.runs.comparing.graph_diff import GraphComparison
 from trivium.runs.comparing.moved_cases import MovedCases
 from trivium.runs.summary import further_cases_needed
@@ -161,6 +162,7 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
             ``attempts`` counts missing attempts. Empty if nothing is missing.
         slices: By key, the differences of the cases with each value, largest loss first. They never decide
             the answer.
+        confirmed: The further attempts that were made to decide it; None without any.
     """
 
     base: str
@@ -192,6 +194,7 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     graphs: GraphComparison | None = None
     missing: dict[str, dict[str, int]] = {}
     slices: dict[str, tuple[ComparedSlice, ...]] = {}
+    confirmed: Confirmed | None = None
 
     @property
     def slices_of(self) -> str:

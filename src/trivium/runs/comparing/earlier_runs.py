@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trivium.runs.comparing.confirmed import Confirmed, calls_of
 from trivium.runs.comparing.decision import incomparabilities
 from trivium.runs.comparing.pairing import Methods, Pairing, ScoredRun
 from trivium.runs.run import Run
-from trivium.runs.versions import confirming_runs, version_of
+from trivium.runs.versions import confirming_runs, confirms, version_of
 from trivium.store.records import RunRecord
 from trivium.trust.decision import (
     DEFAULT_PRIOR,
@@ -60,6 +61,21 @@ def earlier_runs(base: Run, head: Run) -> EarlierRuns:
         return EarlierRuns(*confirming)
     earlier = (tuple(islice(_of_version(run, base, head), MOST_EARLIER)) for run in (base, head))
     return EarlierRuns(*(more + each for more, each in zip(confirming, earlier, strict=True)))
+
+
+def confirmed_by(base: Run, head: Run) -> Confirmed | None:
+    """The further attempts that confirm the comparison of two runs; None if there are none."""
+    found = confirming_runs(head.store, base.record, head.record)
+    if not any(found):
+        return None
+    runs = sorted((run for side in found for run in side), key=lambda run: run.number)
+    last = confirms(runs[-1])
+    return Confirmed(
+        base=calls_of(found.base),
+        head=calls_of(found.head),
+        runs=tuple(run.id for run in runs),
+        end=None if last is None else last.end,
+    )
 
 
 def _of_version(run: Run, base: Run, head: Run) -> Iterator[Run]:

@@ -1,0 +1,118 @@
+"""Finds the agent by which a side of a comparison is asked again, and checks that it is of that version."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from trivium.agents.attempt import AgentAdapter
+from trivium.agents.loading import load_agent
+from trivium.errors import AgentError, InputError
+from trivium.runs.run import Run
+from trivium.runs.versions import CALLED_AS, FINGERPRINT, NAMED, fingerprint, version_of
+from trivium.suites.agent_settings import AgentSettings
+from trivium.suites.settings import Settings
+from trivium.suites.suite import Suite
+
+SUITE_FILES = (".yaml", ".yml", ".json", ".toml")
+
+
+class SideAgent(NamedTuple):
+    """The agent of one side.
+
+    Attributes:
+        adapter: The agent.
+        named: How it was named, if by a text.
+        version: What the provenance of its attempts says of its version.
+    """
+
+    adapter: AgentAdapter
+    named: str | None
+    version: dict[str, str]
+
+
+def agent_of(run: Run, given: Any, *, option: str, version: str | None = None) -> SideAgent:
+    """Load the agent of a run.
+
+    Args:
+        run: The run.
+        given: The agent, or a suite file that names it; None for the one that the run names.
+        option: The option that gives it, for messages.
+        version: Name of the version that it is, if it has one.
+
+    Raises:
+        InputError: If there is none, it cannot be loaded, or it is of another version than the run.
+    """
+    named = run.provenance.get(NAMED)
+    if version is not None and version.strip() != named:
+        found = f"version {named}" if named else "no named version"
+        raise InputError("version", f"run {run.id} is of {found}, not of {version.strip()}")
+    agent = _recorded(run, option) if given is None else given
+    if isinstance(agent, str) and agent.endswith(SUITE_FILES):
+        suite = Suite.load(agent)
+        if (agent := suite.settings.agent) is None:
+            raise InputError(suite.source or suite.name, f"names no agent; {option} needs one")
+    adapter = load_agent(agent)
+    recorded = run.provenance.get(FINGERPRINT)
+    now = _fingerprint(agent, run.provenance.get(CALLED_AS)) if isinstance(agent, str) else None
+    if recorded is not None and now is not None and now != recorded:
+        raise InputError(
+            adapter.name,
+            f"is not the version that run {run.id} was made with: code, commit, or an environment variable "
+            f"with a model or a prompt has changed since. Name that version's agent ({option})",
+        )
+    own = {NAMED: named} if named else {FINGERPRINT: now} if now is not None and recorded else {}
+    return SideAgent(adapter, agent if isinstance(agent, str) else None, own)
+
+
+def base_agent_if_known(base: Run, head: Run) -> SideAgent | str:
+    """The agent that base names, if it is known to be still of that version; else why it is not asked."""
+    try:
+        found = agent_of(base, None, option="--base-agent")
+    except InputError as error:
+        return str(error)
+    same_version = version_of(base.record) is not None and version_of(base.record) == version_of(head.record)
+    if FINGERPRINT in found.version or same_version or found.named != head.provenance.get(CALLED_AS):
+        return found
+    return (
+        f"{found.named} is the agent of both runs, and nothing tells whether it is still of base's version: "
+        "name the agent of that version (--base-agent)"
+    )
+
+
+def _recorded(run: Run, option: str) -> Any:
+    stored = msgspec.convert(run.record.settings, Settings).agent
+    found = run.provenance.get(CALLED_AS) or stored
+    if isinstance(found, AgentSettings) and found.headers:
+        what = f"does not store the headers of its agent: give the suite file that has them ({option} FILE)"
+        raise InputError(f"run {run.id}", what)
+    if found is not None:
+        return found
+    if run.record.kind == "recorded":
+        what = "holds recorded outputs"
+    else:
+        what = f"does not say how to call its agent again ({run.provenance.get('agent', 'unknown')})"
+    raise InputError(f"run {run.id}", f"{what}: name the agent of that version ({option})")
+
+
+def _fingerprint(agent: str, recorded: str | None) -> str | None:
+    """The fingerprint of an agent; of the one that was recorded, if it is that in another folder."""
+    folder = agent.removesuffix(recorded) if recorded else agent
+    if recorded is not None and folder != agent and (not folder or folder.endswith("/")):
+        return fingerprint(recorded, Path(folder), dict(os.environ))
+    return fingerprint(agent, Path.cwd(), dict(os.environ))
+
+
+def check_all_failed(name: str, reasons: Sequence[str]) -> None:
+    """Refuse an agent whose attempts all failed, although it answered the same cases before.
+
+    Raises:
+        AgentError: With the first reason.
+    """
+    raise AgentError(
+        name,
+        f"all of the first {len(reasons):,} attempts failed, at cases that the run answered (first: "
+        f"{reasons[0]}): nothing is decided by them, and they do not count",
+    )

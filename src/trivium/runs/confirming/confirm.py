@@ -1,0 +1,118 @@
+"""Decides the comparison of two stored runs by asking their agents again, where that tells most.
+
+Definition: docs/definitions/decisions.md#confirm.
+"""
+
+from pathlib import Path
+from typing import Any, Unpack
+
+from trivium.errors import InputError, Problem
+from trivium.runs.comparing.compare import compare
+from trivium.runs.comparing.comparison import Comparison
+from trivium.runs.comparing.decision import Options, Statistics
+from trivium.runs.confirming.confirmation import Agents, Confirmation
+from trivium.runs.event_loop import run_in_trivium_thread
+from trivium.runs.pipeline import NoProgress, Progress
+from trivium.runs.run import Run
+from trivium.runs.start import writable
+from trivium.store.connection import DEFAULT_URL
+from trivium.store.store import Store
+
+
+def confirm(
+    base: str | Run,
+    head: str | Run,
+    *,
+    calls: int,
+    agent: Any = None,
+    base_agent: Any = None,
+    version: str | None = None,
+    store: str | Path | Store = DEFAULT_URL,
+    progress: Progress | None = None,
+    **statistics: Unpack[Statistics],
+) -> Comparison:
+    """Ask the agents of two compared runs again, where that tells most, until the comparison is decided.
+
+    The further attempts are stored in runs of their own, which every comparison of the two runs counts. A
+    call that is interrupted, or killed, is gone on with by the same call: stored attempts are not made again,
+    and count among its calls. Where the comparison is decided already, nothing is asked.
+
+    Definition: docs/definitions/decisions.md#confirm.
+
+    Args:
+        base: The run compared with, or its id.
+        head: The run in question, or its id.
+        calls: Most calls of the agents, of both sides together, at least 1.
+        agent: The agent of head: what :func:`trivium.evaluate` takes, or a suite file that names it; by
+            default the one that head names.
+        base_agent: The agent of base. By default the one that base names, if it is known to be still of that
+            version; without it only head is asked.
+        version: Name of the version that ``agent`` is; refused if head is of another one.
+        store: The store, or its URL, of runs that are given by id.
+        progress: Receives the progress.
+        **statistics: See :func:`trivium.compare`.
+
+    Raises:
+        InputError: If an option, a run or an agent is wrong, the agent is known to be of another version, or
+            all its first attempts fail.
+        ComparisonError: If the runs are not comparable.
+        StoreError: If there is no such run, or the store fails; everything stored before stays.
+    """
+    return run_in_trivium_thread(
+        lambda: confirm_async(
+            base,
+            head,
+            calls=calls,
+            agent=agent,
+            base_agent=base_agent,
+            version=version,
+            store=store,
+            progress=progress,
+            **statistics,
+        )
+    )
+
+
+async def confirm_async(
+    base: str | Run,
+    head: str | Run,
+    *,
+    calls: int,
+    agent: Any = None,
+    base_agent: Any = None,
+    version: str | None = None,
+    store: str | Path | Store = DEFAULT_URL,
+    progress: Progress | None = None,
+    **statistics: Unpack[Statistics],
+) -> Comparison:
+    """Confirm inside a running event loop.
+
+    Arguments, result and errors are those of :func:`confirm`.
+    """
+    if calls < 1:
+        raise InputError("", Problem("calls", f"found {calls:,}, expected at least 1"))
+    opened = _opened(base, head, store)
+    runs = _finished(base, opened), _finished(head, opened)
+    comparison = compare(*runs, **statistics)
+    confirmation = Confirmation(opened, runs, comparison, Options.of(runs[1], statistics))
+    agents = Agents(agent, base_agent, version)
+    if await confirmation.ask(agents, calls=calls, progress=progress or NoProgress()):
+        comparison = compare(*runs, **statistics)
+    return comparison
+
+
+def _opened(base: str | Run, head: str | Run, store: str | Path | Store) -> Store:
+    """The store of both runs, for writing."""
+    stores = [each.store for each in (base, head) if isinstance(each, Run)]
+    if len({each.name for each in stores}) > 1:
+        raise InputError("", "both runs must be in one store")
+    return writable(stores[0] if stores else store)
+
+
+def _finished(given: str | Run, store: Store) -> Run:
+    run = Run.load(given.id if isinstance(given, Run) else given, store=store)
+    if run.record.kind in {"human", "live", "confirm"}:
+        raise InputError(f"run {run.id}", f"is of kind {run.record.kind}: it has no agent to ask again")
+    if run.record.state != "done":
+        raise InputError(f"run {run.id}", "is not finished: finish it first (--resume), then confirm")
+    return run

@@ -1,0 +1,197 @@
+"""Asks both sides of a comparison at once, batch after batch, until it is decided."""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from trivium.errors import AgentError, ComparisonError, InputError
+from trivium.metrics.registry import CASE_FIGURES
+from trivium.runs.comparing.comparison import Comparison
+from trivium.runs.comparing.decision import Options
+from trivium.runs.confirming.agents import SideAgent, agent_of, base_agent_if_known
+from trivium.runs.confirming.rounds import Chosen, Question, Rounds
+from trivium.runs.confirming.sides import Arrival, Side
+from trivium.runs.confirming.tallies import Tallies
+from trivium.runs.pipeline import Progress
+from trivium.runs.run import Run
+from trivium.runs.versions import Confirms, End, confirming_runs, confirms
+from trivium.store.records import RunRecord
+from trivium.store.store import Store
+
+log = logging.getLogger(__name__)
+
+
+class Agents(NamedTuple):
+    """The agents of both sides, as they were given.
+
+    Attributes:
+        head: That of head; None for the one that head names.
+        base: That of base; None for the one that base names, if it is known to be of that version.
+        version: Name of the version that ``head`` is.
+    """
+
+    head: Any
+    base: Any
+    version: str | None
+
+
+class Confirmation:
+    """Makes the attempts that decide a comparison.
+
+    Args:
+        store: The store of both runs, for writing.
+        runs: Base and head.
+        comparison: Their comparison.
+        options: Its options.
+
+    Raises:
+        ComparisonError: If no metric decides it that single attempts have.
+    """
+
+    def __init__(self, store: Store, runs: tuple[Run, Run], comparison: Comparison, options: Options) -> None:
+        if len(comparison.decided_by) != 1 or comparison.decided_by[0] in CASE_FIGURES:
+            names = ", ".join(comparison.decided_by)
+            what = (
+                f"{names} cannot be asked again case by case: name one metric of attempts (decide: {{by: …}})"
+            )
+            raise ComparisonError(f"{runs[0].id} and {runs[1].id}", what)
+        self._store, self._runs, self._unchanged = store, runs, comparison.unchanged
+        self._tallies = Tallies(*runs, comparison.decided_by[0])
+        self._question = Question("like-these", options.margin, options.level, options.decide)
+        self._arrivals: asyncio.Queue[Arrival] = asyncio.Queue()
+
+    async def ask(self, agents: Agents, *, calls: int, progress: Progress) -> bool:
+        """Ask until it is decided, or the calls are used up.
+
+        Args:
+            agents: The agents.
+            calls: Most calls, with those of an earlier call that was interrupted.
+            progress: Receives the progress.
+
+        Returns:
+            Whether anything was asked or finished.
+
+        Raises:
+            InputError: If an agent is wrong or broken.
+            StoreError: If the store fails.
+        """
+        records = [run.record for run in self._runs]
+        begun = [run for side in confirming_runs(self._store, *records, finished=False) for run in side]
+        unfinished = [run for run in begun if run.state != "done"]
+        if not unfinished and self._decided:
+            return False
+        found = self._agents(agents)
+        budget = _budget(unfinished)
+        paid = (run for run in begun if _of(run).budget == budget)
+        used = sum(1 for run in paid for _ in self._store.attempt_keys(run))
+        sides = {
+            number: Side(
+                number,
+                self._runs[number],
+                Confirms(run=records[number].id, against=records[1 - number].id, budget=budget),
+                agent,
+                next((run for run in unfinished if _of(run).run == records[number].id), None),
+                self._arrivals,
+            )
+            for number, agent in found.items()
+        }
+        if 0 not in sides and (of_base := [run for run in unfinished if _of(run).run == records[0].id]):
+            what = "was begun with base's agent and is not finished: name that agent again (--base-agent)"
+            raise InputError(f"run {of_base[0].id}", what)
+        progress.begin(run=records[1].id, total=calls, already=used)
+        try:
+            await self._make(sides, max(0, calls - used), progress)
+        finally:
+            progress.end()
+        return True
+
+    @property
+    def _decided(self) -> bool:
+        rounds = Rounds(self._tallies.counts, self._question, asked=(True, True), calls=1)
+        return self._unchanged or not rounds.next()
+
+    def _agents(self, given: Agents) -> dict[int, SideAgent]:
+        """The agents by side; without base's if none is known to be of its version."""
+        base, head = self._runs
+        found = {1: agent_of(head, given.head, option="--agent", version=given.version)}
+        of_base = (
+            base_agent_if_known(base, head)
+            if given.base is None
+            else agent_of(base, given.base, option="--base-agent")
+        )
+        if isinstance(of_base, str):
+            log.warning("base is not asked again: %s", of_base)
+            return found
+        return {0: of_base, **found}
+
+    async def _make(self, sides: dict[int, Side], calls: int, progress: Progress) -> None:
+        refused: list[Side] = []
+        try:
+            async with asyncio.TaskGroup() as group:
+                for side in sides.values():
+                    group.create_task(side.make(self._store))
+                rounds = group.create_task(self._drive(sides, calls, progress, refused))
+        except BaseExceptionGroup as errors:
+            error = errors.exceptions[0]
+            for side in refused:
+                side.note(self._store, refused=str(error))
+            raise error from None
+        for side in sides.values():
+            side.note(self._store, end=rounds.result())
+
+    async def _drive(
+        self, sides: dict[int, Side], calls: int, progress: Progress, refused: list[Side]
+    ) -> End | None:
+        """Plan one batch after the other, each once the attempts of the one before are scored.
+
+        Returns:
+            Why there is no further one.
+        """
+        rounds = Rounds(
+            self._tallies.counts, self._question, asked=[number in sides for number in (0, 1)], calls=calls
+        )
+        batch: list[Chosen] | None = None
+        due = sum(len(side.stored) for side in sides.values())
+        while True:
+            while due:
+                arrival = await self._arrivals.get()
+                due -= len(arrival.evaluated)
+                self._take(rounds, sides[arrival.side], arrival)
+                if batch is not None:  # else they were stored before
+                    failed = sum(evaluation.failed is not None for _, evaluation in arrival.evaluated)
+                    progress.advance(done=len(arrival.evaluated), failed=failed)
+            batch = rounds.next()
+            for side in sides.values():
+                try:
+                    side.check(last=not batch)
+                except AgentError:
+                    refused.append(side)
+                    raise
+            if not batch:
+                break
+            for number, place in batch:
+                side = sides[number]
+                side.asker.plan(side.positions[self._tallies.counts.cases[place]])
+            due = len(batch)
+        for side in sides.values():
+            side.asker.end()
+        return rounds.end
+
+    def _take(self, rounds: Rounds, side: Side, arrival: Arrival) -> None:
+        side.saw(arrival.evaluated)
+        places = self._tallies.places
+        asked = [places[each.case] for _, each in arrival.evaluated if each.case in places]
+        rounds.take(arrival.side, self._tallies.of(side.settings, arrival.evaluated), asked)
+
+
+def _budget(unfinished: Iterable[RunRecord]) -> str:
+    """The budget of the runs that are not finished, or a new one."""
+    return next((_of(run).budget for run in unfinished), secrets.token_hex(4))
+
+
+def _of(run: RunRecord) -> Confirms:
+    found = confirms(run)
+    assert found is not None  # noqa: S101 - of kind confirm
+    return found

@@ -1,0 +1,155 @@
+"""Chooses which attempts are made next to decide a comparison, and says when to stop.
+
+Definition: docs/definitions/decisions.md#confirm.
+"""
+
+from collections.abc import Sequence
+from math import sqrt
+from statistics import NormalDist
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from trivium.runs.comparing.case_counts import CaseCounts, SideCounts
+from trivium.runs.versions import End
+from trivium.suites.settings import DecideSettings
+from trivium.trust.arrays import Floats
+from trivium.trust.case_model import CasePosterior, NormalMixture, Tally, case_posterior, expected_saving
+
+SMALLEST_BATCH = 4
+LARGEST_SHARE = 6
+"""A batch has an attempt for each so many cases, and at least ``SMALLEST_BATCH``."""
+
+DOUBT = 0.05
+"""Probability of being wrong at which ``balanced`` asks no further."""
+
+LEAST_SAVING = 0.01
+"""Share of the cost of a wrong decision, or probability of a proof, for which it pays to ask further."""
+
+About = Literal["these", "like-these"]
+Chosen = tuple[int, int]
+"""Side, 0 for base and 1 for head, and place of a case."""
+
+
+class Question(NamedTuple):
+    """What is to be decided.
+
+    Attributes:
+        about: Whether about these very cases, or about cases like these.
+        margin: The loss that does not matter, in [0, 1].
+        level: Confidence level of a proof, in (0, 1).
+        decide: The policy, and what wrong decisions and calls cost.
+    """
+
+    about: About
+    margin: float
+    level: float
+    decide: DecideSettings
+
+    def decided(self, difference: NormalMixture) -> bool:
+        """Whether no further attempt is wanted: nearly sure under ``balanced``, else proven."""
+        loss = difference.below(-self.margin)
+        if self.decide.policy == "balanced":
+            return not DOUBT <= loss <= 1 - DOUBT
+        error = (1 - self.level) / 2
+        return loss <= error or difference.below(0) >= 1 - error
+
+    def saving(self, difference: NormalMixture, explained: float) -> float:
+        """What more attempts save on average, in the cost of a wrong decision; their chance of a proof.
+
+        Args:
+            difference: The distribution of the difference.
+            explained: Share of its variance that the attempts take away, in [0, 1].
+        """
+        costs, mean = self.decide.costs, difference.mean
+        if self.decide.policy == "balanced":
+            loss = difference.below(-self.margin)
+            return expected_saving(loss, explained, ship=costs.ship, block=costs.block)
+        spread = sqrt(difference.variance)
+        moves, reach = NormalDist(mean, spread * sqrt(explained)), spread * sqrt(1 - explained)
+        sure = NormalDist().inv_cdf((1 + self.level) / 2) * reach
+        return 1 - moves.cdf(sure - self.margin) + moves.cdf(-sure)
+
+
+class Rounds:
+    """Chooses batches of attempts, those that are expected to tell most.
+
+    Args:
+        counts: All attempts made before, by case.
+        question: What is to be decided.
+        asked: Whether base and head can be asked again.
+        calls: Most attempts that are made.
+
+    Attributes:
+        calls: Attempts that may still be made.
+        end: Why the last batch was empty; None before.
+    """
+
+    def __init__(self, counts: CaseCounts, question: Question, *, asked: Sequence[bool], calls: int) -> None:
+        self._tallies = [_tally(counts.base), _tally(counts.head)]
+        self._groups, self._question = counts.groups, question
+        known = (counts.base.attempts > 0) & (counts.head.attempts > 0)
+        self._open = np.outer(asked, known)
+        self.calls = calls
+        self.end: End | None = None
+
+    def take(self, side: int, totals: Floats, cases: Sequence[int]) -> None:
+        """Take attempts that were made.
+
+        A case whose attempts gave no value is not asked again on that side.
+
+        Args:
+            side: 0 for base, 1 for head.
+            totals: Number, sum and sum of squares of their values by case, shape (3, n).
+            cases: Places of the cases that were asked.
+        """
+        tally = self._tallies[side]
+        number = np.rint(totals[0]).astype(np.int64)
+        self._tallies[side] = Tally(
+            tally.attempts + number, tally.sums + totals[1], tally.squares + totals[2]
+        )
+        asked = np.bincount(np.asarray(cases, np.int64), minlength=number.size)
+        self._open[side] &= (asked == 0) | (number > 0)
+
+    def next(self) -> list[Chosen]:
+        """The next batch, without the same case twice on a side; empty if there is none, see ``end``."""
+        posterior = case_posterior(self._tallies[0], self._tallies[1], self._groups)
+        about_these = self._question.about == "these"
+        difference = posterior.these if about_these else posterior.like_these
+        gains = np.where(self._open, posterior.gains, 0.0).ravel()
+        size = min(self.calls, max(SMALLEST_BATCH, self._groups.size // LARGEST_SHARE))
+        best = np.argsort(-gains, kind="stable")[:size]
+        best = best[gains[best] > 0]
+        if self._question.decided(difference):
+            self.end = "decided"
+        elif not self.calls:
+            self.end = "calls"
+        elif not best.size:
+            self.end = "nothing"
+        elif not about_these and self._needs_cases(posterior):
+            self.end = "cases"
+        elif self._costs_more(difference, float(gains[best].sum()), best.size):
+            self.end = "costs"
+        else:
+            self.calls -= best.size
+            return [(int(at) // self._groups.size, int(at) % self._groups.size) for at in best]
+        return []
+
+    def _needs_cases(self, posterior: CasePosterior) -> bool:
+        """Whether even knowing these cases for certain would hardly help to decide about others."""
+        known = min(1.0, posterior.these.variance / posterior.like_these.variance)
+        costs, balanced = self._question.decide.costs, self._question.decide.policy == "balanced"
+        least = LEAST_SAVING * (min(costs.ship, costs.block) if balanced else 1)
+        return self._question.saving(posterior.like_these, known) < least
+
+    def _costs_more(self, difference: NormalMixture, gain: float, calls: int) -> bool:
+        """Whether so many calls cost more than the wrong decisions that they are expected to prevent."""
+        decide = self._question.decide
+        if not decide.costs.call or decide.policy != "balanced":
+            return False
+        saving = self._question.saving(difference, min(1.0, gain / difference.variance))
+        return calls * decide.costs.call > saving
+
+
+def _tally(counts: SideCounts) -> Tally:
+    return Tally(counts.attempts, counts.sums, counts.squares)
