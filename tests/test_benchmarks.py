@@ -4,8 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from benchmarks import __main__ as benchmarks
+from benchmarks import decisions
 
 ROOT = Path(__file__).parents[1]
 ELSEWHERE = {
@@ -47,3 +49,16 @@ def test_the_whole_watcher_lives_to_its_end(run_benchmark):
     printed = "\n".join(run_benchmark("monitor_alerts", "watcher", "1"))
     assert "at the thresholds: something is ever sure in 0.0 % of lives" in printed
     assert "noticed" in printed
+
+
+def test_a_probability_from_the_standard_error_alone_is_that_of_the_comparison():
+    outcomes = np.random.default_rng(2).integers(0, 2, (2, 20, 30)).astype(float)
+    _, expected = decisions.policies(*outcomes)
+    assert decisions.probabilities_at(outcomes[1] - outcomes[0]) == pytest.approx(expected)
+
+
+def test_cases_are_bought_until_a_loss_is_likely_or_unlikely_enough():
+    probabilities = np.array([[0.5, 0.02, 0.3], [0.97, 0.5, 0.4], [0.1, 0.5, 0.6]])
+    answers, asked = decisions.bought(probabilities, [20, 30, 40], 0.05)
+    assert answers.tolist() == [-1, 1, -1]
+    assert asked.tolist() == [30, 20, 40]

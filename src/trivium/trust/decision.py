@@ -29,13 +29,13 @@ class DifferencePrior(msgspec.Struct, frozen=True, kw_only=True):
         comparisons: Number of earlier comparisons that it was learned from; 0 for the default.
     """
 
-    unchanged: float = 0.25
+    unchanged: float = 0.2
     spread: float = 0.1
     comparisons: int = 0
 
 
 DEFAULT_PRIOR = DifferencePrior()
-"""Set after trials on public results of agents and by simulation (docs/definitions/decisions.md#prior)."""
+"""Chosen by a rule, on public results of agents and by simulation (docs/definitions/decisions.md#prior)."""
 
 FEWEST_COMPARISONS = 8
 """Earlier comparisons from which on a prior is learned from them."""
