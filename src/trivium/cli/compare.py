@@ -83,7 +83,7 @@ def comparing(command: F) -> F:
 @options.option("--force", is_flag=True, help="Compare runs even if their settings differ.")
 @options.option(
     "--confirm",
-    type=int,
+    type=click.IntRange(min=1),
     metavar="CALLS",
     help="First ask the agents again, at most so often: `trivium confirm`.",
 )
@@ -112,7 +112,12 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
 )
 @click.argument("base")
 @click.argument("head")
-@options.option("--calls", type=int, required=True, help="Most calls of the agents, of both sides together.")
+@options.option(
+    "--calls",
+    type=click.IntRange(min=1),
+    required=True,
+    help="Most calls of the agents, of both sides together.",
+)
 @comparing
 def confirm(base: str, head: str, **given: Any) -> int:
     """Decide whether run HEAD is worse than run BASE by asking their agents again, where that tells most.
@@ -121,7 +126,7 @@ def confirm(base: str, head: str, **given: Any) -> int:
 
     Exit codes: those of `trivium compare`.
     """
-    return run_compare(base, head, given | {"confirm": given.pop("calls")})
+    return run_compare(base, head, given | {"confirm": given["calls"], "force": False})
 
 
 def run_compare(base: str | None, head: str | None, given: Mapping[str, Any], *, agent: Any = None) -> int:

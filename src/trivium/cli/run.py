@@ -36,7 +36,7 @@ def _confirm(command: F) -> F:
     base = options.option("--base-agent", metavar="…", help="The agent of the --against run, for --confirm.")
     return options.option(
         "--confirm",
-        type=int,
+        type=click.IntRange(min=1),
         metavar="CALLS",
         help="With --against: then ask both agents again, at most so often, and show the comparison.",
     )(base(command))
