@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+import trivium as tv
+from tests.runs.test_versions import git
 from trivium.cli.main import run_command
 from trivium.cli.main import trivium as cli
 
@@ -18,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 FILE = ROOT / "examples" / "ci" / "trivium.yml"
 WORKFLOW: dict[Any, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 JOBS = WORKFLOW["jobs"]
+VERSION = "TRIVIUM_AGENT_VERSION"
 
 
 def commands() -> list[list[str]]:
@@ -62,34 +65,45 @@ def test_no_untrusted_text_is_in_a_script() -> None:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project as the workflow expects it."""
+    """A project as the workflow expects it, with the first commit of its main branch."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GIT_DIR")
     monkeypatch.syspath_prepend(tmp_path)
     for name in [name for name in os.environ if name.startswith("TRIVIUM_")]:
         monkeypatch.delenv(name)
     cases = "".join(f"  - {{id: q{i}, input: q{i}, expect: {{output: q{i}}}}}\n" for i in range(40))
-    head = (
-        "name: echo\nmetrics: [success]\nsuccess: {exact: true}\ncomposite: {weights: {success: 1}}\ncases:\n"
-    )
+    keys = "metrics: [success]\nsuccess: {exact: true}\ncomposite: {weights: {success: 1}}"
+    head = f"name: echo\nrepeats: 3\n{keys}\ncases:\n"
     tmp_path.joinpath("evals").mkdir()
     tmp_path.joinpath("evals", "suite.yaml").write_text(head + cases)
+    git(tmp_path, "init", "--initial-branch=main")
     return tmp_path
 
 
-def answer_with(project: Path, code: str) -> None:
-    """The project's agent; run from a file, so that its next version is read anew."""
+def answer_with(project: Path, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commit the project's agent; run from a file, so that its next version is read anew."""
     project.joinpath("my_agent.py").write_text(f"def answer(question):\n    return {code}\n")
+    git(project, "add", "my_agent.py")
+    git(project, "commit", "-m", code)
+    monkeypatch.setenv(VERSION, code)  # another one for each commit
 
 
 def run_step(words: list[str]) -> int:
     return run_command([word.replace("my_agent:", "my_agent.py:") for word in words[1:]])
 
 
-def test_a_regression_fails_the_pull_request_and_is_in_the_comment(project: Path) -> None:
+def test_a_regression_fails_the_pull_request_and_is_in_the_comment(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert JOBS["evaluate"]["env"] == {VERSION: "${{ github.sha }}"}
     run, compare = commands()
-    answer_with(project, "question")
+    answer_with(project, "question", monkeypatch)
     assert run_step(run) == 0  # the push to main, whose store is kept
-    answer_with(project, "question if question > 'q3' else 'no idea'")
+    base = tv.Run.load().id
+    git(project, "switch", "-c", "change")
+    answer_with(project, "'no idea' and question", monkeypatch)
+    assert run_step(run) == 0  # of the same pull request, earlier
+    answer_with(project, "'no idea' if question in ('q3', 'q7', 'q9') else question", monkeypatch)
     assert run_step(run) == 0
     assert "echo" in project.joinpath("trivium", "comment.md").read_text()
 
@@ -97,6 +111,8 @@ def test_a_regression_fails_the_pull_request_and_is_in_the_comment(project: Path
 
     comment = project.joinpath("trivium", "comment.md").read_text()
     assert re.search(r"### ❌ Trivium · `echo`: fail", comment)
+    assert f"base `{base}`" in comment
+    assert "**Broke**: q3, q7 and q9" in comment  # base passed them three times of three
     assert project.joinpath("trivium", "comparison.html").exists()
     assert project.joinpath("trivium", "junit.xml").exists()
 

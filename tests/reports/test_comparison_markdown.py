@@ -1,8 +1,11 @@
 import re
 
+import trivium as tv
 from tests.reports import comparison_samples as samples
+from tests.runs.comparing.told_runs import run_of
 from trivium.reports.comparison_markdown import render_markdown
 from trivium.runs.comparing.moved_cases import MovedCases
+from trivium.store.store import Store
 
 
 def test_every_figure_is_a_row_of_as_many_cells_as_the_head():
@@ -34,3 +37,16 @@ def test_texts_of_strangers_are_shown_and_never_obeyed():
     assert "@all" not in text
     rows = [re.sub(r"\\.", "", line) for line in text.splitlines() if line.startswith("|")]
     assert {line.count("|") for line in rows} == {3, 10}
+
+
+def test_the_cases_that_broke_are_named_after_the_answer_and_flaky_ones_are_not(tmp_path):
+    before = [[0.6, 0.6, 0.6]] * 30
+    broke, flaky = [[0.1, 0.1, 0.1]] * 22, [[0.6, 0.1, 0.6]] * 2
+    after = [*broke, *flaky, *before[24:]]
+    with Store(str(tmp_path / "store.db")) as store:
+        runs = [run_of(store, each, repeats=3) for each in (before, after)]
+        lines = render_markdown(tv.compare(*runs)).splitlines()
+        same = render_markdown(tv.compare(runs[0], runs[0]))
+    assert lines[2].startswith("Worse")
+    assert lines[4] == "**Broke**: " + ", ".join(f"q{i}" for i in range(20)) + " and 2 more"
+    assert "Broke" not in same

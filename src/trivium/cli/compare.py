@@ -29,6 +29,7 @@ Examples:
   trivium compare 20261121-09 20261121-10 --cases 10
   trivium compare --html comparison.html --base-page before.html --head-page after.html
   trivium compare --markdown comment.md --policy strict --margin 0.05
+  trivium compare --against-branch auto              in CI: with the run of the target branch
 """
 
 
@@ -80,6 +81,11 @@ def comparing(command: F) -> F:
 @click.command(epilog=EXAMPLES)
 @click.argument("base", required=False)
 @click.argument("head", required=False)
+@options.option(
+    "--against-branch",
+    metavar="BRANCH|auto",
+    help="BASE is the run of where HEAD left this branch (auto: the pull request's target, else main).",
+)
 @options.option("--force", is_flag=True, help="Compare runs even if their settings differ.")
 @options.option(
     "--confirm",
@@ -91,7 +97,8 @@ def comparing(command: F) -> F:
 def compare(base: str | None, head: str | None, **given: Any) -> int:
     """Compare run HEAD with run BASE: is HEAD worse?
 
-    HEAD defaults to the newest run, BASE to the previous run of the same suite.
+    HEAD defaults to the newest run, BASE to the previous run of the same suite. With --against-branch, git
+    says which run is BASE, and the only argument is HEAD.
 
     Exit codes: 0 pass, 1 fail; 4 inconclusive (with --policy proof if nothing is proven, else if nothing was
     measured); 3 if judgements or other due results are missing or in error; 2 if the runs cannot be compared.
@@ -144,8 +151,14 @@ def run_compare(base: str | None, head: str | None, given: Mapping[str, Any], *,
     from trivium.store.store import Store
 
     store = Store(given["store"], read_only=True)
-    newer = Run.load(head, store=store)
-    older = _previous_run(newer) if base is None else Run.load(base, store=store)
+    if (branch := given.get("against_branch")) is not None:
+        if head is not None:
+            raise click.UsageError("--against-branch says which run is BASE: name HEAD alone")
+        newer = Run.load(base, store=store)
+        older = _run_of_branch(newer, branch, quiet=given["quiet"])
+    else:
+        newer = Run.load(head, store=store)
+        older = _previous_run(newer) if base is None else Run.load(base, store=store)
     if given["confirm"] is not None:
         from trivium.cli.confirm import ask_again
 
@@ -176,6 +189,16 @@ def run_compare(base: str | None, head: str | None, given: Mapping[str, Any], *,
             click.echo(what_is_missing(comparison), err=True)
         return WITH_ERRORS
     return _EXIT_CODES[comparison.answer]
+
+
+def _run_of_branch(head: "Run", branch: str, *, quiet: bool) -> "Run":
+    """Return the run of the commit at which head left a branch, and say which it is."""
+    from trivium.runs.comparing.base_run import base_of_branch
+
+    found = base_of_branch(head, branch, folder=Path.cwd(), environment=os.environ)
+    if not quiet:
+        click.echo(found.why, err=True)
+    return found.run
 
 
 def _previous_run(run: "Run") -> "Run":

@@ -5,6 +5,7 @@ from trivium.reports.markdown import ANSWER_MARKS, code, prose
 from trivium.reports.moved_cases.markdown import CASES_SHOWN, COMMENT_CHARS, moved_cases_markdown
 from trivium.reports.wording import number, seconds, signed, signed_interval
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
+from trivium.runs.comparing.decision import listed
 from trivium.runs.comparing.graph_diff import EdgeChange, GraphComparison, PaceChange
 
 ROWS_KEPT = 15
@@ -19,6 +20,8 @@ def render_markdown(comparison: Comparison, *, cases: int = CASES_SHOWN) -> str:
         cases: Largest number of moved cases shown with their outputs.
     """
     title = f"### {ANSWER_MARKS[comparison.answer]} Trivium · {code(comparison.suite)}: {comparison.answer}"
+    names = [] if comparison.confirmed else phrases.cases_that_broke(comparison)
+    broke = f"**Broke**: {prose(listed(names))}" if names else ""
     answer = f"{prose(phrases.answer_text(comparison))} {prose(phrases.pairs_compared(comparison))}."
     blocks = []
     rows = [_row(name, figure, comparison) for name, figure, _ in phrases.rows(comparison)]
@@ -37,9 +40,9 @@ def render_markdown(comparison: Comparison, *, cases: int = CASES_SHOWN) -> str:
     blocks.append(
         f"<sub>{prose(phrases.rule(comparison))}<br>{prose(phrases.note(comparison))} · {runs}</sub>"
     )
-    room = COMMENT_CHARS - sum(len(block) + 2 for block in [title, answer, *blocks])
+    room = COMMENT_CHARS - sum(len(block) + 2 for block in [title, answer, broke, *blocks])
     moved = moved_cases_markdown(comparison.moved_cases, at_most=cases, room=room)
-    return "\n\n".join(block for block in [title, answer, *moved, *blocks] if block) + "\n"
+    return "\n\n".join(block for block in [title, answer, broke, *moved, *blocks] if block) + "\n"
 
 
 def _row(name: str, figure: MetricDelta, comparison: Comparison) -> str:

@@ -183,18 +183,19 @@ def confirmed_sentence(comparison: Comparison) -> str:
     total = counted(made.base.attempts + made.head.attempts, "further attempt")
     sentences = [f"{total} were made: {' and '.join(told)}{f' (cost: {listed(costs)})' if costs else ''}."]
     states = comparison.moved_cases.states
-    if states.get("broke"):
-        broke = [
-            one.case
-            for one in islice(comparison.moved_cases.each_change(), BROKE_NAMED)
-            if one.state == "broke"
-        ]
-        more = states["broke"] - len(broke)
-        names = [*map(one_line, broke), *([f"{more:,} more"] if more > 0 else [])]
-        sentences.append(f"Broke: {listed(names)}.")
+    if broke := cases_that_broke(comparison):
+        sentences.append(f"Broke: {listed(broke)}.")
     if left := [f"{states[word]:,} {word}" for word in ("flaky", "unclear") if states.get(word)]:
         sentences.append(f"Of the other cases that moved, {listed(left)}.")
     return " ".join([*sentences, *([ENDS[made.end]] if made.end else [])])
+
+
+def cases_that_broke(comparison: Comparison) -> list[str]:
+    """The names of cases that broke, and how many further ones did."""
+    changes = islice(comparison.moved_cases.each_change(), BROKE_NAMED)
+    broke = [one_line(one.case) for one in changes if one.state == "broke"]
+    more = comparison.moved_cases.states.get("broke", 0) - len(broke)
+    return [*broke, *([f"{more:,} more"] if more > 0 else [])]
 
 
 def cost_of(calls: Calls, *, times: float = 1.0) -> str:
@@ -205,12 +206,13 @@ def cost_of(calls: Calls, *, times: float = 1.0) -> str:
 
 
 def pairs_compared(comparison: Comparison) -> str:
-    """How many cases and attempts both runs have."""
+    """How many cases and attempts both runs have, and what they cost."""
     most = max(comparison.metrics.values(), key=lambda figure: figure.pairs)
     parts = [f"{counted(most.n, 'case')} in common", f"{counted(most.pairs, 'pair')} of attempts"]
     for word, cases in (("base", comparison.only_base), ("head", comparison.only_head)):
         if cases:
             parts.append(f"{counted(len(cases), 'case')} only in {word}")
+    parts += [f"{word} cost {dollars(usd)}" for word, usd in comparison.cost_usd.items()]
     return " · ".join(parts)
 
 

@@ -121,6 +121,9 @@ def test_costs_are_those_of_the_pilot(store):
     assert plan.usd_per_attempt == pytest.approx(0.25)
     assert plan.designs[0].usd == pytest.approx(0.25 * plan.designs[0].attempts)
     assert "a run costs" in as_text(plan)
+    compared = tv.compare(*pilot)
+    assert compared.cost_usd == {"base": 10.0, "head": 10.0}
+    assert "base cost $10.00 · head cost $10.00" in as_text(compared)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from trivium.runs.comparing.decision import (
     passing,
     verdict,
 )
-from trivium.runs.comparing.earlier_runs import confirmed_by, earlier_runs, prior_from_history
+from trivium.runs.comparing.earlier_runs import confirmed_by, earlier_runs, known_costs, prior_from_history
 from trivium.runs.comparing.graph_diff import compare_graphs
 from trivium.runs.comparing.pairing import Methods, PairedScores, Pairing, ScoredRun
 from trivium.runs.comparing.rows import Ints, numbers_of, repeats_of
@@ -110,6 +110,7 @@ def compare(
         warnings=(*_warnings(pair, decision, options), *(confirmed.warnings if confirmed else ())),
         graphs=compare_graphs(base, head, clusters=pair.clusters, level=options.level) if graphs else None,
         missing=pair.missing(decision.deltas),
+        cost_usd=known_costs(base=base, head=head),
         slices=slices,
         confirmed=confirmed,
     )

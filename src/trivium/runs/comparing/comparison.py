@@ -160,6 +160,8 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
         graphs: Changes of the process graphs, if they were compared.
         missing: By run and metric, the number of scores missing because of an error or an unavailable judge;
             ``attempts`` counts missing attempts. Empty if nothing is missing.
+        cost_usd: What each run cost in USD (its agent, as far as that reports it, and its judges), by
+            ``base`` and ``head``; without a run of which no cost is known.
         slices: By key, the differences of the cases with each value, largest loss first. They never decide
             the answer.
         confirmed: The further attempts that were made to decide it; None without any.
@@ -193,6 +195,7 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     moved_cases: MovedCases = MovedCases()
     graphs: GraphComparison | None = None
     missing: dict[str, dict[str, int]] = {}
+    cost_usd: dict[str, float] = {}
     slices: dict[str, tuple[ComparedSlice, ...]] = {}
     confirmed: Confirmed | None = None
 

@@ -63,6 +63,12 @@ def earlier_runs(base: Run, head: Run) -> EarlierRuns:
     return EarlierRuns(*(more + each for more, each in zip(confirming, earlier, strict=True)))
 
 
+def known_costs(**runs: Run) -> dict[str, float]:
+    """What runs cost in USD, agents and judges, for those of which any cost is known."""
+    costs = {word: calls_of([run.record]).cost_usd for word, run in runs.items()}
+    return {word: usd for word, usd in costs.items() if usd is not None}
+
+
 def confirmed_by(base: Run, head: Run) -> Confirmed | None:
     """The further attempts that confirm the comparison of two runs; None if there are none."""
     found = confirming_runs(head.store, base.record, head.record)
