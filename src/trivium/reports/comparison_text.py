@@ -21,7 +21,7 @@ from trivium.reports.wording import (
     signed,
     signed_interval,
 )
-from trivium.runs.comparing.comparison import Comparison, MetricDelta
+from trivium.runs.comparing.comparison import Comparison, MetricDelta, Word
 from trivium.runs.comparing.confirmed import Calls
 from trivium.runs.comparing.decision import listed
 from trivium.runs.comparing.graph_diff import EdgeChange, GraphComparison, PaceChange
@@ -95,13 +95,14 @@ def verdict_words(comparison: Comparison) -> str:
 
     With missing values it is the lower of the probabilities with these at their worst and at their best.
     """
-    words = comparison.verdict.capitalize()
-    known = [odds for odds in _probabilities(comparison) if odds]
-    if comparison.verdict == "likely worse":
+    return _words(comparison.verdict, _probabilities(comparison))
+
+
+def _words(verdict: Word, probabilities: list[tuple[float, ...]]) -> str:
+    words, known = verdict.capitalize(), [odds for odds in probabilities if odds]
+    if verdict == "likely worse":
         return f"{words} ({share(max(map(min, known)))})"
-    return (
-        f"{words} ({share(1 - max(map(max, known)))})" if comparison.verdict == "likely not worse" else words
-    )
+    return f"{words} ({share(1 - max(map(max, known)))})" if verdict == "likely not worse" else words
 
 
 def _probabilities(comparison: Comparison) -> list[tuple[float, ...]]:
@@ -143,7 +144,19 @@ def policy_sentence(comparison: Comparison) -> str:
             f"Policy balanced: {lost} {comparison.margin:g} with a probability of {between} (above "
             f"{share(how.costs.threshold)} it fails); {by_proof}"
         )
-    return f"{sentence}{_learned(comparison.prior)}"
+    return f"{sentence}{_learned(comparison.prior)}{_both_questions(comparison)}"
+
+
+def _both_questions(comparison: Comparison) -> str:
+    """Which question the answer is to, and the answer to the other one; empty without questions."""
+    other = [one for one in comparison.questions if one.about != comparison.decide.about]
+    if not other:
+        return ""
+    words = _words(other[0].verdict, [other[0].probabilities]).lower()
+    numbers = f"{words}, {signed(other[0].delta)} {signed_interval(other[0].ci95)}"
+    if other[0].about == "these":
+        return f" This is about other cases like these. On these very cases, run again: {numbers}."
+    return f" This is about these very cases, run again. On other cases like these: {numbers}."
 
 
 def _learned(prior: DifferencePrior) -> str:

@@ -68,12 +68,30 @@ def probability_of_loss(
     Returns:
         In [0, 1].
     """
-    error = standard_error(interval)
+    return loss_beyond(estimate, standard_error(interval), -margin, prior)
+
+
+def loss_beyond(estimate: float, error: float, limit: float, prior: DifferencePrior = DEFAULT_PRIOR) -> float:
+    """Probability that the true difference lies below a limit.
+
+    Definition: docs/definitions/decisions.md#probability.
+
+    Args:
+        estimate: The difference, higher is better.
+        error: Its standard error, above 0.
+        limit: The limit, in the unit of the difference.
+        prior: What is known of such differences.
+
+    Returns:
+        In [0, 1].
+    """
     spread = hypot(prior.spread, error)
-    loss = NormalDist(estimate * (prior.spread / spread) ** 2, prior.spread * error / spread).cdf(-margin)
+    loss = NormalDist(estimate * (prior.spread / spread) ** 2, prior.spread * error / spread).cdf(limit)
     # Density of the estimate if the versions are equal, over that if they differ.
     ratio = spread / error * exp(((estimate / spread) ** 2 - (estimate / error) ** 2) / 2)
-    return (1 - prior.unchanged) * loss / (1 - prior.unchanged + prior.unchanged * ratio)
+    return (prior.unchanged * ratio * (limit > 0) + (1 - prior.unchanged) * loss) / (
+        1 - prior.unchanged + prior.unchanged * ratio
+    )
 
 
 def probability_of_missing(

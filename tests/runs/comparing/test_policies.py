@@ -99,9 +99,11 @@ def test_every_key_of_decide_shows(store):
         ({"policy": "proof"}, "inconclusive"),
         ({"by": "told"}, "pass"),  # 0.05 less on average, which its interval does not tell from 0.02
         ({"costs": {"ship": 1, "block": 50}}, "pass"),
+        ({"about": "these", "policy": "proof"}, "fail"),
     ):
         settings = {"decide": msgspec.convert(decide, DecideSettings)}
-        found = tv.compare(*told(store, 2 if "by" in decide else 4, gains=2, **settings))
+        losses = {"by": 2, "about": 12}.get(next(iter(decide)), 4)
+        found = tv.compare(*told(store, losses, gains=2, **settings))
         assert found.answer == answer, decide
         assert found.decided_by == (decide.get("by", "pass_rate"),)
     with pytest.raises(

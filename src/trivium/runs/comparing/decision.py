@@ -15,7 +15,7 @@ from trivium.runs.run import Run
 from trivium.store.records import RunKind
 from trivium.suites.case import Case
 from trivium.suites.digest import digest_of
-from trivium.suites.settings import DecideSettings, JudgeSettings, Policy, Settings
+from trivium.suites.settings import About, DecideSettings, JudgeSettings, Policy, Settings
 from trivium.trust.decision import DEFAULT_PRIOR, DifferencePrior, probability_of_loss
 from trivium.trust.distributions import Answer
 from trivium.trust.multiple_testing import holm
@@ -171,6 +171,7 @@ class Statistics(TypedDict, total=False):
     resamples: int | None
     seed: int | None
     policy: Policy | None
+    about: About | None
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -207,9 +208,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         """
         settings = msgspec.convert(head.record.settings, Settings)
         named = {name: value for name, value in given.items() if value is not None}
-        policy = named.pop("policy", settings.decide.policy)
+        how = {name: named.pop(name) for name in ("policy", "about") if name in named}
         own = {name: getattr(settings, name) for name in ("margin", "level", "resamples", "seed")}
-        return cls(**(own | named), decide=msgspec.structs.replace(settings.decide, policy=policy))
+        return cls(**(own | named), decide=msgspec.structs.replace(settings.decide, **how))
 
     def __post_init__(self) -> None:
         """Check the ranges of all options.
@@ -456,6 +457,11 @@ def verdict(
         tuple(failing),
         _reason(deltas, deciding, failing, options, proof=proof, same=same, unjudged=unjudged),
     )
+
+
+def word_of(metric: str, figure: MetricDelta, level: float) -> Word:
+    """The verdict that one metric alone gives, in words."""
+    return _word(figure.answer, {metric: figure}, figure.probability, level)
 
 
 def _word(proof: Answer, deciding: dict[str, MetricDelta], probability: float | None, level: float) -> Word:
