@@ -517,7 +517,7 @@ def _shown(figure: MetricDelta, margin: float) -> str:
 
 def can_prove(cases: str, shows: float, margin: float, needed: int | None) -> str:
     """Which margin so many cases can show, and how many another one takes, in a sentence."""
-    takes = "more than can be asked" if needed is None else f"about {needed:,}"
+    takes = "more than can be asked" if needed is None else f"about {float(f'{needed:.2g}'):,.0f}"
     return f"{cases} can prove that a change loses no more than {shows:.2g}; for {margin:g} it takes {takes}."
 
 
