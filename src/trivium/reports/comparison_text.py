@@ -34,8 +34,8 @@ from trivium.trust.sequential_mean import METHOD
 BROKE_NAMED = 20
 """Cases that broke and are named in the answer."""
 
-ENDS: dict[End, str] = {
-    "decided": "No more were needed.",
+ENDS: dict[End | None, str] = {
+    "decided": "",
     "calls": "Then the calls were used up: more could still tell.",
     "cases": "More attempts at these cases would hardly tell more: more cases would.",
     "costs": "More would cost more than the wrong decisions that they prevent (costs.call).",
@@ -200,7 +200,9 @@ def confirmed_sentence(comparison: Comparison) -> str:
         sentences.append(f"Broke: {listed(broke)}.")
     if left := [f"{states[word]:,} {word}" for word in ("flaky", "unclear") if states.get(word)]:
         sentences.append(f"Of the other cases that moved, {listed(left)}.")
-    return " ".join([*sentences, *([ENDS[made.end]] if made.end else [])])
+    # Knowing these cases better tells hardly more about others only.
+    end = "" if made.end == "cases" and comparison.decide.about == "these" else ENDS.get(made.end, "")
+    return " ".join([*sentences, *([end] if end else [])])
 
 
 def cases_that_broke(comparison: Comparison) -> list[str]:

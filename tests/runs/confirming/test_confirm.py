@@ -62,6 +62,19 @@ def test_cases_that_broke_are_found_and_named_with_few_calls(store, agents, runs
     assert comparison == tv.compare(*runs)
 
 
+def test_what_is_asked_about_decides_when_to_stop_and_the_answer(store, agents, runs):
+    these = tv.confirm(*runs, calls=200, agent=agents[1], base_agent=agents[0], about="these")
+    made = sum(len(agent.asked) for agent in agents)
+    others = tv.confirm(*runs, calls=200, agent=agents[1], base_agent=agents[0], about="like-these")
+
+    assert (these.answer, these.confirmed.end) == ("fail", "decided")
+    assert these.probability > 0.95
+    assert made <= 40
+    assert sum(len(agent.asked) for agent in agents) == made  # only more cases would tell
+    assert others.probability < 0.95
+    assert others.decide.about == "like-these"
+
+
 def test_no_attempt_is_made_twice_and_none_has_the_number_of_an_earlier_one(agents, runs):
     for _ in range(3):
         tv.confirm(*runs, calls=17, agent=agents[1], base_agent=agents[0], policy="proof")

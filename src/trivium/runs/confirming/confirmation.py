@@ -65,7 +65,7 @@ class Confirmation:
             raise ComparisonError(f"{runs[0].id} and {runs[1].id}", what)
         self._store, self._runs, self._comparison = store, runs, comparison
         self._tallies = Tallies(*runs, comparison.decided_by[0])
-        self._question = Question("like-these", options.margin, options.level, options.decide)
+        self._question = Question(options.margin, options.level, options.decide)
         self._arrivals: asyncio.Queue[Arrival] = asyncio.Queue()
 
     async def ask(self, agents: Agents, *, calls: int, progress: Progress) -> bool:

@@ -6,7 +6,7 @@ Definition: docs/definitions/decisions.md#confirm.
 from collections.abc import Sequence
 from math import sqrt
 from statistics import NormalDist
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,6 @@ DOUBT = 0.05
 LEAST_SAVING = 0.01
 """Share of the cost of a wrong decision, or probability of a proof, for which it pays to ask further."""
 
-About = Literal["these", "like-these"]
 Chosen = tuple[int, int]
 """Side, 0 for base and 1 for head, and place of a case."""
 
@@ -36,13 +35,11 @@ class Question(NamedTuple):
     """What is to be decided.
 
     Attributes:
-        about: Whether about these very cases, or about cases like these.
         margin: The loss that does not matter, in [0, 1].
         level: Confidence level of a proof, in (0, 1).
-        decide: The policy, and what wrong decisions and calls cost.
+        decide: The policy, which question it is about, and what wrong decisions and calls cost.
     """
 
-    about: About
     margin: float
     level: float
     decide: DecideSettings
@@ -131,7 +128,7 @@ class Rounds:
     def next(self) -> list[Chosen]:
         """The next batch, without the same case twice on a side; empty if there is none, see ``end``."""
         posterior = case_posterior(self._tallies[0], self._tallies[1], self._groups)
-        about_these = self._question.about == "these"
+        about_these = self._question.decide.about == "these"
         difference = posterior.these if about_these else posterior.like_these
         gains = np.where(self._open, posterior.gains, 0.0).ravel()
         size = min(self.calls, max(SMALLEST_BATCH, self._groups.size // LARGEST_SHARE))
