@@ -16,7 +16,6 @@ of each version at each case:
     balanced, proof,     Trivium's policies, by its own code and with its default prior
     strict
     until decided        Trivium's --until-decided: case after case until it is proven, at most 300
-    confirm              Trivium's further attempts at the same cases (benchmarks/decision_confirm.py)
     balanced, buys       balanced, looked at after 20 cases and after each further 10, at most 300, until the
                          probability of a loss is below 5 % or above 95 %
 
@@ -33,7 +32,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from benchmarks.decision_confirm import confirm_rows
 from benchmarks.decision_worlds import (
     DATA,
     FIRST,
@@ -426,7 +424,7 @@ def main() -> None:
         for row in prior_rows(sized(200 if given.quick else 9_000, 20)):
             print(row)
         return
-    count, until, confirmed = sized((300, 30, 15) if given.quick else (1_500, 150, 200), (20, 4, 1))
+    count, until = sized((300, 40) if given.quick else (2_000, 200), (20, 4))
     measured = measure(same() | changed(), count, until)
     tables = {
         "Wrong ships + wrong blocks of 100, by the share of comparisons of a version with itself": by_share,
@@ -438,8 +436,6 @@ def main() -> None:
         print(f"\n{title}\n", *table(measured.cells), sep="\n")
     title = "Of the answers that say so, mean probability of a loss → share of losses (answers)"
     print(f"\n{title}\n", *calibration(measured), sep="\n")
-    title = "With further attempts at 60 cases"
-    print(f"\n{title}\n", *confirm_rows(confirmed, MARGIN), sep="\n")
     if given.picture:
         picture(measured.cells, given.picture)
 

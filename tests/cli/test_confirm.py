@@ -81,7 +81,7 @@ def test_it_says_what_it_costs_before_and_what_was_asked_and_broke_after(outcome
 
 
 def test_compare_asks_first_and_shows_what_it_is_asked_for(outcome, runs):
-    code, out, _ = outcome("compare", "--confirm", 20, "--json", "--policy", "proof")
+    code, out, _ = outcome("compare", "--confirm", 20, "--json", "--policy", "proof", "--about", "these")
     shown = json.loads(out)
 
     assert (shown["base"], shown["head"]) == tuple(runs)

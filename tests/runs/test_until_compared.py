@@ -64,8 +64,9 @@ def test_it_stops_when_the_comparison_is_decided(url, before, after, answer):
 
 
 def test_a_difference_at_a_limit_is_rarely_decided_and_all_cases_are_asked(url):
-    base = tv.evaluate(suite_of(60), agent=right(0.5), store=url)
-    head = until(suite_of(60), base, right(0.52), url)
+    suite = suite_of(60, decide={"policy": "proof"})
+    base = tv.evaluate(suite, agent=right(0.5), store=url)
+    head = until(suite, base, right(0.52), url)
     assert head.summary().cases == 60
     compared = tv.compare(base, head)
     assert compared.proof == "inconclusive"
@@ -147,7 +148,7 @@ class Stops(NoProgress):
 
 
 def test_an_interrupted_run_goes_on_to_the_same_decision(url):
-    suite, stops = suite_of(limits={"attempts_at_once": 1}), Stops()
+    suite, stops = suite_of(limits={"attempts_at_once": 1}, decide={"policy": "proof"}), Stops()
     base = tv.evaluate(suite, agent=right(0.6), store=url)
     with pytest.raises(OutputsError, match="stopped"):
         until(suite, base, right(0.9), url, progress=stops)
@@ -211,6 +212,48 @@ def test_wrong_decisions_are_rare_at_the_limits(kind, mean, wrong):
                 break
         count += one.answer == wrong
     assert count <= 0.05 * worlds + 2.6 * np.sqrt(worlds * 0.05 * 0.95)
+
+
+def test_balanced_stops_when_a_loss_is_likely_enough(url):
+    base = tv.evaluate(suite_of(), agent=right(0.9), store=url)
+    head = until(suite_of(), base, right(0.5), url)
+    found = tv.compare(base, head)
+    assert found.answer == "fail"
+    assert any("until this comparison was decided" in each for each in found.warnings)
+    assert head.summary().cases < 100
+
+
+def test_balanced_asks_fewer_cases_than_a_proof_takes():
+    rng, asked = np.random.default_rng(3), dict.fromkeys(("balanced", "proof"), 0)
+    for _ in range(10):
+        values = [float(rng.random() < 0.55) - float(rng.random() < 0.5) for _ in range(300)]
+        for policy in ("balanced", "proof"):
+            one = Difference(margin=0.02, level=0.95, largest=1, policy=policy)
+            for value in values:
+                one.bet([value], [value])
+                asked[policy] += 1
+                if one.decided:
+                    break
+    assert asked["balanced"] < 0.7 * asked["proof"]
+
+
+@pytest.mark.parametrize(("difference", "wrong"), [(-0.15, "pass"), (0.05, "fail")])
+def test_with_all_looks_in_it_balanced_is_rarely_wrong_about_what_is_no_close_call(difference, wrong):
+    rng, worlds, errors = np.random.default_rng(11), 60, 0
+    for _ in range(worlds):
+        one, seen = Difference(margin=0.02, level=0.95, largest=1, policy="balanced"), []
+        while not one.decided and len(seen) < 200:
+            seen.append(float(rng.random() < 0.6 + difference) - float(rng.random() < 0.6))
+            one.bet(seen[-1:], seen[-1:])
+        errors += ("fail" if np.mean(seen) < -0.02 else "pass") == wrong
+    assert errors <= 0.1 * worlds + 2.6 * np.sqrt(worlds * 0.1 * 0.9)
+
+
+def test_balanced_does_not_stop_while_missing_values_could_change_what_is_likely():
+    one = Difference(margin=0.02, level=0.95, largest=1, policy="balanced")
+    for _ in range(100):
+        one.bet([-1.0], [0.5])
+    assert not one.decided
 
 
 def refused(url, base, suite, **more):

@@ -10,6 +10,8 @@ from trivium.trust.decision import (
     DEFAULT_PRIOR,
     DifferencePrior,
     learned_prior,
+    loss_beyond,
+    loss_of_differences,
     probability_of_loss,
     probability_of_missing,
 )
@@ -119,3 +121,19 @@ def test_a_short_history_hardly_moves_the_prior_and_a_very_short_one_does_not():
     quiet, wild = (learned_prior([delta, -delta] * 6, [0.02] * 12) for delta in (0.0, 0.3))
     assert quiet.spread < DEFAULT_PRIOR.spread < wild.spread
     assert wild.unchanged < DEFAULT_PRIOR.unchanged < quiet.unchanged
+
+
+def test_the_loss_of_differences_is_that_of_their_interval():
+    rng = np.random.default_rng(5)
+    base, head, groups = rng.random(60), rng.random(60), np.arange(60) // 3
+    found = paired_means(base[None], head[None], groups)[0]
+    expected = probability_of_loss(found.delta, found.interval, margin=0.02)
+    assert loss_of_differences(head - base, groups, margin=0.02) == pytest.approx(expected)
+    with pytest.raises(ValueError, match="two groups"):
+        loss_of_differences([0.1], [0], margin=0.02)
+
+
+def test_no_difference_is_a_loss_below_a_limit_above_0():
+    equal = DifferencePrior(unchanged=1 - 1e-12, spread=0.1)
+    assert loss_beyond(0.0, 0.01, 0.001, equal) == pytest.approx(1)
+    assert loss_beyond(0.0, 0.01, -0.001, equal) == pytest.approx(0)

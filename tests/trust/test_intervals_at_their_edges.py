@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest, t
 
+from trivium.trust.clustered import ClusteredMean
 from trivium.trust.distributions import Interval
 from trivium.trust.intervals import gate_answer, mean_interval
 
@@ -20,6 +22,20 @@ def test_a_spread_of_rounding_only_leaves_the_room_that_no_spread_leaves(low, hi
 def test_a_small_spread_is_one_where_the_range_has_no_end():
     found = mean_interval(np.array([1.0, 2.0, 3.0]) * 1e-157, [0, 1, 2], low=0.0, high=None)
     assert found.std_error == pytest.approx(1e-157 / np.sqrt(3))
+
+
+def test_a_range_whose_width_is_no_number_counts_as_one_without_ends():
+    values = np.array([1.0, 2.0, 4.0])
+    found = mean_interval(values, [0, 1, 2], low=-1.7e308, high=1.7e308)
+    expected = t.interval(0.95, 2, values.mean(), values.std(ddof=1) / 3**0.5)
+    assert (found.low, found.high) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-60, 1e-120, 1e-150])
+def test_gains_and_losses_of_one_size_are_a_sign_test_whatever_the_size(size):
+    signs = [1.0] * 9 + [-1.0]
+    found = ClusteredMean.of(np.array(signs) * size, np.arange(10), kind="difference")
+    assert found.sign_flip_tail() == pytest.approx(binomtest(9, 10, alternative="greater").pvalue)
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1])

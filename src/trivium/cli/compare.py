@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trivium.store.store import Store
 
 WITH_ERRORS = 3
-_COMPARING = ("margin", "level", "resamples", "seed", "policy", "force", "graphs", "by")
+_COMPARING = ("margin", "level", "resamples", "seed", "policy", "about", "force", "graphs", "by")
 _EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
 
 
@@ -50,6 +50,7 @@ def comparing(command: F) -> F:
         options.as_json,
         options.quiet,
         options.policy,
+        options.about,
         options.option(
             "--cases",
             type=click.IntRange(min=0),

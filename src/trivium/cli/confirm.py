@@ -30,7 +30,7 @@ def ask_again(base: "Run", head: "Run", given: Mapping[str, Any], agent: Any) ->
                 base_agent=given["base_agent"],
                 version=given["version"],
                 progress=bar,
-                **{name: given[name] for name in ("margin", "level", "resamples", "seed", "policy")},
+                **{name: given[name] for name in ("margin", "level", "resamples", "seed", "policy", "about")},
             )
     except KeyboardInterrupt:
         stored = f"{bar.done:,} of {calls:,} calls are stored"

@@ -149,6 +149,11 @@ policy = option(
     help="How to decide: by what is likely, by what is proven alone, or fail what is not proven to be good "
     "(default: the suite's, balanced).",
 )
+about = option(
+    "--about",
+    type=Choice(["these", "like-these"]),
+    help="What decides: these very cases, run again, or other cases like-these (default: the suite's).",
+)
 
 
 def reports(command: F) -> F:

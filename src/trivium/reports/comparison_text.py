@@ -21,11 +21,10 @@ from trivium.reports.wording import (
     signed,
     signed_interval,
 )
-from trivium.runs.comparing.comparison import Comparison, MetricDelta
+from trivium.runs.comparing.comparison import Comparison, MetricDelta, Word
 from trivium.runs.comparing.confirmed import Calls
 from trivium.runs.comparing.decision import listed
 from trivium.runs.comparing.graph_diff import EdgeChange, GraphComparison, PaceChange
-from trivium.runs.policy import WrongRates
 from trivium.runs.summary import further_cases_needed
 from trivium.runs.versions import End
 from trivium.trust.decision import DifferencePrior
@@ -35,8 +34,8 @@ from trivium.trust.sequential_mean import METHOD
 BROKE_NAMED = 20
 """Cases that broke and are named in the answer."""
 
-ENDS: dict[End, str] = {
-    "decided": "No more were needed.",
+ENDS: dict[End | None, str] = {
+    "decided": "",
     "calls": "Then the calls were used up: more could still tell.",
     "cases": "More attempts at these cases would hardly tell more: more cases would.",
     "costs": "More would cost more than the wrong decisions that they prevent (costs.call).",
@@ -96,13 +95,14 @@ def verdict_words(comparison: Comparison) -> str:
 
     With missing values it is the lower of the probabilities with these at their worst and at their best.
     """
-    words = comparison.verdict.capitalize()
-    known = [odds for odds in _probabilities(comparison) if odds]
-    if comparison.verdict == "likely worse":
+    return _words(comparison.verdict, _probabilities(comparison))
+
+
+def _words(verdict: Word, probabilities: list[tuple[float, ...]]) -> str:
+    words, known = verdict.capitalize(), [odds for odds in probabilities if odds]
+    if verdict == "likely worse":
         return f"{words} ({share(max(map(min, known)))})"
-    return (
-        f"{words} ({share(1 - max(map(max, known)))})" if comparison.verdict == "likely not worse" else words
-    )
+    return f"{words} ({share(1 - max(map(max, known)))})" if verdict == "likely not worse" else words
 
 
 def _probabilities(comparison: Comparison) -> list[tuple[float, ...]]:
@@ -144,18 +144,19 @@ def policy_sentence(comparison: Comparison) -> str:
             f"Policy balanced: {lost} {comparison.margin:g} with a probability of {between} (above "
             f"{share(how.costs.threshold)} it fails); {by_proof}"
         )
-    return f"{sentence}{_wrong(comparison.wrong)}{_learned(comparison.prior)}"
+    return f"{sentence}{_learned(comparison.prior)}{_both_questions(comparison)}"
 
 
-def _wrong(rates: WrongRates | None) -> str:
-    """How often the policy was wrong in trials; empty if unknown."""
-    if rates is None:
+def _both_questions(comparison: Comparison) -> str:
+    """Which question the answer is to, and the answer to the other one; empty without questions."""
+    other = [one for one in comparison.questions if one.about != comparison.decide.about]
+    if not other:
         return ""
-    kinds = [(rates.ship, "losses shipped"), (rates.block, "others blocked")]
-    told = [f"{100 * rate:.0f} {what}" for rate, what in kinds if rate]
-    wrong = f"wrong in {100 * (rates.ship + rates.block):.0f} of 100" if told else "hardly ever wrong"
-    open_ = f", and left {100 * rates.undecided:.0f} of 100 open" if rates.undecided else ""
-    return f" With {rates.cases} cases it was {wrong}{f' ({listed(told)})' if told else ''} in trials{open_}."
+    words = _words(other[0].verdict, [other[0].probabilities]).lower()
+    numbers = f"{words}, {signed(other[0].delta)} {signed_interval(other[0].ci95)}"
+    if other[0].about == "these":
+        return f" This is about other cases like these. On these very cases, run again: {numbers}."
+    return f" This is about these very cases, run again. On other cases like these: {numbers}."
 
 
 def _learned(prior: DifferencePrior) -> str:
@@ -199,7 +200,9 @@ def confirmed_sentence(comparison: Comparison) -> str:
         sentences.append(f"Broke: {listed(broke)}.")
     if left := [f"{states[word]:,} {word}" for word in ("flaky", "unclear") if states.get(word)]:
         sentences.append(f"Of the other cases that moved, {listed(left)}.")
-    return " ".join([*sentences, *([ENDS[made.end]] if made.end else [])])
+    # Knowing these cases better tells hardly more about others only.
+    end = "" if made.end == "cases" and comparison.decide.about == "these" else ENDS.get(made.end, "")
+    return " ".join([*sentences, *([end] if end else [])])
 
 
 def cases_that_broke(comparison: Comparison) -> list[str]:

@@ -148,6 +148,7 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 Policy = Literal["balanced", "proof", "strict"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
+About = Literal["these", "like-these"]
 
 
 class Costs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -180,10 +181,13 @@ class DecideSettings(
             ``strict`` fails what is not proven to be good.
         by: The metric that decides a comparison; None for the pass rate, else the composite.
         costs: What wrong decisions cost under ``balanced``.
+        about: What a comparison decides on: ``like-these``, other cases of the kind, of which these are a
+            sample; or ``these`` very cases, asked again.
     """
 
     policy: Policy = "balanced"
     by: str | None = None
+    about: About = "like-these"
     costs: Costs = Costs()
 
     def with_policy(self, policy: Policy | None) -> Self:

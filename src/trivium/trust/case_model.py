@@ -4,7 +4,7 @@ Definition: docs/definitions/decisions.md#case-model.
 """
 
 from functools import cache
-from math import sqrt
+from math import hypot, sqrt
 from statistics import NormalDist
 from typing import Self
 
@@ -33,6 +33,7 @@ _SIZES = (0.1, 0.25, 0.5, 1.0)
 _SHIFTS = (0.05, 0.1, 0.2)
 _STEPS = 30
 _LEAST_DISPERSION = 0.05
+_LEAST_VARIANCE = 1e-18
 _MOST_PATTERNS = 400
 _LEAST_LIKELIHOOD = 1e-150
 """Two of them multiplied are no 0 yet, by which evidence could not be compared."""
@@ -90,12 +91,16 @@ class NormalMixture(msgspec.Struct, frozen=True):
         return float(self.weights @ (self.variances + (self.means - self.mean) ** 2))
 
     def below(self, value: float) -> float:
-        """Probability of less than a value."""
+        """Probability of less than a value; differences below 1e-9 count as none."""
+        return self.up_to(value - 1e-9)
+
+    def up_to(self, value: float) -> float:
+        """Probability of at most a value."""
         total = 0.0
         for weight, mean, variance in zip(self.weights, self.means, self.variances, strict=True):
-            if variance > 0:
+            if variance > _LEAST_VARIANCE:
                 total += weight * NormalDist(mean, sqrt(variance)).cdf(value)
-            elif mean < value:
+            elif mean <= value + 1e-12:
                 total += weight
         return min(1.0, float(total))
 
@@ -118,11 +123,13 @@ class CasePosterior(msgspec.Struct, frozen=True):
             groups) are a sample.
         gains: Variance of ``these`` that one more attempt is expected to take away, shape (2, n): of base,
             of head.
+        rates: Expected rate of each case, shape (2, n): of base, of head.
     """
 
     these: NormalMixture
     like_these: NormalMixture
     gains: Floats
+    rates: Floats
 
 
 @cache
@@ -201,6 +208,46 @@ def case_posterior(base: Tally, head: Tally, groups: npt.ArrayLike) -> CasePoste
     weights = weights[kept] / weights[kept].sum()
     moments = np.concatenate([part[1] for part in parts])[kept]
     return _posterior(weights, moments, place, counts, group, dispersion)
+
+
+def error_on_these_cases(base: Tally, head: Tally) -> float:
+    """Standard error of the mean difference if these very cases were attempted again.
+
+    Without a case that a side attempted twice it is the upper bound that leaves nothing to change: the root
+    of the sum of the squared differences, over n. It supposes that attempts were not made because of what
+    others showed (see :func:`case_posterior`).
+
+    Definition: docs/definitions/decisions.md#two-questions.
+
+    Args:
+        base: The attempts of base.
+        head: Those of head, at the same cases.
+
+    Returns:
+        Above 0: one more attempt might change wholly.
+
+    Raises:
+        ValueError: If no case has attempts on both sides.
+    """
+    both = (base.attempts > 0) & (head.attempts > 0)
+    sides = [(side.attempts[both], side.sums[both], side.squares[both]) for side in (base, head)]
+    n = int(np.count_nonzero(both))
+    if not n:
+        raise ValueError("there is no case with attempts on both sides")
+    within, freedom = [], []
+    for attempts, sums, squares in sides:
+        within.append(np.maximum(squares - sums**2 / attempts, 0))
+        freedom.append(attempts - 1)
+    if not any(each.any() for each in freedom):
+        variance = float(((sides[1][1] - sides[0][1]) ** 2).sum()) / n**2
+    else:
+        pooled = float(sum(each.sum() for each in within) / sum(each.sum() for each in freedom))
+        variance = 0.0
+        for spread, free, (attempts, _, _) in zip(within, freedom, sides, strict=True):
+            own = np.where(free > 0, spread / np.maximum(free, 1), pooled)
+            variance += float((own / attempts).sum()) / n**2
+    fewest = min(int(attempts.sum()) for attempts, _, _ in sides)
+    return hypot(sqrt(variance), 1 / (fewest + 1))
 
 
 def _dispersion(base: Tally, head: Tally) -> float:
@@ -302,7 +349,10 @@ def _posterior(
     spread = dispersion * np.maximum(rate - squares, 0) + np.maximum(squares - rate**2, 0)
     gains = np.where(spread > 1e-12, covariance**2 / np.maximum(spread, 1e-12), 0.0)
     return CasePosterior(
-        NormalMixture(weights, means, variances), NormalMixture(weights, means, like), gains[:, place]
+        NormalMixture(weights, means, variances),
+        NormalMixture(weights, means, like),
+        gains[:, place],
+        rate[:, place],
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.trust.arrays import Floats, check_lengths, check_positive, floats
+from trivium.trust.clustered import ClusteredMean
 from trivium.trust.distributions import Interval, normal_critical_value, t_critical_value
 
 _STANDARD = NormalDist()
@@ -46,10 +47,20 @@ def standard_error(interval: Interval) -> float:
 
     Definition: docs/definitions/decisions.md#probability.
     """
-    few_groups = t_critical_value(interval.level, max(1, interval.groups - 1)) / normal_critical_value(
-        interval.level
-    )
-    return hypot(interval.std_error * few_groups, 1 / (interval.n + 1))
+    return widened(interval.std_error, groups=interval.groups, n=interval.n, level=interval.level)
+
+
+def widened(std_error: float, *, groups: int, n: int, level: float) -> float:
+    """A standard error as the probability of a loss needs it; see :func:`standard_error`.
+
+    Args:
+        std_error: The cluster-robust standard error.
+        groups: Number of groups.
+        n: Number of cases.
+        level: Level at which few groups are allowed for.
+    """
+    few_groups = t_critical_value(level, max(1, groups - 1)) / normal_critical_value(level)
+    return hypot(std_error * few_groups, 1 / (n + 1))
 
 
 def probability_of_loss(
@@ -68,12 +79,61 @@ def probability_of_loss(
     Returns:
         In [0, 1].
     """
-    error = standard_error(interval)
+    return loss_beyond(estimate, standard_error(interval), -margin, prior)
+
+
+def loss_of_differences(
+    differences: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    *,
+    margin: float,
+    level: float = 0.95,
+    prior: DifferencePrior = DEFAULT_PRIOR,
+) -> float:
+    """Probability that the true mean of differences lies below −margin.
+
+    Args:
+        differences: The difference of each case, in [-1, 1], shape (n,).
+        groups: Whole-number code of the group of each case, shape (n,), at least two of them.
+        margin: The largest acceptable loss, 0 or more.
+        level: Level at which few groups are allowed for.
+        prior: What is known of such differences.
+
+    Returns:
+        In [0, 1].
+
+    Raises:
+        ValueError: If there are no two groups.
+    """
+    mean = ClusteredMean.of(differences, groups, kind="difference")
+    if mean is None:
+        raise ValueError("there must be at least two groups")
+    spread = 0.0 if mean.equal else sqrt(mean.variance)
+    error = widened(spread, groups=int(mean.groups), n=int(mean.n), level=level)
+    return loss_beyond(mean.mean, error, -margin, prior)
+
+
+def loss_beyond(estimate: float, error: float, limit: float, prior: DifferencePrior = DEFAULT_PRIOR) -> float:
+    """Probability that the true difference lies below a limit.
+
+    Definition: docs/definitions/decisions.md#probability.
+
+    Args:
+        estimate: The difference, higher is better.
+        error: Its standard error, above 0.
+        limit: The limit, in the unit of the difference.
+        prior: What is known of such differences.
+
+    Returns:
+        In [0, 1].
+    """
     spread = hypot(prior.spread, error)
-    loss = NormalDist(estimate * (prior.spread / spread) ** 2, prior.spread * error / spread).cdf(-margin)
+    loss = NormalDist(estimate * (prior.spread / spread) ** 2, prior.spread * error / spread).cdf(limit)
     # Density of the estimate if the versions are equal, over that if they differ.
     ratio = spread / error * exp(((estimate / spread) ** 2 - (estimate / error) ** 2) / 2)
-    return (1 - prior.unchanged) * loss / (1 - prior.unchanged + prior.unchanged * ratio)
+    return (prior.unchanged * ratio * (limit > 0) + (1 - prior.unchanged) * loss) / (
+        1 - prior.unchanged + prior.unchanged * ratio
+    )
 
 
 def probability_of_missing(

@@ -167,11 +167,14 @@ def shown_margin(
     Returns:
         In (0, 1], in the unit of the differences.
     """
-    groups = clustered.groups if groups is None else groups
-    spread = sqrt(clustered.variance * clustered.groups / groups)
-    unlucky = extrapolated(clustered, groups, NormalDist().inv_cdf(1 - power) * spread)
-    ends = unlucky.ends(level)
+    ends = _unlucky(clustered, clustered.groups if groups is None else groups, power).ends(level)
     return 1.0 if ends is None else -ends[0]
+
+
+def _unlucky(clustered: ClusteredMean, groups: float, power: float) -> ClusteredMean:
+    """So many groups of which the true mean is 0, with a mean that so large a share of samples exceeds."""
+    spread = sqrt(clustered.variance * clustered.groups / groups)
+    return extrapolated(clustered, groups, NormalDist().inv_cdf(1 - power) * spread)
 
 
 def groups_to_show(
@@ -188,7 +191,12 @@ def groups_to_show(
     Returns:
         At least 2; None if more than ``MOST_PLANNED`` are needed.
     """
-    return fewest_groups(lambda groups: shown_margin(clustered, groups, level=level, power=power) <= margin)
+
+    def shows(groups: int) -> bool:
+        found = _unlucky(clustered, groups, power)
+        return found.mean > -margin and found.tail(-margin) <= (1 - level) / 2
+
+    return fewest_groups(shows)
 
 
 def fewest_groups(enough: Callable[[int], bool]) -> int | None:

@@ -62,6 +62,19 @@ def test_cases_that_broke_are_found_and_named_with_few_calls(store, agents, runs
     assert comparison == tv.compare(*runs)
 
 
+def test_what_is_asked_about_decides_when_to_stop_and_the_answer(store, agents, runs):
+    these = tv.confirm(*runs, calls=200, agent=agents[1], base_agent=agents[0], about="these")
+    made = sum(len(agent.asked) for agent in agents)
+    others = tv.confirm(*runs, calls=200, agent=agents[1], base_agent=agents[0], about="like-these")
+
+    assert (these.answer, these.confirmed.end) == ("fail", "decided")
+    assert these.probability > 0.95
+    assert made <= 40
+    assert sum(len(agent.asked) for agent in agents) == made  # only more cases would tell
+    assert others.probability < 0.95
+    assert others.decide.about == "like-these"
+
+
 def test_no_attempt_is_made_twice_and_none_has_the_number_of_an_earlier_one(agents, runs):
     for _ in range(3):
         tv.confirm(*runs, calls=17, agent=agents[1], base_agent=agents[0], policy="proof")
@@ -88,6 +101,36 @@ def test_what_is_decided_asks_nothing(store, agents, runs):
     assert [agent.asked for agent in agents] == [[], []]
     assert len(store.runs()) == before
     assert again.confirmed is not None
+
+
+def test_what_only_more_cases_would_tell_asks_nothing_and_says_so(store, agents, caplog):
+    broken = Repeats({f"q{i}": 0 for i in range(3)})
+    runs = [evaluated(store, agent, repeats=8) for agent in (agents[0], broken)]
+    with caplog.at_level(logging.WARNING):
+        comparison = tv.confirm(*runs, calls=50, agent=broken, base_agent=agents[0])
+
+    assert (agents[0].asked, broken.asked) == ([], [])
+    assert comparison.confirmed is None
+    assert "nothing is asked again: more attempts at these cases would hardly tell more" in caplog.text
+
+
+def test_unchanged_outputs_and_proofs_ask_nothing(store, agents):
+    worst = Repeats({f"q{i}": 0 for i in range(60)})
+    for other, policy in ((Repeats({}), "balanced"), (worst, "balanced"), (worst, "proof")):
+        runs = [evaluated(store, agent) for agent in (agents[0], other)]
+        tv.confirm(*runs, calls=50, agent=other, base_agent=agents[0], policy=policy)
+        assert (agents[0].asked, other.asked) == ([], [])
+
+
+def test_what_the_model_is_sure_of_is_asked_once_if_the_comparison_is_not(store, agents):
+    other = Repeats({"q1": 0})
+    runs = [evaluated(store, agent, count=120) for agent in (agents[0], other)]
+    before = tv.compare(*runs)
+    comparison = tv.confirm(*runs, calls=100, agent=other, base_agent=agents[0])
+
+    assert 0.05 < before.probability < 0.95
+    assert len(agents[0].asked) + len(other.asked) == 20
+    assert comparison.confirmed.end in {"decided", "cases"}
 
 
 def test_only_head_is_asked_without_the_agent_of_base_and_that_is_said(agents, runs, caplog):

@@ -28,7 +28,7 @@ def counts(base, head, attempts=1):
 
 
 def question(policy="balanced", about="these", **costs):
-    return Question(about, 0.02, 0.95, DecideSettings(policy=policy, costs=Costs(**costs)))
+    return Question(0.02, 0.95, DecideSettings(policy=policy, about=about, costs=Costs(**costs)))
 
 
 MOVED = counts([1] * 60, [0] * 3 + [1] * 57)

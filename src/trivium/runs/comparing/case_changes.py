@@ -1,15 +1,20 @@
-"""Finds the cases that two runs scored differently, and orders them by the change."""
+"""Finds what differs between two runs: the cases by score, most changed first, and whether anything does."""
 
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from itertools import zip_longest
 
+import msgspec
 import numpy as np
 
+from trivium.agents.attempt import Attempt
 from trivium.runs.comparing.case_counts import CaseCounts
 from trivium.runs.comparing.case_states import FIXED, SAME, STATES, case_states
 from trivium.runs.comparing.moved_cases import CaseReader, ChangeColumns, MovedCases
 from trivium.runs.comparing.pairing import PairedScores, ScoredRun
 from trivium.runs.comparing.rows import Ints
 from trivium.runs.run import Run
+from trivium.traces.trace import Trace
 
 ROUNDING = 1e-9
 """Smaller differences of a score are due to rounding."""
@@ -75,3 +80,26 @@ def _tried(counts: CaseCounts) -> Ints:
     """Passes, attempts and earlier attempts of base, then those of head; shape (6, n)."""
     sides = (counts.base, counts.head)
     return np.array([row for each in sides for row in (each.passes, each.attempts, each.earlier)])
+
+
+def unchanged(base: Run, head: Run) -> bool:
+    """Whether both runs have the same attempts, in the same order, with the same contents and steps.
+
+    Times, ids of spans and usage are ignored. Reading stops at the first difference.
+    """
+    return all(
+        ours is not None and theirs is not None and _digest(ours) == _digest(theirs)
+        for ours, theirs in zip_longest(base.attempts(), head.attempts())
+    )
+
+
+def _digest(attempt: Attempt) -> bytes:
+    trace = None if attempt.trace is None else _steps(attempt.trace)
+    content = (attempt.case, attempt.repeat, attempt.output, attempt.error, attempt.reward, trace)
+    return blake2b(msgspec.json.encode(content, order="deterministic"), digest_size=16).digest()
+
+
+def _steps(trace: Trace) -> tuple[object, object]:
+    spans = [(span.kind, span.name, span.agent, span.ok, span.input, span.output) for span in trace.spans]
+    messages = [(each.sender, each.receiver, each.type, each.content) for each in trace.messages]
+    return spans, messages

@@ -2,19 +2,17 @@
 
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from functools import cached_property
-from hashlib import blake2b
-from itertools import zip_longest
 from typing import Unpack
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace
 
-from trivium.agents.attempt import Attempt
 from trivium.errors import ComparisonError, Problem, suggest
-from trivium.runs.comparing.case_changes import find_moved_cases
+from trivium.runs.comparing.case_changes import find_moved_cases, unchanged
 from trivium.runs.comparing.case_counts import CaseCounts, case_counts
 from trivium.runs.comparing.compared_slices import compared_slices
-from trivium.runs.comparing.comparison import ComparedSlice, Comparison
+from trivium.runs.comparing.comparison import ComparedSlice, Comparison, Question
+from trivium.runs.comparing.confirmed import Confirmed
 from trivium.runs.comparing.decision import (
     Options,
     Statistics,
@@ -24,14 +22,20 @@ from trivium.runs.comparing.decision import (
     passing,
     verdict,
 )
-from trivium.runs.comparing.earlier_runs import confirmed_by, earlier_runs, known_costs, prior_from_history
+from trivium.runs.comparing.earlier_runs import (
+    EarlierRuns,
+    confirmed_by,
+    earlier_runs,
+    known_costs,
+    prior_from_history,
+)
 from trivium.runs.comparing.graph_diff import compare_graphs
 from trivium.runs.comparing.pairing import Methods, PairedScores, Pairing, ScoredRun
+from trivium.runs.comparing.questions import questions
 from trivium.runs.comparing.rows import Ints, numbers_of, repeats_of
 from trivium.runs.comparing.warnings import about_figures, about_judges, about_options, about_runs
 from trivium.runs.run import Run
 from trivium.runs.until_decided.difference import StoppedComparison
-from trivium.traces.trace import Trace
 
 MAX_MOVES = 10
 """Most cases that the comparison lists as moved."""
@@ -72,7 +76,7 @@ def compare(
     pair = _Pair(base, head, force=force)
     decision = _Decision(pair, options)
     left, right, decided_by = pair.left, pair.right, decision.decided_by
-    slices, confirmed = pair.slices(by, decided_by, options), confirmed_by(base, head)
+    slices, confirmed = pair.slices(by, decided_by, options), pair.confirmed
     moves = pair.figures[decided_by[0]].moved(MAX_MOVES)
     shown_by = [*dict.fromkeys(("pass_rate", "composite", *right.settings.gates))]
     shown_by = [name for name in shown_by if name in decision.deltas and not decision.deltas[name].same_as]
@@ -113,7 +117,7 @@ def compare(
         cost_usd=known_costs(base=base, head=head),
         slices=slices,
         confirmed=confirmed,
-        wrong=None if confirmed else options.wrong_rates(decision.deltas[decided_by[0]].groups),
+        questions=decision.questions,
     )
 
 
@@ -161,14 +165,29 @@ class _Pair:
         }
         self.unlike += _different_methods(self.figures, methods)
         self._refuse_unlike()
+        self._counts: dict[str, CaseCounts] = {}
 
     @cached_property
     def verdicts(self) -> CaseCounts | None:
         """Attempts and passes of each case, with those of earlier runs; None without verdicts."""
-        if "pass_rate" not in self.figures:
-            return None
-        earlier = earlier_runs(self.base, self.head)
-        return case_counts(self.left, self.right, self.pairing, self._methods, earlier=earlier)
+        return self.counts("pass_rate") if "pass_rate" in self.figures else None
+
+    @cached_property
+    def confirmed(self) -> Confirmed | None:
+        """The further attempts that were made to decide it; None without any."""
+        return confirmed_by(self.base, self.head)
+
+    @cached_property
+    def _earlier(self) -> EarlierRuns:
+        return earlier_runs(self.base, self.head)
+
+    def counts(self, name: str) -> CaseCounts:
+        """Values of a metric by case, with those of earlier runs."""
+        if name not in self._counts:
+            self._counts[name] = case_counts(
+                self.left, self.right, self.pairing, self._methods, name, earlier=self._earlier
+            )
+        return self._counts[name]
 
     def _refuse_unlike(self) -> None:
         if self.unlike and self._same_method:
@@ -236,7 +255,7 @@ class _Decision:
         self.decided_by = _deciding(paired, options)
         if not self.same and len(self.decided_by) == 1:
             learned = prior_from_history(pair.head, self.decided_by[0], pair.clusters)
-            options = msgspec.structs.replace(options, prior=learned, prior_of=self.decided_by[0])
+            options = replace(options, prior=learned, prior_of=self.decided_by[0])
         deltas = deltas_of(paired, pair.pairing, pair.right.tiers, options)
         if self.same:
             deltas = {name: passing(one) for name, one in deltas.items()}
@@ -248,9 +267,12 @@ class _Decision:
             self.decided_by = (stopped.metric,)
             deltas[stopped.metric] = stopped.on(deltas[stopped.metric])
             # Its interval is another one than those of metrics with the same values.
-            deltas.update({name: msgspec.structs.replace(one, same_as=None) for name, one in deltas.items()})
+            deltas.update({name: replace(one, same_as=None) for name, one in deltas.items()})
         self.stopped = stopped
         self.prior = options.prior_for(self.decided_by[0])
+        self.questions: tuple[Question, ...] = ()
+        if not self.same and stopped is None and len(self.decided_by) == 1:
+            self.questions = self._ask_both(pair, options)
         self.unjudged = list(about_judges(pair.left, pair.right))
         self.verdict = verdict(
             # The others' p-values suppose that the number of cases was set beforehand.
@@ -260,6 +282,26 @@ class _Decision:
             same=self.same,
             unjudged=self.unjudged,
         )
+
+    def _ask_both(self, pair: _Pair, options: Options) -> tuple[Question, ...]:
+        """Answer both questions; the one that decides is the difference of the deciding metric."""
+        name = self.decided_by[0]
+        found = questions(
+            name,
+            pair.figures[name],
+            self.deltas[name],
+            pair.counts(name),
+            options,
+            confirmed=pair.confirmed is not None,
+        )
+        if found is None:
+            return ()
+        self.deltas |= {
+            each: found.deciding if each == name else replace(found.deciding, same_as=name, tier=one.tier)
+            for each, one in self.deltas.items()
+            if name in {each, one.same_as}
+        }
+        return found.told
 
 
 def _deciding(deltas: Mapping[str, PairedScores], options: Options) -> tuple[str, ...]:
@@ -335,26 +377,3 @@ def _different_methods(figures: dict[str, PairedScores], methods: Methods) -> It
         if name != "composite" and figure.wholly_unlike:
             (ours, theirs), count = figure.unlike.most_common(1)[0]
             yield f"{name}: {methods.named(ours)} in base, {methods.named(theirs)} in head ({count:,} pairs)"
-
-
-def unchanged(base: Run, head: Run) -> bool:
-    """Whether both runs have the same attempts, in the same order, with the same contents and steps.
-
-    Times, ids of spans and usage are ignored. Reading stops at the first difference.
-    """
-    return all(
-        ours is not None and theirs is not None and _digest(ours) == _digest(theirs)
-        for ours, theirs in zip_longest(base.attempts(), head.attempts())
-    )
-
-
-def _digest(attempt: Attempt) -> bytes:
-    trace = None if attempt.trace is None else _steps(attempt.trace)
-    content = (attempt.case, attempt.repeat, attempt.output, attempt.error, attempt.reward, trace)
-    return blake2b(msgspec.json.encode(content, order="deterministic"), digest_size=16).digest()
-
-
-def _steps(trace: Trace) -> tuple[object, object]:
-    spans = [(span.kind, span.name, span.agent, span.ok, span.input, span.output) for span in trace.spans]
-    messages = [(each.sender, each.receiver, each.type, each.content) for each in trace.messages]
-    return spans, messages

@@ -9,9 +9,8 @@ from trivium.errors import RegressionError
 from trivium.runs.comparing.confirmed import Confirmed
 from trivium.runs.comparing.graph_diff import GraphComparison
 from trivium.runs.comparing.moved_cases import MovedCases
-from trivium.runs.policy import WrongRates
 from trivium.runs.summary import further_cases_needed
-from trivium.suites.settings import DecideSettings
+from trivium.suites.settings import About, DecideSettings
 from trivium.trust.decision import DifferencePrior
 from trivium.trust.distributions import Answer
 
@@ -125,6 +124,29 @@ class ComparedSlice(msgspec.Struct, frozen=True, kw_only=True):
         return "worse" if one.delta < 0 else "better"
 
 
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to one of the two questions of a comparison (docs/definitions/decisions.md#two-questions).
+
+    Attributes:
+        about: ``these``: would head do worse if both ran on these very cases again? ``like-these``: would it
+            do worse on other cases of the kind?
+        delta: Difference of the metric that decides, head minus base.
+        ci95: Its interval at the comparison's level.
+        probability: Probability that head is worse by more than the margin.
+        probabilities: The same; with missing values two of them, at their worst and at their best.
+        verdict: The answer in words.
+        method: How the interval was computed.
+    """
+
+    about: About
+    delta: float | None
+    ci95: tuple[float, float] | None
+    probability: float | None
+    probabilities: tuple[float, ...] = ()
+    verdict: Word
+    method: str | None
+
+
 class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     """The result of comparing two runs.
 
@@ -166,8 +188,8 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
         slices: By key, the differences of the cases with each value, largest loss first. They never decide
             the answer.
         confirmed: The further attempts that were made to decide it; None without any.
-        wrong: How often the policy was wrong in trials with about as many cases; None if it was not tried
-            with so few cases, or such costs, or if further attempts were made.
+        questions: The answers about these very cases and about cases like these, of which ``decide.about``
+            decides; empty if the outputs are the same, or head stopped when it was decided.
     """
 
     base: str
@@ -201,7 +223,7 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: dict[str, float] = {}
     slices: dict[str, tuple[ComparedSlice, ...]] = {}
     confirmed: Confirmed | None = None
-    wrong: WrongRates | None = None
+    questions: tuple[Question, ...] = ()
 
     @property
     def slices_of(self) -> str:

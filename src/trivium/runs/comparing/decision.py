@@ -10,12 +10,12 @@ import numpy as np
 from trivium.errors import ComparisonError, Problem
 from trivium.runs.comparing.comparison import MetricDelta, Word
 from trivium.runs.comparing.pairing import PairedScores, Pairing
-from trivium.runs.policy import WrongRates, decided, wrong_rates
+from trivium.runs.policy import decided
 from trivium.runs.run import Run
 from trivium.store.records import RunKind
 from trivium.suites.case import Case
 from trivium.suites.digest import digest_of
-from trivium.suites.settings import DecideSettings, JudgeSettings, Policy, Settings
+from trivium.suites.settings import About, DecideSettings, JudgeSettings, Policy, Settings
 from trivium.trust.decision import DEFAULT_PRIOR, DifferencePrior, probability_of_loss
 from trivium.trust.distributions import Answer
 from trivium.trust.multiple_testing import holm
@@ -171,6 +171,7 @@ class Statistics(TypedDict, total=False):
     resamples: int | None
     seed: int | None
     policy: Policy | None
+    about: About | None
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,10 +199,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         """What is known beforehand of the difference of a metric."""
         return self.prior if self.prior_of in {None, metric} else DEFAULT_PRIOR
 
-    def wrong_rates(self, groups: int) -> WrongRates | None:
-        """How often the policy was wrong in trials with about as many cases as there are groups."""
-        return wrong_rates(self.decide, groups)
-
     @classmethod
     def of(cls, head: Run, given: Statistics) -> Self:
         """The options that are given, and else those of head's settings.
@@ -211,9 +208,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         """
         settings = msgspec.convert(head.record.settings, Settings)
         named = {name: value for name, value in given.items() if value is not None}
-        policy = named.pop("policy", settings.decide.policy)
+        how = {name: named.pop(name) for name in ("policy", "about") if name in named}
         own = {name: getattr(settings, name) for name in ("margin", "level", "resamples", "seed")}
-        return cls(**(own | named), decide=msgspec.structs.replace(settings.decide, policy=policy))
+        return cls(**(own | named), decide=msgspec.structs.replace(settings.decide, **how))
 
     def __post_init__(self) -> None:
         """Check the ranges of all options.
@@ -462,6 +459,11 @@ def verdict(
     )
 
 
+def word_of(metric: str, figure: MetricDelta, level: float) -> Word:
+    """The verdict that one metric alone gives, in words."""
+    return _word(figure.answer, {metric: figure}, figure.probability, level)
+
+
 def _word(proof: Answer, deciding: dict[str, MetricDelta], probability: float | None, level: float) -> Word:
     if proof == "fail":
         return "worse"
@@ -515,7 +517,7 @@ def _shown(figure: MetricDelta, margin: float) -> str:
 
 def can_prove(cases: str, shows: float, margin: float, needed: int | None) -> str:
     """Which margin so many cases can show, and how many another one takes, in a sentence."""
-    takes = "more than can be asked" if needed is None else f"about {needed:,}"
+    takes = "more than can be asked" if needed is None else f"about {float(f'{needed:.2g}'):,.0f}"
     return f"{cases} can prove that a change loses no more than {shows:.2g}; for {margin:g} it takes {takes}."
 
 

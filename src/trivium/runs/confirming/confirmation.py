@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from trivium.errors import AgentError, ComparisonError, InputError
@@ -21,6 +21,12 @@ from trivium.store.records import RunRecord
 from trivium.store.store import Store
 
 log = logging.getLogger(__name__)
+
+WHY_NOTHING: dict[End | None, str] = {
+    "cases": "more attempts at these cases would hardly tell more; more cases would",
+    "costs": "the calls would cost more than the wrong decisions that they prevent (costs.call)",
+    "nothing": "no case has a value on both sides",
+}
 
 
 class Agents(NamedTuple):
@@ -57,9 +63,9 @@ class Confirmation:
                 f"{names} cannot be asked again case by case: name one metric of attempts (decide: {{by: …}})"
             )
             raise ComparisonError(f"{runs[0].id} and {runs[1].id}", what)
-        self._store, self._runs, self._unchanged = store, runs, comparison.unchanged
+        self._store, self._runs, self._comparison = store, runs, comparison
         self._tallies = Tallies(*runs, comparison.decided_by[0])
-        self._question = Question("like-these", options.margin, options.level, options.decide)
+        self._question = Question(options.margin, options.level, options.decide)
         self._arrivals: asyncio.Queue[Arrival] = asyncio.Queue()
 
     async def ask(self, agents: Agents, *, calls: int, progress: Progress) -> bool:
@@ -80,7 +86,7 @@ class Confirmation:
         records = [run.record for run in self._runs]
         begun = [run for side in confirming_runs(self._store, *records, finished=False) for run in side]
         unfinished = [run for run in begun if run.state != "done"]
-        if not unfinished and self._decided:
+        if not unfinished and self._settled:
             return False
         found = self._agents(agents)
         budget = _budget(unfinished)
@@ -108,9 +114,21 @@ class Confirmation:
         return True
 
     @property
-    def _decided(self) -> bool:
-        rounds = Rounds(self._tallies.counts, self._question, asked=(True, True), calls=1)
-        return self._unchanged or not rounds.next()
+    def _settled(self) -> bool:
+        """Whether there is nothing to ask; where it is not decided, that is logged."""
+        comparison = self._comparison
+        if comparison.unchanged or (comparison.confirmed is None and self._question.answered(comparison)):
+            return True
+        rounds = self._rounds(asked=(True, True), calls=1, used=0)
+        settled = not rounds.next()
+        if (why := WHY_NOTHING.get(rounds.end)) is not None:
+            log.warning("nothing is asked again: %s", why)
+        return settled
+
+    def _rounds(self, *, asked: Sequence[bool], calls: int, used: int) -> Rounds:
+        # Only with further attempts does the comparison rest on the model that decides when to stop.
+        first = self._comparison.confirmed is None and not used
+        return Rounds(self._tallies.counts, self._question, asked=asked, calls=calls, first=first)
 
     def _agents(self, given: Agents) -> dict[int, SideAgent]:
         """The agents by side; without base's if none is known to be of its version."""
@@ -149,11 +167,9 @@ class Confirmation:
         Returns:
             Why there is no further one.
         """
-        rounds = Rounds(
-            self._tallies.counts, self._question, asked=[number in sides for number in (0, 1)], calls=calls
-        )
         batch: list[Chosen] | None = None
         due = sum(len(side.stored) for side in sides.values())
+        rounds = self._rounds(asked=[number in sides for number in (0, 1)], calls=calls, used=due)
         while True:
             while due:
                 arrival = await self._arrivals.get()

@@ -6,11 +6,12 @@ Definition: docs/definitions/decisions.md#confirm.
 from collections.abc import Sequence
 from math import sqrt
 from statistics import NormalDist
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from trivium.runs.comparing.case_counts import CaseCounts, SideCounts
+from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.versions import End
 from trivium.suites.settings import DecideSettings
 from trivium.trust.arrays import Floats
@@ -26,7 +27,6 @@ DOUBT = 0.05
 LEAST_SAVING = 0.01
 """Share of the cost of a wrong decision, or probability of a proof, for which it pays to ask further."""
 
-About = Literal["these", "like-these"]
 Chosen = tuple[int, int]
 """Side, 0 for base and 1 for head, and place of a case."""
 
@@ -35,13 +35,11 @@ class Question(NamedTuple):
     """What is to be decided.
 
     Attributes:
-        about: Whether about these very cases, or about cases like these.
         margin: The loss that does not matter, in [0, 1].
         level: Confidence level of a proof, in (0, 1).
-        decide: The policy, and what wrong decisions and calls cost.
+        decide: The policy, which question it is about, and what wrong decisions and calls cost.
     """
 
-    about: About
     margin: float
     level: float
     decide: DecideSettings
@@ -53,6 +51,13 @@ class Question(NamedTuple):
             return not DOUBT <= loss <= 1 - DOUBT
         error = (1 - self.level) / 2
         return loss <= error or difference.below(0) >= 1 - error
+
+    def answered(self, comparison: Comparison) -> bool:
+        """Whether a comparison without further attempts is decided as surely."""
+        if self.decide.policy != "balanced":
+            return comparison.proof != "inconclusive"
+        known = comparison.metrics[comparison.decided_by[0]].probabilities
+        return bool(known) and (max(known) < DOUBT or min(known) > 1 - DOUBT)
 
     def saving(self, difference: NormalMixture, explained: float) -> float:
         """What more attempts save on average, in the cost of a wrong decision; their chance of a proof.
@@ -79,18 +84,27 @@ class Rounds:
         question: What is to be decided.
         asked: Whether base and head can be asked again.
         calls: Most attempts that are made.
+        first: Whether a first batch is made even if all attempts made before decide.
 
     Attributes:
         calls: Attempts that may still be made.
         end: Why the last batch was empty; None before.
     """
 
-    def __init__(self, counts: CaseCounts, question: Question, *, asked: Sequence[bool], calls: int) -> None:
+    def __init__(
+        self,
+        counts: CaseCounts,
+        question: Question,
+        *,
+        asked: Sequence[bool],
+        calls: int,
+        first: bool = False,
+    ) -> None:
         self._tallies = [_tally(counts.base), _tally(counts.head)]
         self._groups, self._question = counts.groups, question
         known = (counts.base.attempts > 0) & (counts.head.attempts > 0)
         self._open = np.outer(asked, known)
-        self.calls = calls
+        self.calls, self._first = calls, first
         self.end: End | None = None
 
     def take(self, side: int, totals: Floats, cases: Sequence[int]) -> None:
@@ -114,24 +128,25 @@ class Rounds:
     def next(self) -> list[Chosen]:
         """The next batch, without the same case twice on a side; empty if there is none, see ``end``."""
         posterior = case_posterior(self._tallies[0], self._tallies[1], self._groups)
-        about_these = self._question.about == "these"
+        about_these = self._question.decide.about == "these"
         difference = posterior.these if about_these else posterior.like_these
         gains = np.where(self._open, posterior.gains, 0.0).ravel()
         size = min(self.calls, max(SMALLEST_BATCH, self._groups.size // LARGEST_SHARE))
         best = np.argsort(-gains, kind="stable")[:size]
         best = best[gains[best] > 0]
-        if self._question.decided(difference):
+        decided = self._question.decided(difference)
+        if decided and not self._first:
             self.end = "decided"
         elif not self.calls:
             self.end = "calls"
         elif not best.size:
             self.end = "nothing"
-        elif not about_these and self._needs_cases(posterior):
+        elif not decided and not about_these and self._needs_cases(posterior):
             self.end = "cases"
         elif self._costs_more(difference, float(gains[best].sum()), best.size):
             self.end = "costs"
         else:
-            self.calls -= best.size
+            self.calls, self._first = self.calls - best.size, False
             return [(int(at) // self._groups.size, int(at) % self._groups.size) for at in best]
         return []
 

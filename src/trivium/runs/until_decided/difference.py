@@ -14,6 +14,11 @@ most 1 - level of the decisions are wrong: 5 % by default. (A pass is wrong only
 failure only at or above 0. Half of the error for each is what makes the answers agree with the two-sided
 interval that is shown.) The first answer stays.
 
+With policy ``balanced`` it also stops, from 20 cases in 10 groups on, when a loss beyond the margin is
+probable by less than 5 % or by more than 95 %: the policy decides by what is likely anyhow. A probability
+that allows for what was known beforehand does not depend on when one looks; how often the answer is wrong
+with all looks in it is measured by ``benchmarks/decisions.py``.
+
 Missing scores count as in a comparison of fixed size: it passes only if it also passes with head's at their
 lowest and base's at their highest, and fails only if it also fails the other way round.
 """
@@ -37,8 +42,9 @@ from trivium.runs.until_decided.gates import STOPPED_FOR
 from trivium.runs.until_decided.order import GroupOrder, tags_of
 from trivium.store.records import RunKind
 from trivium.store.store import Store
-from trivium.suites.settings import Settings
+from trivium.suites.settings import Policy, Settings
 from trivium.suites.suite import Suite
+from trivium.trust.decision import loss_of_differences
 from trivium.trust.sequential_mean import METHOD, SequentialMean, sequential_interval
 from trivium.values import resolved
 
@@ -49,6 +55,12 @@ if TYPE_CHECKING:  # every run imports this module, few compare: comparing takes
     from trivium.trust.distributions import Answer
 
 Floats = npt.NDArray[np.float64]
+
+DOUBT = 0.05
+"""Probability of being wrong at which ``balanced`` asks no further case."""
+
+FEWEST_CASES, FEWEST_GROUPS = 20, 10
+"""Before these, ``balanced`` does not stop without a proof."""
 
 
 @resolved
@@ -89,10 +101,14 @@ class Difference:
         margin: The loss that does not matter, in [0, 1].
         level: 1 minus the probability of a wrong answer, in (0, 1).
         largest: Number of cases of the largest group, whose stake is the full one.
+        policy: How the comparison will be decided.
     """
 
-    def __init__(self, *, margin: float, level: float, largest: int) -> None:
+    def __init__(self, *, margin: float, level: float, largest: int, policy: Policy = "proof") -> None:
         self._alpha, self._largest = round(1 - level, 12), largest
+        self._margin, self._level = margin, level
+        self._by_what_is_likely = policy == "balanced"
+        self._known: list[Floats] = []
         self._passes = SequentialMean((1 - margin) / 2, alpha=self._alpha)
         self._fails = SequentialMean(0.5, alpha=self._alpha)
         self._values: list[tuple[float, float, float, float]] = []
@@ -116,6 +132,7 @@ class Difference:
         known = ~np.isnan(low) & ~np.isnan(high)
         if not known.any():
             return
+        self._known.append(np.stack([low[known], high[known]]))
         ends = [float(np.clip((side[known].mean() + 1) / 2, 0, 1)) for side in (low, high)]
         weight = int(np.count_nonzero(known)) / self._largest
         self._values.append((*ends, weight, handicap))  # type: ignore[arg-type]
@@ -127,8 +144,19 @@ class Difference:
 
     @property
     def decided(self) -> bool:
-        """Whether the comparison has passed or failed."""
-        return self.answer != "inconclusive"
+        """Whether the comparison has passed or failed, or the policy asks for no proof and is sure enough."""
+        return self.answer != "inconclusive" or (self._by_what_is_likely and self._sure_enough())
+
+    def _sure_enough(self) -> bool:
+        cases = sum(group.shape[1] for group in self._known)
+        if cases < FEWEST_CASES or len(self._known) < FEWEST_GROUPS:
+            return False
+        groups = np.repeat(np.arange(len(self._known)), [group.shape[1] for group in self._known])
+        odds = [
+            loss_of_differences(values, groups, margin=self._margin, level=self._level)
+            for values in np.concatenate(self._known, axis=1)
+        ]
+        return max(odds) < DOUBT or min(odds) > 1 - DOUBT
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -178,7 +206,10 @@ class ComparisonWith:
         """Ids of the cases that base has too; only these are asked."""
         sizes = Counter(suite.group_of(case) for case in suite if case.id in known)
         self._difference = Difference(
-            margin=settings.margin, level=settings.level, largest=max(sizes.values(), default=1)
+            margin=settings.margin,
+            level=settings.level,
+            largest=max(sizes.values(), default=1),
+            policy=settings.decide.policy,
         )
 
     def check(self, *, kind: RunKind, provenance: Mapping[str, Any]) -> None:
@@ -331,7 +362,10 @@ class StoppedComparison:
             groups[cluster].append(case.id)
         self._asked, self._shared = 0, sum(map(len, groups.values()))
         largest = max(map(len, groups.values()), default=1)
-        self._difference = Difference(margin=options.margin, level=options.level, largest=largest)
+        policy = scored.settings.decide.policy
+        self._difference = Difference(
+            margin=options.margin, level=options.level, largest=largest, policy=policy
+        )
         lowest, highest = ends_of(figure)
         at = {case: place for place, case in enumerate(figure.cases)}
         repeats = range(scored.settings.repeats)

@@ -14,7 +14,6 @@ from trivium.metrics.judge.client.cache import MemoryResponseCache
 from trivium.metrics.judge.client.executor import JudgeExecutor
 from trivium.metrics.judge.client.models import LOOKUPS_TOGETHER
 from trivium.metrics.judge.client.request import GivenUp, ModelRequest
-from trivium.metrics.judge.client.scheduler import RetryPolicy
 from trivium.suites.settings import JudgeSettings
 
 GPT = "openai:gpt-4o-mini"
@@ -210,14 +209,15 @@ def test_more_judgements_than_seats_wait_before_they_begin(server, concurrency, 
     assert most == seats
 
 
-def test_a_provider_that_refuses_everything_is_given_up_for_all_that_wait(server):
+def test_a_provider_that_refuses_everything_is_given_up_for_all_that_wait(server, monkeypatch):
     server.conditions = (
         msgspec.structs.replace(  # half a second has time for fifty after each other, and two at once
             server.conditions, plan=lambda _: failure(429), failure_latency=0.01
         )
     )
     settings = JudgeSettings(models=(GPT,), timeout=0.5, concurrency=2)
-    executor = JudgeExecutor(settings, retry_policy=RetryPolicy(outage=0.5))
+    monkeypatch.setattr("trivium.metrics.judge.client.scheduler.OUTAGE_SECONDS", 0.5)
+    executor = JudgeExecutor(settings)
     prompts = distinct(200)
     found = answers(executor, *prompts).result()
     executor.close()

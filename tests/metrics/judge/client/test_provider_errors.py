@@ -12,7 +12,7 @@ from tests.metrics.judge.client.provider_in_virtual_time import Provider, Weathe
 from tests.metrics.judge.client.virtual_time import in_virtual_time
 from trivium.metrics.judge.budget.budget import run_budget
 from trivium.metrics.judge.client.request import GivenUp, RequestError
-from trivium.metrics.judge.client.scheduler import RequestScheduler, RetryPolicy
+from trivium.metrics.judge.client.scheduler import TRIES, RequestScheduler
 from trivium.suites.settings import JudgeSettings
 
 EMPTY = b'{"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": []}'
@@ -138,16 +138,17 @@ def test_a_retry_after_beyond_the_time_limit_is_not_waited_for_and_the_reason_sa
     assert "asks to wait" not in caplog.text
 
 
-def test_nothing_is_asked_after_the_time_limit():
-    found, seconds = waited(30, refusals=1000, time_limit=100, prompts=20)
+@pytest.mark.parametrize("told", [12, 20, 30])
+def test_nothing_is_asked_or_waited_for_after_the_time_limit(told):
+    found, seconds = waited(told, refusals=1000, time_limit=100, prompts=20)
     assert {type(each) for each in found} == {GivenUp}
-    assert seconds < 110
+    assert seconds < 101
 
 
 def test_a_provider_that_asks_for_wait_after_wait_is_given_up():
     found, seconds = waited(300, refusals=1000, prompts=20)
     assert {type(each) for each in found} == {GivenUp}
-    assert seconds < (RetryPolicy().tries + 2) * 300 + 120
+    assert seconds < (TRIES + 2) * 300 + 120
 
 
 def test_the_time_limit_is_a_setting(monkeypatch):

@@ -13,8 +13,6 @@ from tests.metrics.judge.asked import ATTEMPT, CASE, CLAUDE, MINI, clarity, judg
 from tests.runs.judging.suites import provider as provider_of_runs
 from tests.runs.judging.suites import suite
 from trivium import evaluate
-from trivium.metrics.judge.client.executor import JudgeExecutor
-from trivium.metrics.judge.client.scheduler import RetryPolicy
 
 NO_ANSWERS = [
     b"null",
@@ -52,8 +50,8 @@ def test_where_nothing_else_comes_the_next_model_judges(monkeypatch, first, body
     def plan(question):
         return strange(body) if question.model in first else Reaction()
 
-    impatient = RetryPolicy(outage=0.5)  # a model that is overloaded is waited for
-    monkeypatch.setitem(JudgeExecutor.__init__.__kwdefaults__, "retry_policy", impatient)
+    # A model that is overloaded is waited for.
+    monkeypatch.setattr("trivium.metrics.judge.client.scheduler.OUTAGE_SECONDS", 0.5)
     with served(JudgeServer(plan=plan), monkeypatch):
         (scores,) = judged(models=[first, second], on_failure="fail", timeout=2)
     assert scores["clarity"].detail["model"] == second

@@ -103,7 +103,7 @@ class Budget(Protocol):
         """
 
     def settle(
-        self, reservation: Reservation, response: ModelResponse | None, *, billed: bool, sent: bool = True
+        self, reservation: Reservation, response: ModelResponse | None, *, billed: bool
     ) -> float | None:
         """Record the actual cost of a request and release its reservation.
 
@@ -113,7 +113,6 @@ class Budget(Protocol):
             billed: Whether the provider may bill the request although there is no response (a timeout, a
                 connection lost after sending). Then the reserved maximum is charged, as for a response
                 without token counts.
-            sent: Whether a request was sent at all.
 
         Returns:
             Cost of the response in USD, or None without a known price or without a response.
@@ -180,7 +179,7 @@ class RunBudget:
         return reservation
 
     def settle(
-        self, reservation: Reservation, response: ModelResponse | None, *, billed: bool, sent: bool = True
+        self, reservation: Reservation, response: ModelResponse | None, *, billed: bool
     ) -> float | None:
         """See :meth:`Budget.settle`."""
         cost: float | None = None
@@ -204,7 +203,7 @@ class RunBudget:
         elif billed:
             more = reservation.as_unknown
         else:
-            more = Spending(requests=int(sent))
+            more = Spending(requests=1)
         self._usd += more.most_usd
         self._tokens += more.most_tokens
         self._ledger.record(reservation.entry, more - reservation.as_unknown)

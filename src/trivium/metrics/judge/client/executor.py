@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from trivium.metrics.judge.budget.budget import Budget
 from trivium.metrics.judge.client.cache import ResponseCache
 from trivium.metrics.judge.client.models import Models
-from trivium.metrics.judge.client.scheduler import DEFAULT_RETRY_POLICY, RetryPolicy
 from trivium.suites.settings import JudgeSettings
 
 T = TypeVar("T")
@@ -27,15 +26,14 @@ class JudgeExecutor:
 
     Args:
         settings: The suite's settings.
-        retry_policy: How often and how long failing requests are retried.
 
     Attributes:
         models: Answers the requests of judgements. Call it on the executor's thread only.
     """
 
-    def __init__(self, settings: JudgeSettings, *, retry_policy: RetryPolicy = DEFAULT_RETRY_POLICY) -> None:
+    def __init__(self, settings: JudgeSettings) -> None:
         self.settings = settings
-        self.models = Models(settings, retry_policy)
+        self.models = Models(settings)
         most = max(MAX_CONCURRENT_JUDGEMENTS, JUDGEMENTS_PER_REQUEST * (settings.concurrency or 0))
         self._thread = _EventLoopThread(most, at_end=self.models.close)
         self._finalizer = weakref.finalize(self, self._thread.stop)
@@ -70,6 +68,7 @@ class _EventLoopThread:
         self._stopped = False
         self._at_end = at_end
         self._slots = asyncio.Semaphore(most)
+        self._stopping = asyncio.Event()
 
     def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> "Future[T]":
         """Run a coroutine, which is cancelled when the thread is stopped."""
@@ -81,7 +80,9 @@ class _EventLoopThread:
                 return cancelled
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._run_loop, name="trivium-judges", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._run_loop, args=(self._loop,), name="trivium-judges", daemon=True
+                )
                 self._thread.start()
             return asyncio.run_coroutine_threadsafe(self._in_slot(make), self._loop)
 
@@ -97,25 +98,16 @@ class _EventLoopThread:
         if loop is None or thread is None:
             return
         if not already:
-            loop.call_soon_threadsafe(loop.stop)
-        if (
-            thread is not threading.current_thread()
-        ):  # the garbage collector may run this on the thread itself
+            loop.call_soon_threadsafe(self._stopping.set)
+        if thread is not threading.current_thread():  # where the garbage collector may run this
             thread.join()
 
-    def _run_loop(self) -> None:
-        loop = self._loop
-        assert loop is not None  # noqa: S101 - set before the thread starts
-        asyncio.set_event_loop(loop)
-        try:
-            loop.run_forever()
-        finally:
-            loop.run_until_complete(self._shut_down())
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.run_until_complete(loop.shutdown_default_executor())
-            loop.close()
+    def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(self._run_until_stopped())
 
-    async def _shut_down(self) -> None:
+    async def _run_until_stopped(self) -> None:
+        await self._stopping.wait()
         under_way = asyncio.all_tasks() - {asyncio.current_task()}
         for task in under_way:
             task.cancel()

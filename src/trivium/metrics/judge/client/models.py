@@ -5,7 +5,7 @@ the others go to the scheduler of their model, without the parameters that its s
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import cached_property
 
@@ -18,7 +18,7 @@ from trivium.metrics.judge.client.parameters import Parameters
 from trivium.metrics.judge.client.providers import ModelDescription, ModelUnavailable, expand_variables
 from trivium.metrics.judge.client.pydantic_ai_models import PydanticAIClient, check_sendable, open_model
 from trivium.metrics.judge.client.request import Client, ModelRequest, ModelResponse, ParameterRefused
-from trivium.metrics.judge.client.scheduler import RequestScheduler, RetryPolicy
+from trivium.metrics.judge.client.scheduler import RequestScheduler
 from trivium.suites.settings import JudgeSettings, ServerSettings
 
 LOOKUPS_TOGETHER, LOOKUP_SECONDS = 32, 0.05
@@ -84,19 +84,17 @@ class OpenedModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Models:
-    """What judges ask. Every method but ``drop`` is called on the executor's event loop.
+    """What judges ask. Every method is called on the executor's event loop.
 
     Args:
         settings: The suite's settings.
-        retry_policy: How often and how long failing requests are retried.
 
     Attributes:
         cache: Stores every response; set before first use.
     """
 
-    def __init__(self, settings: JudgeSettings, retry_policy: RetryPolicy) -> None:
+    def __init__(self, settings: JudgeSettings) -> None:
         self._settings = settings
-        self._retry_policy = retry_policy
         self.cache: ResponseCache = MemoryResponseCache()
         self._opened: dict[str, OpenedModel | ModelUnavailable] = {}
         self._in_flight: dict[str, asyncio.Task[tuple[ModelResponse, int]]] = {}
@@ -124,10 +122,6 @@ class Models:
         opened = self.opened(name)
         async with opened.shared.turn(request) if opened.shared else nullcontext():
             return await self._ask_adapted(opened, request, about)
-
-    def drop(self, keys: Iterable[str]) -> None:
-        """Remove responses without a usable answer from the cache."""
-        self.cache.drop(list(keys))
 
     async def close(self) -> None:
         """Close every connection. No request may follow."""
@@ -169,7 +163,6 @@ class Models:
             client,
             self.budget,
             settings,
-            retry_policy=self._retry_policy,
             name=name,
             cache=self.cache,
             refused_since=parameters.refused_since,

@@ -59,12 +59,8 @@ class Parameters:
         self._cache = cache
         about = ["refused parameters", KEY_VERSION, model.provider, model.base_url, model.name]
         self.key = blake2b(msgspec.json.encode(about), digest_size=32).hexdigest()
-        self._bounded = settings.budget_usd is not None or settings.budget_tokens is not None
-        self._effort = settings.reasoning_effort
-        server = settings.servers.get(name) or ServerSettings()
-        self._headers = server.headers
-        self._server_body = server.body
-        self._body = {key: value for key, value in settings.parameters.items() if value is not None}
+        self._settings = settings
+        self._server = settings.servers.get(name) or ServerSettings()
         self._unset = frozenset(key for key, value in settings.parameters.items() if value is None)
         self._limits = 0
         shown_again = settings.samples > 1 or not settings.together
@@ -106,7 +102,7 @@ class Parameters:
         instructions = request.instructions
         if output == "prompted":
             instructions += schema_prompt(request.schema)
-        body = {**self._body, **self._server_body}
+        body = {**self._settings.parameters, **self._server.body}
         return msgspec.structs.replace(
             request,
             instructions=instructions,
@@ -115,9 +111,9 @@ class Parameters:
             seed=None if "seed" in out else request.seed,
             top_logprobs=0 if "logprobs" in out else request.top_logprobs,
             limit=self._limit(),
-            reasoning_effort=None if "reasoning_effort" in out else self._effort,
+            reasoning_effort=None if "reasoning_effort" in out else self._settings.reasoning_effort,
             body={key: value for key, value in body.items() if key not in out},
-            headers=self._headers,
+            headers=self._server.headers,
             marks="" if "cache_control" in out else self.marks,
         )
 
@@ -127,10 +123,11 @@ class Parameters:
         if self.refused_since(request) is not None:
             return True  # another request was refused first
         if parameter == "max_tokens":
-            if self._limits and self._bounded:
+            bounded = self._settings.budget_usd is not None or self._settings.budget_tokens is not None
+            if self._limits and bounded:
                 return False  # a budget needs a limit on output tokens
             self._limits += 1
-        elif parameter in self._server_body or parameter in self.refused:
+        elif parameter in self._server.body or parameter in self.refused:
             return False
         self._adapting = True
         self.refused = (*self.refused, parameter)

@@ -186,8 +186,7 @@ def read_error(
         kind=kind,
         retry_after=retry_after,
         billed=billed or status is None or status in GATEWAY_TIMEOUTS or "content_filter" in words,
-        same_for_all=refused is None and bool(unusable),
-        maybe_one_text=refused is None and status == 403,
+        same_for_all=refused is None and (None if status == 403 else bool(unusable)),
         refused=refused,
     )
 

@@ -1,6 +1,6 @@
 """Decides when the next request to a model may be sent.
 
-The rate limiter combines an adaptive limit on requests in flight and a pacer, which uses the Bayesian rate
+The rate limiter limits the requests in flight by an adaptive window, and their rate by the Bayesian rate
 model once a request has been refused.
 """
 
@@ -73,7 +73,7 @@ LEAD_SAMPLES = 20
 """Recent requests whose lower quartile estimates the delay between the due time and the actual sending."""
 
 MAX_LATENESS = 0.005
-"""A request later than this (seconds) was held back by something other than the pacer."""
+"""A request later than this (seconds) was held back by something other than the limiter."""
 
 MAX_WRITE_WAIT = 0.03
 """Longest wait in seconds for a request to be written before the next one is considered."""
@@ -247,61 +247,26 @@ class OutcomeTracker:
 
 
 class RateLimiter:
-    """Limits concurrency and rate of all requests to one model at one address.
+    """Limits requests in flight and their rate, for all requests to one model at one address.
+
+    Requests in flight are limited by a window. From the first refusal on the rate model is consulted: a
+    request is sent when the estimated probability of a rate-limit refusal is below RISK. Random refusals are
+    ignored. If the limit may have changed, one request at a time tests it; if everything is refused, probes
+    follow at increasing intervals.
 
     Args:
         most: Maximum number of requests in flight; None for MAX_IN_FLIGHT.
+
+    Attributes:
+        window: Limits the requests in flight.
+        in_flight: Requests in flight.
+        rate_model: Estimate of the rate limit; None before the first refusal.
+        refused_in_row: Requests refused since the last admitted one, in the order of sending.
     """
 
     def __init__(self, *, most: int | None = None) -> None:
         self.window = ConcurrencyWindow(most or MAX_IN_FLIGHT)
-        self.pacer = Pacer()
         self.in_flight = 0
-
-    def ready(self, now: float) -> float | None:
-        """Seconds until a request may be sent; None if one in flight must end first."""
-        if self.in_flight >= self.window.size:
-            self.window.filled()
-            return None
-        wait = self.pacer.ready(now, self.in_flight)
-        return None if wait == math.inf else wait
-
-    def sent(self, now: float) -> SentRequest:
-        """Release a request. Report its end with ``ended``."""
-        sent = self.pacer.sent(now, self.in_flight)
-        self.in_flight += 1
-        return sent
-
-    def went_out(self, sent: SentRequest, now: float) -> None:
-        """Record when a request was written, which is later than its release if it had to connect first."""
-        self.pacer.went_out(sent, now)
-
-    def ended(self, sent: SentRequest, how: Ended, now: float, *, retry_after: float | None = None) -> None:
-        """Report how a request ended; one that timed out or failed counts as admitted."""
-        self.in_flight -= 1
-        if how == "refused":
-            self.pacer.rejected(sent, now, retry_after=retry_after)
-            return
-        self.pacer.admitted(sent, now, answered=how == "answered")
-        if how == "answered":
-            self.window.answered(sent.time, now)
-        elif how == "timeout":
-            self.window.timed_out(sent.time, now)
-
-
-class Pacer:
-    """Spaces requests in time; from the first refusal on it consults the rate model.
-
-    A request is sent when the estimated probability of a rate-limit refusal is below RISK. Random refusals
-    are ignored. If the limit may have changed, one request at a time tests it; if everything is refused,
-    probes follow at increasing intervals.
-
-    Attributes:
-        rate_model: Estimate of the limit; None before the first refusal.
-        refused_in_row: Requests refused since the last admitted one, in the order of sending.
-    """
-
-    def __init__(self) -> None:
         self.rate_model: RateModel | None = None
         self.refused_in_row = 0
         self._outcomes = OutcomeTracker()
@@ -322,8 +287,11 @@ class Pacer:
         self._test: SentRequest | None = None
         self._jitter = 0.0
 
-    def ready(self, now: float, in_flight: int) -> float:
-        """Seconds until the next request may be sent; infinite if one in flight must end first."""
+    def ready(self, now: float) -> float | None:
+        """Seconds until a request may be sent; None if one in flight must end first."""
+        if self.in_flight >= self.window.size:
+            self.window.filled()
+            return None
         self._apply_outcomes(now)
         gap = FREE_GAP if self._answered else FIRST_GAP
         if self._places and self.rate_model is None and now - self._last_answer < REPLACE_SECONDS:
@@ -334,32 +302,35 @@ class Pacer:
                 MAX_WRITE_WAIT - (now - self._being_written.time) if self._being_written is not None else 0.0
             )
             if wait <= 0:
-                wait = self._time_until_safe(self.rate_model, now + self._lead, in_flight)
+                wait = self._time_until_safe(self.rate_model, now + self._lead)
                 if self.refused_in_row >= CLOSED_AFTER:
                     wait = max(wait, self._probe_at() - now)
                 self._due = now + max(wait, 0.0)
+        if wait == math.inf:
+            return None
         return max(wait, MIN_WAIT) if wait > 0 else 0.0
 
-    def sent(self, now: float, in_flight: int) -> SentRequest:
-        """Release a request."""
+    def sent(self, now: float) -> SentRequest:
+        """Release a request. Report its end with ``ended``."""
         due = self._due if now - self._due < MAX_LATENESS else now
-        sent = self._being_written = SentRequest(now + self._lead, due, in_flight)
+        sent = self._being_written = SentRequest(now + self._lead, due, self.in_flight)
         self._outcomes.sent(sent)
         self._places = max(0, self._places - 1)
         self._last = now
         self._first = min(self._first, now)
         if self.rate_model is None:
             self._recent.append(sent)
-            return sent
-        if self.rate_model.refusal_probability(now + self._short_while(), in_flight) > DOUBT:
-            self._doubtful = sent
-        if now < self._retry_after_until:
-            self._test = sent
-        sent.refusal_probabilities = self.rate_model.sent(sent.time, in_flight)
+        else:
+            if self._is_doubtful(self.rate_model, now):
+                self._doubtful = sent
+            if now < self._retry_after_until:
+                self._test = sent
+            sent.refusal_probabilities = self.rate_model.sent(sent.time, self.in_flight)
+        self.in_flight += 1
         return sent
 
     def went_out(self, sent: SentRequest, now: float) -> None:
-        """Record when a request was written."""
+        """Record when a request was written, which is later than its release if it had to connect first."""
         sent.went_out = self._last = now
         self._lead_times.append(now - sent.due)
         self._lead = sorted(self._lead_times)[len(self._lead_times) // 4]
@@ -372,24 +343,26 @@ class Pacer:
         if sent is self._being_written:
             self._being_written = None
 
-    def admitted(self, sent: SentRequest, now: float, *, answered: bool) -> None:
-        """Report a request that was answered, or failed without being refused."""
-        self._answered = True
-        sent.outcome = "admitted"
+    def ended(self, sent: SentRequest, how: Ended, now: float, *, retry_after: float | None = None) -> None:
+        """Report how a request ended; one that timed out or failed counts as admitted."""
+        self.in_flight -= 1
+        if how == "refused":
+            self._jitter = self._outcomes.observe_refusal(now - (sent.went_out or sent.time))
+            if self.rate_model is None:
+                self.rate_model = self._replayed_model(
+                    sorted(self._recent, key=lambda each: (each.went_out is None, each.time))
+                )
+            sent.outcome, sent.retry_at = "rejected", now + retry_after if retry_after else None
+        else:
+            self._answered = True
+            sent.outcome = "admitted"
         self._apply_outcomes(now)
-        if answered:
+        if how == "answered":
             self._places = self._places + 1 if now - self._last_answer < REPLACE_SECONDS else 1
             self._last_answer = now
-
-    def rejected(self, sent: SentRequest, now: float, *, retry_after: float | None) -> None:
-        """Report a refusal."""
-        self._jitter = self._outcomes.observe_refusal(now - (sent.went_out or sent.time))
-        if self.rate_model is None:
-            self.rate_model = self._replayed_model(
-                sorted(self._recent, key=lambda each: (each.went_out is None, each.time))
-            )
-        sent.outcome, sent.retry_at = "rejected", now + retry_after if retry_after else None
-        self._apply_outcomes(now)
+            self.window.answered(sent.time, now)
+        elif how == "timeout":
+            self.window.timed_out(sent.time, now)
 
     def pause_until(self, until: float) -> None:
         """Send nothing before a time."""
@@ -406,18 +379,18 @@ class Pacer:
                 rate_model.learn(sent.refusal_probabilities, sent.time, refused=False)
         return rate_model
 
-    def _time_until_safe(self, rate_model: RateModel, now: float, in_flight: int) -> float:
+    def _time_until_safe(self, rate_model: RateModel, now: float) -> float:
         if self._test is not None and now < self._retry_after_until:
             return self._retry_after_until - now
-        at = rate_model.free_by(now, in_flight, RISK, costly=self._outcomes.usual_refusal / self._gap())
+        at = rate_model.free_by(now, self.in_flight, RISK, costly=self._outcomes.usual_refusal / self._gap())
         if self._doubtful is not None and not self._doubtful.counted:
             # A further request would rest on the same assumption and be refused for the same reason.
-            if at > now or rate_model.refusal_probability(now + self._short_while(), in_flight) > DOUBT:
+            if at > now or self._is_doubtful(rate_model, now):
                 return max(MIN_WAIT, self._outcomes.until_known(now))
             return 0.0
         if at > now >= self._retry_after_until:
             probe_at = max(now, self._probe_at())
-            risk, gap = rate_model.refusal_probability(probe_at, in_flight), self._gap()
+            risk, gap = rate_model.refusal_probability(probe_at, self.in_flight), self._gap()
             saved = at - probe_at if at < math.inf else UNKNOWN_WAIT * gap
             if (1 - risk) * saved > PROBE_PRICE * gap * risk:
                 at = probe_at
@@ -439,8 +412,9 @@ class Pacer:
             else FIRST_GAP
         )
 
-    def _short_while(self) -> float:
-        return 0.003 + 0.1 * self._gap()
+    def _is_doubtful(self, rate_model: RateModel, now: float) -> bool:
+        """Whether a request may be refused even a moment after ``now``."""
+        return rate_model.refusal_probability(now + 0.003 + 0.1 * self._gap(), self.in_flight) > DOUBT
 
     def _apply_outcomes(self, now: float) -> None:
         if self._being_written is not None and self._being_written.outcome != "open":

@@ -25,7 +25,7 @@ COUNTS = np.unique(np.geomspace(1, 3000, 200).round())
 CONCURRENCY_LIMITS = np.arange(1.0, 101)
 """Concurrency limits, requests in flight."""
 
-NO_LIMIT, BUCKET, SLIDING, FIXED, CONCURRENCY = 0.8, 0.1, 0.03, 0.03, 0.04
+NO_LIMIT, BUCKET, WINDOW, CONCURRENCY = 0.8, 0.1, 0.06, 0.04
 """Prior probability of each kind of limit."""
 
 MIN_LIKELIHOOD = 0.025
@@ -63,50 +63,47 @@ NEGLIGIBLE_WEIGHT = 1e-4
 
 
 class RateModel:
-    """Posterior weights of many limits: none, token buckets, sliding and fixed windows, concurrency limits.
+    """Posterior weights of many limits: none, token buckets, sliding windows, concurrency limits.
 
     Each limit keeps its own count of the slots taken and predicts the probability that a request is refused.
-    In addition, requests are refused at random at a rate that is estimated for each limit. Outcomes update
-    the weights by Bayes' rule. Because a limit may change, every outcome also moves a small part of the
-    weights to the prior, to earlier weights and to faster buckets.
+    Sliding windows stand for those that start anew at fixed times, too. Requests are also refused at random,
+    at a rate that is estimated for each limit. Outcomes update the weights by Bayes' rule. Because a limit
+    may change, every outcome also moves a small part of the weights to the prior, to earlier weights and to
+    faster buckets.
     """
 
     def __init__(self) -> None:
         rate, burst = (each.ravel() for each in np.meshgrid(RATES, BURSTS))
         count, span = (each.ravel() for each in np.meshgrid(COUNTS, SPANS))
         self._rate, self._burst = rate, burst
-        self._count, self._span = count, span
+        self._span = span
         self._nth = count.astype(np.int64)
         buckets, windows = len(rate), len(count)
-        edges = np.cumsum([1, buckets, windows, windows, len(CONCURRENCY_LIMITS)])
+        edges = np.cumsum([1, buckets, windows, len(CONCURRENCY_LIMITS)])
         self._buckets = slice(edges[0], edges[1])
-        self._sliding = slice(edges[1], edges[2])
-        self._fixed = slice(edges[2], edges[3])
-        self._concurrency = slice(edges[3], edges[4])
+        self._windows = slice(edges[1], edges[2])
+        self._concurrency = slice(edges[2], edges[3])
         burst_weight = 1 / np.sqrt(burst)
         self._prior: Vector = np.concatenate(
             [
                 [NO_LIMIT],
                 BUCKET * burst_weight / burst_weight.sum(),
-                np.full(windows, SLIDING / windows),
-                np.full(windows, FIXED / windows),
+                np.full(windows, WINDOW / windows),
                 np.full(len(CONCURRENCY_LIMITS), CONCURRENCY / len(CONCURRENCY_LIMITS)),
             ]
         )
-        self._coarse: Vector = np.zeros(edges[4])
+        self._coarse: Vector = np.zeros(edges[3])
         self._coarse[self._buckets] = COARSE / rate
         self._soft = self._coarse + JITTER
         self.weights = self._prior.copy()
         self._before = self._prior.copy()
-        self._refused: Vector = np.full(edges[4], RANDOM_SHARE * RANDOM_SHARE_WEIGHT)
-        self._counted: Vector = np.full(edges[4], RANDOM_SHARE_WEIGHT)
+        self._refused: Vector = np.full(edges[3], RANDOM_SHARE * RANDOM_SHARE_WEIGHT)
+        self._counted: Vector = np.full(edges[3], RANDOM_SHARE_WEIGHT)
         self._tokens: Vector = burst.copy()
         self._time = self._learnt = 0.0
         self._learned = 0
-        self._earlier: tuple[Vector, float, Vector, Vector] | None = None
-        """``_tokens``, ``_time``, ``_opened`` and ``_taken`` before the last request, to undo it."""
-        self._opened: Vector = np.full(windows, -np.inf)
-        self._taken: Vector = np.zeros(windows)
+        self._earlier: tuple[Vector, float] | None = None
+        """``_tokens`` and ``_time`` before the last request, to undo it."""
         self._admitted_times: Vector = np.full(2 * int(COUNTS[-1]), -np.inf)
         self._last = int(COUNTS[-1])
 
@@ -140,14 +137,10 @@ class RateModel:
         """Count a request; return its probability of refusal under each limit."""
         refusal_probabilities = self._refusal_probabilities(now, in_flight)
         admitted = 1 - refusal_probabilities
-        self._earlier = self._tokens, self._time, self._opened.copy(), self._taken.copy()
+        self._earlier = self._tokens, self._time
         since, self._time = now - self._time, now
         self._tokens = np.minimum(self._burst, self._tokens + since * self._rate)
         self._tokens -= admitted[self._buckets]
-        reset = now >= self._opened + self._span
-        self._opened[reset] = now
-        self._taken[reset] = 0
-        self._taken += admitted[self._fixed]
         self._add_to_window(now)
         return refusal_probabilities
 
@@ -172,12 +165,12 @@ class RateModel:
             self._refused += share
             self._counted += share
             self._remove_from_window(sent)
-            self._return_slot(refusal_probabilities, sent, share < 0.5)
+            self._return_slot(sent, share < 0.5)
         else:
             by_limit = 0.0
             likelihood = 1 - likelihood
             self._counted += 1 - refusal_probabilities
-            self._correct(refusal_probabilities, sent)
+            self._correct(refusal_probabilities)
         self.weights *= likelihood
         self.weights /= self.weights.sum()
         self._apply_transition(max(0.0, sent - self._learnt))
@@ -193,9 +186,7 @@ class RateModel:
         """Time at which each limit admits the next request; infinite if one in flight must end first."""
         free = np.full(len(self.weights), -np.inf)
         free[self._buckets] = self._time + (1 - self._tokens) / self._rate
-        free[self._sliding] = self._admitted_times[self._last - self._nth] + self._span
-        opens = self._opened + self._span
-        free[self._fixed] = np.where(self._taken >= self._count, opens, -np.inf)
+        free[self._windows] = self._admitted_times[self._last - self._nth] + self._span
         free[self._concurrency] = np.where(in_flight >= CONCURRENCY_LIMITS, np.inf, -np.inf)
         return free
 
@@ -204,36 +195,27 @@ class RateModel:
         refusal_probabilities: Vector = np.clip(0.5 + (free - now) / (4 * self._soft), 0, 1)
         return refusal_probabilities
 
-    def _correct(self, refusal_probabilities: "Vector", sent: float) -> None:
+    def _correct(self, refusal_probabilities: "Vector") -> None:
         """Correct the counts of limits that predicted the refusal of an admitted request."""
         self._tokens = np.maximum(
             np.minimum(0.0, self._tokens), self._tokens - refusal_probabilities[self._buckets]
         )
-        wrong = refusal_probabilities[self._fixed] > 0.5
-        if wrong.any():
-            # Their window must have started anew earlier than assumed.
-            full = wrong & (self._taken >= self._count)
-            self._opened[full] = sent
-            self._taken[full] = 0
-            self._taken[wrong] += 1
 
     def _undo(self, refusal_probabilities: "Vector", sent: float) -> None:
         """Undo the count of a request that has not been sent yet."""
         if self._earlier is not None and sent == self._time:
-            self._tokens, self._time, self._opened, self._taken = self._earlier
+            self._tokens, self._time = self._earlier
             self._earlier = None
         else:
             self._tokens = np.minimum(self._burst, self._tokens + 1 - refusal_probabilities[self._buckets])
-            self._taken = np.maximum(0.0, self._taken - 1 + refusal_probabilities[self._fixed])
 
-    def _return_slot(self, refusal_probabilities: "Vector", sent: float, limits: "NDArray[np.bool_]") -> None:
+    def _return_slot(self, sent: float, limits: "NDArray[np.bool_]") -> None:
         """Return the slot of a refused request under limits that explain the refusal."""
         if self._earlier is None or sent != self._time:
             return  # later requests have taken the slot, or the bucket has refilled
-        tokens, before, _, _ = self._earlier
+        tokens, before = self._earlier
         full = tokens + (sent - before) * self._rate
         self._tokens = np.where(limits[self._buckets], full, self._tokens)
-        self._taken = self._taken - limits[self._fixed] * (1 - refusal_probabilities[self._fixed])
         self._earlier = None
 
     def _add_to_window(self, sent: float) -> None:

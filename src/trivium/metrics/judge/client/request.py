@@ -192,10 +192,8 @@ class RequestError(Exception):
             would fail, too.
         retry_after: Seconds to wait as requested by the provider, or None.
         billed: Whether the provider may bill the request nevertheless.
-        sent: Whether a request was sent at all.
         same_for_all: Whether every request to the model would fail, because the key, the account or the model
-            name is wrong.
-        maybe_one_text: Whether that is uncertain, because a firewall may have rejected this text alone.
+            name is wrong. None if that is uncertain, because a firewall may have rejected this text alone.
         refused: The parameter that the server does not accept, or None.
     """
 
@@ -206,18 +204,14 @@ class RequestError(Exception):
         kind: Kind,
         retry_after: float | None = None,
         billed: bool = False,
-        sent: bool = True,
-        same_for_all: bool = False,
-        maybe_one_text: bool = False,
+        same_for_all: bool | None = False,
         refused: str | None = None,
     ) -> None:
         super().__init__(mask(" ".join(sanitise(why)[0].split()))[:REASON_CHARS])
         self.kind = kind
         self.retry_after = retry_after
         self.billed = billed
-        self.sent = sent
         self.same_for_all = same_for_all
-        self.maybe_one_text = maybe_one_text
         self.refused = refused
 
 

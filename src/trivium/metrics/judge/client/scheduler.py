@@ -73,41 +73,21 @@ REFUSED, REFUSED_ALONE = Backoff(first=0.01, longest=0.1), Backoff(first=0.2, lo
 """Waits of a prompt that is refused repeatedly, so that others go first (the rate limiter decides when it is
 sent); and of one that is refused while others are admitted."""
 
+TRIES, MAX_TRIES, BAD_LUCK = 5, 20, 1e-6
+"""Failed requests after which a judgement is given up. If failures are frequent, more are allowed, up to the
+second number, until the probability that all fail by chance is below the third."""
 
-class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How often and how long failing requests are retried.
+MAX_REFUSED_SECONDS = 60.0
+"""A prompt that is refused while others are admitted is given up after MAX_TRIES requests and this time,
+unless chance (BAD_LUCK) explains its refusals."""
 
-    Attributes:
-        tries: Failed requests after which a judgement is given up. If failures are frequent, more are
-            allowed, up to ``max_tries``: until the probability that all fail by chance is below ``bad_luck``.
-        bad_luck: See ``tries``. Also the probability below which repeated refusals of one prompt are
-            attributed to the prompt.
-        max_tries: See ``tries``. A prompt that is refused while others are admitted gets at least these.
-        max_refused_seconds: Seconds after which a prompt that is refused while others are admitted is given
-            up.
-        outage: Seconds to wait for a provider that answered before and now fails every request.
-        never_answered: Seconds to wait for a provider that has never answered.
-        unusable_before_answer: Errors about the key, the account or the model after which a model that has
-            never answered is turned off. Two more are allowed for status 403, which a firewall may send
-            because of one text.
-        unusable_after_answer: The same for a model that has answered, counted since its last answer.
-    """
+OUTAGE_SECONDS, NEVER_ANSWERED_SECONDS = 120.0, 5.0
+"""Seconds to wait for a provider that fails every request, if it answered before and if it never did."""
 
-    tries: int = 5
-    bad_luck: float = 1e-6
-    max_tries: int = 20
-    max_refused_seconds: float = 60
-    outage: float = 120
-    never_answered: float = 5
-    unusable_before_answer: int = 1
-    unusable_after_answer: int = 10
-
-    def luck_limit(self, share: float) -> int:
-        """Failures in a row that chance does not explain, given the share of all requests that fail."""
-        return math.ceil(math.log(self.bad_luck) / math.log(min(max(share, 0.02), 0.9)))
-
-
-DEFAULT_RETRY_POLICY = RetryPolicy()
+UNUSABLE_AFTER_ANSWER, UNUSABLE_BEFORE_ANSWER = 10, 1
+"""Errors about the key, the account or the model after which a model is turned off: since its last answer, or
+if it has never answered. Then two more are allowed for status 403, which a firewall may send because of one
+text."""
 
 
 @dataclass(eq=False, slots=True)
@@ -174,7 +154,6 @@ class RequestScheduler:
         client: Sends one request.
         budget: Reserves the cost of every request before it is sent and settles it afterwards.
         settings: How many requests are sent at the same time, and how long they are waited for.
-        retry_policy: How often and how long failures are retried.
         name: The model's name in the suite.
         refused_since: Returns a parameter that the server has refused since the request was queued, or None.
         cache: Stores every response. Nothing is sent while too many of them are not yet durable.
@@ -186,7 +165,6 @@ class RequestScheduler:
         budget: Budget,
         settings: JudgeSettings,
         *,
-        retry_policy: RetryPolicy = DEFAULT_RETRY_POLICY,
         name: str = "",
         cache: ResponseCache | None = None,
         refused_since: Callable[[ModelRequest], str | None] = lambda _: None,
@@ -197,7 +175,6 @@ class RequestScheduler:
         self._timeout = settings.timeout
         self._name = name
         self._time_limit = math.inf if settings.time_limit is None else settings.time_limit
-        self._retry_policy = retry_policy
         self._cache = cache or MemoryResponseCache()
         self._max_pending = max(8, 2 * (settings.concurrency or MAX_IN_FLIGHT))
         self.limiter = RateLimiter(most=settings.concurrency)
@@ -302,13 +279,13 @@ class RequestScheduler:
         retry_after: float | None = None
         try:
             if (closed := self._closed_reason()) is not None:
-                raise RequestError(closed, kind="permanent", sent=False)
+                raise RequestError(closed, kind="permanent")
             if (parameter := self.refused_since(request)) is not None:
                 why = f"{request.model}: {parameter} is refused"
-                raise RequestError(why, kind="permanent", sent=False, refused=parameter)
+                raise RequestError(why, kind="permanent", refused=parameter)
             reservation = await self._budget.reserve(request, about=in_flight.about)
             in_flight.requests += 1
-            response, billed, went = None, True, True
+            response, billed = None, True
             try:
                 if in_flight.began is None:
                     in_flight.began = loop.time()
@@ -320,15 +297,14 @@ class RequestScheduler:
                 why = f"{request.model} did not answer within {self._timeout:g} s"
                 raise RequestError(why, kind="timeout", billed=True) from None
             except RequestError as failure:
-                billed, went = failure.billed, failure.sent
-                if failure.same_for_all:
+                billed = failure.billed
+                if failure.same_for_all is not False:
                     self._record_unusable(failure)  # before the next request is dispatched
-                in_flight.requests -= not went
                 if failure.kind == "rate_limited":
                     ended, retry_after = "refused", failure.retry_after
                 raise
             finally:
-                cost = self._budget.settle(reservation, response, billed=billed, sent=went)
+                cost = self._budget.settle(reservation, response, billed=billed)
         finally:
             self._finish(sent, ended, retry_after)
         response = msgspec.structs.replace(response, cost_usd=cost)
@@ -372,10 +348,7 @@ class RequestScheduler:
                 queue.popleft()
                 continue
             now = self._loop.time()
-            if self._in_outage() and self.limiter.in_flight:
-                return  # during an outage one request at a time probes the provider
-            pending = self._cache.pending() >= self._max_pending
-            wait = CACHE_WAIT_SECONDS if pending else self.limiter.ready(now)
+            wait = self._wait(now)
             if wait is None:
                 return
             if wait > 0:
@@ -388,12 +361,23 @@ class RequestScheduler:
                 self._began = now
             turn.set_result(self.limiter.sent(now))
 
+    def _wait(self, now: float) -> float | None:
+        """Seconds until the next turn; None if a request in flight must end first."""
+        if now >= self._deadline:
+            return 0.0  # nothing is sent any more, and all that wait are told so
+        if self._in_outage() and self.limiter.in_flight:
+            return None  # during an outage one request at a time probes the provider
+        if self._cache.pending() >= self._max_pending:
+            return CACHE_WAIT_SECONDS
+        wait = self.limiter.ready(now)
+        return None if wait is None else min(wait, self._deadline - now)
+
     def _next_queue(self) -> deque[asyncio.Future[SentRequest]] | None:
         often, again, new = self._waiting.values()
         # Probe an outage with new prompts: those that failed before may fail by themselves.
         if self._in_outage():
             return new or again or often or None
-        if self.limiter.pacer.refused_in_row >= OUTAGE_FAILURES:
+        if self.limiter.refused_in_row >= OUTAGE_FAILURES:
             return again or new or often or None
         return often or again or new or None
 
@@ -425,7 +409,7 @@ class RequestScheduler:
             self._failed_first_attempts += 1
             self._failing.add(state)
         if self._in_outage():
-            self.limiter.pacer.pause_until(self._loop.time() + OUTAGE_PROBE_SECONDS)
+            self.limiter.pause_until(self._loop.time() + OUTAGE_PROBE_SECONDS)
             self._dispatch()
 
     def _in_outage(self) -> bool:
@@ -447,9 +431,8 @@ class RequestScheduler:
     def _record_unusable(self, failure: RequestError) -> None:
         """Turn a model off whose key, account or name is wrong."""
         self._unusable += 1
-        policy = self._retry_policy
-        enough = policy.unusable_after_answer if self._answered else policy.unusable_before_answer
-        if failure.maybe_one_text and not self._answered:
+        enough = UNUSABLE_AFTER_ANSWER if self._answered else UNUSABLE_BEFORE_ANSWER
+        if failure.same_for_all is None and not self._answered:
             enough += 2
         if self._unusable >= enough:
             self.turn_off(str(failure))
@@ -488,39 +471,36 @@ class RequestScheduler:
 
         After too many values of Retry-After without an answer in between they are ignored.
         """
-        return max(since, self._wait_until) if self._waits <= self._retry_policy.tries else since
+        return max(since, self._wait_until) if self._waits <= TRIES else since
 
     def _exhausted(self, state: RetryState, failure: RequestError) -> bool:
-        retry_policy = self._retry_policy
         now = self._loop.time()
         if now + (failure.retry_after or 0) > self._deadline:
             return True
         if self._in_outage():
-            if now - self._outage_start(self._last_success()) < (
-                retry_policy.outage if self._last_answer else retry_policy.never_answered
-            ):
+            most = OUTAGE_SECONDS if self._last_answer else NEVER_ANSWERED_SECONDS
+            if now - self._outage_start(self._last_success()) < most:
                 return False
             self._give_up(failure, now)
             return True
         share = 0.0
         if self._first_attempts >= MIN_FOR_FAILURE_SHARE:
             share = self._failed_first_attempts / self._first_attempts
-        tries = max(retry_policy.tries, retry_policy.luck_limit(share))
-        if state.failed >= min(retry_policy.max_tries, tries):
+        if state.failed >= min(MAX_TRIES, max(TRIES, _luck_limit(share))):
             return True
         # Everything has been refused for longer than requests in flight take to be answered.
         waited = now - self._outage_start(self._refusing_since or now)
-        if self._refusing_since and waited > max(retry_policy.outage, self._timeout):
+        if self._refusing_since and waited > max(OUTAGE_SECONDS, self._timeout):
             self._give_up(failure, now)
             return True
         # This prompt is always refused while others are admitted.
-        often = state.refused >= retry_policy.max_tries and self._excess_refusals(state) >= 0
-        return often and now - state.since > retry_policy.max_refused_seconds
+        often = state.refused >= MAX_TRIES and self._excess_refusals(state) >= 0
+        return often and now - state.since > MAX_REFUSED_SECONDS
 
     def _excess_refusals(self, state: RetryState) -> int:
         """Refusals of one prompt, while others are admitted, beyond those that bad luck explains."""
         share = (self._refused_before + 1) / (self._refused_before + self._answered + 2)
-        return state.refused_alone - self._retry_policy.luck_limit(share)
+        return state.refused_alone - _luck_limit(share)
 
     def _give_up(self, failure: RequestError, now: float) -> None:
         """Turn the model off for a while and fail everything that waits, so that the run can end."""
@@ -547,6 +527,11 @@ class RequestScheduler:
         own = backoff.seconds(tries) if tries else 0.0
         own *= random.uniform(0.5, 1)  # noqa: S311 - jitter
         return max(own, failure.retry_after or 0.0)
+
+
+def _luck_limit(share: float) -> int:
+    """Failures in a row that chance does not explain, given the share of all requests that fail."""
+    return math.ceil(math.log(BAD_LUCK) / math.log(min(max(share, 0.02), 0.9)))
 
 
 def _clock(seconds: float) -> str:

@@ -120,7 +120,7 @@ async def ask(
         if output is None or (answer and times > 1):
             if answer:
                 break
-            models.drop([each.sent.key for each in results])
+            models.cache.drop([each.sent.key for each in results])
             raise GivenUp(f"{request.model} {_why_none(times, f'{error}{cut}')}", cause="unusable")
         log.info("%s: malformed answer, asked once more (%s): %s%s", request.model, output, error, cut)
         left = tuple(each for each in left if each not in answer)
@@ -128,7 +128,7 @@ async def ask(
         if times == 1:
             sent = _once_more(request, response, error, left if answer else ())
     if errors:
-        models.drop([each.sent.key for each in results[1:]])
+        models.cache.drop([each.sent.key for each in results[1:]])
     responses = [each.response for each in results]
     costs = [each.cost_usd for each in responses if each.cost_usd is not None]
     return StructuredAnswer(
@@ -149,7 +149,7 @@ def _check_read(models: Models, results: Sequence[AskResult]) -> None:
     sent, response = results[-1].sent, results[-1].response
     # Counts without output tokens are not taken for true.
     if response.output_tokens and sent.surely_cut(response.input_tokens):
-        models.drop([each.sent.key for each in results])
+        models.cache.drop([each.sent.key for each in results])
         why = CUT.format(response.input_tokens, MAX_CHARS_PER_TOKEN)
         raise GivenUp(f"{sent.model} {why}", cause="cut")
 
