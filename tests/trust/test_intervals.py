@@ -81,6 +81,22 @@ def test_groups_of_unequal_size_have_satterthwaites_degrees_of_freedom(values, s
     assert (found.high - found.low) / 2 == pytest.approx(t * found.std_error)
 
 
+def test_degrees_of_freedom_depend_on_how_far_the_values_of_a_group_are_alike():
+    rng, between = np.random.default_rng(1), 0
+    for _ in range(40):
+        sizes = rng.integers(1, 6, 6)
+        n, groups = sizes.sum(), np.repeat(np.arange(6), sizes)
+        values = rng.normal(size=6)[groups] + rng.normal(size=n)
+        found = ClusteredMean.of(values, groups, low=None, high=None)
+        effect = found.variance / (values.var(ddof=1) / n)  # the design effect of Kish
+        correlation = np.clip((effect - 1) / ((sizes**2).sum() / n - 1), 0, 1)
+        weights = (1 - correlation) * sizes + correlation * sizes**2
+        freedom = weights.sum() ** 2 / (weights**2).sum() * 5 / 6
+        assert found.freedom == max(1, np.floor(freedom + 1e-9))
+        between += 0 < correlation < 1
+    assert between > 10
+
+
 def drawn(rng, mean, correlation, groups):
     """A share for each group, with this mean and intra-group correlation, and groups of 1 to 8."""
     room = (1 - correlation) / correlation
