@@ -193,7 +193,7 @@ class Judge:
             self._warn_once("the budget", str(spent))
             return spent
         facts: dict[str, object] = {"model": name, "prompt": prepared.prompt}
-        if left_out := samples[-1].left_out:
+        if left_out := samples[-1].results[-1].left_out:
             facts["left_out"] = list(left_out)
         facts |= usage_of(samples, len(prepared.dimensions))
         return await self._compute(partial(self._read, samples, prepared, facts))

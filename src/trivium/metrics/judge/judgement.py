@@ -129,16 +129,17 @@ def nearest_level(value: float, levels: dict[str, float]) -> str:
 
 def usage_of(samples: Sequence[StructuredAnswer], dimensions: int) -> dict[str, Any]:
     """Sum up the usage of the samples, which the judged dimensions share."""
-    costs = [sample.cost_usd for sample in samples]
-    known = [cost for cost in costs if cost is not None]
+    results = [result for sample in samples for result in sample.results]
+    responses = [result.response for result in results]
+    known = [response.cost_usd for response in responses if response.cost_usd is not None]
     return {
         "tokens": {
-            "input": sum(sample.input_tokens for sample in samples),
-            "output": sum(sample.output_tokens for sample in samples),
+            "input": sum(response.input_tokens for response in responses),
+            "output": sum(response.output_tokens for response in responses),
         },
-        "cost_usd": sum(known) if len(known) == len(costs) else None,
+        "cost_usd": sum(known) if len(known) == len(responses) else None,
         "latency_seconds": max(sample.seconds for sample in samples),
-        "requests": sum(sample.requests for sample in samples),
+        "requests": sum(result.requests for result in results),
         "shared_by": dimensions,
     }
 

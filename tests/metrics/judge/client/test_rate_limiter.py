@@ -142,7 +142,7 @@ def test_a_provider_that_takes_so_many_at_once_gets_so_many():
 
 @pytest.mark.parametrize("answered", [1, 10])
 def test_answers_that_are_read_together_leave_as_many_places_at_once(answered):
-    limiter = RateLimiter(most=50)
+    limiter = RateLimiter(50)
     sent = [limiter.sent(0.01 * number) for number in range(40)]
     for each in sent[:answered]:
         limiter.ended(each, "answered", 1.0)

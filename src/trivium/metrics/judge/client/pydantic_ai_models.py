@@ -207,14 +207,13 @@ def unknown_provider(name: str) -> str | None:
     if name.startswith(PYTHON):
         return why_unavailable(name) if find_spec("pydantic_ai") else None
     provider, colon, _ = name.partition(":")
-    if colon and provider in PROVIDERS:  # saves importing PydanticAI
-        return None
     if not colon:
         return _unknown_provider(name)
     try:
-        from pydantic_ai.providers import infer_provider_class
+        if provider not in PROVIDERS:  # saves importing PydanticAI
+            from pydantic_ai.providers import infer_provider_class
 
-        infer_provider_class(provider)
+            infer_provider_class(provider)
     except ValueError:
         return _unknown_provider(name) if provider not in _known_providers() else None
     except ImportError:  # the extra is missing, or the SDK of a known provider

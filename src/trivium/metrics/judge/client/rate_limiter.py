@@ -255,7 +255,7 @@ class RateLimiter:
     follow at increasing intervals.
 
     Args:
-        most: Maximum number of requests in flight; None for MAX_IN_FLIGHT.
+        most: Maximum number of requests in flight.
 
     Attributes:
         window: Limits the requests in flight.
@@ -264,8 +264,8 @@ class RateLimiter:
         refused_in_row: Requests refused since the last admitted one, in the order of sending.
     """
 
-    def __init__(self, *, most: int | None = None) -> None:
-        self.window = ConcurrencyWindow(most or MAX_IN_FLIGHT)
+    def __init__(self, most: int) -> None:
+        self.window = ConcurrencyWindow(most)
         self.in_flight = 0
         self.rate_model: RateModel | None = None
         self.refused_in_row = 0

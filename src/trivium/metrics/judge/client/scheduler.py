@@ -176,8 +176,9 @@ class RequestScheduler:
         self._name = name
         self._time_limit = math.inf if settings.time_limit is None else settings.time_limit
         self._cache = cache or MemoryResponseCache()
-        self._max_pending = max(8, 2 * (settings.concurrency or MAX_IN_FLIGHT))
-        self.limiter = RateLimiter(most=settings.concurrency)
+        most = settings.concurrency or MAX_IN_FLIGHT
+        self._max_pending = max(8, 2 * most)
+        self.limiter = RateLimiter(most)
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + self._time_limit
         self._waiting: dict[Priority, deque[asyncio.Future[SentRequest]]] = {

@@ -40,29 +40,21 @@ MAX_CHARS_SENT_BACK = 20_000
 
 
 class StructuredAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A validated answer with its usage.
+    """A validated answer, and what it took.
 
     Attributes:
         answer: The parsed answers, by dimension.
         errors: Errors of the dimensions that ``answer`` lacks, by dimension.
         response_of: The response that each dimension of ``answer`` was taken from.
-        input_tokens: Sum over all answered requests.
-        output_tokens: Likewise.
-        cost_usd: Likewise, or None where no price is known.
+        results: All responses to its question.
         seconds: Time from the first request to the answer, queueing included.
-        requests: Requests sent; 0 if the answer was cached.
-        left_out: Parameters that the server refuses.
     """
 
     answer: Answers
     errors: dict[str, str]
     response_of: dict[str, ModelResponse]
-    input_tokens: int
-    output_tokens: int
-    cost_usd: float | None
+    results: tuple[AskResult, ...]
     seconds: float
-    requests: int
-    left_out: tuple[str, ...]
 
 
 async def ask(
@@ -129,18 +121,12 @@ async def ask(
             sent = _once_more(request, response, error, left if answer else ())
     if errors:
         models.cache.drop([each.sent.key for each in results[1:]])
-    responses = [each.response for each in results]
-    costs = [each.cost_usd for each in responses if each.cost_usd is not None]
     return StructuredAnswer(
         answer=answer,
         errors={each: f"{before}{why}{after}" for each, why in errors.items()},
         response_of=response_of,
-        input_tokens=sum(each.input_tokens for each in responses),
-        output_tokens=sum(each.output_tokens for each in responses),
-        cost_usd=sum(costs) if len(costs) == len(responses) else None,
+        results=tuple(results),
         seconds=time.monotonic() - began,
-        requests=sum(each.requests for each in results),
-        left_out=results[-1].left_out,
     )
 
 
