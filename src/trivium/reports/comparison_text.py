@@ -21,7 +21,7 @@ from trivium.reports.wording import (
     signed,
     signed_interval,
 )
-from trivium.runs.comparing.comparison import Comparison, MetricDelta, Word
+from trivium.runs.comparing.comparison import OF_A_QUESTION, Comparison, MetricDelta, Word
 from trivium.runs.comparing.confirmed import Calls
 from trivium.runs.comparing.decision import listed
 from trivium.runs.comparing.graph_diff import EdgeChange, GraphComparison, PaceChange
@@ -249,8 +249,8 @@ def _outlook(name: str, figure: MetricDelta) -> str:
         parts.append(
             f"{counted(figure.n, 'case')} detect a difference of {number(figure.mde)} with 80 % power"
         )
-    elif figure.method == METHOD:
-        parts.append(f"interval by {METHOD}")
+    elif figure.method in {METHOD, *OF_A_QUESTION}:
+        parts.append(f"interval by {figure.method}")
     elif figure.ci95 is not None:
         parts.append("every case changed equally, so the interval depends only on the number of cases")
     else:
@@ -282,7 +282,10 @@ def note(comparison: Comparison) -> str:
     fewest, most = min(figure.groups for figure in figures), max(figure.groups for figure in figures)
     kind = intervals_label(comparison.level, fewest_groups=fewest)
     groups = counted(most, "group") if fewest == most else f"{fewest:,} to {most:,} groups"
-    return f"{kind}: {'; '.join([*methods, groups])}; p by sign flips"
+    own = " (what decides: by the distribution of its interval)" * any(
+        each in OF_A_QUESTION for each in methods
+    )
+    return f"{kind}: {'; '.join([*methods, groups])}; p by sign flips{own}"
 
 
 NAME_CHARS = 40

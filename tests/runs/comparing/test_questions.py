@@ -8,7 +8,7 @@ from tests.runs.comparing.test_missing import without_some
 from tests.runs.comparing.told_runs import run_of
 from trivium.cli.main import run_command
 from trivium.display import as_text
-from trivium.runs.comparing.questions import BETWEEN, WITHIN
+from trivium.runs.comparing.comparison import BETWEEN, WITHIN
 from trivium.trust.case_model import Tally, error_on_these_cases
 from trivium.trust.decision import DEFAULT_PRIOR, loss_beyond
 
@@ -70,6 +70,9 @@ def test_about_says_which_decides(store, capfd):
     assert these.metrics["pass_rate"].ci95 == both(these)["these"].ci95
     text = " ".join(as_text(these).split())
     assert "This is about these very cases, run again. On other cases like these: likely worse (" in text
+    assert "more would be needed" not in text
+    assert f"interval by {WITHIN}" in text
+    assert "p by sign flips (what decides: by the distribution of its interval)" in text
     text = " ".join(as_text(like).split())
     assert "This is about other cases like these. On these very cases, run again: worse, −0.100 [" in text
     command = ["compare", base.id, head.id, "--store", store.url, "--policy", "proof", "--quiet"]

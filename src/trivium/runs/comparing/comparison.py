@@ -20,6 +20,13 @@ Word = Literal[
 """What a comparison answers, in words."""
 
 
+MODEL = "posterior over cases and repeats"
+WITHIN = "spread between attempts"
+BETWEEN = "difference between single attempts (upper bound)"
+OF_A_QUESTION = (MODEL, WITHIN, BETWEEN)
+"""How the interval of a question was computed, where it is not that of the metric."""
+
+
 class Move(msgspec.Struct, frozen=True, kw_only=True):
     """The change of a metric on a case."""
 

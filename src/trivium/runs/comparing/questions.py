@@ -11,18 +11,13 @@ import msgspec
 import numpy as np
 
 from trivium.runs.comparing.case_counts import CaseCounts
-from trivium.runs.comparing.comparison import MetricDelta, Question
+from trivium.runs.comparing.comparison import BETWEEN, MODEL, WITHIN, MetricDelta, Question
 from trivium.runs.comparing.decision import Options, word_of
 from trivium.runs.comparing.pairing import PairedScores
 from trivium.suites.settings import About
 from trivium.trust.case_model import NormalMixture, Tally, case_posterior, error_on_these_cases
 from trivium.trust.decision import DifferencePrior, loss_beyond
 from trivium.trust.distributions import Answer, normal_critical_value
-
-MODEL = "posterior over cases and repeats"
-WITHIN = "spread between attempts"
-BETWEEN = "difference between single attempts (upper bound)"
-"""How the interval of a question was computed, where it is not that of the metric."""
 
 
 class Questions(NamedTuple):
@@ -163,7 +158,6 @@ class _Known(NamedTuple):
             answer = "pass"
         elif self.interval[1] + shifts[-1] < 0:
             answer = "fail"
-        further = 0 if answer != "inconclusive" else None
         return msgspec.structs.replace(
             figure,
             base=self.rates[0],
@@ -177,8 +171,8 @@ class _Known(NamedTuple):
             answer=answer,
             probability=self.below(-margin),
             probabilities=tuple(self.below(-margin - shift) for shift in shifts),
-            needs_cases=further,
-            needs_groups=further,
+            needs_cases=0,
+            needs_groups=0,
             shows=None,
             shows_margin=None,
             method=self.method,
