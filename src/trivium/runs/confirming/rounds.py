@@ -9,6 +9,7 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from trivium.runs.comparing.case_counts import CaseCounts, SideCounts
 from trivium.runs.comparing.comparison import Comparison
@@ -77,7 +78,7 @@ class Question(NamedTuple):
 
 
 class Rounds:
-    """Chooses batches of attempts, those that are expected to tell most.
+    """Chooses batches of attempts: where a case broke or failed by chance, then where they tell most.
 
     Args:
         counts: All attempts made before, by case.
@@ -132,7 +133,7 @@ class Rounds:
         difference = posterior.these if about_these else posterior.like_these
         gains = np.where(self._open, posterior.gains, 0.0).ravel()
         size = min(self.calls, max(SMALLEST_BATCH, self._groups.size // LARGEST_SHARE))
-        best = np.argsort(-gains, kind="stable")[:size]
+        best = np.lexsort((-gains, ~self._unclear.ravel()))[:size]
         best = best[gains[best] > 0]
         decided = self._question.decided(difference)
         if decided and not self._first:
@@ -149,6 +150,13 @@ class Rounds:
             self.calls, self._first = self.calls - best.size, False
             return [(int(at) // self._groups.size, int(at) % self._groups.size) for at in best]
         return []
+
+    @property
+    def _unclear(self) -> npt.NDArray[np.bool_]:
+        """Where a second attempt tells a case that broke from one that failed by chance; shape (2, n)."""
+        base, head = self._tallies
+        lost = (base.attempts > 0) & (base.sums == base.attempts) & (head.attempts > 0) & (head.sums == 0)
+        return np.array([lost & (base.attempts == 1), lost & (head.attempts == 1)])
 
     def _needs_cases(self, posterior: CasePosterior) -> bool:
         """Whether even knowing these cases for certain would hardly help to decide about others."""
