@@ -1,5 +1,6 @@
 """Which agents are asked again: as their runs name them or the user does, if they are of that version."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -9,11 +10,14 @@ import pytest
 
 import trivium as tv
 from tests.agents.adapters.test_http import serving
+from tests.judge_server.faults import ANSWER, failure
 from tests.runs.judging.suites import provider
 from tests.runs.judging.suites import suite as judged_suite
 from tests.runs.suites import told_suite
+from trivium.agents.attempt import AgentResponse, ResourcesExhausted
 from trivium.errors import AgentError, InputError
 from trivium.runs.confirming.agents import agent_of, base_agent_if_known
+from trivium.runs.run import Run
 from trivium.store.store import Store
 from trivium.suites.agent_settings import AgentSettings
 
@@ -212,3 +216,65 @@ def test_judges_judge_what_is_asked_again(store, monkeypatch):
         assert made.base.attempts + made.head.attempts == 6
         assert len(server.requests) == judged + 6
         assert made.head.cost_usd > 0
+
+
+def test_attempts_without_a_judgement_are_paid_for_and_decide_nothing(store, monkeypatch):
+    """The judge fails at every second attempt that is made to confirm."""
+    suite = judged_suite(8, metrics=("clarity",), on_failure="skip").with_settings(
+        passed={"metric": "clarity", "at_least": 0.1}
+    )
+
+    def plan(question):
+        return ANSWER if question.number < 16 or question.number % 2 else failure(402, message="no credits")
+
+    def agent(word):
+        return lambda prompt, *, repeat: f"{word} {repeat}. {prompt} It is sound."
+
+    agents = agent("Before"), agent("After")
+    with provider(monkeypatch, plan=plan):
+        runs = [tv.evaluate(suite, agent=each, store=store) for each in agents]
+        comparison = tv.confirm(
+            *runs, calls=10, agent=agents[1], base_agent=agents[0], policy="proof", margin=0.001
+        )
+
+    made = comparison.confirmed
+    with_verdict = [
+        evaluation.passed is not None
+        for run in made.runs
+        for evaluation in Run.load(run, store=store).evaluations()
+    ]
+    assert made.base.attempts + made.head.attempts == len(with_verdict) <= 10
+    assert 0 < sum(with_verdict) < len(with_verdict)
+    assert made.end in {"calls", "nothing"}
+
+
+class Crowded:
+    """An agent for which the machine has no room at the first three further attempts."""
+
+    name = "crowded"
+
+    def __init__(self, broken=()):
+        self.broken, self.refused = broken, 0
+
+    async def call(self, request):
+        await asyncio.sleep(0)
+        if request.repeat and self.refused < 3:
+            self.refused += 1
+            raise ResourcesExhausted("no process is left")
+        return AgentResponse(output="0" if request.case.id in self.broken else "1")
+
+    async def close(self):
+        pass
+
+
+def test_an_attempt_for_which_there_is_no_room_is_made_later(store):
+    agents = Crowded(), Crowded(broken=["q1"])
+    runs = [tv.evaluate(told_suite(12), agent=agent, store=store) for agent in agents]
+    comparison = tv.confirm(
+        *runs, calls=16, agent=agents[1], base_agent=agents[0], policy="proof", margin=0.001
+    )
+
+    made = comparison.confirmed
+    assert made.base.attempts + made.head.attempts == 16
+    assert (made.base.failed, made.head.failed) == (0, 0)
+    assert [agent.refused for agent in agents] == [3, 3]
