@@ -1,5 +1,6 @@
 """Tests that records are read back unchanged and that errors lose nothing."""
 
+import gc
 import os
 import random
 import secrets
@@ -146,6 +147,29 @@ def test_runs_are_found_by_the_beginning_of_their_id(any_url):
             store.run("2026")
         with pytest.raises(StoreError, match='no run is called "2o26".*Did you mean|no run is called'):
             store.run("2o26")
+        with pytest.raises(StoreError, match='no run is called "latest". The newest is 20270101-aa'):
+            store.run("latest")
+
+
+def test_rows_show_that_their_run_is_alive_and_no_other(any_url):
+    with Store(any_url) as store:
+        written, other = new_run(store, id="written"), new_run(store, id="other")
+        with store.engine.begin() as connection:
+            connection.execute(sa.update(tables.runs).values(touched=0.0))
+        store.save(written, attempts=[attempt(0)])
+        with store.engine.connect() as connection:
+            touched = dict(connection.execute(sa.select(tables.runs.c.id, tables.runs.c.touched)).all())
+    assert touched[written.id] > touched[other.id] == 0.0
+
+
+def test_a_store_that_is_never_closed_leaves_no_connection(url):
+    store = Store(url)
+    pool = store.engine.pool
+    store.runs()
+    assert pool.checkedin() > 0
+    del store
+    gc.collect()
+    assert pool.checkedin() == 0
 
 
 def test_a_percent_sign_in_an_id_is_not_a_wildcard(any_url):
