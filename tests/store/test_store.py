@@ -151,6 +151,50 @@ def test_runs_are_found_by_the_beginning_of_their_id(any_url):
             store.run("latest")
 
 
+def test_runs_of_one_store_keep_their_rows_apart(any_url):
+    with Store(any_url) as store:
+        runs = [new_run(store, id=f"r{number}") for number in range(3)]
+        for number, run in enumerate(runs):
+            positions = range(number + 1)
+            scored = [evaluation(at, value=number / 4, passed=number == 1) for at in positions]
+            store.save(
+                run, attempts=[attempt(at, output=f"of {number}") for at in positions], evaluations=scored
+            )
+            store.save_case_scores(run, [(number, scored[0].evaluation.scores)])
+        store.save_case_scores(runs[1], [(0, {}), (2, {})])
+        for number, run in enumerate(runs):
+            outputs, values = [f"of {number}"] * (number + 1), [number / 4] * (number + 1)
+            keys = [(at, 0) for at in range(number + 1)]
+            assert list(store.attempt_keys(run)) == keys == list(store.attempt_keys(run, scored_only=True))
+            assert [each.attempt.output for each in store.attempts(run)] == outputs
+            assert [each.case for each in store.attempt_outlines(run)] == [f"c{at}" for at, _ in keys]
+            assert len(list(store.attempt_usages(run))) == len(keys)
+            assert [each.evaluation.composite.value for each in store.evaluations(run)] == values
+            assert [(at, each.composite.value) for at, each in store.outlines(run)] == list(enumerate(values))
+            assert sorted(store.verdicts(run)) == [(f"c{at}", 1, int(number == 1)) for at, _ in keys]
+            assert [made.output for _, made, _ in store.views(run)] == outputs
+            assert [scored.composite.value for _, _, scored in store.views(run)] == values
+            assert [at for at, _ in store.case_scores(run)] == [[0], [0, 2], [2]][number]
+
+
+def test_what_is_said_of_one_run_is_said_of_no_other(any_url):
+    with Store(any_url) as store:
+        before, run, after = [new_run(store, id=f"r{number}") for number in range(3)]
+        store.save(run, attempts=[attempt(0)])
+        for scored in (before, after):
+            store.save(scored, attempts=[attempt(0)], evaluations=[evaluation(0)])
+        assert [each.position for each in store.attempts(run, unscored_only=True)] == [0]
+        store.set_provenance(run, {"code": "new"})
+        store.finish(run, "done", summary=None)
+        assert [each.provenance for each in store.runs()] == [{}, {"code": "new"}, {}]
+        assert [each.state for each in store.runs()] == ["running", "done", "running"]
+        assert [each.finished is None for each in store.runs()] == [True, False, True]
+        with store.engine.begin() as connection:
+            connection.execute(sa.update(tables.runs).values(touched=0.0))  # all of them at the same time
+        store.acquire(run)
+        assert [each.state for each in store.runs()] == ["running"] * 3
+
+
 def test_rows_show_that_their_run_is_alive_and_no_other(any_url):
     with Store(any_url) as store:
         written, other = new_run(store, id="written"), new_run(store, id="other")
