@@ -8,7 +8,7 @@ import pytest
 from tests.traces.opentelemetry.reading import asked, one, read, seen
 from tests.traces.opentelemetry.spans import agent, chat, request, span, span_id, tool
 from tests.traces.samples import kinds
-from trivium.traces.opentelemetry.semconv import INTERNAL_NAMES
+from trivium.traces.opentelemetry.semconv import READ_AS
 from trivium.traces.readers import read_documents, read_trace
 from trivium.traces.summary import trace_facts
 from trivium.traces.trace import SpanUsage
@@ -184,12 +184,19 @@ def test_what_is_no_number_of_tokens_is_none(tokens):
     assert one({"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": tokens}).usage is None
 
 
-def test_every_attribute_that_is_read_is_in_the_documentation():
+def test_the_documentation_lists_the_attributes_that_are_read_and_no_others():
     page = (Path(__file__).parents[3] / "docs/trace-formats.md").read_text(encoding="utf-8")
     table = page.partition('id="otlp"')[2].partition("\n## ")[0]
-    documented = set(re.findall(r"`([^`]+)`", table))
-    read = {re.sub(r"(input_messages|prompt)\.\d+", r"\1.N", key) for key in INTERNAL_NAMES}
+    rows = [re.findall(r"`([^`]+)`", row) for row in table.splitlines() if row.startswith("| ")]
+    documented = {name for row in rows for name in row}
+    read = {re.sub(r"(input_messages|prompt)\.\d+", r"\1.N", key) for key in READ_AS}
+    events = {"gen_ai.user.message", "gen_ai.tool.message", "gen_ai.choice", "exception"}
+    values = {"application/json", "ai.toolCall.…", "traceloop.entity.…"}
+    assert documented - read == events | values | {"gen_ai.client.inference.operation.details"}
     assert read <= documented
+    for name in set(READ_AS.values()) & documented:  # the first of those with the same meaning
+        same = [each for each, read_as in READ_AS.items() if read_as == name]
+        assert any(same == [each for each in row if each in same] for row in rows), name
 
 
 def test_totals_on_agents_are_not_added():

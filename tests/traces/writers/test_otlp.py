@@ -21,7 +21,13 @@ from trivium.traces.writers.otlp import TraceToExport, delimited, request, resou
 
 counts = st.none() | st.integers(0, 2**40)
 usages = st.builds(
-    SpanUsage, input_tokens=st.integers(0, 2**40), output_tokens=counts, cost_usd=st.none() | st.floats(0, 9)
+    SpanUsage,
+    input_tokens=st.integers(2**20, 2**40),
+    output_tokens=counts,
+    cost_usd=st.none() | st.floats(0, 9),
+    cache_read_tokens=st.none() | st.integers(0, 2**19),
+    reasoning_tokens=counts,
+    output_audio_tokens=counts,
 )
 
 

@@ -239,7 +239,7 @@ def _attributes(span: RecordedSpan) -> Mapping[str, Any]:
     attributes: Mapping[str, Any] = span.attributes
     for name, stated in span.events or ():
         if name == _DETAILS:
-            attributes = {**recognised(stated), **attributes}
+            attributes = {**recognised(stated.items()), **attributes}
     return attributes
 
 

@@ -15,7 +15,7 @@ from trivium.traces.langgraph import GraphRun, is_handoff
 from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.contents import arguments_of, parsed
 from trivium.traces.opentelemetry.semconv import RecordedSpan
-from trivium.traces.opentelemetry.spans import SpanRole, named
+from trivium.traces.opentelemetry.spans import SpanRole
 from trivium.traces.readers.json_input import text
 from trivium.traces.readers.langsmith import messages_of
 from trivium.traces.trace import Message, Span, Trace, message_time
@@ -34,7 +34,7 @@ def stated_messages(
         trace: The trace, with the messages implied by its nesting.
         recorded: The recorded span of each of its spans.
         roles: The classification of each.
-        names: Internal names of all attributes on these spans.
+        names: Names of all attributes on these spans.
     """
     if names.isdisjoint(_HANDOFF_ATTRIBUTES) and not any(role.receiver for role in roles):
         return []
@@ -51,21 +51,20 @@ def stated_messages(
     successors: list[tuple[str, Span]] = []
     for span, source, role in zip(trace.spans, recorded, roles, strict=True):
         attributes = source.attributes
-        receiver = role.receiver or named(attributes.get(semconv.HANDOFF_TO))
+        receiver = role.receiver or text(attributes, semconv.HANDOFF_TO)
         if receiver is not None:
-            sender = named(attributes.get(semconv.HANDOFF_FROM)) or span.agent
-            sender = sender or named(attributes.get(semconv.INPUT))
+            sender = text(attributes, semconv.HANDOFF_FROM) or span.agent or text(attributes, semconv.INPUT)
             _add(messages, sender, receiver, "handoff", span.start)
             continue
-        target = named(attributes.get(semconv.TRANSFER))
+        target = text(attributes, semconv.TRANSFER)
         if target is not None and not _started_during(starts.get(target, ()), span):
             _add(messages, span.agent, target, "handoff", span.start)
-        caller = named(attributes.get(semconv.CALLER))
+        caller = text(attributes, semconv.CALLER)
         if caller is not None and span.kind == "agent" and (caller, span.name) not in pairs:
             called_by = attributes.get(semconv.CALLER_TYPE)
             if called_by == "agent" or (called_by is None and caller in agents):
                 _add(messages, caller, span.name, "task_request", span.start)
-        above = named(attributes.get(semconv.PARENT_NODE))
+        above = text(attributes, semconv.PARENT_NODE)
         if above is not None and span.kind == "agent":
             successors.append((nodes.get(above, above), span))
     pairs |= {(message.sender, message.receiver) for message in messages}

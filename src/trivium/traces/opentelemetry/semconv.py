@@ -1,94 +1,192 @@
-"""Maps attribute names of GenAI, OpenInference and Traceloop conventions to one internal name each.
+"""The attributes that are read, of the GenAI, OpenInference and Traceloop conventions and of frameworks.
 
-Names that mean the same in different conventions, or in versions of one, get the same internal name; other
-attributes are ignored. The other modules of this package use internal names only.
+Attributes that mean the same in different conventions, or in versions of one, are read as the first of them;
+other attributes are ignored. ``docs/trace-formats.md#otlp`` says the same in the words of its readers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
-OPERATION: Final = "operation"
-AGENT: Final = "agent"
-LEGACY_AGENT: Final = "legacy agent"
-"""Agent name from before the conventions had agents; a span that has it and no operation is that agent's
-run."""
-AGENT_ID: Final = "agent id"
-RUN: Final = "run"
+from trivium.traces.trace import SpanKind
+
+READ_AS: Final[dict[str, str]] = {}
+"""The name under which the other modules of this package find each attribute."""
+
+
+def _attribute(*names: str) -> str:
+    """Have attributes read as the first of them."""
+    READ_AS.update(dict.fromkeys(names, names[0]))
+    return names[0]
+
+
+# The kind of a span: in the words of the conventions, then of frameworks.
+OPERATION: Final = _attribute("gen_ai.operation.name")
+OPENINFERENCE: Final = _attribute("openinference.span.kind")
+TRACELOOP: Final = _attribute("traceloop.span.kind")
+FRAMEWORK: Final = _attribute("mastra.span.type", "ag2.span.type", "ai.operationId")
+REQUEST_TYPE: Final = _attribute("llm.request.type")
+MCP_METHOD: Final = _attribute("mcp.method.name")
+
+# Names.
+AGENT: Final = _attribute("gen_ai.agent.name", "agent.name", "ai.telemetry.functionId")
+LEGACY_AGENT: Final = _attribute("agent_name")
+"""From before the conventions had agents; a span that has it and no operation is that agent's run."""
+AGENT_ID: Final = _attribute("gen_ai.agent.id")
+NODE: Final = _attribute("graph.node.id")
+ENTITY: Final = _attribute("traceloop.entity.name")
+RUN: Final = _attribute("gen_ai.agent.call.id")
 """PydanticAI's id of an agent's run, on all of its spans."""
-TOOL: Final = "tool"
-MCP_METHOD: Final = "mcp method"
-SOURCE: Final = "source"
-RESPONSE_MODEL: Final = "response model"
-REQUEST_MODEL: Final = "request model"
-REQUEST_TYPE: Final = "request type"
-INPUT: Final = "input"
-OUTPUT: Final = "output"
-ARGUMENTS: Final = "arguments"
-RESULT: Final = "result"
-FINAL_RESULT: Final = "final result"
-INPUT_MESSAGES: Final = "input messages"
-"""Input of a model or an agent; it repeats the whole conversation."""
-OUTPUT_MESSAGES: Final = "output messages"
-ALL_MESSAGES: Final = "all messages"
-"""Input and output of an agent in one conversation."""
-ASKED: Final = "asked"
-ANSWERED: Final = "answered"
-"""Input and output of an agent in attributes of one framework."""
-JSON_INPUT: Final = "input as json"
-JSON_OUTPUT: Final = "output as json"
-"""Input and output that are always JSON: a text is in quotes."""
+TOOL: Final = _attribute("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "haystack.tool.name")
+CALL_ID: Final = _attribute("gen_ai.tool.call.id")
+SOURCE: Final = _attribute("gen_ai.data_source.id")
+RESPONSE_MODEL: Final = _attribute("gen_ai.response.model")
+REQUEST_MODEL: Final = _attribute("gen_ai.request.model", "llm.model_name", "embedding.model_name")
+
+# What a model or an agent received; it repeats the whole conversation.
+INPUT_MESSAGES: Final = _attribute(
+    "gen_ai.input.messages",
+    "gen_ai.prompt",
+    "ai.prompt.messages",
+    "haystack.agent.step.llm.input",
+    "gcp.vertex.agent.llm_request",
+)
 MESSAGE_ROLE: Final = "message role"
 MESSAGE_TEXT: Final = "message text"
 """Role and text of a message of a model's input that has attributes of its own; its number follows."""
 MOST_MESSAGES: Final = 128
 """Messages of a model's input that are read if each has attributes of its own."""
-ANSWER_ROLE: Final = "answer role"
-ANSWER_TEXT: Final = "answer text"
-INPUT_TYPE: Final = "input type"
-OUTPUT_TYPE: Final = "output type"
-MESSAGE_EVENTS: Final = "message events"
+for _index in range(MOST_MESSAGES):
+    for _name, _prefix, _part in (
+        (MESSAGE_ROLE, "llm.input_messages", "message.role"),
+        (MESSAGE_TEXT, "llm.input_messages", "message.content"),
+        (MESSAGE_TEXT, "llm.input_messages", "message.contents.0.message_content.text"),
+        (MESSAGE_ROLE, "gen_ai.prompt", "role"),
+        (MESSAGE_TEXT, "gen_ai.prompt", "content"),
+    ):
+        READ_AS[f"{_prefix}.{_index}.{_part}"] = f"{_name} {_index}"
+INPUT: Final = _attribute("input.value", "gen_ai.retrieval.query.text")
+INPUT_TYPE: Final = _attribute("input.mime_type")
+JSON_INPUT: Final = _attribute("ai.toolCall.args", "traceloop.entity.input")
+"""Always JSON, as ``JSON_OUTPUT`` is: a text is in quotes."""
+ASKED: Final = _attribute("ai.prompt", "haystack.agent.input", "input")
+ALL_MESSAGES: Final = _attribute("pydantic_ai.all_messages", "all_messages_events")
+"""Input and output of an agent in one conversation."""
+
+# What a model or an agent returned.
+FINAL_RESULT: Final = _attribute("final_result")
+OUTPUT_MESSAGES: Final = _attribute(
+    "gen_ai.output.messages",
+    "gen_ai.completion",
+    "gen_ai.completion.0.content",
+    "haystack.agent.step.llm.output",
+    "gcp.vertex.agent.llm_response",
+)
+ANSWER_ROLE: Final = _attribute("llm.output_messages.0.message.role")
+ANSWER_TEXT: Final = _attribute("llm.output_messages.0.message.content")
+MESSAGE_EVENTS: Final = _attribute("events")
 """PydanticAI before its format 2: the events of a request as one JSON text."""
-INPUT_TOKENS: Final = "tokens in"
-OUTPUT_TOKENS: Final = "tokens out"
-CACHE_READ: Final = "cache read"
-CACHE_WRITE: Final = "cache write"
-INPUT_AUDIO: Final = "audio in"
-REASONING: Final = "reasoning"
-OUTPUT_AUDIO: Final = "audio out"
-"""Classes of tokens, which are parts of the input tokens or of the output tokens."""
-COST: Final = "cost"
-INPUT_COST: Final = "cost in"
-OUTPUT_COST: Final = "cost out"
-"""Parts of the cost, for spans that do not state their sum."""
-ERROR_TYPE: Final = "error type"
-TRANSFER: Final = "transfer"
-CALLER: Final = "caller"
-CALLER_TYPE: Final = "caller type"
-HANDOFF_FROM: Final = "handoff from"
-HANDOFF_TO: Final = "handoff to"
-OPENINFERENCE: Final = "openinference"
-NODE: Final = "node"
-PARENT_NODE: Final = "parent node"
-METADATA: Final = "metadata"
-"""LangChain's metadata of a run as a JSON text."""
-CHECKPOINT_NAMESPACE: Final = "checkpoint namespace"
-"""LangGraph's namespace of a node's run."""
-STEP: Final = "step"
-TRACELOOP: Final = "traceloop"
-FRAMEWORK: Final = "framework"
-"""Kind of a span in the words of one framework."""
-CALL_ID: Final = "call id"
-ENTITY: Final = "entity"
-SUMMARY: Final = "summary"
+OUTPUT: Final = _attribute("output.value", "gen_ai.retrieval.documents")
+OUTPUT_TYPE: Final = _attribute("output.mime_type")
+JSON_OUTPUT: Final = _attribute("ai.toolCall.result", "traceloop.entity.output")
+ANSWERED: Final = _attribute(
+    "ai.response.text", "ai.response.object", "haystack.agent.output", "crewai.crew.result", "output"
+)
+
+# Arguments and result of a tool.
+ARGUMENTS: Final = _attribute(
+    "gen_ai.tool.call.arguments",
+    "tool_arguments",
+    "gen_ai.tool.input",
+    "haystack.agent.step.tool.input",
+    "gcp.vertex.agent.tool_call_args",
+)
+RESULT: Final = _attribute(
+    "gen_ai.tool.call.result",
+    "tool_response",
+    "gen_ai.tool.output",
+    "haystack.agent.step.tool.output",
+    "gcp.vertex.agent.tool_response",
+)
+
+# Tokens, and the classes of tokens that are parts of the input tokens or of the output tokens.
+INPUT_TOKENS: Final = _attribute(
+    "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt"
+)
+OUTPUT_TOKENS: Final = _attribute(
+    "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion"
+)
+CACHE_READ: Final = _attribute(
+    "gen_ai.usage.cache_read.input_tokens",
+    "gen_ai.usage.cache_read_input_tokens",
+    "gen_ai.usage.cached_input_tokens",
+    "gen_ai.usage.input_tokens.cached",
+    "gen_ai.usage.details.cache_read_tokens",
+    "llm.token_count.prompt_details.cache_read",
+    "ai.usage.cachedInputTokens",
+    "ai.usage.inputTokenDetails.cacheReadTokens",
+)
+CACHE_WRITE: Final = _attribute(
+    "gen_ai.usage.cache_creation.input_tokens",
+    "gen_ai.usage.cache_creation_input_tokens",
+    "gen_ai.usage.cache_write_input_tokens",
+    "gen_ai.usage.input_tokens.cache_write",
+    "gen_ai.usage.details.cache_write_tokens",
+    "llm.token_count.prompt_details.cache_write",
+    "ai.usage.inputTokenDetails.cacheWriteTokens",
+)
+INPUT_AUDIO: Final = _attribute(
+    "gen_ai.usage.details.input_audio_tokens", "llm.token_count.prompt_details.audio"
+)
+REASONING: Final = _attribute(
+    "gen_ai.usage.reasoning.output_tokens",
+    "gen_ai.usage.reasoning_tokens",
+    "gen_ai.usage.thinking_tokens",
+    "gen_ai.usage.output_tokens.reasoning",
+    "gen_ai.usage.details.reasoning_tokens",
+    "llm.token_count.completion_details.reasoning",
+    "ai.usage.reasoningTokens",
+    "ai.usage.outputTokenDetails.reasoningTokens",
+)
+OUTPUT_AUDIO: Final = _attribute(
+    "gen_ai.usage.details.output_audio_tokens", "llm.token_count.completion_details.audio"
+)
+
+# Cost, or the parts of it for spans that do not state their sum.
+COST: Final = _attribute(
+    "operation.cost",
+    "gen_ai.cost.total_cost",
+    "gen_ai.cost.total_tokens",
+    "gen_ai.usage.cost",
+    "llm.cost.total",
+)
+INPUT_COST: Final = _attribute("gen_ai.cost.input_cost", "gen_ai.cost.input_tokens", "llm.cost.prompt")
+OUTPUT_COST: Final = _attribute("gen_ai.cost.output_cost", "gen_ai.cost.output_tokens", "llm.cost.completion")
+
+ERROR_TYPE: Final = _attribute("error.type", "haystack.tool.error")
+
+# Messages between agents.
+TRANSFER: Final = _attribute("gen_ai.transfer.target.name")
+CALLER: Final = _attribute("gen_ai.caller.name")
+CALLER_TYPE: Final = _attribute("gen_ai.caller.type")
+HANDOFF_FROM: Final = _attribute("gen_ai.handoff.from_agent")
+HANDOFF_TO: Final = _attribute("gen_ai.handoff.to_agent")
+PARENT_NODE: Final = _attribute("graph.node.parent_id")
+
+# LangChain's metadata of a run as a JSON text; LangGraph's namespace and step of a node's run.
+METADATA: Final = _attribute("metadata")
+CHECKPOINT_NAMESPACE: Final = _attribute("traceloop.association.properties.langgraph_checkpoint_ns")
+STEP: Final = _attribute("traceloop.association.properties.langgraph_step")
+
+SUMMARY: Final = _attribute("logfire.msg")
 """The text that Logfire displays for a span."""
-SPAN_TYPE: Final = "span type"
-PENDING_PARENT: Final = "pending parent"
-TRIVIUM_SPAN: Final = "trivium span"
-TRIVIUM_TRACE: Final = "trivium trace"
-TRIVIUM_PARENT: Final = "trivium parent"
-PARENT_ATTRIBUTE: Final = "trivium.above"
+SPAN_TYPE: Final = _attribute("logfire.span_type")
+PENDING_PARENT: Final = _attribute("logfire.pending_parent_id")
+
+TRIVIUM_SPAN: Final = _attribute("trivium.span")
+TRIVIUM_TRACE: Final = _attribute("trivium.trace")
+TRIVIUM_PARENT: Final = _attribute("trivium.above")
 """Attribute that recording adds: trace and id of the parent, a span of ``trivium.trace``."""
 
 CONTRADICTS: Final = "contradicts"
@@ -96,163 +194,41 @@ CONTRADICTS: Final = "contradicts"
 
 _COUNTS: Final = frozenset({INPUT_TOKENS, OUTPUT_TOKENS})
 
-INTERNAL_NAMES: Final[Mapping[str, str]] = {
-    "gen_ai.operation.name": OPERATION,
-    "gen_ai.agent.name": AGENT,
-    "ai.telemetry.functionId": AGENT,
-    "agent_name": LEGACY_AGENT,
-    "agent.name": AGENT,
-    "gen_ai.agent.id": AGENT_ID,
-    "gen_ai.agent.call.id": RUN,
-    "gen_ai.tool.name": TOOL,
-    "ai.toolCall.name": TOOL,
-    "tool.name": TOOL,
-    "haystack.tool.name": TOOL,
-    "gen_ai.tool.call.id": CALL_ID,
-    "mcp.method.name": MCP_METHOD,
-    "gen_ai.data_source.id": SOURCE,
-    "gen_ai.response.model": RESPONSE_MODEL,
-    "gen_ai.request.model": REQUEST_MODEL,
-    "llm.model_name": REQUEST_MODEL,
-    "embedding.model_name": REQUEST_MODEL,
-    "llm.request.type": REQUEST_TYPE,
-    "input.value": INPUT,
-    "input.mime_type": INPUT_TYPE,
-    "traceloop.entity.input": JSON_INPUT,
-    "ai.toolCall.args": JSON_INPUT,
-    "gen_ai.retrieval.query.text": INPUT,
-    "output.value": OUTPUT,
-    "output.mime_type": OUTPUT_TYPE,
-    "traceloop.entity.output": JSON_OUTPUT,
-    "ai.toolCall.result": JSON_OUTPUT,
-    "gen_ai.retrieval.documents": OUTPUT,
-    "gen_ai.tool.call.arguments": ARGUMENTS,
-    "tool_arguments": ARGUMENTS,
-    "gen_ai.tool.input": ARGUMENTS,
-    "haystack.agent.step.tool.input": ARGUMENTS,
-    "gcp.vertex.agent.tool_call_args": ARGUMENTS,
-    "gen_ai.tool.call.result": RESULT,
-    "tool_response": RESULT,
-    "gen_ai.tool.output": RESULT,
-    "haystack.agent.step.tool.output": RESULT,
-    "gcp.vertex.agent.tool_response": RESULT,
-    "final_result": FINAL_RESULT,
-    "gen_ai.input.messages": INPUT_MESSAGES,
-    "gen_ai.prompt": INPUT_MESSAGES,
-    "ai.prompt.messages": INPUT_MESSAGES,
-    "haystack.agent.step.llm.input": INPUT_MESSAGES,
-    "gcp.vertex.agent.llm_request": INPUT_MESSAGES,
-    "pydantic_ai.all_messages": ALL_MESSAGES,
-    "all_messages_events": ALL_MESSAGES,
-    "ai.prompt": ASKED,
-    "haystack.agent.input": ASKED,
-    "input": ASKED,
-    "ai.response.text": ANSWERED,
-    "ai.response.object": ANSWERED,
-    "haystack.agent.output": ANSWERED,
-    "crewai.crew.result": ANSWERED,
-    "output": ANSWERED,
-    "gen_ai.output.messages": OUTPUT_MESSAGES,
-    "gen_ai.completion.0.content": OUTPUT_MESSAGES,
-    "gen_ai.completion": OUTPUT_MESSAGES,
-    "haystack.agent.step.llm.output": OUTPUT_MESSAGES,
-    "gcp.vertex.agent.llm_response": OUTPUT_MESSAGES,
-    "events": MESSAGE_EVENTS,
-    "gen_ai.usage.input_tokens": INPUT_TOKENS,
-    "gen_ai.usage.prompt_tokens": INPUT_TOKENS,
-    "llm.token_count.prompt": INPUT_TOKENS,
-    "gen_ai.usage.output_tokens": OUTPUT_TOKENS,
-    "gen_ai.usage.completion_tokens": OUTPUT_TOKENS,
-    "llm.token_count.completion": OUTPUT_TOKENS,
-    "gen_ai.usage.cache_read.input_tokens": CACHE_READ,
-    "gen_ai.usage.cache_read_input_tokens": CACHE_READ,
-    "gen_ai.usage.cached_input_tokens": CACHE_READ,
-    "gen_ai.usage.input_tokens.cached": CACHE_READ,
-    "gen_ai.usage.details.cache_read_tokens": CACHE_READ,
-    "llm.token_count.prompt_details.cache_read": CACHE_READ,
-    "ai.usage.cachedInputTokens": CACHE_READ,
-    "ai.usage.inputTokenDetails.cacheReadTokens": CACHE_READ,
-    "gen_ai.usage.cache_creation.input_tokens": CACHE_WRITE,
-    "gen_ai.usage.cache_creation_input_tokens": CACHE_WRITE,
-    "gen_ai.usage.cache_write_input_tokens": CACHE_WRITE,
-    "gen_ai.usage.input_tokens.cache_write": CACHE_WRITE,
-    "gen_ai.usage.details.cache_write_tokens": CACHE_WRITE,
-    "llm.token_count.prompt_details.cache_write": CACHE_WRITE,
-    "ai.usage.inputTokenDetails.cacheWriteTokens": CACHE_WRITE,
-    "gen_ai.usage.details.input_audio_tokens": INPUT_AUDIO,
-    "llm.token_count.prompt_details.audio": INPUT_AUDIO,
-    "gen_ai.usage.reasoning.output_tokens": REASONING,
-    "gen_ai.usage.reasoning_tokens": REASONING,
-    "gen_ai.usage.thinking_tokens": REASONING,
-    "gen_ai.usage.output_tokens.reasoning": REASONING,
-    "gen_ai.usage.details.reasoning_tokens": REASONING,
-    "llm.token_count.completion_details.reasoning": REASONING,
-    "ai.usage.reasoningTokens": REASONING,
-    "ai.usage.outputTokenDetails.reasoningTokens": REASONING,
-    "gen_ai.usage.details.output_audio_tokens": OUTPUT_AUDIO,
-    "llm.token_count.completion_details.audio": OUTPUT_AUDIO,
-    "operation.cost": COST,
-    "gen_ai.cost.total_cost": COST,
-    "gen_ai.cost.total_tokens": COST,
-    "gen_ai.cost.input_cost": INPUT_COST,
-    "gen_ai.cost.input_tokens": INPUT_COST,
-    "gen_ai.cost.output_cost": OUTPUT_COST,
-    "gen_ai.cost.output_tokens": OUTPUT_COST,
-    "llm.cost.prompt": INPUT_COST,
-    "llm.cost.completion": OUTPUT_COST,
-    "gen_ai.usage.cost": COST,
-    "llm.cost.total": COST,
-    "error.type": ERROR_TYPE,
-    "haystack.tool.error": ERROR_TYPE,
-    "gen_ai.transfer.target.name": TRANSFER,
-    "gen_ai.caller.name": CALLER,
-    "gen_ai.caller.type": CALLER_TYPE,
-    "gen_ai.handoff.from_agent": HANDOFF_FROM,
-    "gen_ai.handoff.to_agent": HANDOFF_TO,
-    "openinference.span.kind": OPENINFERENCE,
-    "graph.node.id": NODE,
-    "graph.node.parent_id": PARENT_NODE,
-    "metadata": METADATA,
-    "traceloop.association.properties.langgraph_checkpoint_ns": CHECKPOINT_NAMESPACE,
-    "traceloop.association.properties.langgraph_step": STEP,
-    "traceloop.span.kind": TRACELOOP,
-    "mastra.span.type": FRAMEWORK,
-    "ag2.span.type": FRAMEWORK,
-    "ai.operationId": FRAMEWORK,
-    "traceloop.entity.name": ENTITY,
-    "logfire.msg": SUMMARY,
-    "logfire.span_type": SPAN_TYPE,
-    "logfire.pending_parent_id": PENDING_PARENT,
-    PARENT_ATTRIBUTE: TRIVIUM_PARENT,
-    "trivium.span": TRIVIUM_SPAN,
-    "trivium.trace": TRIVIUM_TRACE,
-    **{
-        f"{prefix}.{index}.{part}": f"{name} {index}"
-        for index in range(MOST_MESSAGES)
-        for prefix, part, name in (
-            ("llm.input_messages", "message.role", MESSAGE_ROLE),
-            ("llm.input_messages", "message.content", MESSAGE_TEXT),
-            ("llm.input_messages", "message.contents.0.message_content.text", MESSAGE_TEXT),
-            ("gen_ai.prompt", "role", MESSAGE_ROLE),
-            ("gen_ai.prompt", "content", MESSAGE_TEXT),
-        )
-    },
-    "llm.output_messages.0.message.role": ANSWER_ROLE,
-    "llm.output_messages.0.message.content": ANSWER_TEXT,
+PARTS_OF_TOKENS: Final[Mapping[str, str]] = {
+    "cache_read_tokens": CACHE_READ,
+    "cache_write_tokens": CACHE_WRITE,
+    "input_audio_tokens": INPUT_AUDIO,
+    "reasoning_tokens": REASONING,
+    "output_audio_tokens": OUTPUT_AUDIO,
 }
+USAGE: Final[Mapping[str, str]] = {
+    "input_tokens": INPUT_TOKENS,
+    "output_tokens": OUTPUT_TOKENS,
+    **PARTS_OF_TOKENS,
+    "cost_usd": COST,
+}
+"""The attribute of each field of ``SpanUsage``."""
+
+CONTENTS: Final[Mapping[SpanKind, tuple[str, str]]] = {
+    "agent": (INPUT_MESSAGES, OUTPUT_MESSAGES),
+    "llm": (INPUT_MESSAGES, OUTPUT_MESSAGES),
+    "tool": (ARGUMENTS, RESULT),
+    "other": (INPUT, OUTPUT),
+}
+"""The attributes under which Trivium writes the input and the output of a span."""
 
 
-def recognised(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes that Trivium reads, by internal name; others are dropped."""
+def recognised(attributes: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The attributes that are read, each under the name that it is read as; others are dropped."""
     recognized: dict[str, Any] = {}
-    for key, value in attributes.items():
-        if key in INTERNAL_NAMES:
-            add_attribute(recognized, INTERNAL_NAMES[key], value)
+    for key, value in attributes:
+        if key in READ_AS:
+            add_attribute(recognized, READ_AS[key], value)
     return recognized
 
 
 def add_attribute(recognized: dict[str, Any], name: str, value: Any) -> None:
-    """Add an attribute by internal name; note it if two token counts contradict each other."""
+    """Add an attribute; note it if two token counts contradict each other."""
     if name in _COUNTS and recognized.get(name, value) != value:
         recognized[CONTRADICTS] = True
     recognized[name] = value
@@ -271,7 +247,7 @@ class RecordedSpan(msgspec.Struct, kw_only=True, gc=False):
         name: Its name.
         start: Nanoseconds since 1970, or None.
         end: Nanoseconds since 1970; None if it did not end.
-        attributes: JSON values by internal name.
+        attributes: JSON values, each under the name that ``READ_AS`` gives it.
         failed: Whether its status is an error.
         error: The message of its status.
         events: Name and attributes of each; None where there are none.

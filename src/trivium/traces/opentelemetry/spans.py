@@ -7,9 +7,10 @@ import msgspec
 
 from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.contents import contents_of
-from trivium.traces.opentelemetry.semconv import NANOSECONDS, RecordedSpan
+from trivium.traces.opentelemetry.semconv import NANOSECONDS, PARTS_OF_TOKENS, RecordedSpan
+from trivium.traces.readers.json_input import text
 from trivium.traces.trace import Span, SpanKind, SpanUsage
-from trivium.values import amount, count, is_number, sum_known
+from trivium.values import amount, count, sum_known
 
 _OPERATIONS: Mapping[str, SpanKind] = {
     "invoke_agent": "agent",
@@ -95,8 +96,10 @@ def role_of(span: RecordedSpan) -> SpanRole:
     if not attributes:
         return SpanRole("other", span.name)
     operation = attributes.get(semconv.OPERATION)
-    stated = attributes.get(semconv.FRAMEWORK)
-    kind = _NAMES.get(span.name) if stated is None else _FRAMEWORKS.get(named(stated) or "")
+    if attributes.get(semconv.FRAMEWORK) is None:
+        kind = _NAMES.get(span.name)
+    else:
+        kind = _FRAMEWORKS.get(text(attributes, semconv.FRAMEWORK) or "")
     if kind is None and isinstance(operation, str) and operation:
         kind = _OPERATIONS.get(operation) or _by_marks(span, operation)
     if kind is not None:
@@ -106,7 +109,7 @@ def role_of(span: RecordedSpan) -> SpanRole:
         return _openinference(span, _OPENINFERENCE.get(kind.upper(), "other"))
     kind = attributes.get(semconv.TRACELOOP)
     if isinstance(kind, str) and kind:
-        entity = named(attributes.get(semconv.ENTITY)) or span.name
+        entity = text(attributes, semconv.ENTITY) or span.name
         return SpanRole(_TRACELOOP.get(kind.lower(), "other"), entity)
     return _legacy(span)
 
@@ -119,24 +122,24 @@ def sets_up(span: RecordedSpan) -> bool:
 def _by_marks(span: RecordedSpan, operation: str) -> SpanKind:
     """The kind of a span with an unknown operation."""
     attributes = span.attributes
-    if named(attributes.get(semconv.TOOL)):
+    if text(attributes, semconv.TOOL):
         return "tool"
     if any(mark in attributes for mark in _MODEL_MARKS):
         return "llm"
-    return "agent" if "agent" in operation and _first_name(attributes, _AGENT_NAMES) else "other"
+    return "agent" if "agent" in operation and text(attributes, *_AGENT_NAMES) else "other"
 
 
 def _genai(span: RecordedSpan, kind: SpanKind) -> SpanRole:
     attributes = span.attributes
-    agent = _first_name(attributes, _AGENT_NAMES)
+    agent = text(attributes, *_AGENT_NAMES)
     if kind == "tool":
-        tool = named(attributes.get(semconv.TOOL)) or _after(span.name, "execute_tool ")
+        tool = text(attributes, semconv.TOOL) or _after(span.name, "execute_tool ")
         if _is_output_function(span) or tool.startswith(_MERGED):
             return SpanRole("other", tool or span.name, agent)
-        return SpanRole("tool", tool or named(attributes.get(semconv.SOURCE)) or span.name, agent)
+        return SpanRole("tool", tool or text(attributes, semconv.SOURCE) or span.name, agent)
     if kind == "llm":
         return SpanRole("llm", _model(span), agent)
-    if kind == "agent" and named(attributes.get(semconv.TRACELOOP)) not in _STEPS:
+    if kind == "agent" and text(attributes, semconv.TRACELOOP) not in _STEPS:
         return SpanRole("agent", agent or _after(span.name, "invoke_agent "))
     return SpanRole("other", span.name, None if sets_up(span) else agent)
 
@@ -144,12 +147,12 @@ def _genai(span: RecordedSpan, kind: SpanKind) -> SpanRole:
 def _openinference(span: RecordedSpan, kind: SpanKind) -> SpanRole:
     attributes = span.attributes
     if kind == "agent":
-        name = named(attributes.get(semconv.AGENT)) or named(attributes.get(semconv.NODE))
+        name = text(attributes, semconv.AGENT, semconv.NODE)
         if name is None and span.scope.endswith(".smolagents"):
             name = span.name.removesuffix(".run")  # "boss.run" is the run of the agent "boss"
         return SpanRole("agent", name or "")
     if kind == "tool":
-        name = named(attributes.get(semconv.TOOL)) or span.name
+        name = text(attributes, semconv.TOOL) or span.name
         receiver = _after(name, _HANDOFF) or None
         return SpanRole("tool", name, None, receiver, receiver is not None)
     return SpanRole(kind, _model(span) if kind == "llm" else span.name)
@@ -158,13 +161,13 @@ def _openinference(span: RecordedSpan, kind: SpanKind) -> SpanRole:
 def _legacy(span: RecordedSpan) -> SpanRole:
     """Classify a span without a kind by the other attributes that it has."""
     attributes = span.attributes
-    tool = named(attributes.get(semconv.TOOL))
-    legacy_agent = named(attributes.get(semconv.LEGACY_AGENT))
-    agent = named(attributes.get(semconv.AGENT)) or legacy_agent
+    tool = text(attributes, semconv.TOOL)
+    agent = text(attributes, semconv.AGENT, semconv.LEGACY_AGENT)
     if tool:
         return SpanRole("other" if _is_output_function(span) else "tool", tool, agent)
     if any(mark in attributes for mark in _MODEL_MARKS):
         return SpanRole("llm", _model(span), agent)
+    legacy_agent = text(attributes, semconv.LEGACY_AGENT)
     return SpanRole("agent", legacy_agent) if legacy_agent else SpanRole("other", span.name, agent)
 
 
@@ -176,38 +179,16 @@ def _is_output_function(span: RecordedSpan) -> bool:
 
 
 def _model(span: RecordedSpan) -> str:
-    return _first_name(span.attributes, _MODEL_NAMES) or span.name
+    return text(span.attributes, *_MODEL_NAMES) or span.name
 
 
-def _after(text: str, prefix: str) -> str:
-    """The text after a prefix, which is in lower case; empty if the text does not start with it."""
-    return text[len(prefix) :].strip() if text.lower().startswith(prefix) else ""
+def _after(name: str, prefix: str) -> str:
+    """The rest of a name after a prefix, which is in lower case; empty if the name starts otherwise."""
+    return name[len(prefix) :].strip() if name.lower().startswith(prefix) else ""
 
 
-def named(value: Any) -> str | None:
-    """A non-empty text, or a number as text; else None."""
-    if isinstance(value, str):
-        return value or None
-    return str(value) if is_number(value) else None
-
-
-def _first_name(attributes: Mapping[str, Any], keys: Sequence[str]) -> str | None:
-    """The name under the first of the keys that has one."""
-    for key in keys:
-        if key in attributes and (name := named(attributes[key])) is not None:
-            return name
-    return None
-
-
-_PARTS = {
-    "cache_read_tokens": semconv.CACHE_READ,
-    "cache_write_tokens": semconv.CACHE_WRITE,
-    "input_audio_tokens": semconv.INPUT_AUDIO,
-    "reasoning_tokens": semconv.REASONING,
-    "output_audio_tokens": semconv.OUTPUT_AUDIO,
-}
 _PARTS_OF_COST = (semconv.INPUT_COST, semconv.OUTPUT_COST)
-_FURTHER = (semconv.COST, *_PARTS_OF_COST, *_PARTS.values())
+_FURTHER = (semconv.COST, *_PARTS_OF_COST, *PARTS_OF_TOKENS.values())
 
 
 def usage_of(attributes: Mapping[str, Any]) -> SpanUsage | None:
@@ -227,7 +208,7 @@ def usage_of(attributes: Mapping[str, Any]) -> SpanUsage | None:
         cost = sum_known(amount(attributes.get(each)) for each in _PARTS_OF_COST)
     if input_tokens is None and output_tokens is None and cost is None:
         return None
-    parts = {field: count(attributes[name]) for field, name in _PARTS.items() if name in attributes}
+    parts = {field: count(attributes[name]) for field, name in PARTS_OF_TOKENS.items() if name in attributes}
     cached = (parts.get("cache_read_tokens") or 0) + (parts.get("cache_write_tokens") or 0)
     if input_tokens is not None and cached > input_tokens:
         input_tokens += cached
@@ -266,7 +247,7 @@ def error_of(span: RecordedSpan) -> str:
         if name == "exception":
             parts = [attributes.get(f"exception.{part}") for part in ("type", "message")]
             return ": ".join(part for part in parts if part and isinstance(part, str))
-    return named(span.attributes.get(semconv.ERROR_TYPE)) or ""
+    return text(span.attributes, semconv.ERROR_TYPE) or ""
 
 
 def has_escaped_exception(span: RecordedSpan) -> bool:

@@ -14,8 +14,6 @@ from trivium.traces.opentelemetry.semconv import RecordedSpan
 from trivium.traces.trace import Message, Span, SpanKind
 from trivium.values import json_or_text
 
-SPAN: Final = "trivium.span"
-TRACE: Final = "trivium.trace"
 MESSAGE: Final = "trivium.message"
 """Name of the event that is a message, and of its one attribute."""
 
@@ -103,13 +101,7 @@ def _restored(span: Span, source: RecordedSpan, original: TriviumSpan | None, id
     parent = None if span.parent is None else ids.get(span.parent, span.parent)
     if original is None or original.kind is None:
         return msgspec.structs.replace(span, parent=parent)
-    attributes = source.attributes
-    if original.kind == "tool":
-        input_, output = attributes.get(semconv.ARGUMENTS), attributes.get(semconv.RESULT)
-    elif original.kind == "other":
-        input_, output = attributes.get(semconv.INPUT), attributes.get(semconv.OUTPUT)
-    else:
-        input_, output = attributes.get(semconv.INPUT_MESSAGES), attributes.get(semconv.OUTPUT_MESSAGES)
+    input_, output = map(source.attributes.get, semconv.CONTENTS[original.kind])
     return msgspec.structs.replace(
         span,
         id=ids.get(span.id, span.id),

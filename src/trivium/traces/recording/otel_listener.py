@@ -9,7 +9,7 @@ import msgspec
 
 from trivium.errors import MissingExtra
 from trivium.traces.opentelemetry import semconv
-from trivium.traces.opentelemetry.semconv import IS_REMOTE, PARENT_ATTRIBUTE, RecordedSpan, recognised
+from trivium.traces.opentelemetry.semconv import IS_REMOTE, RecordedSpan, recognised
 from trivium.traces.recording.collector import CURRENT, Collector, OtelHooks, collector
 from trivium.traces.recording.config import Recording, recording
 from trivium.traces.recording.file_exporter import RotatingFile
@@ -73,7 +73,7 @@ class OtelSpan:
     @property
     def agent(self) -> str | None:
         """The agent that its attributes name, or None."""
-        attributes = recognised(self.span.attributes or {})
+        attributes = recognised((self.span.attributes or {}).items())
         name = attributes.get(semconv.AGENT) or attributes.get(semconv.LEGACY_AGENT)
         return None if name is None else plain_text(name)
 
@@ -273,7 +273,7 @@ def _span(otel_span: OtelSpan, content: Content | None) -> dict[str, Any]:
         "status": {"code": span.status.status_code.value},
     }
     if above is not None and not isinstance(above, OtelSpan):
-        link = {"key": PARENT_ATTRIBUTE, "value": {"stringValue": f"{above.trace_id}/{above.id}"}}
+        link = {"key": semconv.TRIVIUM_PARENT, "value": {"stringValue": f"{above.trace_id}/{above.id}"}}
         made["attributes"].append(link)
     if span.parent is not None:
         made["parentSpanId"] = f"{span.parent.span_id:016x}"

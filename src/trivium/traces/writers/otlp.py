@@ -14,10 +14,10 @@ from typing import Any, Literal
 import msgspec
 
 from trivium.errors import MissingExtra
-from trivium.traces.opentelemetry import trivium_attributes
+from trivium.traces.opentelemetry import semconv, trivium_attributes
 from trivium.traces.opentelemetry.semconv import NANOSECONDS
 from trivium.traces.outcome import clock_zero
-from trivium.traces.trace import Span, SpanUsage, Trace
+from trivium.traces.trace import Span, Trace
 from trivium.values import json_text, text_or_json
 
 Since = Literal["recorded", "run", "1970"]
@@ -163,7 +163,7 @@ def _spans(export: TraceToExport, trace_id: str) -> list[dict[str, Any]]:
     facts = {
         **export.attributes,
         "trivium.clock": clock.since,
-        trivium_attributes.TRACE: _trivium_trace(trace, clock),
+        semconv.TRIVIUM_TRACE: _trivium_trace(trace, clock),
     }
     root["attributes"] += _attributes(facts)
     moment = root.get("endTimeUnixNano") or root.get("startTimeUnixNano") or "0"
@@ -214,7 +214,7 @@ def _span(span: Span, trace_id: str, ids: Mapping[str, str], clock: Clock) -> di
         output=_as(span.output),
         attributes=span.attributes,
     )
-    attributes[trivium_attributes.SPAN] = json_text(original)
+    attributes[semconv.TRIVIUM_SPAN] = json_text(original)
     made: dict[str, Any] = {"traceId": trace_id, "spanId": ids[span.id]}
     if span.parent is not None:
         made["parentSpanId"] = ids[span.parent]
@@ -234,53 +234,36 @@ def _convention_attributes(span: Span) -> dict[str, Any]:
     kind = span.kind
     attributes: dict[str, Any] = {}
     if kind in _OPERATIONS:
-        attributes["gen_ai.operation.name"] = _OPERATIONS[kind]
+        attributes[semconv.OPERATION] = _OPERATIONS[kind]
     agent = span.agent or (span.name if kind == "agent" else None)
     if agent:
-        attributes["gen_ai.agent.name"] = agent
+        attributes[semconv.AGENT] = agent
     if kind == "tool":
-        attributes["gen_ai.tool.name"] = span.name
-        _put(attributes, "gen_ai.tool.call.arguments", span.input)
-        _put(attributes, "gen_ai.tool.call.result", span.output)
-    elif kind == "other":
-        _put(attributes, "input.value", span.input)
-        _put(attributes, "output.value", span.output)
+        attributes[semconv.TOOL] = span.name
+    of_input, of_output = semconv.CONTENTS[kind]
+    if kind in {"agent", "llm"}:
+        _put(attributes, of_input, _conversation(span.input, "user"))
+        _put(attributes, of_output, _conversation(span.output, "assistant"))
     else:
-        _put(attributes, "gen_ai.input.messages", _conversation(span.input, "user"))
-        _put(attributes, "gen_ai.output.messages", _conversation(span.output, "assistant"))
+        _put(attributes, of_input, span.input)
+        _put(attributes, of_output, span.output)
     if kind == "llm":
-        attributes |= {"gen_ai.request.model": span.name, "gen_ai.response.model": span.name}
-        attributes |= _usage(span.usage)
+        attributes |= {semconv.REQUEST_MODEL: span.name, semconv.RESPONSE_MODEL: span.name}
+        attributes |= {name: getattr(span.usage, field, None) for field, name in semconv.USAGE.items()}
     if span.ok is False:
-        attributes["error.type"] = _UNKNOWN_ERROR
+        attributes[semconv.ERROR_TYPE] = _UNKNOWN_ERROR
     return attributes
-
-
-def _usage(usage: SpanUsage | None) -> dict[str, Any]:
-    if usage is None:
-        return {}
-    named = {
-        "gen_ai.usage.input_tokens": usage.input_tokens,
-        "gen_ai.usage.output_tokens": usage.output_tokens,
-        "gen_ai.usage.cache_read.input_tokens": usage.cache_read_tokens,
-        "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens,
-        "gen_ai.usage.details.input_audio_tokens": usage.input_audio_tokens,
-        "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens,
-        "gen_ai.usage.details.output_audio_tokens": usage.output_audio_tokens,
-        "operation.cost": usage.cost_usd,
-    }
-    return {key: value for key, value in named.items() if value is not None}
 
 
 def _placeholder_span(export: TraceToExport, trace_id: str, clock: Clock) -> dict[str, Any]:
     """A span that stands for an attempt without spans."""
     start = clock.zero if clock.zero is not None and clock.zero > 0 else None
     attributes: dict[str, Any] = {}
-    _put(attributes, "input.value", export.input)
-    _put(attributes, "output.value", export.output)
+    _put(attributes, semconv.INPUT, export.input)
+    _put(attributes, semconv.OUTPUT, export.output)
     if export.error is not None:
-        attributes["error.type"] = _UNKNOWN_ERROR
-    attributes[trivium_attributes.SPAN] = json_text(trivium_attributes.TriviumSpan(kind=None))
+        attributes[semconv.ERROR_TYPE] = _UNKNOWN_ERROR
+    attributes[semconv.TRIVIUM_SPAN] = json_text(trivium_attributes.TriviumSpan(kind=None))
     made: dict[str, Any] = {
         "traceId": trace_id,
         "spanId": sha256(f"{trace_id}/".encode()).hexdigest()[:16],

@@ -15,7 +15,7 @@ from tests.strategies import json_values
 from tests.traces.opentelemetry.spans import ORIGIN, TRACE, agent, chat, content, request, span, span_id, tool
 from tests.traces.readers.otlp.test_encodings import PROTOBUF, SPANS, protobuf
 from trivium.errors import TraceError
-from trivium.traces.opentelemetry.semconv import INTERNAL_NAMES
+from trivium.traces.opentelemetry.semconv import READ_AS
 from trivium.traces.readers import read_documents, read_path, read_trace
 from trivium.traces.summary import trace_facts
 
@@ -130,7 +130,7 @@ tagged = st.recursive(
     ),
     max_leaves=5,
 )
-pairs = st.fixed_dictionaries({"key": st.sampled_from(sorted(INTERNAL_NAMES)), "value": tagged})
+pairs = st.fixed_dictionaries({"key": st.sampled_from(sorted(READ_AS)), "value": tagged})
 any_spans = st.fixed_dictionaries(
     {}, optional=parts | {"attributes": st.lists(pairs | json_values, max_size=8)}
 )
@@ -181,7 +181,7 @@ ODD = {
 @pytest.mark.parametrize("odd", ODD)
 def test_odd_texts_anywhere_are_read_as_texts(odd, tmp_path):
     kinds = {"gen_ai.operation.name", "openinference.span.kind"}
-    keys = [key for key in INTERNAL_NAMES if key not in kinds and not re.search(r"\.[1-9]\d*\.", key)]
+    keys = [key for key in READ_AS if key not in kinds and not re.search(r"\.[1-9]\d*\.", key)]
     if len(ODD[odd]) > DEEP:
         keys = ["gen_ai.tool.call.result", "metadata", "events"]
     for operation in ("execute_tool", "chat", "invoke_agent", ""):

@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from trivium.errors import TraceError
 from trivium.traces.opentelemetry.semconv import (
-    INTERNAL_NAMES,
+    READ_AS,
     RecordedSpan,
     add_attribute,
     is_remote,
@@ -129,7 +129,7 @@ def _parse_strict(content: bytes) -> list[RecordedSpan]:
     return spans
 
 
-_internal_name = INTERNAL_NAMES.get
+_read_as = READ_AS.get
 
 
 def _recorded(span: _Span, scope: str) -> RecordedSpan:
@@ -138,7 +138,7 @@ def _recorded(span: _Span, scope: str) -> RecordedSpan:
         raise _NotStandard
     attributes: dict[str, Any] = {}
     for attribute in span.attributes:
-        name = _internal_name(attribute.key)
+        name = _read_as(attribute.key)
         if name is not None:
             text = attribute.value.string_value
             value = _value(attribute.value) if text is None else text
@@ -247,7 +247,7 @@ def _recorded_lenient(span: dict[str, Any], scope: str) -> RecordedSpan | None:
         name=name if isinstance(name, str) else "",
         start=moment(either(span, "startTimeUnixNano", "start_time_unix_nano")),
         end=moment(either(span, "endTimeUnixNano", "end_time_unix_nano")),
-        attributes=recognised(attributes_of(span.get("attributes"))),
+        attributes=recognised(attributes_of(span.get("attributes")).items()),
         failed=failed,
         error=message if failed and isinstance(message, str) else "",
         events=[

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trivium.errors import MissingExtra, Problem, TraceError
-from trivium.traces.opentelemetry.semconv import INTERNAL_NAMES, RecordedSpan, add_attribute, is_remote
+from trivium.traces.opentelemetry.semconv import READ_AS, RecordedSpan, is_remote, recognised
 from trivium.traces.readers.otlp.json import LATEST
 from trivium.traces.trace import INCOMPLETE, TraceProblem
 
@@ -252,7 +252,9 @@ def recorded_span(span: Any, scope: str) -> RecordedSpan:
         name=span.name,
         start=_moment(span.start_time_unix_nano),
         end=_moment(span.end_time_unix_nano),
-        attributes=_recognised(span.attributes),
+        attributes=recognised(
+            (pair.key, attribute_value(pair.value)) for pair in span.attributes if pair.key in READ_AS
+        ),
         failed=failed,
         error=span.status.message if failed else "",
         events=[
@@ -262,14 +264,6 @@ def recorded_span(span: Any, scope: str) -> RecordedSpan:
         scope=scope,
         remote=is_remote(span.flags),
     )
-
-
-def _recognised(pairs: Any) -> dict[str, Any]:
-    recognised: dict[str, Any] = {}
-    for pair in pairs:
-        if pair.key in INTERNAL_NAMES:
-            add_attribute(recognised, INTERNAL_NAMES[pair.key], attribute_value(pair.value))
-    return recognised
 
 
 def _moment(nanoseconds: int) -> int | None:
