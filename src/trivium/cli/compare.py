@@ -130,7 +130,7 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
 def confirm(base: str, head: str, **given: Any) -> int:
     """Decide whether run HEAD is worse than run BASE by asking their agents again, where that tells most.
 
-    The further attempts are stored; a command that was interrupted is gone on with by the same command.
+    The further attempts are stored, and a command that was interrupted goes on if it is given again.
 
     Exit codes: those of `trivium compare`.
     """

@@ -34,7 +34,8 @@ def ask_again(base: "Run", head: "Run", given: Mapping[str, Any], agent: Any) ->
             )
     except KeyboardInterrupt:
         stored = f"{bar.done:,} of {calls:,} calls are stored"
-        click.echo(f"\nInterrupted: {stored}; the same command goes on.", err=True)
+        command = f"trivium confirm {base.id} {head.id} --calls {calls}"
+        click.echo(f"\nInterrupted: {stored}. To go on, with the same options:\n  {command}", err=True)
         raise
     finally:
         signal.signal(signal.SIGTERM, previous_handler)

@@ -82,8 +82,8 @@ def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = No
     return msgspec.structs.replace(
         summary,
         gates=gates,
-        # What the samples of a monitor are decides how to read everything else.
-        warnings=(*origin, *reservations) if run.kind == "live" else (*reservations, *origin),
+        # What samples or chosen cases are decides how to read everything else.
+        warnings=(*origin, *reservations) if run.kind in {"live", "confirm"} else (*reservations, *origin),
         notes=notes,
     )
 

@@ -196,6 +196,7 @@ def test_gates_and_certificates_of_the_suite_stay_out_of_it(store, agents):
     for run in comparison.confirmed.runs:
         summary = Run.load(run, store=store).summary()
         assert summary.gates == ()
+        assert summary.warnings[0].endswith("its figures are not those of the suite")
         assert (summary.missing, summary.total_tests) == (0, summary.attempts)
 
 

@@ -146,7 +146,10 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(folder):
     kept = len(folder.stored())
 
     assert code == 130
-    shown = re.search(rf"Interrupted: (\d+) of {CALLS} calls are stored; the same command goes on\.", said)
+    shown = re.search(
+        rf"Interrupted: (\d+) of {CALLS} calls are stored\. To go on, with the same options:", said
+    )
+    assert f"trivium confirm {' '.join(folder.ids)} --calls {CALLS}" in said
     assert int(shown[1]) <= kept < CALLS
     folder.confirm()
     assert len(folder.stored()) == CALLS

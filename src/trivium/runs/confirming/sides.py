@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -77,10 +77,12 @@ class Side:
         """Make the confirming run, if any attempt of the side is planned."""
         if self.record is None and not await self.asker.wanted():
             return
-        origin = Origin(
-            self._agent.adapter,
-            confirms=self._agent.version | {CONFIRMS: msgspec.to_builtins(self._what)},
-        )
+        chosen = f"further attempts at cases of run {self.run.id}, chosen to compare it with"
+        confirms: dict[str, Any] = {
+            CONFIRMS: msgspec.to_builtins(self._what),
+            "notes": [f"{chosen} {self._what.against}: its figures are not those of the suite"],
+        }
+        origin = Origin(self._agent.adapter, confirms=confirms | self._agent.version)
         begun = begin(
             self._prepared,
             origin,
