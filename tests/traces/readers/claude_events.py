@@ -2,7 +2,7 @@
 
 import json
 
-from trivium.traces.readers.claude_code.reader import read_traces
+from trivium.traces.readers.claude_code import read_traces
 
 
 def assistant(*blocks, id="m1", parent=None, output=5, **fields):

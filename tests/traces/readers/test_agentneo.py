@@ -8,7 +8,7 @@ import pytest
 from tests.goldens import data
 from trivium.errors import TraceError
 from trivium.traces.readers import read_documents, read_path
-from trivium.traces.readers.agentneo.spans import shortest_enclosing
+from trivium.traces.readers.agentneo import shortest_enclosing
 from trivium.traces.summary import trace_facts
 
 

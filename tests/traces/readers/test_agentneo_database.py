@@ -11,7 +11,7 @@ import pytest
 
 from trivium.errors import TraceError
 from trivium.traces.readers import read_path, read_trace_file
-from trivium.traces.readers.agentneo.database import read_file
+from trivium.traces.readers.agentneo import read_file
 from trivium.traces.summary import trace_facts
 
 SCHEMA = """

@@ -48,7 +48,7 @@ FORMATS = {
     "agents-eval": "trivium.formats.agents_eval",
     "otlp": "trivium.traces.readers.otlp",
     "pydantic-ai": "trivium.traces.readers.pydantic_ai",
-    "claude-code": "trivium.traces.readers.claude_code.reader",
+    "claude-code": "trivium.traces.readers.claude_code",
     "who-and-when": "trivium.traces.readers.who_and_when",
     "inspect": "trivium.formats.inspect_log.traces",
     "messages": "trivium.traces.readers.chat",
@@ -120,7 +120,7 @@ def _read_path(path: Path, name: str | None, head: bytes | None) -> tuple[str, l
 
 def _read_folder(path: Path) -> tuple[str, list[Trace]]:
     """Read a folder: one that ``trivium.trace`` wrote, one of OTLP files, or a run folder of Agents-eval."""
-    from trivium.traces.readers.claude_code.reader import STREAM_NAME
+    from trivium.traces.readers.claude_code import STREAM_NAME
 
     files = {name: sorted(path.glob(f"*.{kind}.jsonl")) for name, kind in RECORDED.items()}
     if not any(files.values()):

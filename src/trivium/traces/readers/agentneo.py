@@ -1,22 +1,345 @@
-"""Converts rows of AgentNeo to spans, and matches failed calls with the agents that made them.
+"""Reads AgentNeo: its SQLite database, its tracer's JSON log, the JSON of its dashboard and evaluations.
+
+Times are local without a zone: differences are right, and dates are read as UTC. Ids are unique within their
+table only. Nesting is not stored: an agent's run is placed below the shortest other run that encloses it in
+time.
 
 A call that raises leaves an error row with empty ids and with the call's name in front of the message; the
 JSON log has neither ids nor agents. But every failure is also printed, and the printed lines name the agent.
+
+A database is untrusted: it is opened read-only and immutable, its schema is not trusted (views, triggers and
+virtual tables are not touched), and steps, rows and bytes are bounded.
 """
 
+import sqlite3
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from trivium.errors import TraceError
+from trivium.storage import is_local, open_file
 from trivium.traces.normalize import normalise
-from trivium.traces.readers.json_input import decoded, dollars, moment, read_usage, text
-from trivium.traces.readers.span_records import Record
-from trivium.traces.trace import Span, SpanKind, SpanUsage, Trace, TraceProblem
-from trivium.values import amount, dict_, sum_known
+from trivium.traces.readers.json_input import (
+    MAX_BYTES,
+    content_of,
+    decoded,
+    documents_of,
+    dollars,
+    head_of,
+    moment,
+    read_usage,
+    snake,
+    text,
+    with_problems,
+)
+from trivium.traces.readers.span_records import Record, SkippedRecords, unwrapped
+from trivium.traces.trace import INCOMPLETE, Span, SpanKind, SpanUsage, Trace, TraceProblem
+from trivium.values import amount, dict_, dicts, sum_known
+
+
+@dataclass
+class Tables:
+    """The rows of one trace, by table."""
+
+    trace: Record
+    project: str | None = None
+    agent_call: list[Record] = field(default_factory=list)
+    tool_call: list[Record] = field(default_factory=list)
+    llm_call: list[Record] = field(default_factory=list)
+    errors: list[Record] = field(default_factory=list)
+    metrics: list[Record] = field(default_factory=list)
+    user_interactions: list[Record] = field(default_factory=list)
+
+
+MAGIC = b"SQLite format 3\0"
+MOST_ROWS = 1_000_000
+"""Most rows read from one table."""
+
+MOST_STEPS = 400_000_000
+"""Most steps of SQLite's virtual machine per file: some seconds; a million rows take a tenth of them."""
+
+_STEPS_AT_ONCE = 100_000
+_MOST_FIELD_BYTES = 64 * 2**20
+_GZIP = b"\x1f\x8b"
+
+_COLUMNS = {
+    "agent_call": "id trace_id name start_time end_time llm_call_ids tool_call_ids",
+    "tool_call": "id trace_id agent_id name input_parameters output start_time end_time duration "
+    "network_calls",
+    "llm_call": "id trace_id agent_id name model input_prompt output tool_call start_time end_time duration "
+    "token_usage cost",
+    "errors": "id trace_id agent_id tool_call_id llm_call_id error_type error_message timestamp",
+    "traces": "id project_id start_time end_time duration",
+    "project_info": "id project_name",
+    "metrics": "id trace_id metric_name score reason",
+}
+"""Columns read from each table, if present."""
+
+_REQUIRED_TABLES = ("agent_call", "tool_call", "llm_call")
+
+
+def opens(_path: Path, head: bytes) -> bool:
+    """Whether a file is a SQLite database."""
+    return head.startswith(MAGIC)
+
+
+def read_file(path: Path, *, most_rows: int = MOST_ROWS, most_steps: int = MOST_STEPS) -> list[Trace]:
+    """The traces of a database (or of a JSON log), in the order of their ids.
+
+    Args:
+        path: The file, gzipped or not.
+        most_rows: Most rows read from one table.
+        most_steps: Most steps of SQLite's virtual machine.
+
+    Raises:
+        TraceError: If it is not AgentNeo's, is broken, or exceeds a limit.
+    """
+    if not opens(path, head_of(path)):
+        return read_traces(documents_of(path), str(path))
+    try:
+        with _opened(path, most_steps) as connection:
+            tables = _Reader(connection, str(path), most_rows).tables()
+    except (sqlite3.Error, OverflowError, UnicodeError) as error:  # its own messages may be no UTF-8
+        what = "takes too long to read" if "interrupted" in str(error) else f"cannot be read: {error}"
+        raise TraceError(str(path), f"the SQLite database {what}") from error
+    return with_problems(_traces(tables), _unread_changes(path))
+
+
+def _unread_changes(path: Path) -> list[TraceProblem]:
+    """A problem for each WAL or journal next to the database: SQLite would apply it, but it is not read."""
+    beside = [path.with_name(path.name + ending) for ending in ("-wal", "-journal")]
+    return [
+        TraceProblem(
+            kind=INCOMPLETE,
+            what=f"{each.name} next to the database holds {each.stat().st_size:,} bytes of changes that are"
+            " not read; end the program that writes it, or open and close it once with sqlite3",
+        )
+        for each in beside
+        if each.is_file() and each.stat().st_size
+    ]
+
+
+@contextmanager
+def _opened(path: Path, most_steps: int) -> Iterator[sqlite3.Connection]:
+    size = path.stat().st_size
+    if size > MAX_BYTES:
+        raise TraceError(str(path), f"holds {size:,} bytes; at most {MAX_BYTES:,} are read")
+    with open_file(path) as file:
+        in_memory = not is_local(path) or file.read(len(_GZIP)) == _GZIP
+    uri = ":memory:" if in_memory else f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+    with closing(sqlite3.connect(uri, uri=not in_memory, isolation_level=None)) as connection:
+        if in_memory:
+            connection.deserialize(content_of(path))
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_FIELD_BYTES)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        connection.text_factory = lambda content: content.decode("utf-8", "replace")
+        for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "mmap_size = 0"):
+            connection.execute(f"PRAGMA {pragma}")
+        connection.set_authorizer(_authorize_reads_only)
+        left = [most_steps // _STEPS_AT_ONCE]
+
+        def tick() -> bool:
+            left[0] -= 1
+            return left[0] <= 0
+
+        connection.set_progress_handler(tick, _STEPS_AT_ONCE)
+        yield connection
+
+
+def _authorize_reads_only(action: int, *_: str | None) -> int:
+    allowed = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_PRAGMA}
+    return sqlite3.SQLITE_OK if action in allowed else sqlite3.SQLITE_DENY
+
+
+class _Reader:
+    def __init__(self, connection: sqlite3.Connection, source: str, most_rows: int) -> None:
+        self._connection, self._source, self._most_rows = connection, source, most_rows
+        self._bytes = 0
+
+    def tables(self) -> dict[str, list[Record]]:
+        rows = self._connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
+        real = {name for name, sql in rows.fetchmany(self._most_rows) if not _is_virtual(sql)}
+        missing = [name for name in _REQUIRED_TABLES if name not in real]
+        if missing:
+            what = f"is a SQLite database, but none of AgentNeo's: it has no table {', '.join(missing)}"
+            raise TraceError(self._source, what)
+        return {name: self._rows(name) if name in real else [] for name in _COLUMNS}
+
+    def _rows(self, table: str) -> list[Record]:
+        # table_info leaves out generated columns, whose expressions the file could choose.
+        existing = {row[1] for row in self._connection.execute(f"PRAGMA table_info({table})")}
+        columns = [column for column in _COLUMNS[table].split() if column in existing]
+        if not columns:
+            return []
+        listed = ", ".join(columns)
+        result: list[Record] = []
+        for row in self._connection.execute(f"SELECT {listed} FROM {table}"):  # noqa: S608 - our own names
+            self._bytes += sum(len(value) for value in row if isinstance(value, str | bytes))
+            if len(result) >= self._most_rows or self._bytes > MAX_BYTES:
+                what = (
+                    f"table {table} exceeds the limit ({self._most_rows:,} rows, {MAX_BYTES:,} bytes in all)"
+                )
+                raise TraceError(self._source, what)
+            result.append(dict(zip(columns, map(_value, row), strict=True)))
+        return sorted(result, key=_row_order)
+
+
+def _is_virtual(sql: Any) -> bool:
+    return str(sql).upper().startswith("CREATE VIRTUAL")
+
+
+def _value(value: Any) -> Any:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _row_order(row: Record) -> float:
+    number = row.get("id")
+    return number if isinstance(number, int | float) else float("inf")
+
+
+def _traces(tables: dict[str, list[Record]]) -> list[Trace]:
+    projects = {text(row, "id"): text(row, "project_name") for row in tables["project_info"]}
+    grouped: dict[str, Tables] = {}
+    for row in tables["traces"]:
+        name = text(row, "id") or ""
+        grouped[name] = Tables(trace=row, project=projects.get(text(row, "project_id")))
+    for table in ("agent_call", "tool_call", "llm_call", "errors", "metrics"):
+        for row in tables[table]:
+            name = text(row, "trace_id") or ""
+            getattr(grouped.setdefault(name, Tables(trace={})), table).append(row)
+    return [agentneo_trace(name, rows) for name, rows in grouped.items()]
+
+
+_LISTS = ("agent_calls", "llm_calls", "tool_calls")
+_MARKS = ("project_info", "project_id", "errors", "system_info")
+_FOREIGN = ("agent_interactions", "coordination_events", "execution_id")
+"""Keys of Agents-eval runs, which also have tool calls and errors."""
+
+_TABLES = {
+    "agent_calls": "agent_call",
+    "tool_calls": "tool_call",
+    "llm_calls": "llm_call",
+    "errors": "errors",
+    "user_interactions": "user_interactions",
+    "metrics": "metrics",
+}
+
+
+def sniff(document: Any) -> bool:
+    """Whether a JSON value is a log, a trace of the dashboard, a tree, or a list of them."""
+    if isinstance(document, list):
+        return bool(document) and not isinstance(document[0], list) and sniff(document[0])
+    return isinstance(document, dict) and (_is_log(document) or is_tree(document))
+
+
+def _is_log(document: Record) -> bool:
+    if any(key in document for key in _FOREIGN):
+        return False
+    lists = sum(isinstance(document.get(key), list) for key in _LISTS)
+    return lists == len(_LISTS) or (lists > 0 and any(key in document for key in _MARKS))
+
+
+def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
+    """The traces of a file, in order."""
+    skipped = SkippedRecords("log of AgentNeo")
+    traces = []
+    for position, document in enumerate(unwrapped(documents), start=1):
+        if isinstance(document, dict) and _is_log(document):
+            traces.append(_log(document))
+        elif isinstance(document, dict) and is_tree(document):
+            traces.append(tree_trace(document))
+        else:
+            skipped.add(position)
+    if not traces:
+        raise TraceError(source, 'holds no log of AgentNeo (an object with "agent_calls" and "tool_calls")')
+    problems = (*skipped.problems(), *traces[0].problems)
+    return (
+        [msgspec.structs.replace(traces[0], problems=problems), *traces[1:]] if skipped.problems() else traces
+    )
+
+
+def _log(document: Record) -> Trace:
+    project = dict_(document.get("project_info"))
+    tables = Tables(
+        trace={key: document[key] for key in ("start_time", "end_time") if key in document},
+        project=text(project, "project_name") or text(document, "project"),
+    )
+    for key, table in _TABLES.items():
+        getattr(tables, table).extend(dicts(document.get(key)))
+    for agent in dicts(document.get("agent_calls")):
+        _add_nested_rows(agent, tables)
+    return agentneo_trace(text(document, "id", "trace_id") or "", tables)
+
+
+def _add_nested_rows(agent: Record, tables: Tables) -> None:
+    """Add the calls and errors nested in an agent of the dashboard, with the agent's id."""
+    for key, table in _TABLES.items():
+        for row in dicts(agent.get(key)):
+            getattr(tables, table).append({"agent_id": agent.get("id")} | row)
+
+
+_KINDS: dict[str, SpanKind] = {
+    "agent": "agent",
+    "agent_call": "agent",
+    "tool": "tool",
+    "tool_call": "tool",
+    "llm": "llm",
+    "llm_call": "llm",
+}
+
+
+def is_tree(document: Record) -> bool:
+    """Whether an object is the root of a tree of calls."""
+    children = document.get("children")
+    if not isinstance(children, list):
+        return False
+    types = [document.get("type"), *(child.get("type") for child in children[:5] if isinstance(child, dict))]
+    return any(isinstance(type_, str) and type_ in (*_KINDS, "root") for type_ in types)
+
+
+def tree_trace(document: Record) -> Trace:
+    """Build the trace of a tree of calls; does not recurse."""
+    spans: list[Span] = []
+    stack: list[tuple[Record, str | None]] = [(document, None)]
+    while stack:
+        value, parent = stack.pop()
+        node = snake(value)
+        if node.get("type") != "root":
+            spans.append(_span(f"node-{len(spans)}", node, parent))
+            parent = spans[-1].id
+        children = node.get("children")
+        if isinstance(children, list):
+            stack += [(child, parent) for child in reversed(children) if isinstance(child, dict)]
+    return normalise(spans, trace_id=text(document, "trace_id", "id") or "")
+
+
+def _span(id_: str, node: Record, parent: str | None) -> Span:
+    kind = _KINDS.get(str(node.get("type")), "other")
+    name = text(node, "name") or kind
+    error = node.get("error")
+    return Span(
+        id=id_,
+        kind=kind,
+        name=name,
+        parent=parent,
+        agent=name if kind == "agent" else None,
+        start=moment(node.get("start_time")),
+        end=moment(node.get("end_time")),
+        ok=not error,
+        input=_either(node, "inputs", "input"),
+        output=_either(node, "outputs", "output"),
+        attributes={"error": error} if error else {},
+    )
+
+
+def _either(node: Record, *keys: str) -> Any:
+    return next((decoded(node[key]) for key in keys if node.get(key) is not None), None)
 
 
 class Failure(NamedTuple):
@@ -136,20 +459,6 @@ def _nearest(lines: list[tuple[float, str]], time: float | None) -> str | None:
 
 _RAISED = "error-"
 CLOCK = "local time, its zone not stored"
-
-
-@dataclass
-class Tables:
-    """The rows of one trace, by table."""
-
-    trace: Record
-    project: str | None = None
-    agent_call: list[Record] = field(default_factory=list)
-    tool_call: list[Record] = field(default_factory=list)
-    llm_call: list[Record] = field(default_factory=list)
-    errors: list[Record] = field(default_factory=list)
-    metrics: list[Record] = field(default_factory=list)
-    user_interactions: list[Record] = field(default_factory=list)
 
 
 def agentneo_trace(name: str, tables: Tables, problems: tuple[TraceProblem, ...] = ()) -> Trace:
