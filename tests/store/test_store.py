@@ -154,6 +154,8 @@ def test_runs_are_found_by_the_beginning_of_their_id(any_url):
 def test_runs_of_one_store_keep_their_rows_apart(any_url):
     with Store(any_url) as store:
         runs = [new_run(store, id=f"r{number}") for number in range(3)]
+        for suite in ("another", "further"):  # before and after theirs
+            store.save_cases(suite, cases(3))
         for number, run in enumerate(runs):
             positions = range(number + 1)
             scored = [evaluation(at, value=number / 4, passed=number == 1) for at in positions]
@@ -185,7 +187,8 @@ def test_what_is_said_of_one_run_is_said_of_no_other(any_url):
             store.save(scored, attempts=[attempt(0)], evaluations=[evaluation(0)])
         assert [each.position for each in store.attempts(run, unscored_only=True)] == [0]
         store.set_provenance(run, {"code": "new"})
-        store.finish(run, "done", summary=None)
+        store.finish(run, "done", summary=None, due=7)
+        assert [each.due for each in store.runs()] == [3, 7, 3]
         assert [each.provenance for each in store.runs()] == [{}, {"code": "new"}, {}]
         assert [each.state for each in store.runs()] == ["running", "done", "running"]
         assert [each.finished is None for each in store.runs()] == [True, False, True]
@@ -193,6 +196,29 @@ def test_what_is_said_of_one_run_is_said_of_no_other(any_url):
             connection.execute(sa.update(tables.runs).values(touched=0.0))  # all of them at the same time
         store.acquire(run)
         assert [each.state for each in store.runs()] == ["running"] * 3
+
+
+def test_a_finished_run_is_as_long_as_it_was_unless_that_is_said(any_url):
+    with Store(any_url) as store:
+        run = new_run(store, count=3)
+        store.finish(run, "done", summary=None)
+        assert store.run().due == 3
+
+
+def test_cases_are_those_of_their_suite_and_stored_once(any_url):
+    with Store(any_url) as store:
+        for suite, count in (("small", 2), ("large", 4), ("small", 3)):
+            store.save_cases(suite, cases(count))
+        assert [len(list(store.cases(suite))) for suite in ("small", "large")] == [2, 4]
+
+
+def test_each_repeat_of_a_case_is_scored_for_itself(any_url):
+    with Store(any_url) as store:
+        run = new_run(store)
+        store.save(run, attempts=[attempt(0, repeat=repeat) for repeat in range(3)])
+        store.save(run, evaluations=[evaluation(0, repeat=1)])
+        assert [each.attempt.repeat for each in store.attempts(run, unscored_only=True)] == [0, 2]
+        assert [made.repeat for _, made, _ in store.views(run)] == [1]
 
 
 def test_rows_show_that_their_run_is_alive_and_no_other(any_url):
