@@ -25,6 +25,7 @@ from trivium.runs.comparing.comparison import OF_A_QUESTION, Comparison, MetricD
 from trivium.runs.comparing.confirmed import Calls
 from trivium.runs.comparing.decision import listed
 from trivium.runs.comparing.graph_diff import EdgeChange, GraphComparison, PaceChange
+from trivium.runs.policy import WrongRates
 from trivium.runs.summary import further_cases_needed
 from trivium.runs.versions import End
 from trivium.trust.decision import DifferencePrior
@@ -144,7 +145,7 @@ def policy_sentence(comparison: Comparison) -> str:
             f"Policy balanced: {lost} {comparison.margin:g} with a probability of {between} (above "
             f"{share(how.costs.threshold)} it fails); {by_proof}"
         )
-    return f"{sentence}{_learned(comparison.prior)}{_both_questions(comparison)}"
+    return f"{sentence}{_wrong(comparison.wrong)}{_learned(comparison.prior)}{_both_questions(comparison)}"
 
 
 def _both_questions(comparison: Comparison) -> str:
@@ -157,6 +158,17 @@ def _both_questions(comparison: Comparison) -> str:
     if other[0].about == "these":
         return f" This is about other cases like these. On these very cases, run again: {numbers}."
     return f" This is about these very cases, run again. On other cases like these: {numbers}."
+
+
+def _wrong(rates: WrongRates | None) -> str:
+    """How often the policy was wrong in trials; empty if unknown."""
+    if rates is None:
+        return ""
+    kinds = [(rates.ship, "losses shipped"), (rates.block, "others blocked")]
+    told = [f"{100 * rate:.0f} {what}" for rate, what in kinds if rate]
+    wrong = f"wrong in {100 * (rates.ship + rates.block):.0f} of 100" if told else "hardly ever wrong"
+    open_ = f", and left {100 * rates.undecided:.0f} of 100 open" if rates.undecided else ""
+    return f" With {rates.cases} cases it was {wrong}{f' ({listed(told)})' if told else ''} in trials{open_}."
 
 
 def _learned(prior: DifferencePrior) -> str:

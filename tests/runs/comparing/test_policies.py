@@ -1,6 +1,8 @@
 """What each policy makes of what is proven and what is likely, of comparisons and of gates."""
 
+import re
 from itertools import product
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -10,7 +12,7 @@ from tests.runs.comparing.test_missing import without_some
 from tests.runs.comparing.told_runs import run_of
 from trivium.cli.main import run_command
 from trivium.display import as_text
-from trivium.runs.policy import decided
+from trivium.runs.policy import WrongRates, decided, wrong_rates
 from trivium.runs.summary import GateAnswer
 from trivium.suites.settings import POLICIES, Costs, DecideSettings, Gate
 
@@ -182,3 +184,50 @@ def test_without_an_interval_nothing_is_likely(store):
     groups = {"q0": "g", "q1": "g"}
     found = tv.compare(run_of(store, [0.6, 0.6], groups=groups), run_of(store, [0.1, 0.1], groups=groups))
     assert (found.answer, found.verdict, found.probability) == ("inconclusive", "not measured", None)
+
+
+def test_how_often_a_policy_is_wrong_is_what_the_trials_found():
+    page = (Path(__file__).parents[3] / "docs/decisions.md").read_text(encoding="utf-8")
+    found = re.findall(
+        r"^\| (balanced|proof|strict) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", page, re.MULTILINE
+    )
+    assert len(found) == 9
+    for policy, cases, *shares in found:
+        expected = WrongRates(int(cases), *(int(share) / 100 for share in shares))
+        assert wrong_rates(DecideSettings(policy=policy), int(cases)) == expected
+
+
+def test_the_trial_with_the_most_cases_that_are_no_more_counts():
+    how = DecideSettings()
+    assert [rates and rates.cases for rates in (wrong_rates(how, n) for n in (19, 59, 199, 10**6))] == [
+        None,
+        20,
+        60,
+        200,
+    ]
+    assert wrong_rates(DecideSettings(costs=Costs(ship=3)), 60) is None
+    assert wrong_rates(DecideSettings(policy="strict", costs=Costs(ship=3)), 60) is not None
+
+
+@pytest.mark.parametrize(
+    ("policy", "told_so"),
+    [
+        (
+            "balanced",
+            "With 20 cases it was wrong in 25 of 100 (21 losses shipped and 4 others blocked) in trials.",
+        ),
+        ("proof", "With 20 cases it was hardly ever wrong in trials, and left 98 of 100 open."),
+        ("strict", "With 20 cases it was wrong in 67 of 100 (67 others blocked) in trials."),
+    ],
+)
+def test_an_answer_says_how_often_its_policy_is_wrong(store, policy, told_so):
+    found = tv.compare(*told(store, 1), policy=policy)
+    assert found.wrong == wrong_rates(DecideSettings(policy=policy), 40)
+    assert told_so in " ".join(as_text(found).split())
+    assert "in trials" not in as_text(tv.compare(*told(store, 1, cases=10), policy=policy))
+
+
+def test_cases_of_few_groups_count_as_so_many(store):
+    groups = {f"q{i}": f"g{i % 30}" for i in range(60)}
+    found = tv.compare(*told(store, 1, cases=60, groups=groups))
+    assert found.wrong == wrong_rates(DecideSettings(), 20)

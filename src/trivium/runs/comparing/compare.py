@@ -118,6 +118,7 @@ def compare(
         slices=slices,
         confirmed=confirmed,
         questions=decision.questions,
+        wrong=None if confirmed else options.wrong_rates(decision.deltas[decided_by[0]].groups),
     )
 
 

@@ -9,6 +9,7 @@ from trivium.errors import RegressionError
 from trivium.runs.comparing.confirmed import Confirmed
 from trivium.runs.comparing.graph_diff import GraphComparison
 from trivium.runs.comparing.moved_cases import MovedCases
+from trivium.runs.policy import WrongRates
 from trivium.runs.summary import further_cases_needed
 from trivium.suites.settings import About, DecideSettings
 from trivium.trust.decision import DifferencePrior
@@ -197,6 +198,8 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
         confirmed: The further attempts that were made to decide it; None without any.
         questions: The answers about these very cases and about cases like these, of which ``decide.about``
             decides; empty if the outputs are the same, or head stopped when it was decided.
+        wrong: How often the policy was wrong in trials with about as many cases; None if it was not tried
+            so: few cases, other costs, further attempts, about these very cases.
     """
 
     base: str
@@ -231,6 +234,7 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     slices: dict[str, tuple[ComparedSlice, ...]] = {}
     confirmed: Confirmed | None = None
     questions: tuple[Question, ...] = ()
+    wrong: WrongRates | None = None
 
     @property
     def slices_of(self) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from trivium.errors import ComparisonError, Problem
 from trivium.runs.comparing.comparison import MetricDelta, Word
 from trivium.runs.comparing.pairing import PairedScores, Pairing
-from trivium.runs.policy import decided
+from trivium.runs.policy import WrongRates, decided, wrong_rates
 from trivium.runs.run import Run
 from trivium.store.records import RunKind
 from trivium.suites.case import Case
@@ -198,6 +198,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     def prior_for(self, metric: str) -> DifferencePrior:
         """What is known beforehand of the difference of a metric."""
         return self.prior if self.prior_of in {None, metric} else DEFAULT_PRIOR
+
+    def wrong_rates(self, groups: int) -> WrongRates | None:
+        """How often the policy was wrong in trials with about as many cases as there are groups.
+
+        None if it is about these very cases: the trials were about cases like them.
+        """
+        return wrong_rates(self.decide, groups) if self.decide.about == "like-these" else None
 
     @classmethod
     def of(cls, head: Run, given: Statistics) -> Self:
