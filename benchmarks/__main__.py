@@ -17,7 +17,16 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SHARED = {"__init__", "__main__", "commands", "decision_worlds", "prose", "sizes", "watched_lives"}
+SHARED = {
+    "__init__",
+    "__main__",
+    "commands",
+    "decision_confirm",
+    "decision_worlds",
+    "prose",
+    "sizes",
+    "watched_lives",
+}
 """Modules that are no benchmarks."""
 
 PACKAGES = ("trivium", "numpy", "msgspec", "sqlalchemy", "onnxruntime", "torch", "pydantic-ai-slim", "openai")

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
 Floats = npt.NDArray[np.float64]
 
@@ -64,6 +65,11 @@ def flaky(rng: np.random.Generator, count: int) -> Floats:
     return rng.beta(1.5, 1.0, (count, MOST))
 
 
+def spread_out(rng: np.random.Generator, count: int) -> Floats:
+    """Uniform numbers in random order, one in each of so many equal parts of (0, 1); so few draws suffice."""
+    return (rng.permutation(count) + rng.random(count)) / count
+
+
 STEADY_RATE, FLAKY_RATE = 0.68, 0.6
 
 
@@ -90,7 +96,7 @@ def small_changes(rng: np.random.Generator, count: int) -> Drawn:
     """All rates move a little, and a tenth of them is drawn anew."""
     base = flaky(rng, count)
     other = np.where(rng.random(base.shape) < 0.1, flaky(rng, count), base)
-    truth = np.clip(rng.normal(0, 0.04, count), -0.3, 0.3)
+    truth = 0.04 * stats.norm.ppf(spread_out(rng, count))
     share = (np.abs(truth) / np.where(truth < 0, FLAKY_RATE, 1 - FLAKY_RATE))[:, None]
     head = np.where(truth[:, None] < 0, other * (1 - share), other + (1 - other) * share)
     return from_rates(rng, base, head, truth)
@@ -99,7 +105,7 @@ def small_changes(rng: np.random.Generator, count: int) -> Drawn:
 def few_broken(rng: np.random.Generator, count: int) -> Drawn:
     """Some cases fail for certain in one version, which is head in every second comparison."""
     better = steady(rng, count)
-    share = rng.uniform(0, 0.12, count)
+    share = 0.12 * spread_out(rng, count)
     worse = np.where(rng.random(better.shape) < share[:, None], 0.0, better)
     lost = (np.arange(count) % 2 == 0)[:, None]
     base, head = np.where(lost, better, worse), np.where(lost, worse, better)

@@ -15,11 +15,12 @@ of each version at each case:
     two errors           fails if mean ± 2 standard errors of both versions do not overlap
     balanced, proof,     Trivium's policies, by its own code and with its default prior
     strict
-    until decided        Trivium's --until-decided: case after case until it is proven, at most 300
-    balanced, buys       balanced, looked at after 20 cases and after each further 10, at most 300, until the
-                         probability of a loss is below 5 % or above 95 %
+    proof, until         Trivium's --until-decided: case after case until it is proven, at most 300
+    balanced, until      the same under balanced: also until the probability of a loss is below 5 % or above
+                         95 %, from 20 cases on
+    confirm              Trivium's further attempts at the same cases (benchmarks/decision_confirm.py)
 
-Rules but proof and until decided always decide: what does not fail passes.
+Rules but proof, with --until-decided or not, always decide: what does not fail passes.
 """
 
 import argparse
@@ -32,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from benchmarks.decision_confirm import confirm_rows
 from benchmarks.decision_worlds import (
     DATA,
     FIRST,
@@ -45,7 +47,7 @@ from benchmarks.decision_worlds import (
 )
 from benchmarks.sizes import sized
 from trivium.runs.policy import decided
-from trivium.runs.until_decided.difference import Difference
+from trivium.runs.until_decided.difference import DOUBT, FEWEST_CASES, Difference
 from trivium.suites.settings import DecideSettings, Policy
 from trivium.trust.decision import DEFAULT_PRIOR, DifferencePrior, probability_of_loss
 from trivium.trust.distributions import Answer, Interval
@@ -53,9 +55,9 @@ from trivium.trust.paired import non_inferiority, paired_means
 
 MARGIN = 0.02
 SIZES = (20, 60, 200)
-LOOKS = np.arange(20, MOST + 1, 10)
-STOPS = (0.02, 0.05, 0.1, 0.2)
-"""Probabilities at which buying stops, on either side; the second is the one in the tables."""
+LOOKS = np.arange(FEWEST_CASES, MOST + 1)
+STOPS = (0.02, DOUBT, 0.1, 0.2)
+"""Probabilities of being wrong at which balanced stops; the second is Trivium's."""
 
 SHARES = (0.0, 0.25, 0.5, 0.75)
 """Shares of comparisons of a version with itself."""
@@ -164,7 +166,7 @@ def probabilities_at(change: Floats, prior: DifferencePrior = DEFAULT_PRIOR) -> 
 
 
 def bought(probabilities: Floats, looks: Sequence[int], stop: float) -> tuple[Answers, Floats]:
-    """Answers and numbers of cases of balanced that buys cases until it is sure enough.
+    """Answers and numbers of cases of balanced that asks case after case until it is sure enough.
 
     Args:
         probabilities: Probability of a loss at each look, shape (looks, comparisons).
@@ -222,11 +224,9 @@ def measure(worlds: Mapping[str, World], count: int, until: int, seed: int = 32)
         at = np.array([probabilities_at(change[:, :n]) for n in looks])
         for stop in STOPS:
             answers, asked = bought(at, looks, stop)
-            cells[name, most, f"balanced, buys to {stop}"] = Cell.of(
-                answers, drawn.truth, float(asked.mean())
-            )
+            cells[name, most, f"balanced, until {stop}"] = Cell.of(answers, drawn.truth, float(asked.mean()))
         answers, asked = until_decided(change[:until])
-        cells[name, most, "until decided"] = Cell.of(answers, drawn.truth[:until], float(asked.mean()))
+        cells[name, most, "proof, until"] = Cell.of(answers, drawn.truth[:until], float(asked.mean()))
     return Measured(cells, said)
 
 
@@ -254,7 +254,7 @@ def by_share(cells: Found) -> Iterator[str]:
     yield f"| cases | rule | {shares} | undecided, % | attempts |"
     yield "|---" * (4 + len(SHARES)) + "|"
     rows = [(n, rule) for n in SIZES for rule in (*OTHER_RULES, *POLICIES)]
-    rows += [(MOST, rule) for rule in ("until decided", f"balanced, buys to {STOPS[1]}")]
+    rows += [(MOST, rule) for rule in ("proof, until", f"balanced, until {STOPS[1]}")]
     for n, rule in rows:
         found = [mixed(cells, n, rule, share, worlds) for share in SHARES]
         wrong = " | ".join(f"{100 * cell.wrong_ship:.1f} + {100 * cell.wrong_block:.1f}" for cell in found)
@@ -322,8 +322,8 @@ def picture(cells: Found, file: Path) -> None:
     import altair
 
     curves = {rule: [(n, rule) for n in SIZES] for rule in (*OTHER_RULES, *POLICIES)}
-    curves["balanced, buys"] = [(MOST, f"balanced, buys to {stop}") for stop in STOPS]
-    curves["until decided"] = [(MOST, "until decided")]
+    curves["balanced, until"] = [(MOST, f"balanced, until {stop}") for stop in STOPS]
+    curves["proof, until"] = [(MOST, "proof, until")]
     rows: list[dict[str, Any]] = []
     for curve, points in curves.items():
         for point in points:
@@ -331,8 +331,8 @@ def picture(cells: Found, file: Path) -> None:
             for kind, share in (("wrong ship", cell.wrong_ship), ("wrong block", cell.wrong_block)):
                 rows.append({"rule": curve, "attempts": cell.calls, "kind": kind, "%": 100 * share})
     order = list(curves)
-    strong = {"balanced": "#1f5f8b", "balanced, buys": "#0b84f3", "proof": "#6a4c93", "strict": "#2a9d8f"}
-    strong["until decided"] = "#c2185b"
+    strong = {"balanced": "#1f5f8b", "balanced, until": "#0b84f3", "proof": "#6a4c93", "strict": "#2a9d8f"}
+    strong["proof, until"] = "#c2185b"
     colours = [strong.get(rule, "#9aa0a6") for rule in order]
     shapes = ["circle", "square", "triangle-up", "diamond", "cross", *["circle"] * len(strong)]
     panels = []
@@ -424,7 +424,7 @@ def main() -> None:
         for row in prior_rows(sized(200 if given.quick else 9_000, 20)):
             print(row)
         return
-    count, until = sized((300, 40) if given.quick else (2_000, 200), (20, 4))
+    count, until, confirmed = sized((300, 30, 15) if given.quick else (1_500, 150, 150), (20, 4, 1))
     measured = measure(same() | changed(), count, until)
     tables = {
         "Wrong ships + wrong blocks of 100, by the share of comparisons of a version with itself": by_share,
@@ -436,6 +436,8 @@ def main() -> None:
         print(f"\n{title}\n", *table(measured.cells), sep="\n")
     title = "Of the answers that say so, mean probability of a loss → share of losses (answers)"
     print(f"\n{title}\n", *calibration(measured), sep="\n")
+    title = "With further attempts at 60 cases"
+    print(f"\n{title}\n", *confirm_rows(confirmed, MARGIN), sep="\n")
     if given.picture:
         picture(measured.cells, given.picture)
 

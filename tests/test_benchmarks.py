@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks import __main__ as benchmarks
-from benchmarks import decisions
+from benchmarks import decision_confirm, decisions
 
 ROOT = Path(__file__).parents[1]
 ELSEWHERE = {
@@ -62,3 +62,13 @@ def test_cases_are_bought_until_a_loss_is_likely_or_unlikely_enough():
     answers, asked = decisions.bought(probabilities, [20, 30, 40], 0.05)
     assert answers.tolist() == [-1, 1, -1]
     assert asked.tolist() == [30, 20, 40]
+
+
+@pytest.mark.parametrize(("broken", "calls"), [(30, {0}), (2, set(range(1, 61)))])
+def test_confirming_asks_at_most_half_of_a_repeat_and_nothing_where_it_is_sure(broken, calls):
+    rates = np.ones((2, 60))
+    rates[1, :broken] = 0
+    rng = np.random.default_rng(1)
+    found = decision_confirm.confirmed(rates, rates, about="these", how="confirm", margin=0.02, rng=rng)
+    assert found.calls in calls
+    assert found.probability > 0.5

@@ -1,0 +1,180 @@
+"""``trivium confirm`` in simulated worlds, for the benchmark of decisions.
+
+60 cases have one attempt of each version. Then
+
+    one attempt   no further attempts are made
+    confirm       further attempts in the batches that Trivium chooses, until ``balanced`` is sure enough, at
+                  most 60: half of what repeating everything takes
+    repeat all    one more attempt of each version at each case, 120 in all
+
+and ``balanced`` decides about these very cases, or about cases like them. Where one attempt makes it sure
+enough, confirm asks nothing.
+
+What breaks, where a version is worse:
+
+    3 broken      3 of the cases that always passed always fail
+    10 flaky      10 of the cases that always passed pass every second time
+    all worse     all rates are 0.1 lower, or 0
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.decision_worlds import (
+    SIMULATED_CHANGED,
+    SIMULATED_SAME,
+    Drawn,
+    Floats,
+    World,
+    from_rates,
+    steady,
+)
+from trivium.runs.comparing.case_counts import CaseCounts, SideCounts
+from trivium.runs.comparing.case_states import BROKE, case_states
+from trivium.runs.confirming.rounds import DOUBT, Question, Rounds
+from trivium.suites.settings import About, DecideSettings
+from trivium.trust.case_model import Tally, case_posterior, error_on_these_cases
+from trivium.trust.decision import loss_beyond, loss_of_differences
+
+CASES = 60
+WAYS = ("one attempt", "confirm", "repeat all")
+
+
+class Confirmed(NamedTuple):
+    """One comparison after further attempts.
+
+    Attributes:
+        probability: Probability of a loss beyond the margin.
+        calls: Further attempts, of both sides together.
+        named: Share of the cases which broke in truth that are said to have broken; NaN if none did.
+    """
+
+    probability: float
+    calls: int
+    named: float
+
+
+def tallied(sums: Floats, attempts: Floats) -> tuple[Tally, Tally]:
+    """Attempts that passed or failed, as base and head; shape (2, n) each."""
+    base, head = (Tally(np.rint(n).astype(np.int64), own, own) for own, n in zip(sums, attempts, strict=True))
+    return base, head
+
+
+def unchosen(sums: Floats, attempts: Floats, about: About, margin: float) -> float:
+    """Probability of a loss where no attempt was made because of others; shape (2, n) each."""
+    rates = sums / attempts
+    change = rates[1] - rates[0]
+    if about == "like-these":
+        return loss_of_differences(change, np.arange(change.size), margin=margin)
+    return loss_beyond(float(change.mean()), error_on_these_cases(*tallied(sums, attempts)), -margin)
+
+
+def confirmed(
+    outcomes: Floats, rates: Floats, *, about: About, how: str, margin: float, rng: np.random.Generator
+) -> Confirmed:
+    """Confirm one comparison.
+
+    Args:
+        outcomes: First attempts of base and head, shape (2, n).
+        rates: Their success rates, shape (2, n).
+        about: The question.
+        how: One of ``WAYS``.
+        margin: The loss that does not matter.
+        rng: Draws the outcomes.
+    """
+    n = outcomes.shape[1]
+    groups, sums, attempts = np.arange(n), outcomes.copy(), np.ones_like(outcomes)
+    if how == "repeat all":
+        sums, attempts = sums + (rng.random(sums.shape) < rates), attempts + 1
+    probability = unchosen(sums, attempts, about, margin)
+    if how == "confirm" and DOUBT <= probability <= 1 - DOUBT:
+        none = np.zeros(n, np.int64)
+        sides = [
+            SideCounts(attempts=none + 1, passes=each.astype(np.int64), sums=each, squares=each, earlier=none)
+            for each in outcomes
+        ]
+        counts = CaseCounts(cases=[str(i) for i in range(n)], groups=groups, base=sides[0], head=sides[1])
+        question = Question(margin, 0.95, DecideSettings(policy="balanced", about=about))
+        rounds = Rounds(counts, question, asked=(True, True), calls=n)
+        while batch := rounds.next():
+            made = np.zeros_like(sums)
+            made[tuple(np.array(batch).T)] = 1
+            passed = made * (rng.random(made.shape) < rates)
+            sums, attempts = sums + passed, attempts + made
+            for side in (0, 1):
+                totals = np.array([made[side], passed[side], passed[side]])
+                rounds.take(side, totals, np.flatnonzero(made[side]).tolist())
+            posterior = case_posterior(*tallied(sums, attempts), groups)
+            probability = (posterior.these if about == "these" else posterior.like_these).below(-margin)
+    broken = (rates[0] == 1) & (rates[1] == 0)
+    whole = [np.rint(each).astype(np.int64) for each in (sums[0], attempts[0], sums[1], attempts[1])]
+    said = case_states(*whole) == BROKE
+    return Confirmed(
+        probability,
+        int(attempts.sum()) - 2 * n,
+        float(said[broken].mean()) if broken.any() else np.nan,
+    )
+
+
+Change = Callable[[Floats, np.random.Generator], Floats]
+"""Gives the rates of the worse version from those of the other, shape (n,)."""
+
+
+def _planted(change: Change) -> World:
+    def world(rng: np.random.Generator, count: int) -> Drawn:
+        base = steady(rng, count)[:, :CASES]
+        head = np.array([change(rates.copy(), rng) for rates in base])
+        return from_rates(rng, base, head, (head - base).mean(axis=1))
+
+    return world
+
+
+def _some(number: int, rate: float) -> Change:
+    def change(rates: Floats, rng: np.random.Generator) -> Floats:
+        rates[rng.permutation(np.flatnonzero(rates == 1))[:number]] = rate
+        return rates
+
+    return change
+
+
+PLANTED: dict[str, World] = {
+    "3 broken": _planted(_some(3, 0.0)),
+    "10 flaky": _planted(_some(10, 0.5)),
+    "all worse": _planted(lambda rates, _: np.maximum(rates - 0.1, 0)),
+}
+"""Worlds in which every head is worse at these very cases."""
+
+
+def confirm_rows(count: int, margin: float, seed: int = 33) -> Iterator[str]:
+    """Wrong ships + wrong blocks of 100 by how attempts were made, and how many further ones."""
+    yield "| question | world | one attempt | confirm | further attempts | named, % | repeat all |"
+    yield "|---" * 7 + "|"
+    worlds = PLANTED | SIMULATED_SAME | SIMULATED_CHANGED
+    questions: tuple[About, ...] = ("these", "like-these")
+    for about in questions:
+        for number, (name, world) in enumerate(worlds.items()):
+            if about == "like-these" and name in PLANTED:
+                continue  # drawn with these very cases in mind
+            drawn = world(np.random.default_rng([seed, number]), count)
+            assert drawn.rates is not None
+            rates = drawn.rates[:, :, :CASES]
+            outcomes = np.stack([drawn.base, drawn.head])[:, :, :CASES]
+            worse = ((rates[1] - rates[0]).mean(axis=1) if about == "these" else drawn.truth) < -margin
+            found = {}
+            for how in WAYS:
+                rng = np.random.default_rng([seed, number, 1])
+                each = (
+                    confirmed(outcomes[:, at], rates[:, at], about=about, how=how, margin=margin, rng=rng)
+                    for at in range(count)
+                )
+                found[how] = np.array(list(each), np.float64).T
+            fails = {how: probability > 0.5 for how, (probability, _, _) in found.items()}
+            one, confirm, repeated = (
+                f"{100 * (worse & ~fails[how]).mean():.1f} + {100 * (~worse & fails[how]).mean():.1f}"
+                for how in WAYS
+            )
+            _, calls, named = found["confirm"]
+            told = f"{100 * named.mean():.0f}" if name == "3 broken" else ""
+            yield f"| {about} | {name} | {one} | {confirm} | {calls.mean():.0f} | {told} | {repeated} |"
