@@ -195,6 +195,27 @@ def test_a_suite_file_without_an_agent_names_none(store, tmp_path):
         agent_of(run, str(path), option="--agent")
 
 
+def test_what_is_not_finished_goes_on_with_the_same_agents(store, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("before.py").write_text(AGENT.format(broken=[]))
+    Path("after.py").write_text(AGENT.format(broken=["q1"]))
+    Path("other.py").write_text(AGENT.format(broken=["q1"]))
+    names = [f"{name}.py:answer" for name in ("before", "after")]
+    runs = [tv.evaluate(told_suite(12), agent=name, store=store) for name in names]
+    how = {"calls": 12, "policy": "proof", "margin": 0.001}
+    made = tv.confirm(*runs, **how).confirmed
+    for run in made.runs:
+        store.finish(store.run(run), "interrupted", summary=None)
+
+    with pytest.raises(InputError, match=r"of after\.py:answer is not finished: go on with the same agent"):
+        tv.confirm(*runs, **how, agent="other.py:answer")
+    Path("before.py").unlink()
+    with pytest.raises(InputError, match="was begun with base's agent and is not finished: name that agent"):
+        tv.confirm(*runs, **how)
+    Path("before.py").write_text(AGENT.format(broken=[]))
+    assert tv.confirm(*runs, **how).confirmed.runs == made.runs
+
+
 def test_judges_judge_what_is_asked_again(store, monkeypatch):
     suite = judged_suite(8, metrics=("clarity",)).with_settings(
         passed={"metric": "clarity", "at_least": 0.9}, decide={"by": "clarity"}
