@@ -35,7 +35,7 @@ from trivium.metrics.metric import Score
 from trivium.runs.summarize import summarise
 from trivium.store import schema
 from trivium.store.browsing.search_index import IDLE_SECONDS, SearchIndex, index_progress
-from trivium.store.live_alerts import open_alert
+from trivium.store.live_alerts import locked_state
 from trivium.store.records import encode
 from trivium.store.store import Store
 from trivium.suites.case import Case
@@ -180,8 +180,8 @@ def watch(store: Store, runs: int, samples: int) -> None:
     example = {"time": now, "figure": 0.0, "score": 0.0, "query": "q", "output": "o"}
     examples = [{"trace": f"t{n}", **example} for n in range(10)]
     message = {"monitor": "support", "title": "quality", "opened": now, "examples": examples}
-    with store.engine.begin() as connection:
-        open_alert(connection, monitor="support", cause="quality", status="critical", body=message, now=now)
+    with locked_state(store, "support", "benchmark", now) as state:
+        state.open_alert(cause="quality", status="critical", body=message, now=now)
 
 
 def index(store: Store, at_most: float) -> None:

@@ -6,7 +6,7 @@ from math import inf
 from tests.runs.judged_runs import judged_run, judgement
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LabelQueue, StoredLabel
-from trivium.labels.writing import insert_label
+from trivium.store.labels import add_labels
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 
@@ -52,21 +52,9 @@ def label_all(
 
 def volunteered(store: Store, run: RunRecord, case: str, value: float) -> None:
     """Store a label of an attempt that was chosen because it looks bad, as in the queue of an alert."""
-    with store.engine.begin() as connection:
-        insert_label(
-            connection,
-            run=run.id,
-            case=case,
-            repeat=0,
-            dimension="clarity",
-            answer="label",
-            value=value,
-            by="ann",
-            at=1_000.0,
-            how="volunteered",
-            probability=None,
-            queue=None,
-            place=None,
-            key=f"{case} by ann",
-            note=None,
-        )
+    label = {
+        "run": run.id, "case": case, "repeat": 0, "dimension": "clarity", "answer": "label", "value": value,
+        "by": "ann", "at": 1_000.0, "how": "volunteered", "probability": None, "queue": None, "place": None,
+        "key": f"{case} by ann", "note": None,
+    }  # fmt: skip
+    add_labels(store, [label], actor="ann")

@@ -4,16 +4,16 @@ import pytest
 from sqlalchemy import delete, update
 
 from tests.labels.labelled import judged, label_all
-from tests.monitor.samples import BEGIN, sample, store_samples
+from tests.monitor.samples import BEGIN, open_alert, sample, store_samples
 from tests.store.postgres import on_sqlite
 from trivium.errors import InputError
 from trivium.labels.joining import items_of_queue
 from trivium.labels.monitored import queue_of_alert, queue_of_monitor
-from trivium.labels.progress import answers_in, progress_of
+from trivium.labels.progress import progress_of
 from trivium.labels.records import QueueSettings
 from trivium.runs.artifacts.judge import certificate
 from trivium.store import schema
-from trivium.store.live_alerts import open_alert
+from trivium.store.labels import answers_in
 
 
 @pytest.fixture
@@ -55,10 +55,7 @@ def test_only_samples_of_the_time_are_asked(queues, live):
 
 
 def test_labels_of_an_alerts_samples_never_enter_an_estimate(queues, live, store):
-    with store.engine.begin() as connection:
-        number = open_alert(
-            connection, monitor="support", cause="quality", status="warning", body={}, now=BEGIN + 60 * 99
-        )
+    number = open_alert(store, now=BEGIN + 60 * 99)
     queue = queue_of_alert(queues, number, "clarity", by="ann")
     assert sorted(queues.population(queue).position) == list(range(50))
     given = label_all(queues, queue, "ann", most=3)
@@ -130,10 +127,7 @@ def test_labels_of_random_samples_certify_the_judge_of_several_days(queues, live
 
 
 def test_labels_of_an_alert_certify_nothing(queues, live, store):
-    with store.engine.begin() as connection:
-        number = open_alert(
-            connection, monitor="support", cause="quality", status="warning", body={}, now=BEGIN + 60 * 99
-        )
+    number = open_alert(store, now=BEGIN + 60 * 99)
     queue = queue_of_alert(queues, number, "clarity", by="ann")
     with pytest.raises(InputError, match="says nothing of the judge in general"):
         items_of_queue(store, queue.id)

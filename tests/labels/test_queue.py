@@ -8,11 +8,13 @@ from sqlalchemy import delete, select
 from tests.labels.labelled import judged, label_all
 from tests.store.postgres import on_sqlite
 from trivium.errors import InputError
+from trivium.labels.progress import progress_of
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import QueueSettings
 from trivium.labels.tasks import SKIP_RETURNS
 from trivium.store import schema
 from trivium.store.audit import audit_log
+from trivium.store.labels import QueueTransaction
 
 
 @pytest.fixture
@@ -53,6 +55,21 @@ def test_people_who_ask_at_once_get_different_items(store, run, clock):
     with ThreadPoolExecutor(8) as pool:
         tasks = list(pool.map(lambda name: LabelQueues(store, clock=clock).next(queue.id, name), people))
     assert sorted(task.place for task in tasks) == list(range(1, 9))
+
+
+@pytest.mark.parametrize("reading", ["labels", "draws"])
+def test_a_queue_can_be_read_while_somebody_draws_and_answers(queues, run, monkeypatch, reading):
+    queue = queues.create(run, "clarity", by="ann")
+    read, answering = getattr(QueueTransaction, reading), []
+
+    def answered_before(stored):
+        if not answering:  # which reads the queue too
+            answering.append(True)
+            label_all(queues, queue, "ann", most=1)
+        return read(stored)
+
+    monkeypatch.setattr(QueueTransaction, reading, answered_before)
+    assert progress_of(queues, queue.id).drawn == 1
 
 
 def test_an_item_whose_reservation_ended_is_given_to_another_before_anything_new(queues, run, clock):

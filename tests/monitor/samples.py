@@ -1,10 +1,12 @@
 """Scored samples for the tests of windows, levels and alerts."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from trivium.store import schema
+from trivium.store.live_alerts import locked_state
 from trivium.store.live_samples import Sample
 from trivium.store.store import Store
 
@@ -48,6 +50,19 @@ def store_samples(store: Store, samples: list[Sample]) -> None:
             connection.execute(schema.live_samples.insert(), rows)
         if scores:
             connection.execute(schema.live_scores.insert(), scores)
+
+
+def open_alert(
+    store: Store,
+    monitor: str = "support",
+    *,
+    now: float,
+    cause: str = "quality",
+    body: Mapping[str, Any] | None = None,
+) -> int:
+    """Store an alert that fires, as the watcher does; returns its number."""
+    with locked_state(store, monitor, "test", now) as state:
+        return state.open_alert(cause=cause, status="critical", body=body or {}, now=now)
 
 
 def store_traffic(store: Store, time: float, *, service: str | None = None) -> None:

@@ -1,15 +1,16 @@
 """Messages reach their channels once, retried with growing waits, and one that hangs delays no other."""
 
 import logging
+from collections.abc import Iterable
 
 import pytest
 
-from tests.monitor.samples import BEGIN, deliveries_of
+from tests.monitor.samples import BEGIN, deliveries_of, open_alert
 from tests.monitor.test_channels import Receiver, receiver
 from trivium.monitor.alerting.delivery import BACKOFF, MOST_TRIES, Deliverer
 from trivium.monitor.alerting.messages import Message
 from trivium.monitor.monitored import Monitored
-from trivium.store.live_alerts import add_deliveries, open_alert
+from trivium.store.live_alerts import locked_state
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import AlertSettings, ChannelSettings, MonitorSettings
 from trivium.suites.settings import Settings
@@ -24,12 +25,14 @@ def monitored(*channels: ChannelSettings) -> Monitored:
 
 def store_message(store: Store, *, channels: int = 1) -> int:
     body = {"monitor": "support", "title": "support: it is bad", "key": "1-0"}
-    with store.engine.begin() as connection:
-        number = open_alert(
-            connection, monitor="support", cause="quality", status="critical", body=body, now=BEGIN
-        )
-        add_deliveries(connection, number, f"{number}-0", body, range(channels), BEGIN)
+    number = open_alert(store, now=BEGIN, body=body)
+    add_deliveries(store, number, f"{number}-0", body, range(channels), BEGIN)
     return number
+
+
+def add_deliveries(store: Store, alert: int, key: str, body, channels: Iterable[int], now: float) -> None:
+    with locked_state(store, "support", "test", now) as state:
+        state.add_deliveries(alert, key, body, channels, now)
 
 
 def rows(store: Store, alert: int) -> list[tuple[str, int]]:
@@ -93,8 +96,7 @@ def test_a_message_that_was_overtaken_is_not_sent_any_more(url, receiver: Receiv
         deliverer = Deliverer(store, [monitored(ChannelSettings(webhook=receiver.url))])
         receiver.status = 500
         deliverer.deliver(BEGIN)
-        with store.engine.begin() as connection:
-            add_deliveries(connection, alert, f"{alert}-1", {"monitor": "support"}, [0], BEGIN + 1)
+        add_deliveries(store, alert, f"{alert}-1", {"monitor": "support"}, [0], BEGIN + 1)
         receiver.status = 200
         assert deliverer.deliver(BEGIN + 1) == 1
         assert rows(store, alert) == [("superseded", 1), ("sent", 1)]
@@ -166,11 +168,8 @@ def test_a_webhook_that_hangs_delays_no_other_channel(url, receiver: Receiver, m
 def test_what_is_sent_is_what_was_stored(url, receiver: Receiver, text):
     with Store(url) as store:
         body = {"monitor": "support", "title": text}
-        with store.engine.begin() as connection:
-            number = open_alert(
-                connection, monitor="support", cause="quality", status="critical", body=body, now=BEGIN
-            )
-            add_deliveries(connection, number, "k", body, [0], BEGIN)
+        number = open_alert(store, now=BEGIN, body=body)
+        add_deliveries(store, number, "k", body, [0], BEGIN)
         Deliverer(store, [monitored(ChannelSettings(webhook=receiver.url))]).deliver(BEGIN)
     import msgspec
 

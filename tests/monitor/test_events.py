@@ -9,7 +9,7 @@ from trivium.monitor.events import LEASE_SECONDS, WAIT_SECONDS, EventSender
 from trivium.monitor.intake import Intake
 from trivium.monitor.monitored import Monitored, monitored
 from trivium.monitor.scorer import Scorer
-from trivium.store.live_alerts import locked_state, save_state
+from trivium.store.live_alerts import locked_state
 from trivium.store.live_traces import LiveTraces
 from trivium.store.store import Store
 
@@ -98,9 +98,9 @@ def test_one_server_at_a_time_sends(url, receiver):
         monitor = watched(receiver)
         EventSender(store, [monitor]).send(NOW)
         scored(store, monitor, FIRST)
-        with locked_state(store, "support", "events", NOW) as (connection, _):
+        with locked_state(store, "support", "events", NOW) as state:
             body = json.dumps({"last": 0, "owner": "another", "until": NOW + LEASE_SECONDS})
-            save_state(connection, "support", "events", body, NOW)
+            state.save(body, NOW)
         sender = EventSender(store, [monitor])
         assert sender.send(NOW) == 0
         assert sender.send(NOW + LEASE_SECONDS) == 1  # it was killed

@@ -7,10 +7,10 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from tests.monitor.samples import open_alert
 from tests.otlp_requests import body, span
 from trivium.monitor.intake import Intake
 from trivium.monitor.interaction import interaction_of
-from trivium.store.live_alerts import begin_writing, open_alert
 from trivium.store.live_traces import LiveTraces
 from trivium.store.store import Store
 from trivium.traces.normalize import normalise
@@ -59,10 +59,7 @@ def test_names_that_no_database_can_hold_become_harmless(any_url):
         intake.receive(body([sent]), "protobuf")
         facets = interaction_of(LiveTraces(store).found(trace.hex())).facets
         assert facets["tool"] == ("a\ufffdb\ufffd[31m",)
-        with store.engine.connect() as connection:
-            begin_writing(connection)
-            open_alert(connection, monitor="m", cause=facets["tool"][0], status="s", body={}, now=1.0)
-            connection.commit()
+        open_alert(store, "m", now=1.0, cause=facets["tool"][0])
 
 
 def test_an_export_of_trivium_is_received_as_it_was(any_url):

@@ -10,9 +10,7 @@ import trivium as tv
 from tests.store.samples import attempt, evaluation
 from trivium.errors import InputError
 from trivium.labels.agreement import agreement_of
-from trivium.labels.files import stored_labels
 from trivium.labels.joining import labels_for
-from trivium.labels.progress import answers_in
 from trivium.labels.queue import LabelQueues
 from trivium.runs.comparing.compare import compare
 from trivium.store.browsing.attempts import attempts_of_case, count_attempts, find_attempts, position_of
@@ -20,11 +18,12 @@ from trivium.store.browsing.runs import find_runs, suite_names
 from trivium.store.browsing.search import search
 from trivium.store.browsing.search_index import IDLE_SECONDS, SearchIndex
 from trivium.store.export.tables import score_rows
+from trivium.store.labels import answers_in, stored_labels
 from trivium.store.live_alerts import alert_of
 from trivium.store.live_samples import latest_samples
 from trivium.store.store import Store
+from trivium.store.tokens import Sessions
 from trivium.suites.case import Case
-from trivium.web.sessions import Sessions
 
 RUNS, CASES = 6, 200
 GROWING = (

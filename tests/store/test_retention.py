@@ -9,7 +9,7 @@ from sqlalchemy.exc import OperationalError
 
 from tests.store.samples import attempt, evaluation, new_run
 from trivium.store import schema, sqlite
-from trivium.store.live_counts import counts_of, spent_in_deleted_runs
+from trivium.store.live_counts import counts_of, spent_usd
 from trivium.store.retention import DAY, Retention
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import RetentionSettings
@@ -196,7 +196,7 @@ def test_no_total_falls_when_old_counts_and_runs_go(any_url):
             assert store.runs() == []
             assert counts_of(store) == {("m", "scored", ""): 9}
             assert counts_of(store, since=NOW - 2 * DAY) == {("m", "scored", ""): 3}
-            assert 0.1234567 <= spent_in_deleted_runs(store)["m"] < 0.12346
+            assert 0.1234567 <= spent_usd(store)["m"] < 0.12346
             with store.engine.connect() as connection:
                 rows = select(func.count()).select_from(schema.live_counts)
                 assert connection.execute(rows).scalar() == 3

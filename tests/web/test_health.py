@@ -41,7 +41,7 @@ def test_it_is_not_ready_while_the_store_is_away(client, monkeypatch):
     def away(*_):
         raise StoreError("it is away")
 
-    monkeypatch.setattr("trivium.web.health.explain_errors", away)
+    monkeypatch.setattr(client.services.store, "check", away)
     ready = client.get("/readyz")
     assert (ready.status_code, ready.json()["store"]) == (503, False)
     assert client.get("/healthz").status_code == 200

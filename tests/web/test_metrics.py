@@ -3,8 +3,8 @@
 import re
 import time
 
+from tests.monitor.samples import open_alert
 from tests.otlp_requests import agent_trace, body, span
-from trivium.store.live_alerts import begin_writing, open_alert
 from trivium.store.live_counts import keep_spent
 from trivium.web.metrics import Exposition
 
@@ -53,12 +53,7 @@ def test_numbers_are_those_of_the_store(client, store):
     client.post("/v1/traces", content=b"\xff", headers={"content-type": "application/x-protobuf"})
     client.get("/healthz", headers={"host": "evil.example"})
     client.services.completer.complete(time.time() + 1)
-    with store.engine.connect() as connection:
-        begin_writing(connection)
-        open_alert(
-            connection, monitor="support", cause="quality", status="critical", body={}, now=time.time()
-        )
-        connection.commit()
+    open_alert(store, now=time.time())
     response = client.get("/metrics")
     assert response.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     found = parsed(response.text)

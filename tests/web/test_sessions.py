@@ -8,9 +8,9 @@ from sqlalchemy import select
 from tests.web.conftest import LOOPBACK
 from trivium.store import schema as tables
 from trivium.store.audit import audit_log
-from trivium.store.tokens import Tokens
+from trivium.store.tokens import SESSION_SECONDS, Tokens
 from trivium.web.security import Access
-from trivium.web.sessions import SESSION, SESSION_SECONDS, local_address
+from trivium.web.sessions import SESSION, local_address
 
 HTML = {"Accept": "text/html"}
 

@@ -8,13 +8,9 @@ from itertools import combinations
 
 import msgspec
 import numpy as np
-from sqlalchemy import select
 
 from trivium.labels.queue import LabelQueues
-from trivium.labels.reading import draws_of, labels_of_queue
-from trivium.labels.records import LabelQueue, StoredLabel
-from trivium.store import schema
-from trivium.store.connection import explain_errors
+from trivium.store.labels import StoredLabel, queue_transaction
 from trivium.trust.rater_agreement import Agreement, agreement, krippendorff_alpha
 
 __all__ = ["Disagreement", "Pair", "PeopleAgreement", "agreement_of", "disagreements_of"]
@@ -86,10 +82,11 @@ def agreement_of(queues: LabelQueues, id: str, *, step: float = 0.25) -> PeopleA
         id: Id of the queue.
         step: Distance between neighbouring labels, for agreement within one step.
     """
-    queue = queues.get(id)
+    with queue_transaction(queues.store, id) as stored:
+        answers, draws = _answers(stored.labels()), stored.draws()
     by_place = {
         place: {label.by: label.value for label in given if label.value is not None}
-        for place, given in _answers(queues, queue).items()
+        for place, given in answers.items()
     }
     shared = {place: values for place, values in by_place.items() if len(values) > 1}
     people = sorted({name for values in shared.values() for name in values})
@@ -115,7 +112,8 @@ def agreement_of(queues: LabelQueues, id: str, *, step: float = 0.25) -> PeopleA
         for values in shared.values()
         for first, second in combinations(values.values(), 2)
     ]
-    groups = _groups(queues, queue, list(shared))
+    group = queues.population(stored.queue).group
+    groups = [int(group[draws[place - 1].item]) for place in shared]
     pairs = []
     for first, second in combinations(range(len(people)), 2):
         both = ~np.isnan(ratings[:, first]) & ~np.isnan(ratings[:, second])
@@ -144,16 +142,11 @@ def disagreements_of(queues: LabelQueues, id: str) -> list[Disagreement]:  # noq
 
     Items that still want an answer are left out, so that nobody reads others' labels before giving their own.
     """
-    queue = queues.get(id)
-    tasks = schema.label_tasks
-    with explain_errors(queues.store.engine), queues.store.engine.connect() as connection:
-        wanted = select(tasks.c.place).where(tasks.c.queue == queue.number, tasks.c.missing > 0)
-        waiting = set(connection.execute(wanted).scalars())
-        decisions = {
-            label.place: label for label in labels_of_queue(connection, queue) if label.how == "adjudicated"
-        }
+    with queue_transaction(queues.store, id) as stored:
+        waiting, labels = stored.missing(), stored.labels()
+    decisions = {label.place: label for label in labels if label.how == "adjudicated"}
     found = []
-    for place, given in _answers(queues, queue).items():
+    for place, given in _answers(labels).items():
         values = {label.by: label.value for label in given}
         numbers = [value for value in values.values() if value is not None]
         apart = max(numbers) - min(numbers) if len(numbers) > 1 else None
@@ -177,18 +170,10 @@ def disagreements_of(queues: LabelQueues, id: str) -> list[Disagreement]:  # noq
     return sorted(found, key=lambda each: (each.decided is not None, -(each.apart or 0), each.place))
 
 
-def _answers(queues: LabelQueues, queue: LabelQueue) -> dict[int, list[StoredLabel]]:
+def _answers(labels: list[StoredLabel]) -> dict[int, list[StoredLabel]]:
     """People's answers to each item, without skips and adjudications."""
     by_place: defaultdict[int, list[StoredLabel]] = defaultdict(list)
-    with explain_errors(queues.store.engine), queues.store.engine.connect() as connection:
-        for label in labels_of_queue(connection, queue):
-            if label.place is not None and label.answer != "skip" and label.how != "adjudicated":
-                by_place[label.place].append(label)
+    for label in labels:
+        if label.place is not None and label.answer != "skip" and label.how != "adjudicated":
+            by_place[label.place].append(label)
     return dict(by_place)
-
-
-def _groups(queues: LabelQueues, queue: LabelQueue, places: list[int]) -> list[int]:
-    items = queues.population(queue)
-    with explain_errors(queues.store.engine), queues.store.engine.connect() as connection:
-        draws = draws_of(connection, queue)
-    return [int(items.group[draws[place - 1].item]) for place in places]

@@ -3,15 +3,10 @@
 from typing import Any
 
 import msgspec
-from sqlalchemy import and_, func, select
 
-from trivium.agents.attempt import Attempt
 from trivium.errors import InputError
 from trivium.labels.records import Task
-from trivium.store import schema as tables
-from trivium.store.connection import explain_errors
 from trivium.store.store import Store
-from trivium.suites.case import Case
 from trivium.traces.trace import Trace
 
 __all__ = ["Material", "material_of"]
@@ -60,20 +55,10 @@ def material_of(store: Store, task: Task) -> Material:
     Raises:
         InputError: If the run was deleted meanwhile.
     """
-    runs, cases, attempts = tables.runs, tables.cases, tables.attempts
-    owner = func.coalesce(runs.c.attempts_from, runs.c.number)
-    query = (
-        select(func.coalesce(attempts.c.case_body, cases.c.body), attempts.c.body)
-        .select_from(runs)
-        .join(attempts, and_(attempts.c.run == owner, attempts.c.position == task.position))
-        .join(cases, and_(cases.c.suite == runs.c.suite, cases.c.position == task.position))
-        .where(runs.c.id == task.run, attempts.c.repeat == task.repeat)
-    )
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        row = connection.execute(query).first()
-    if row is None:
+    found = store.attempt(task.run, task.position, task.repeat)
+    if found is None:
         raise InputError(f"run {task.run}", "was deleted: its attempt can no longer be seen")
-    case, attempt = msgspec.json.decode(row[0], type=Case), msgspec.json.decode(row[1], type=Attempt)
+    case, attempt = found
     return Material(
         case=case.id,
         repeat=attempt.repeat,

@@ -6,22 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from sqlalchemy import select
 
 from trivium.errors import ItemsError, Problem, suggest
-from trivium.labels.reading import label_of
-from trivium.labels.records import StoredLabel
-from trivium.labels.writing import checked_name, insert_label, key_of, label_with_key, noted
+from trivium.labels.records import checked_name, key_of, noted
 from trivium.runs.items.files import read_records
 from trivium.runs.items.join import attempts_of
 from trivium.runs.items.records import LISTED, Label
-from trivium.store import schema
-from trivium.store.connection import begin_writing, explain_errors
+from trivium.store.labels import add_labels, find_queues, stored_labels
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.sanitize import sanitise
 
-__all__ = ["LABEL_COLUMNS", "Imported", "import_labels", "label_rows", "stored_labels"]
+__all__ = ["LABEL_COLUMNS", "Imported", "import_labels", "label_rows"]
 
 LABEL_COLUMNS = Label.__struct_fields__
 """Columns of an export, in order."""
@@ -39,34 +35,11 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     known: int
 
 
-def stored_labels(
-    store: Store, *, run: str | None = None, dimension: str | None = None, queue: int | None = None
-) -> Iterator[StoredLabel]:
-    """Yield the labels that were not taken back, oldest first, without those that were only skipped.
-
-    Args:
-        store: The store.
-        run: Only of the run with this id.
-        dimension: Only of this dimension.
-        queue: Only of the queue with this number.
-    """
-    labels = schema.labels
-    query = select(labels).where(labels.c.undone.is_(None), labels.c.answer != "skip")
-    for column, wanted in ((labels.c.run, run), (labels.c.dimension, dimension), (labels.c.queue, queue)):
-        if wanted is not None:
-            query = query.where(column == wanted)
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        rows = connection.execution_options(yield_per=500).execute(query.order_by(labels.c.number))
-        yield from (label_of(row) for row in rows)
-
-
 def label_rows(
     store: Store, *, run: str | None = None, dimension: str | None = None, queue: int | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a file of labels; see :func:`stored_labels`."""
-    queues = schema.label_queues
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        ids = {row[0]: row[1] for row in connection.execute(select(queues.c.number, queues.c.id))}
+    """Yield the rows of a file of labels; see :func:`trivium.store.labels.stored_labels`."""
+    ids = {each.number: each.id for each in find_queues(store)}
     for label in stored_labels(store, run=run, dimension=dimension, queue=queue):
         row = {
             "case": label.case,
@@ -129,32 +102,27 @@ def import_labels(store: Store, run: RunRecord, path: Path, *, by: str, now: flo
             labels.append(msgspec.structs.replace(label, case=case))
     if problems:
         raise ItemsError(str(path), problems, left_out=left_out)
-    stored = 0
-    with explain_errors(store.engine), store.engine.begin() as connection:
-        begin_writing(connection)
-        for label in labels:
-            person = checked_name(label.by or by)
-            parts = (run.id, label.case, str(label.repeat), label.dimension, person, str(label.at))
-            key = key_of("imported", *parts, str(label.value))
-            if label_with_key(connection, key) is not None:
-                continue
-            stored += 1
-            insert_label(
-                connection,
-                actor=by,
-                run=run.id,
-                case=label.case,
-                repeat=label.repeat,
-                dimension=sanitise(label.dimension)[0],
-                answer="cannot_tell" if label.value is None else "label",
-                value=label.value,
-                by=person,
-                at=now,
-                how="imported",
-                probability=None,
-                queue=None,
-                place=None,
-                key=key,
-                note=noted(label.note),
-            )
+    stored = add_labels(store, (_columns(label, run, by, now) for label in labels), actor=by)
     return Imported(stored=stored, known=len(labels) - stored)
+
+
+def _columns(label: Label, run: RunRecord, by: str, now: float) -> dict[str, Any]:
+    """What the store holds of an imported label; the person is who imports it, if it names none."""
+    person = checked_name(label.by or by)
+    parts = (run.id, label.case, str(label.repeat), label.dimension, person, str(label.at))
+    return {
+        "run": run.id,
+        "case": label.case,
+        "repeat": label.repeat,
+        "dimension": sanitise(label.dimension)[0],
+        "answer": "cannot_tell" if label.value is None else "label",
+        "value": label.value,
+        "by": person,
+        "at": now,
+        "how": "imported",
+        "probability": None,
+        "queue": None,
+        "place": None,
+        "key": key_of("imported", *parts, str(label.value)),
+        "note": noted(label.note),
+    }

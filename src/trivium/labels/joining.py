@@ -10,25 +10,20 @@ enter.
 
 from collections import defaultdict
 
-from sqlalchemy import or_, select
-
 from trivium.errors import InputError
-from trivium.labels.files import stored_labels
 from trivium.labels.queue import LabelQueues
-from trivium.labels.reading import draws_of, labels_of_queue, people_say, said, sampling_of
-from trivium.labels.records import LabelQueue, StoredLabel
+from trivium.labels.reading import people_say, said, sampled, sampling_of
 from trivium.runs.items.files import Labels
 from trivium.runs.items.join import items_of_runs
 from trivium.runs.items.records import Label
 from trivium.runs.items.table import ItemTable
-from trivium.store import schema
-from trivium.store.connection import explain_errors
+from trivium.store.labels import LabelQueue, StoredLabel, queue_transaction, stored_labels
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.trust.active_inference import labelled_items
 from trivium.trust.active_sampling import Sampling
 
-__all__ = ["items_of_queue", "labels_for", "runs_of_same_attempts"]
+__all__ = ["items_of_queue", "labels_for"]
 
 ROUNDING = 1e-9
 """Probabilities this near are equal."""
@@ -43,7 +38,7 @@ def labels_for(store: Store, run: RunRecord, dimension: str) -> Labels:
     Raises:
         InputError: If there are none; says how to get some.
     """
-    runs = runs_of_same_attempts(store, run)
+    runs = store.runs_of_same_attempts(run)
     given = [label for each in runs for label in stored_labels(store, run=each, dimension=dimension)]
     asked = {label.queue for label in given if label.how in {"uniform", "active"}}
     queues = LabelQueues(store)
@@ -92,20 +87,11 @@ def items_of_queue(store: Store, id: str) -> ItemTable:  # noqa: A002 - the fiel
     return items_of_runs(store, runs, dimension=queue.dimension, labels=labels, only=only)
 
 
-def runs_of_same_attempts(store: Store, run: RunRecord) -> list[str]:
-    """Return the ids of the runs that hold or score the same attempts, oldest first."""
-    runs = schema.runs
-    owner = run.number if run.attempts_from is None else run.attempts_from
-    query = select(runs.c.id).where(or_(runs.c.number == owner, runs.c.attempts_from == owner))
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        return list(connection.execute(query.order_by(runs.c.number)).scalars())
-
-
 def _of_queue(queues: LabelQueues, queue: LabelQueue, notes: list[str]) -> Labels:
     items = queues.population(queue)
-    with explain_errors(queues.store.engine), queues.store.engine.connect() as connection:
-        sampling = sampling_of(queue, draws_of(connection, queue))
-        answers = people_say(labels_of_queue(connection, queue), sampling)
+    with queue_transaction(queues.store, queue.id) as stored:
+        sampling, given = sampled(stored)
+    answers = people_say(given, sampling)
     drawn = labelled_items(sampling, answers)
     counted = drawn.items.size
     sample = set(_random_sample(sampling_of(queue, sampling.draws[:counted])))

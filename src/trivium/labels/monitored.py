@@ -3,15 +3,13 @@
 from hashlib import blake2b
 
 import msgspec
-from sqlalchemy import and_, select
 
 from trivium.errors import InputError, suggest
 from trivium.labels.population import choices_for, population_of
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LabelQueue, QueueSettings
-from trivium.store import schema
-from trivium.store.connection import explain_errors
 from trivium.store.live_alerts import alert_of, marks_of, monitors_of
+from trivium.store.live_samples import sample_places
 from trivium.store.store import Store
 
 __all__ = ["queue_of_alert", "queue_of_monitor", "since_deployment"]
@@ -21,6 +19,9 @@ MOST_DAYS = 7
 
 LONGEST_ALERT_SECONDS = 7 * 86_400.0
 """How far before an alert its traces may lie."""
+
+MOST_BEHIND = 50
+"""Samples behind an alert that a queue asks about."""
 
 
 def queue_of_monitor(
@@ -42,12 +43,7 @@ def queue_of_monitor(
     Raises:
         InputError: If there is no such monitor, or no sample with such a score.
     """
-    samples = schema.live_samples
-    query = select(samples.c.run, samples.c.position, samples.c.weight, samples.c.trace).where(
-        and_(samples.c.monitor == monitor, samples.c.time >= since, samples.c.failed.is_(False))
-    )
-    with explain_errors(queues.store.engine), queues.store.engine.connect() as connection:
-        rows = connection.execute(query).all()
+    rows = sample_places(queues.store, monitor, since=since)
     if not rows:
         known = monitors_of(queues.store)
         raise InputError(f'monitor "{monitor}"', f"has no sample in that time.{suggest(monitor, known)}")
@@ -58,8 +54,7 @@ def queue_of_monitor(
 
 def since_deployment(store: Store, monitor: str, now: float) -> float:
     """The last deployment or reset of a monitor, but at most ``MOST_DAYS`` ago."""
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        marks = marks_of(connection, monitor, limit=1)
+    marks = marks_of(store, monitor, limit=1)
     return max([now - MOST_DAYS * 86_400, *(mark.time for mark in marks)])
 
 
@@ -76,22 +71,9 @@ def queue_of_alert(
     alert = alert_of(queues.store, number)
     if alert is None:
         raise InputError("", f"there is no alert {number}: `trivium monitor alerts` lists them")
-    samples = schema.live_samples
-    query = (
-        select(samples.c.run, samples.c.position)
-        .where(
-            and_(
-                samples.c.monitor == alert.monitor,
-                samples.c.time <= alert.opened,
-                samples.c.time >= alert.opened - LONGEST_ALERT_SECONDS,
-                samples.c.failed.is_(False),
-            )
-        )
-        .order_by(samples.c.score.is_(None), samples.c.score, samples.c.number)
-        .limit(50)
-    )
-    with explain_errors(queues.store.engine), queues.store.engine.connect() as connection:
-        chosen = [(row.run, row.position) for row in connection.execute(query)]
+    since = alert.opened - LONGEST_ALERT_SECONDS
+    worst = sample_places(queues.store, alert.monitor, since=since, until=alert.opened, worst=MOST_BEHIND)
+    chosen = [(row.run, row.position) for row in worst]
     if not chosen:
         raise InputError(f"alert {number}", "has no sample behind it that is still stored")
     why = f"its items are the worst samples before alert {number}, chosen because they look bad"

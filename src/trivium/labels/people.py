@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from trivium.errors import InputError
-from trivium.labels.writing import checked_name
+from trivium.labels.records import checked_name
 
 __all__ = ["shown_names", "token_id", "typed_name"]
 

@@ -4,27 +4,15 @@ from collections import Counter
 
 import msgspec
 import numpy as np
-from sqlalchemy import and_, case, func, select
 
 from trivium.labels.queue import LabelQueues
-from trivium.labels.reading import draws_of, labels_of_queue, people_say, sampling_of
-from trivium.labels.records import LabelQueue
-from trivium.labels.tasks import NOBODY
-from trivium.store import schema
-from trivium.store.connection import explain_errors
-from trivium.store.store import Store
+from trivium.labels.reading import people_say, sampled
+from trivium.store.labels import NOBODY, LabelQueue, queue_transaction
 from trivium.trust.active_inference import ActiveMean, active_mean
 from trivium.trust.active_sampling import Sampling
 from trivium.trust.cluster_bootstrap import Groups
 
-__all__ = ["Answers", "Progress", "answers_in", "estimate_of", "progress_of"]
-
-
-class Answers(msgspec.Struct, frozen=True, kw_only=True):
-    """How many items of a queue have an answer, and of how many people."""
-
-    items: int
-    people: int
+__all__ = ["Progress", "estimate_of", "progress_of"]
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,34 +41,17 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-def answers_in(store: Store, queue: LabelQueue) -> Answers:
-    """Count the answers of a queue, without reading them."""
-    labels = schema.labels.c
-    person = case((and_(labels.how != "adjudicated", labels.by != NOBODY), labels.by))
-    query = select(func.count(labels.place.distinct()), func.count(person.distinct())).where(
-        labels.queue == queue.number, labels.undone.is_(None), labels.answer != "skip"
-    )
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        items, people = connection.execute(query).one()
-    return Answers(items=items, people=people)
-
-
 def progress_of(queues: LabelQueues, id: str) -> Progress:  # noqa: A002 - the field's name in the record
     """Count what a queue has, and estimate from it.
 
     Raises:
         InputError: If there is no such queue.
     """
-    queue = queues.get(id)
-    tasks, leases = schema.label_tasks, schema.label_leases
-    now = queues.now()
-    with explain_errors(queues.store.engine), queues.store.engine.connect() as connection:
-        sampling = sampling_of(queue, draws_of(connection, queue))
-        labels = labels_of_queue(connection, queue)
-        missing = select(tasks.c.missing).where(tasks.c.queue == queue.number, tasks.c.missing > 0)
-        wanted = sum(connection.execute(missing).scalars())
-        held = select(leases.c.place).where(leases.c.queue == queue.number, leases.c.until > now)
-        in_hand = len(connection.execute(held).all())
+    with queue_transaction(queues.store, id) as stored:
+        queue = stored.queue
+        sampling, labels = sampled(stored)
+        wanted = sum(stored.missing().values())
+        in_hand = sum(stored.reserved(after=queues.now()).values())
     answers = people_say(labels, sampling)
     given = (label for label in labels if label.answer != "skip" and label.how != "adjudicated")
     people = Counter(label.by for label in given if label.by != NOBODY)

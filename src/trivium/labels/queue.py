@@ -17,46 +17,28 @@ calls on one queue wait for one another, so that no item is given to two people 
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import msgspec
-from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
-from trivium.errors import InputError, suggest
+from trivium.errors import InputError
 from trivium.labels.population import choices_for, population_of
-from trivium.labels.reading import (
-    is_there,
-    queue_of,
-    run_number,
-)
-from trivium.labels.records import (
+from trivium.labels.records import Population, checked_name, checked_value, key_of, noted, unpacked
+from trivium.labels.tasks import count_missing, draw, mark_gone, reserve, task_of, waiting
+from trivium.store.labels import (
     Answer,
     LabelQueue,
-    Population,
     QueueSettings,
+    QueueTransaction,
     StoredLabel,
     Task,
-    checked_value,
-    unpacked,
+    add_queue,
+    find_queues,
+    queue_transaction,
 )
-from trivium.labels.tasks import (
-    count_missing,
-    draw,
-    free_leases,
-    held,
-    last_label,
-    mark_gone,
-    reserve,
-    task_at,
-    waiting,
-)
-from trivium.labels.writing import checked_name, insert_label, key_of, label_with_key, noted
-from trivium.store import schema
-from trivium.store.audit import add_audit
-from trivium.store.connection import begin_writing, explain_errors
-from trivium.store.records import RunRecord, encode
+from trivium.store.records import RunRecord
 from trivium.store.store import Store
-from trivium.suites.sanitize import sanitise
 
 __all__ = ["LabelQueues"]
 
@@ -137,7 +119,6 @@ class LabelQueues:
             )
         if seed is not None and not 0 <= seed < 2**62:
             raise InputError("the queue", f"found the seed {seed}, expected at least 0")
-        now = self._clock()
         values = {
             "id": f"labels-{secrets.token_hex(4)}",
             "run": run,
@@ -145,14 +126,10 @@ class LabelQueues:
             "dimension": dimension,
             "seed": secrets.randbelow(_SEEDS) if seed is None else seed,
             "population": len(items),
-            "created": now,
-            "settings": encode(msgspec.to_builtins(msgspec.structs.replace(settings, by=by))),
+            "created": self._clock(),
             "packed": items.packed(),
         }
-        with explain_errors(self.store.engine), self.store.engine.begin() as connection:
-            connection.execute(insert(schema.label_queues).values(values))
-            about = {"queue": values["id"], "run": run, "monitor": monitor, "dimension": dimension}
-            add_audit(connection, by, "label queue created", about, now=now)
+        add_queue(self.store, msgspec.structs.replace(settings, by=by), values)
         return self.get(str(values["id"]))
 
     def get(self, id: str) -> LabelQueue:  # noqa: A002 - the field's name in the record
@@ -161,37 +138,26 @@ class LabelQueues:
         Raises:
             InputError: If there is none; names the nearest.
         """
-        with explain_errors(self.store.engine), self.store.engine.connect() as connection:
-            return self._queue(connection, id)
+        with queue_transaction(self.store, id) as stored:
+            return stored.queue
 
     def all(
         self, *, run: str | None = None, dimension: str | None = None, limit: int = 200
     ) -> list[LabelQueue]:
         """Return the queues, newest first; only of a run or a dimension, if given."""
-        table = schema.label_queues
-        query = select(*_COLUMNS).order_by(table.c.number.desc()).limit(limit)
-        if run is not None:
-            query = query.where(table.c.run == run)
-        if dimension is not None:
-            query = query.where(table.c.dimension == dimension)
-        with explain_errors(self.store.engine), self.store.engine.connect() as connection:
-            return [queue_of(row) for row in connection.execute(query)]
+        return find_queues(self.store, run=run, dimension=dimension, limit=limit)
 
     def close(self, id: str, by: str) -> LabelQueue:  # noqa: A002
         """End a queue: it gives out nothing more and takes no more answers; its labels stay."""
-        now = self._clock()
-        with explain_errors(self.store.engine), self.store.engine.begin() as connection:
-            queue = self._queue(connection, id, writing=True)
-            if queue.closed is None:
-                table = schema.label_queues
-                connection.execute(update(table).where(table.c.number == queue.number).values(closed=now))
-                add_audit(connection, checked_name(by), "label queue closed", {"queue": id}, now=now)
+        with queue_transaction(self.store, id, writing=True) as stored:
+            if stored.queue.closed is None:
+                stored.close(checked_name(by), self._clock())
         return self.get(id)
 
     def population(self, queue: LabelQueue) -> Population:
         """Return the items of a queue, which never change."""
-        with explain_errors(self.store.engine), self.store.engine.connect() as connection:
-            return self._population(connection, queue)
+        with queue_transaction(self.store, queue.id) as stored:
+            return self._population(stored)
 
     # Tasks
 
@@ -205,25 +171,25 @@ class LabelQueues:
             InputError: If the queue is closed, or its run was deleted.
         """
         by = checked_name(by)
-        with explain_errors(self.store.engine), self.store.engine.begin() as connection:
-            queue = self._queue(connection, id, writing=True, open_only=True)
-            items = self._population(connection, queue)
-            if queue.run is not None and not run_number(connection, queue.run):
-                raise InputError(f"queue {id}", f"run {queue.run} was deleted; the labels so far are kept")
+        with self._open(id) as stored:
+            items, run = self._population(stored), stored.queue.run
+            if run is not None and not stored.has_run(run):
+                raise InputError(f"queue {id}", f"run {run} was deleted; the labels so far are kept")
             now = self._clock()
-            free_leases(connection, queue, now)
+            stored.end_reservations(now)
             for _ in range(_GONE_AT_ONCE):
-                place = held(connection, queue, by) or waiting(connection, queue, by)
+                place = stored.in_hand(by) or waiting(stored, by)
                 if place is None:
-                    place = draw(connection, queue, items, now)
+                    place = draw(stored, items, now)
                 if place is None:
-                    place = waiting(connection, queue, by, skipped=True)
+                    place = waiting(stored, by, skipped=True)
                 if place is None:
                     return None
-                task = task_at(connection, queue, items, place)
-                if is_there(connection, task):
-                    return reserve(connection, queue, task, by, now)
-                mark_gone(connection, queue, task, now)
+                drawn = stored.drawn(place)
+                task = task_of(stored, items, place, drawn)
+                if stored.has_attempt(task):
+                    return reserve(stored, task, by, now)
+                mark_gone(stored, task, drawn, now)
             raise InputError(f"queue {id}", "the runs of most of its items were deleted: make a new queue")
 
     def answer(
@@ -257,58 +223,37 @@ class LabelQueues:
         """
         by = checked_name(by)
         value = checked_value(answer, value)
-        with explain_errors(self.store.engine), self.store.engine.begin() as connection:
-            queue = self._queue(connection, id, writing=True)
+        with queue_transaction(self.store, id, writing=True) as stored:
+            queue = stored.queue
             digest = key_of(queue.id, by, secrets.token_hex(16) if key is None else key)
-            before = label_with_key(connection, digest)
+            before = stored.label_with_key(digest)
             if before is not None:
                 return before
             if queue.closed is not None:
                 raise InputError(f"queue {id}", "is closed and takes no more answers")
-            items = self._population(connection, queue)
-            task = task_at(connection, queue, items, place)
-            labels = schema.labels
-            mine = and_(labels.c.queue == queue.number, labels.c.by == by, labels.c.place == place)
-            earlier = connection.execute(
-                select(labels.c.number)
-                .where(mine, labels.c.undone.is_(None))
-                .where(labels.c.answer != "skip", labels.c.how != "adjudicated")
-            ).first()
-            if earlier is not None:
+            drawn = stored.drawn(place)
+            if stored.count_answers(place, by):
                 raise InputError(f"queue {id}", f"{by} has answered item {place} already: undo that first")
-            tasks = schema.label_tasks
-            at = and_(tasks.c.queue == queue.number, tasks.c.place == place)
-            how, probability = connection.execute(select(tasks.c.how, tasks.c.probability).where(at)).one()
-            label = insert_label(
-                connection,
-                run=task.run,
-                case=task.case,
-                repeat=task.repeat,
-                dimension=queue.dimension,
+            volunteered = bool(queue.settings.volunteered)
+            label = stored.add_label(
+                task_of(stored, self._population(stored), place, drawn),
                 answer=answer,
                 value=value,
                 by=by,
                 at=self._clock(),
-                how="volunteered" if queue.settings.volunteered else how,
-                probability=None if queue.settings.volunteered else probability,
-                queue=queue.number,
-                place=place,
+                how="volunteered" if volunteered else drawn.how,
+                probability=None if volunteered else drawn.probability,
                 key=digest,
                 note=noted(note),
             )
-            count_missing(connection, queue, place)
-            leases = schema.label_leases
-            connection.execute(
-                delete(leases).where(
-                    leases.c.queue == queue.number, leases.c.by == by, leases.c.place == place
-                )
-            )
+            count_missing(stored, place)
+            stored.release(place, by)
             return label
 
     def last(self, id: str, by: str) -> StoredLabel | None:  # noqa: A002
         """A person's last answer in a queue that was not taken back, or None."""
-        with explain_errors(self.store.engine), self.store.engine.connect() as connection:
-            return last_label(connection, self._queue(connection, id), checked_name(by))
+        with queue_transaction(self.store, id) as stored:
+            return stored.last_label(checked_name(by))
 
     def undo(self, id: str, by: str, *, label: int | None = None) -> Task | None:  # noqa: A002
         """Take back a person's last answer in a queue, and reserve its item for them again.
@@ -324,20 +269,16 @@ class LabelQueues:
         Returns:
             The item; None if there is nothing to take back.
         """
-        by = checked_name(by)
-        labels, leases, now = schema.labels, schema.label_leases, self._clock()
-        with explain_errors(self.store.engine), self.store.engine.begin() as connection:
-            queue = self._queue(connection, id, writing=True, open_only=True)
-            last = last_label(connection, queue, by)
+        by, now = checked_name(by), self._clock()
+        with self._open(id) as stored:
+            last = stored.last_label(by)
             if last is None or last.place is None or label not in {None, last.number}:
                 return None
-            connection.execute(update(labels).where(labels.c.number == last.number).values(undone=now))
-            add_audit(connection, by, "label undone", {"label": last.number, "queue": id}, now=now)
-            count_missing(connection, queue, last.place)
-            connection.execute(delete(leases).where(leases.c.queue == queue.number, leases.c.by == by))
-            items = self._population(connection, queue)
-            task = task_at(connection, queue, items, last.place)
-            return reserve(connection, queue, task, by, now)
+            stored.undo(last, by, now)
+            count_missing(stored, last.place)
+            stored.release(by=by)
+            task = task_of(stored, self._population(stored), last.place, stored.drawn(last.place))
+            return reserve(stored, task, by, now)
 
     def adjudicate(
         self,
@@ -359,80 +300,41 @@ class LabelQueues:
         """
         by = checked_name(by)
         checked_value("label", value)
-        with explain_errors(self.store.engine), self.store.engine.begin() as connection:
-            queue = self._queue(connection, id, writing=True)
-            digest = key_of(queue.id, by, "decided", secrets.token_hex(16) if key is None else key)
-            before = label_with_key(connection, digest)
+        with queue_transaction(self.store, id, writing=True) as stored:
+            digest = key_of(stored.queue.id, by, "decided", secrets.token_hex(16) if key is None else key)
+            before = stored.label_with_key(digest)
             if before is not None:
                 return before
-            task = task_at(connection, queue, self._population(connection, queue), place)
-            labels, tasks = schema.labels, schema.label_tasks
-            given = connection.execute(
-                select(func.count())
-                .select_from(labels)
-                .where(labels.c.queue == queue.number, labels.c.place == place, labels.c.undone.is_(None))
-                .where(labels.c.answer != "skip", labels.c.how != "adjudicated")
-            ).scalar_one()
-            at = and_(tasks.c.queue == queue.number, tasks.c.place == place)
-            row = connection.execute(select(tasks.c.missing, tasks.c.probability).where(at)).one()
-            if given < 2 or row.missing:
+            drawn, given = stored.drawn(place), stored.count_answers(place)
+            if given < 2 or drawn.missing:
                 raise InputError(
                     f"queue {id}", f"item {place} has {given} answers: two people, and all wanted, come first"
                 )
-            return insert_label(
-                connection,
-                run=task.run,
-                case=task.case,
-                repeat=task.repeat,
-                dimension=queue.dimension,
+            return stored.add_label(
+                task_of(stored, self._population(stored), place, drawn),
                 answer="label",
                 value=value,
                 by=by,
                 at=self._clock(),
                 how="adjudicated",
-                probability=row.probability,
-                queue=queue.number,
-                place=place,
+                probability=drawn.probability,
                 key=digest,
                 note=noted(note),
             )
 
-    # Within a transaction
+    @contextmanager
+    def _open(self, id: str) -> Iterator[QueueTransaction]:  # noqa: A002
+        """A transaction that writes to a queue that is not closed."""
+        with queue_transaction(self.store, id, writing=True) as stored:
+            if stored.queue.closed is not None:
+                raise InputError(f"queue {id}", "is closed")
+            yield stored
 
-    def _queue(
-        self,
-        connection: Connection,
-        id: str,  # noqa: A002
-        *,
-        writing: bool = False,
-        open_only: bool = False,
-    ) -> LabelQueue:
-        table = schema.label_queues
-        query = select(*_COLUMNS).where(table.c.id == sanitise(id)[0])
-        if writing:
-            begin_writing(connection)
-            query = query.with_for_update()
-        row = connection.execute(query).first()
-        if row is None:
-            ids = connection.execute(select(table.c.id).order_by(table.c.number.desc()).limit(200))
-            hint = suggest(id[:200], ids.scalars())
-            raise InputError("", f'no queue of labels is called "{id[:200]}".{hint} (`trivium label list`)')
-        queue = queue_of(row)
-        if open_only and queue.closed is not None:
-            raise InputError(f"queue {id}", "is closed")
-        return queue
-
-    def _population(self, connection: Connection, queue: LabelQueue) -> Population:
-        found = self._populations.get(queue.number)
+    def _population(self, stored: QueueTransaction) -> Population:
+        number = stored.queue.number
+        found = self._populations.get(number)
         if found is None:
-            table = schema.label_queues
-            body = connection.execute(
-                select(table.c.packed).where(table.c.number == queue.number)
-            ).scalar_one()
-            found = self._populations[queue.number] = unpacked(body)
+            found = self._populations[number] = unpacked(stored.packed())
             while len(self._populations) > _CACHED:
                 self._populations.popitem(last=False)
         return found
-
-
-_COLUMNS = [column for column in schema.label_queues.c if column.name != "packed"]

@@ -13,16 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Self
 
 import msgspec
-from sqlalchemy import func, select
 
 from trivium.errors import InputError
 from trivium.monitor.loop import Loop
 from trivium.monitor.monitored import Monitored
 from trivium.monitor.otlp import MONITOR_ATTRIBUTE
-from trivium.store import schema
 from trivium.store.export.otlp import EVENT, results, send
-from trivium.store.live_alerts import locked_state, save_state
-from trivium.store.live_samples import Sample, samples_of
+from trivium.store.live_alerts import locked_state
+from trivium.store.live_samples import Sample, last_sample, samples_of
 from trivium.store.store import Store
 from trivium.traces.trace import Trace
 from trivium.traces.writers.otlp import TraceToExport, resource, resource_spans
@@ -128,22 +126,20 @@ class EventSender:
 
     def _lease(self, monitor: str, now: float) -> int | None:
         """Begin to send; the number of the last sample that was sent, or None if it is not the time."""
-        with locked_state(self._store, monitor, STATE, now) as (connection, body):
-            sent = _read(body)
+        with locked_state(self._store, monitor, STATE, now) as state:
+            sent = _read(state.body)
             if sent.until > now:
                 return None
             if sent.last is None:
-                table = schema.live_samples
-                query = select(func.max(table.c.number)).where(table.c.monitor == monitor)
-                sent.last = int(connection.execute(query).scalar() or 0)
+                sent.last = last_sample(self._store, monitor)
             sent.owner, sent.until = self._owner, now + LEASE_SECONDS
-            save_state(connection, monitor, STATE, json_text(sent), now)
+            state.save(json_text(sent), now)
             return sent.last
 
     def _release(self, monitor: str, last: int, now: float, *, until: float = 0.0) -> None:
-        with locked_state(self._store, monitor, STATE, now) as (connection, body):
-            if _read(body).owner == self._owner:
-                save_state(connection, monitor, STATE, json_text(_Sent(last=last, until=until)), now)
+        with locked_state(self._store, monitor, STATE, now) as state:
+            if _read(state.body).owner == self._owner:
+                state.save(json_text(_Sent(last=last, until=until)), now)
 
     def _exports(self, monitor: str, samples: Sequence[Sample]) -> Iterator[TraceToExport]:
         runs = {run.number: run for run in self._store.live_runs(monitor)}

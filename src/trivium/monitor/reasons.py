@@ -1,13 +1,12 @@
 """Says why a trace has a score, or none."""
 
 import msgspec
-from sqlalchemy import select
 
 from trivium.monitor.alerting.messages import duration, moment
-from trivium.store import schema
-from trivium.store.connection import explain_errors
 from trivium.store.live_alerts import last_interaction, monitors_of
 from trivium.store.live_jobs import Job, LiveJobs
+from trivium.store.live_samples import score_of_job
+from trivium.store.live_traces import state_of_trace
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
 
@@ -47,18 +46,15 @@ def reasons(store: Store, trace: str, *, now: float) -> list[TraceReason]:
     latest = {job.monitor: job for job in jobs}
     if latest:
         return [_of_job(store, job, now) for job in latest.values()]
-    table = schema.live_traces
-    query = select(table.c.state, table.c.due, table.c.root, table.c.last).where(table.c.trace == trace)
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        row = connection.execute(query).one_or_none()
-    if row is None:
+    found = state_of_trace(store, trace)
+    if found is None:
         last = last_interaction(store)
         latest_time = "nothing has come yet" if last is None else f"the last traffic came {moment(last)}"
         what = "no trace with this id is stored: it was not received, or is so old that it was deleted"
         return [TraceReason(trace=trace, state="unknown", sentence=f"{what} ({latest_time})")]
-    if row.state == "open":
-        wait = duration(max(0.0, row.due - now))
-        root = "its root has ended" if row.root else "its root has not ended"
+    if found.state == "open":
+        wait = duration(max(0.0, found.due - now))
+        root = "its root has ended" if found.root else "its root has not ended"
         sentence = f"it is not complete: {root}, and it is complete in {wait} if nothing more comes"
         return [TraceReason(trace=trace, state="open", sentence=sentence)]
     names = ", ".join(monitors_of(store)) or "none"
@@ -86,31 +82,23 @@ def _of_job(store: Store, job: Job, now: float) -> TraceReason:
 
 
 def _scored(store: Store, job: Job, how: str) -> TraceReason:
-    samples, runs, traces = schema.live_samples, schema.runs, schema.live_traces
-    names = ("score", "passed", "scored", "position")
-    query = (
-        select(*(samples.c[name] for name in names), runs.c.id, traces.c.cut)
-        .join(runs, runs.c.number == samples.c.run, isouter=True)
-        .join(traces, traces.c.trace == samples.c.trace, isouter=True)
-        .where(samples.c.trace == job.trace, samples.c.monitor == job.monitor)
-        .where(samples.c.version == job.version)
-    )
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        row = connection.execute(query).one_or_none()
-    if row is None:
+    found = score_of_job(store, job)
+    if found is None:
         sentence = f"{how} and scored, but the scores are so old that they were deleted"
         return TraceReason(trace=job.trace, monitor=job.monitor, state="scored", sentence=sentence)
-    verdict = {True: ", passed", False: ", failed", None: _undecided(store, row.id, row.position)}[row.passed]
-    score = "without a composite" if row.score is None else f"composite {row.score:.3f}"
+    verdict = {True: ", passed", False: ", failed", None: _undecided(store, found.run, found.position)}[
+        found.passed
+    ]
+    score = "without a composite" if found.score is None else f"composite {found.score:.3f}"
     late = f", version {job.version} (a span came late)" if job.version > 1 else ""
     return TraceReason(
         trace=job.trace,
         monitor=job.monitor,
         state="scored",
-        sentence=f"{how}; scored {moment(row.scored)}: {score}{verdict}{late}{_cut(row.cut)}",
-        score=row.score,
-        passed=row.passed,
-        run=row.id,
+        sentence=f"{how}; scored {moment(found.scored)}: {score}{verdict}{late}{_cut(found.cut)}",
+        score=found.score,
+        passed=found.passed,
+        run=found.run,
     )
 
 

@@ -26,12 +26,8 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from threading import Lock
 
-from sqlalchemy import func, select
-
 from trivium.monitor.interaction import Interaction, Recorded, encode_recorded
-from trivium.store import schema
-from trivium.store.connection import explain_errors
-from trivium.store.live_counts import HOUR
+from trivium.store.live_counts import HOUR, count_in_hour
 from trivium.store.live_records import Choice, RecordedTrace
 from trivium.store.live_samples import recent_confidences
 from trivium.store.store import Store
@@ -170,12 +166,7 @@ class Sampler:
         self._hour = hour
 
     def _count(self, event: str, hour: int) -> int:
-        table = schema.live_counts
-        query = select(func.sum(table.c.number)).where(
-            table.c.monitor == self.monitor, table.c.hour == hour, table.c.event == event
-        )
-        with explain_errors(self._store.engine), self._store.engine.connect() as connection:
-            return int(connection.execute(query).scalar() or 0)
+        return count_in_hour(self._store, self.monitor, event, hour)
 
 
 def rule_name(rule: SamplingRule) -> str:

@@ -139,8 +139,7 @@ def status_of(
     status: Status = (worst.status if worst is not None else None) or "insufficient_data"
     if silent(last, watched.started, settings, now):
         status = "no_data"
-    with store.engine.connect() as connection:
-        mark = next(iter(marks_of(connection, monitor, limit=1)), None)
+    mark = next(iter(marks_of(store, monitor, limit=1)), None)
     return MonitorStatus(
         monitor=monitor,
         time=now,

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
 import msgspec
-from sqlalchemy import Connection, select
 
 from trivium.monitor.alerting.alerts import Alerting, Event, Health, from_state, to_state
 from trivium.monitor.alerting.messages import Message
@@ -15,20 +14,9 @@ from trivium.monitor.loop import Loop
 from trivium.monitor.monitored import Monitored
 from trivium.monitor.status import STATE, Watched, silent, watched_of, window_samples
 from trivium.monitor.windows import MOST_SAMPLES, figures_of, window_of
-from trivium.store import schema
-from trivium.store.audit import add_audit
-from trivium.store.live_alerts import (
-    Mark,
-    add_deliveries,
-    change_alert,
-    last_interaction,
-    locked_state,
-    marks_of,
-    open_alert,
-    save_state,
-)
+from trivium.store.live_alerts import Mark, StateTransaction, last_interaction, locked_state
 from trivium.store.live_jobs import LiveJobs
-from trivium.store.live_samples import Sample, latest_samples, samples_of
+from trivium.store.live_samples import latest_samples, samples_of, traces_scored_before
 from trivium.store.store import Store
 from trivium.values import json_text
 
@@ -103,11 +91,11 @@ class Watcher:
         window = window_of(samples, settings, begin=begin, end=now, intervals=False)
         channels = range(len(settings.alerts.channels) or 1)
         while True:
-            with locked_state(self._store, name, STATE, now) as (connection, body):
-                watched = watched_of(body)
+            with locked_state(self._store, name, STATE, now) as state:
+                watched = watched_of(state.body)
                 watched.started = watched.started or now
                 watched.looked = now
-                levels = self._levels(connection, monitored, watched, now)
+                levels = self._levels(state, monitored, watched, now)
                 done = self._bet(monitored, levels, watched, now)
                 sent: list[Message] = []
                 if done:
@@ -120,17 +108,17 @@ class Watcher:
                     )
                     alerting = Alerting(name, settings, from_state(watched.alerts))
                     for event in alerting.look(window, samples, levels, health, now):
-                        sent += _store_event(connection, event, channels, now)
+                        sent += _store_event(state, event, channels, now)
                     watched.alerts = to_state(alerting.state)
                 watched.levels = levels.to_state()
-                save_state(connection, name, STATE, json_text(watched), now)
+                state.save(json_text(watched), now)
             if done:
                 return sent
 
-    def _levels(self, connection: Connection, monitored: Monitored, watched: Watched, now: float) -> Levels:
+    def _levels(self, state: StateTransaction, monitored: Monitored, watched: Watched, now: float) -> Levels:
         """The levels so far; new ones if there was a deployment or reset since the last look."""
         settings = monitored.monitor
-        marks = [mark for mark in marks_of(connection, monitored.name) if mark.time <= now]
+        marks = [mark for mark in state.marks() if mark.time <= now]
         mark = marks[0] if marks else None
         levels = Levels.from_state(settings, watched.levels) if watched.levels else None
         if mark is None or (levels is not None and (mark.time, mark.number) <= (levels.since, levels.mark)):
@@ -177,46 +165,28 @@ class Watcher:
             limit=SAMPLES_AT_ONCE,
         )
         done = len(samples) < SAMPLES_AT_ONCE
-        new = self._not_counted(monitored.name, samples, watched.last)
-        levels.add([each for each in new if each.time >= levels.since], now if done else samples[-1].scored)
+        # Later versions of traces whose earlier version was bet on are left out.
+        again = [each.trace for each in samples if each.version > 1]
+        counted = traces_scored_before(self._store, monitored.name, again, watched.last) if again else ()
+        new = [each for each in samples if each.trace not in counted and each.time >= levels.since]
+        levels.add(new, now if done else samples[-1].scored)
         if samples:
             watched.last = samples[-1].number
         return done
 
-    def _not_counted(self, name: str, samples: Sequence[Sample], last: int) -> list[Sample]:
-        """Leave out later versions of traces whose earlier version was bet on."""
-        again = [each.trace for each in samples if each.version > 1]
-        if not again:
-            return list(samples)
-        table = schema.live_samples
-        query = select(table.c.trace).where(
-            table.c.monitor == name, table.c.trace.in_(again), table.c.number <= last
-        )
-        with self._store.engine.connect() as connection:
-            counted = {row[0] for row in connection.execute(query)}
-        return [each for each in samples if each.trace not in counted]
 
-
-def _store_event(connection: Connection, event: Event, channels: Iterable[int], now: float) -> list[Message]:
+def _store_event(state: StateTransaction, event: Event, channels: Iterable[int], now: float) -> list[Message]:
     """Store what has changed of an alert, and its message on the way to each channel if it is sent."""
     alert = event.alert
     body = msgspec.to_builtins(event.message)
     if not alert.number:
         alert.id = secrets.token_hex(8)
-        alert.number = open_alert(
-            connection,
-            monitor=event.message.monitor,
-            cause=alert.cause,
-            status=event.message.status,
-            body=body,
-            now=now,
-        )
+        alert.number = state.open_alert(cause=alert.cause, status=event.message.status, body=body, now=now)
     key = f"{alert.id or alert.number}-{alert.messages}"
     message = msgspec.structs.replace(event.message, alert=alert.number, key=key)
     alert.body = message
     body = msgspec.to_builtins(message)
-    change_alert(
-        connection,
+    state.change_alert(
         alert.number,
         status=message.status,
         body=body,
@@ -226,8 +196,8 @@ def _store_event(connection: Connection, event: Event, channels: Iterable[int], 
     if event.changed or event.resolved:
         action = "alert resolved" if event.resolved else "alert changed"
         facts = {"alert": alert.number, "status": message.status, "title": message.title}
-        add_audit(connection, f"monitor {message.monitor}", action, facts, now=now)
+        state.audit(action, facts, now)
     if not event.send:
         return []
-    add_deliveries(connection, alert.number, key, body, channels, now)
+    state.add_deliveries(alert.number, key, body, channels, now)
     return [message]

@@ -78,29 +78,106 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     body: str
 
 
-@contextmanager
-def locked_state(store: Store, monitor: str, name: str, now: float) -> Iterator[tuple[Connection, str]]:
-    """Open a transaction in which one process at a time has a state.
+class StateTransaction:
+    """A state of a monitor, in a transaction in which one process at a time has it.
 
-    Yields:
-        The connection and the state as JSON, empty at first. The transaction commits when the block ends.
+    Args:
+        connection: In the transaction.
+        monitor: Name of the monitor.
+        name: Name of the state.
+        body: The state.
+
+    Attributes:
+        body: The state as JSON, as it was when the transaction began; empty at first.
     """
+
+    def __init__(self, connection: Connection, monitor: str, name: str, body: str) -> None:
+        self._connection, self._monitor, self._name = connection, monitor, name
+        self.body = body
+
+    def save(self, body: str, now: float) -> None:
+        """Store the state."""
+        table = schema.live_states
+        own = (table.c.monitor == self._monitor, table.c.name == self._name)
+        self._connection.execute(update(table).where(*own).values(body=body, touched=now))
+
+    def marks(self) -> list[Mark]:
+        """The marks of the monitor, newest first."""
+        return _marks(self._connection, self._monitor, 20)
+
+    def open_alert(self, *, cause: str, status: str, body: Mapping[str, Any], now: float) -> int:
+        """Store a new alert; returns its number."""
+        values = {
+            "monitor": self._monitor,
+            "cause": cause,
+            "state": "firing",
+            "status": status,
+            "opened": now,
+            "changed": now,
+            "resolved": None,
+            "body": json_text(body),
+        }
+        return _inserted(self._connection, schema.live_alerts, values)
+
+    def change_alert(
+        self,
+        number: int,
+        *,
+        status: str,
+        body: Mapping[str, Any],
+        changed: float | None = None,
+        resolved: float | None = None,
+    ) -> None:
+        """Store the latest message about an alert, and since when its status is what it is.
+
+        One that somebody resolved by hand fires again.
+        """
+        table = schema.live_alerts
+        values: dict[str, Any] = {"state": "firing", "resolved": None}
+        values |= {"status": status, "body": json_text(body)}
+        if changed is not None:
+            values["changed"] = changed
+        if resolved is not None:
+            values |= {"state": "resolved", "resolved": resolved}
+        self._connection.execute(update(table).where(table.c.number == number).values(values))
+
+    def add_deliveries(
+        self, alert: int, key: str, body: Mapping[str, Any], channels: Iterable[int], now: float
+    ) -> None:
+        """Store a message about an alert for each channel."""
+        rows = [
+            {
+                "alert": alert,
+                "channel": channel,
+                "key": f"{key}:{channel}"[:64],
+                "state": "waiting",
+                "tries": 0,
+                "due": now,
+                "body": json_text(body),
+                "reason": None,
+            }
+            for channel in channels
+        ]
+        if rows:
+            table, dialect = schema.live_deliveries, self._connection.dialect.name
+            self._connection.execute(insert_into(dialect, table).on_conflict_do_nothing(), rows)
+
+    def audit(self, action: str, body: Mapping[str, Any], now: float) -> None:
+        """Add an entry of the monitor to the audit log."""
+        add_audit(self._connection, f"monitor {self._monitor}", action, body, now=now)
+
+
+@contextmanager
+def locked_state(store: Store, monitor: str, name: str, now: float) -> Iterator[StateTransaction]:
+    """Open a transaction in which one process at a time has a state; it commits when the block ends."""
     table = schema.live_states
     with explain_errors(store.engine), store.engine.connect() as connection:
         begin_writing(connection)
         statement = insert_into(connection.dialect.name, table).on_conflict_do_nothing()
         connection.execute(statement, {"monitor": monitor, "name": name, "touched": now, "body": ""})
         query = select(table.c.body).where(table.c.monitor == monitor, table.c.name == name).with_for_update()
-        yield connection, connection.execute(query).scalar_one()
+        yield StateTransaction(connection, monitor, name, connection.execute(query).scalar_one())
         connection.commit()
-
-
-def save_state(connection: Connection, monitor: str, name: str, body: str, now: float) -> None:
-    """Store a state, in the transaction of :func:`locked_state`."""
-    table = schema.live_states
-    connection.execute(
-        update(table).where(table.c.monitor == monitor, table.c.name == name).values(body=body, touched=now)
-    )
 
 
 def state_of(store: Store, monitor: str, name: str) -> str:
@@ -112,45 +189,6 @@ def state_of(store: Store, monitor: str, name: str) -> str:
 
 
 # Alerts
-
-
-def open_alert(
-    connection: Connection, *, monitor: str, cause: str, status: str, body: Mapping[str, Any], now: float
-) -> int:
-    """Store a new alert; returns its number."""
-    values = {
-        "monitor": monitor,
-        "cause": cause,
-        "state": "firing",
-        "status": status,
-        "opened": now,
-        "changed": now,
-        "resolved": None,
-        "body": json_text(body),
-    }
-    return _inserted(connection, schema.live_alerts, values)
-
-
-def change_alert(
-    connection: Connection,
-    number: int,
-    *,
-    status: str,
-    body: Mapping[str, Any],
-    changed: float | None = None,
-    resolved: float | None = None,
-) -> None:
-    """Store the latest message about an alert, and since when its status is what it is.
-
-    One that somebody resolved by hand fires again.
-    """
-    table = schema.live_alerts
-    values: dict[str, Any] = {"status": status, "body": json_text(body), "state": "firing", "resolved": None}
-    if changed is not None:
-        values["changed"] = changed
-    if resolved is not None:
-        values |= {"state": "resolved", "resolved": resolved}
-    connection.execute(update(table).where(table.c.number == number).values(values))
 
 
 def alerts_of(
@@ -197,28 +235,6 @@ def resolve_alert(store: Store, number: int, *, actor: str, now: float) -> None:
 
 
 # Deliveries
-
-
-def add_deliveries(
-    connection: Connection, alert: int, key: str, body: Mapping[str, Any], channels: Iterable[int], now: float
-) -> None:
-    """Store a message for each channel, in the transaction that changes the alert."""
-    rows = [
-        {
-            "alert": alert,
-            "channel": channel,
-            "key": f"{key}:{channel}"[:64],
-            "state": "waiting",
-            "tries": 0,
-            "due": now,
-            "body": json_text(body),
-            "reason": None,
-        }
-        for channel in channels
-    ]
-    if rows:
-        statement = insert_into(connection.dialect.name, schema.live_deliveries).on_conflict_do_nothing()
-        connection.execute(statement, rows)
 
 
 def lease_deliveries(
@@ -272,6 +288,14 @@ def lease_deliveries(
     ]
 
 
+def count_deliveries(store: Store) -> dict[str, int]:
+    """Number of messages by state; those without any are left out."""
+    table = schema.live_deliveries.c
+    query = select(table.state, func.count()).group_by(table.state)
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        return {row[0]: row[1] for row in connection.execute(query)}
+
+
 def settle_delivery(
     store: Store, delivery: Delivery, *, state: str, due: float, reason: str | None = None
 ) -> None:
@@ -319,8 +343,13 @@ def add_mark(
     return Mark(number=number, time=now, kind=kind, version=version, note=note)
 
 
-def marks_of(connection: Connection, monitor: str, *, limit: int = 20) -> list[Mark]:
+def marks_of(store: Store, monitor: str, *, limit: int = 20) -> list[Mark]:
     """The marks of a monitor, newest first."""
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        return _marks(connection, monitor, limit)
+
+
+def _marks(connection: Connection, monitor: str, limit: int) -> list[Mark]:
     table = schema.live_marks
     query = (
         select(*(table.c[name] for name in Mark.__struct_fields__))

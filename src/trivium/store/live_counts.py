@@ -57,6 +57,16 @@ def counts_of(store: Store, *, since: float = 0) -> Counts:
         return Counter({(row[0], row[1], row[2]): int(row[3]) for row in connection.execute(query)})
 
 
+def count_in_hour(store: Store, monitor: str, event: str, hour: int) -> int:
+    """The count of an event of a monitor, whatever its reason, in an hour: Unix time divided by 3,600."""
+    table = schema.live_counts.c
+    query = select(func.sum(table.number)).where(
+        table.monitor == monitor, table.hour == hour, table.event == event
+    )
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        return int(connection.execute(query).scalar() or 0)
+
+
 def sum_old_counts(connection: Connection, before: float) -> None:
     """Sum the counts of hours that ended before a Unix time, and delete those hours."""
     table = schema.live_counts
@@ -76,12 +86,21 @@ def keep_spent(connection: Connection, monitor: str, usd: float) -> None:
     add_counts(connection, Counts({(monitor, _SPENT, ""): math.ceil(usd * 1e6)}), 0)
 
 
-def spent_in_deleted_runs(store: Store) -> dict[str, float]:
-    """What judges cost in runs that are deleted, in US dollars, by monitor."""
-    table = schema.live_counts
-    query = select(table.c.monitor, table.c.number).where(table.c.hour == 0, table.c.event == _SPENT)
+def spent_usd(store: Store) -> dict[str, float]:
+    """What judges cost, in US dollars, by monitor; also in runs that are deleted."""
+    runs, spending, counts = schema.runs.c, schema.spending.c, schema.live_counts.c
+    stored = (
+        select(runs.suite_name, func.sum(spending.cost_usd))
+        .join(schema.spending, spending.run == runs.number)
+        .where(runs.kind == "live")
+        .group_by(runs.suite_name)
+    )
+    deleted = select(counts.monitor, counts.number).where(counts.hour == 0, counts.event == _SPENT)
     with explain_errors(store.engine), store.engine.connect() as connection:
-        return {str(monitor): number / 1e6 for monitor, number in connection.execute(query)}
+        spent = {str(monitor): float(usd) for monitor, usd in connection.execute(stored)}
+        for monitor, micro_usd in connection.execute(deleted):
+            spent[monitor] = spent.get(monitor, 0.0) + micro_usd / 1e6
+    return spent
 
 
 @cache

@@ -1,6 +1,6 @@
 """Scored samples of production traffic: each is stored once, with its attempt, evaluation and scores."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -70,6 +70,42 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None
     facets: Mapping[str, tuple[str, ...]]
     scores: Mapping[str, float] = {}
+
+
+class SamplePlace(msgspec.Struct, frozen=True):
+    """Where the attempt and evaluation of a sample are.
+
+    Attributes:
+        run: Number of their run.
+        position: Their position in it.
+        weight: Weight of the sample in a betting sequence, in (0, 1].
+        trace: Id of the trace.
+    """
+
+    run: int
+    position: int
+    weight: float
+    trace: str
+
+
+class JobScore(msgspec.Struct, frozen=True):
+    """What became of a job that is done.
+
+    Attributes:
+        score: Composite of its sample, in [0, 1]; None without one.
+        passed: Whether it passed; None if that cannot be said.
+        scored: Unix time at which it was scored.
+        position: Its position in its run.
+        run: Id of its run; None if it was deleted.
+        cut: Number of spans that its trace lacks because it was too large; None if it was deleted.
+    """
+
+    score: float | None
+    passed: bool | None
+    scored: float
+    position: int
+    run: str | None
+    cut: int | None
 
 
 class Scored(msgspec.Struct, frozen=True, kw_only=True):
@@ -245,6 +281,61 @@ def sample_of_trace(store: Store, monitor: str, trace: str) -> Sample | None:
     with explain_errors(store.engine), store.engine.connect() as connection:
         row = connection.execute(query).mappings().first()
     return None if row is None else _sample(row, {})
+
+
+def traces_scored_before(store: Store, monitor: str, traces: Collection[str], last: int) -> set[str]:
+    """Those of a few hundred traces of which a sample has a number up to this one."""
+    table = schema.live_samples.c
+    query = select(table.trace).where(table.monitor == monitor, table.trace.in_(traces), table.number <= last)
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        return set(connection.execute(query).scalars())
+
+
+def last_sample(store: Store, monitor: str) -> int:
+    """Number of the last sample of a monitor; 0 without any."""
+    table = schema.live_samples.c
+    query = select(func.max(table.number)).where(table.monitor == monitor)
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        return int(connection.execute(query).scalar() or 0)
+
+
+def sample_places(
+    store: Store, monitor: str, *, since: float, until: float | None = None, worst: int | None = None
+) -> list[SamplePlace]:
+    """Where samples of interactions that did not fail are.
+
+    Args:
+        store: The store.
+        monitor: Name of the monitor.
+        since: Unix time: only interactions that began then or later.
+        until: Unix time: only interactions that began then or before.
+        worst: Only so many, from the lowest composite up, those without one last; None: all, in any order.
+    """
+    table = schema.live_samples.c
+    query = select(*(table[name] for name in SamplePlace.__struct_fields__)).where(
+        table.monitor == monitor, table.time >= since, table.failed.is_(False)
+    )
+    if until is not None:
+        query = query.where(table.time <= until)
+    if worst is not None:
+        query = query.order_by(table.score.is_(None), table.score, table.number).limit(worst)
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        return [SamplePlace(*row) for row in connection.execute(query)]
+
+
+def score_of_job(store: Store, job: Job) -> JobScore | None:
+    """What the sample of a job scored; None if it is not scored, or was deleted."""
+    table, runs, traces = schema.live_samples, schema.runs, schema.live_traces
+    columns = (table.c.score, table.c.passed, table.c.scored, table.c.position, runs.c.id, traces.c.cut)
+    query = (
+        select(*columns)
+        .join(runs, runs.c.number == table.c.run, isouter=True)
+        .join(traces, traces.c.trace == table.c.trace, isouter=True)
+        .where(table.c.trace == job.trace, table.c.monitor == job.monitor, table.c.version == job.version)
+    )
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        row = connection.execute(query).one_or_none()
+    return None if row is None else JobScore(*row)
 
 
 def recent_confidences(store: Store, monitor: str, *, latest: int) -> dict[str, float]:

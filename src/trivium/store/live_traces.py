@@ -133,6 +133,29 @@ _EXCEEDED = {"spans": "too_many_spans", "bytes": "trace_too_large"}
 """Reasons for which the store refuses a span, by the bound that is exceeded."""
 
 
+class TraceState(msgspec.Struct, frozen=True):
+    """How far a trace is.
+
+    Attributes:
+        state: ``open`` or ``complete``.
+        due: Unix time at which it is complete if nothing more comes.
+        root: Whether its root has ended.
+    """
+
+    state: str
+    due: float
+    root: bool
+
+
+def state_of_trace(store: Store, trace: str) -> TraceState | None:
+    """How far the trace with an id is; None if the store holds none."""
+    table = schema.live_traces.c
+    query = select(table.state, table.due, table.root).where(table.trace == trace)
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        row = connection.execute(query).one_or_none()
+    return None if row is None else TraceState(*row)
+
+
 class LiveTraces:
     """The traces of production traffic.
 

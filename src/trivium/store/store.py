@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import msgspec
-from sqlalchemy import Integer, Row, and_, cast, delete, func, insert, select, update
+from sqlalchemy import Integer, Row, and_, cast, delete, func, insert, or_, select, text, update
 
 from trivium.agents.attempt import Attempt
 from trivium.errors import StoreError, suggest
@@ -106,6 +106,11 @@ class Store:
         self._bodies.close()
         dispose(self.engine)
 
+    def check(self) -> None:
+        """Raise StoreError if the store cannot be reached."""
+        with explain_errors(self.engine), self.engine.connect() as connection:
+            connection.execute(text("SELECT 1 FROM alembic_version"))
+
     # Runs
 
     def new_run_id(self) -> str:
@@ -200,6 +205,13 @@ class Store:
     def finished_runs(self, suite_name: str) -> list[RunRecord]:
         """Return the finished runs of the suite with this name, newest first."""
         return self._runs(suite_name=suite_name, state="done")
+
+    def runs_of_same_attempts(self, run: RunRecord) -> list[str]:
+        """Return the ids of the runs that hold or score the same attempts, oldest first."""
+        runs, owner = tables.runs.c, _attempts_run(run)
+        query = select(runs.id).where(or_(runs.number == owner, runs.attempts_from == owner))
+        with explain_errors(self.engine), self.engine.connect() as connection:
+            return list(connection.execute(query.order_by(runs.number)).scalars())
 
     def _runs(
         self,
@@ -378,6 +390,25 @@ class Store:
         )
         query = select(table.c.position, table.c.repeat).where(table.c.run == number)
         yield from self._stream(query)
+
+    def attempt(self, run: str, position: int, repeat: int) -> tuple[Case, Attempt] | None:
+        """Return an attempt of the run with this id, and its case; None if there is none (any more)."""
+        runs, cases, attempts = tables.runs, tables.cases, tables.attempts
+        owner = func.coalesce(runs.c.attempts_from, runs.c.number)
+        query = (
+            select(owner, func.coalesce(attempts.c.case_body, cases.c.body), attempts.c.body)
+            .select_from(runs)
+            .join(attempts, and_(attempts.c.run == owner, attempts.c.position == position))
+            .join(cases, and_(cases.c.suite == runs.c.suite, cases.c.position == position))
+            .where(runs.c.id == run, attempts.c.repeat == repeat)
+        )
+        with explain_errors(self.engine), self.engine.connect() as connection:
+            row = connection.execute(query).first()
+        if row is None:
+            return None
+        number, case, stored = row
+        ((_, body),) = self._bodies.read(number, "attempt", [(None, stored)])
+        return self._read(_case, case), self._read(_attempt, body)
 
     def attempts(self, run: RunRecord, *, unscored_only: bool = False) -> Iterator[StoredAttempt]:
         """Yield a run's attempts in suite order, all or those that have no evaluation."""

@@ -1,4 +1,4 @@
-"""Tokens of the server's interfaces: the store has only their hashes."""
+"""Tokens of the server's interfaces, and sessions of browsers: the store has only their hashes."""
 
 import hmac
 import secrets
@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Literal, get_args
 
 import msgspec
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from trivium.errors import InputError, Problem, suggest
 from trivium.store import schema
@@ -25,6 +25,9 @@ PREFIX = "trv_"
 """Every token begins with it, so that scanners for secrets find it."""
 
 _RANDOM_BYTES = 32
+
+SESSION_SECONDS = 12 * 3600.0
+"""How long the login of a browser lasts."""
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,6 +177,39 @@ class Tokens:
             connection.execute(update(_table).where(_table.c.id == token.id).values(used=now))
 
 
+class Sessions:
+    """Sessions of browsers, each of which stands for a token.
+
+    Args:
+        store: The store.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._engine = store.engine
+
+    def open(self, token: str, *, now: float) -> str:
+        """Begin a session of the token with this id; returns the value of its cookie."""
+        value = secrets.token_urlsafe(_RANDOM_BYTES)
+        row = {"hash": hash_of(value), "token": token, "expires": now + SESSION_SECONDS}
+        with explain_errors(self._engine), self._engine.begin() as connection:
+            connection.execute(delete(_sessions).where(_sessions.c.expires <= now))
+            connection.execute(insert(_sessions).values(row))
+        return value
+
+    def token_of(self, value: str, *, now: float) -> str | None:
+        """The id of the token that a session stands for; None if it has ended."""
+        query = select(_sessions.c.token).where(_sessions.c.hash == hash_of(value), _sessions.c.expires > now)
+        with explain_errors(self._engine), self._engine.connect() as connection:
+            return connection.execute(query).scalar()
+
+    def close(self, value: str, *, now: float) -> str | None:
+        """End a session; returns the id of its token, or None if it had ended before."""
+        ended = delete(_sessions).where(_sessions.c.hash == hash_of(value))
+        with explain_errors(self._engine), self._engine.begin() as connection:
+            row = connection.execute(ended.returning(_sessions.c.token, _sessions.c.expires)).first()
+        return None if row is None or row.expires <= now else str(row.token)
+
+
 def matching(secret: str, active: Sequence[tuple[Token, str]]) -> Token | None:
     """The token with a secret, or None; takes equally long whatever the secret is."""
     hashed = hash_of(secret)
@@ -189,7 +225,7 @@ def hash_of(secret: str) -> str:
     return sha256(secret.encode(errors="replace")).hexdigest()
 
 
-_table = schema.tokens
+_table, _sessions = schema.tokens, schema.sessions
 
 
 def _insert(

@@ -10,8 +10,7 @@ from msgspec import Meta
 from trivium.errors import suggest
 from trivium.monitor.reasons import TraceReason, reasons
 from trivium.monitor.status import MonitorStatus, status_of
-from trivium.store.audit import add_audit
-from trivium.store.connection import explain_errors
+from trivium.store.audit import audit
 from trivium.store.live_alerts import Mark, StoredAlert, add_mark, alerts_of, marks_of, monitors_of
 from trivium.store.live_counts import HOUR, counts_of
 from trivium.store.live_samples import Sample, latest_samples
@@ -159,8 +158,7 @@ def _monitor_routes(services: Services) -> list[Any]:
     def monitor_marks(monitor: MonitorName, limit: Limit = 100) -> Marks:
         """Deployments and resets, newest first."""
         name = known(monitor)
-        with explain_errors(store.engine), store.engine.connect() as connection:
-            return Marks(marks=tuple(marks_of(connection, name, limit=limit)))
+        return Marks(marks=tuple(marks_of(store, name, limit=limit)))
 
     @post("/monitors/{monitor:str}/marks", sync_to_thread=True, responses=refusals(404, 408, 413))
     def mark_deployment(
@@ -170,8 +168,7 @@ def _monitor_routes(services: Services) -> list[Any]:
         version, note = _clean(data.version), _clean(data.note)
         mark = add_mark(store, known(monitor), now=clock(), version=version, note=note)
         body = {"monitor": monitor, "mark": mark.number, "version": version}
-        with explain_errors(store.engine), store.engine.begin() as connection:
-            add_audit(connection, request.scope["state"]["actor"], "deployment marked", body, now=mark.time)
+        audit(store, request.scope["state"]["actor"], "deployment marked", body, now=mark.time)
         return mark
 
     return [list_monitors, monitor_status, monitor_samples, monitor_alerts, monitor_marks, mark_deployment]

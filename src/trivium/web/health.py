@@ -7,10 +7,8 @@ from typing import Any, Literal
 import msgspec
 from litestar import Response, get
 from litestar.openapi.datastructures import ResponseSpec
-from sqlalchemy import text
 
 from trivium.errors import StoreError
-from trivium.store.connection import explain_errors
 from trivium.store.live_jobs import LiveJobs
 from trivium.web.errors import ErrorBody
 from trivium.web.services import Services
@@ -48,8 +46,7 @@ def readiness(services: Services) -> Readiness:
     limits = services.intake.limits
     room = requests < limits.waiting_requests and size < limits.waiting_bytes
     try:
-        with explain_errors(services.store.engine), services.store.engine.connect() as connection:
-            connection.execute(text("SELECT 1 FROM alembic_version"))
+        services.store.check()
         jobs, now = LiveJobs(services.store), services.clock()
         samples, ages, stalled = 0, [], []
         for name, monitored in services.monitors.items():

@@ -5,18 +5,14 @@ https://prometheus.io/docs/instrumenting/exposition_formats/ and https://prometh
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from litestar import Response, get
-from sqlalchemy import func, select
 
-from trivium.store import schema
-from trivium.store.connection import explain_errors
-from trivium.store.live_alerts import alerts_of
-from trivium.store.live_counts import counts_of, spent_in_deleted_runs
+from trivium.store.live_alerts import alerts_of, count_deliveries
+from trivium.store.live_counts import counts_of, spent_usd
 from trivium.store.live_jobs import LiveJobs
-from trivium.store.store import Store
 from trivium.web.services import Services
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4"
@@ -99,7 +95,7 @@ def exposition(services: Services, refusals: Sequence[Counter[str]]) -> str:
         "gauge", "trivium_open_traces", "Traces that are not complete.", services.traces.open_traces()[0]
     )
     spent, firing = (
-        _spent_usd(services.store),
+        spent_usd(services.store),
         Counter(alert.monitor for alert in alerts_of(services.store, firing=True, limit=10_000)),
     )
     jobs, now = LiveJobs(services.store), services.clock()
@@ -115,7 +111,7 @@ def exposition(services: Services, refusals: Sequence[Counter[str]]) -> str:
         made.add(
             "counter", "trivium_judge_cost_usd_total", "What judges cost, in US dollars.", usd, monitor=name
         )
-    for state, number in _deliveries(services.store).items():
+    for state, number in ({"waiting": 0, "sent": 0, "failed": 0} | count_deliveries(services.store)).items():
         made.add("gauge", "trivium_deliveries", "Messages of alerts to channels.", number, state=state)
     return made.text()
 
@@ -135,30 +131,6 @@ def _add_counts(made: Exposition, services: Services) -> None:
             if reason_label:
                 labels[reason_label] = reason
             made.add("counter", name, help_, number, **labels)
-
-
-def _spent_usd(store: Store) -> Mapping[str, float]:
-    """What judges cost, by monitor."""
-    query = (
-        select(schema.runs.c.suite_name, func.sum(schema.spending.c.cost_usd))
-        .join(schema.spending, schema.spending.c.run == schema.runs.c.number)
-        .where(schema.runs.c.kind == "live")
-        .group_by(schema.runs.c.suite_name)
-    )
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        spent = {str(name): float(usd) for name, usd in connection.execute(query)}
-    for name, usd in spent_in_deleted_runs(store).items():
-        spent[name] = spent.get(name, 0.0) + usd
-    return spent
-
-
-def _deliveries(store: Store) -> Mapping[str, int]:
-    """Number of messages by state."""
-    table = schema.live_deliveries
-    query = select(table.c.state, func.count()).group_by(table.c.state)
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        found = {str(state): int(number) for state, number in connection.execute(query)}
-    return {"waiting": 0, "sent": 0, "failed": 0} | found
 
 
 def _braces(labels: Labels) -> str:

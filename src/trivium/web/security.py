@@ -23,9 +23,9 @@ from trivium.errors import StoreError
 from trivium.store.audit import audit
 from trivium.store.store import Store
 from trivium.store.tokens import Scope as TokenScope
-from trivium.store.tokens import Token, Tokens, matching
+from trivium.store.tokens import Sessions, Token, Tokens, matching
 from trivium.web.errors import OTLP_PATHS, RETRY_AFTER, Refused, header, otlp_encoding
-from trivium.web.sessions import SESSION, Sessions, cookie_of
+from trivium.web.sessions import SESSION, cookie_of
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send

@@ -6,61 +6,17 @@ A form carries a digest of the browser's cookie (a session, or without login a r
 of this server can know.
 """
 
-import hashlib
 import hmac
-import secrets
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from sqlalchemy import delete, insert, select
-
-from trivium.store import schema as tables
-from trivium.store.connection import explain_errors
-from trivium.store.store import Store
+from trivium.store.tokens import hash_of
 from trivium.web.errors import Refused, header
 
-__all__ = ["SESSION", "VISITOR", "Sessions", "check_form", "cookie_of", "form_digest", "local_address"]
+__all__ = ["SESSION", "VISITOR", "check_form", "cookie_of", "form_digest", "local_address"]
 
 SESSION: Final = "trivium_session"
 VISITOR: Final = "trivium_visitor"
-
-SESSION_SECONDS = 12 * 3600.0
-"""How long a login lasts."""
-
-
-class Sessions:
-    """The sessions of a store.
-
-    Args:
-        store: The store.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def open(self, token: str, *, now: float) -> str:
-        """Begin a session of the token with this id; returns the value of its cookie."""
-        value, table = secrets.token_urlsafe(32), tables.sessions
-        row = {"hash": _hash(value), "token": token, "expires": now + SESSION_SECONDS}
-        with explain_errors(self._store.engine), self._store.engine.begin() as connection:
-            connection.execute(delete(table).where(table.c.expires <= now))
-            connection.execute(insert(table).values(row))
-        return value
-
-    def token_of(self, value: str, *, now: float) -> str | None:
-        """The id of the token that a session stands for; None if it has ended."""
-        table = tables.sessions
-        query = select(table.c.token).where(table.c.hash == _hash(value), table.c.expires > now)
-        with explain_errors(self._store.engine), self._store.engine.connect() as connection:
-            return connection.execute(query).scalar()
-
-    def close(self, value: str, *, now: float) -> str | None:
-        """End a session; returns the id of its token, or None if it had ended before."""
-        table = tables.sessions
-        ended = delete(table).where(table.c.hash == _hash(value)).returning(table.c.token, table.c.expires)
-        with explain_errors(self._store.engine), self._store.engine.begin() as connection:
-            row = connection.execute(ended).first()
-        return None if row is None or row.expires <= now else str(row.token)
 
 
 def cookie_of(headers: Iterable[tuple[bytes, bytes]], name: str) -> str:
@@ -79,7 +35,7 @@ def cookie_of(headers: Iterable[tuple[bytes, bytes]], name: str) -> str:
 def form_digest(cookies: Mapping[str, str]) -> str:
     """What forms of this browser carry; an empty text if it has no cookie yet."""
     value = cookies.get(SESSION) or cookies.get(VISITOR)
-    return _hash(f"form {value}") if value else ""
+    return hash_of(f"form {value}") if value else ""
 
 
 def check_form(cookies: Mapping[str, str], given: object) -> None:
@@ -101,7 +57,3 @@ def local_address(address: str) -> str:
     """An address on this server to go on at after a login; the first page if it is anything else."""
     plain = address.startswith("/") and not address.startswith(("//", "/\\")) and address.isprintable()
     return address if plain and "\\" not in address else "/runs"
-
-
-def _hash(value: str) -> str:
-    return hashlib.sha256(value.encode()).hexdigest()

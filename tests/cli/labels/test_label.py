@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from tests.labels.labelled import judged
 from trivium.cli.main import run_command, trivium
 from trivium.labels.queue import LabelQueues
+from trivium.store.labels import queue_transaction
 from trivium.store.store import Store
 
 
@@ -36,10 +37,8 @@ def printed(capsys, *arguments):
 def labels(store):
     found = []
     for queue in LabelQueues(store).all():
-        with store.engine.connect() as connection:
-            from trivium.labels.reading import labels_of_queue
-
-            found += labels_of_queue(connection, queue)
+        with queue_transaction(store, queue.id) as stored:
+            found += stored.labels()
     return found
 
 
@@ -158,14 +157,13 @@ def test_a_queue_of_live_traffic_is_made_by_monitor_days_or_alert(store, run, ca
 
     from sqlalchemy import update
 
-    from tests.monitor.samples import sample, store_samples
+    from tests.monitor.samples import open_alert, sample, store_samples
     from trivium.store import schema
-    from trivium.store.live_alerts import open_alert
 
     now = time.time()
     with store.engine.begin() as connection:
         connection.execute(update(schema.runs).values(kind="live", suite_name="support"))
-        number = open_alert(connection, monitor="support", cause="quality", status="w", body={}, now=now)
+    number = open_alert(store, now=now)
     store_samples(store, [sample(at, run=run.number, time=now - 86_400 * at) for at in range(12)])
     common = ("queue", "--dimension", "clarity", "--json")
     assert json.loads(call(*common, "--monitor", "support").output)["population"] == 7

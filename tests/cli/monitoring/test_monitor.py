@@ -17,7 +17,7 @@ from trivium.monitor.status import STATE, status_of, watched_of
 from trivium.monitor.watcher import Watcher
 from trivium.store import schema
 from trivium.store.audit import audit_log
-from trivium.store.live_alerts import locked_state, save_state
+from trivium.store.live_alerts import locked_state
 from trivium.store.live_counts import add_counts
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import MonitorSettings
@@ -290,10 +290,10 @@ def test_a_status_without_traffic_says_since_when(url, capsys):
 
 def forsake(url, seconds: float) -> None:
     """Let the last look of the watcher be some time ago."""
-    with Store(url) as store, locked_state(store, "support", STATE, time.time()) as (connection, body):
-        watched = watched_of(body)
+    with Store(url) as store, locked_state(store, "support", STATE, time.time()) as state:
+        watched = watched_of(state.body)
         watched.looked = time.time() - seconds
-        save_state(connection, "support", STATE, msgspec.json.encode(watched).decode(), time.time())
+        state.save(msgspec.json.encode(watched).decode(), time.time())
 
 
 def test_an_alert_of_a_monitor_that_nobody_watches_can_be_resolved(url, capsys):

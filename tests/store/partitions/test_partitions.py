@@ -18,6 +18,8 @@ import trivium as tv
 from tests.runs.worker_metrics import FATAL
 from trivium.cli.main import run_command
 from trivium.errors import InputError, MissingExtra, StoreError, TriviumError
+from trivium.labels.blind import material_of
+from trivium.labels.queue import LabelQueues
 from trivium.runs.engines import processes as engine
 from trivium.runs.pipeline import NoProgress
 from trivium.store.browsing.attempts import find_attempts
@@ -97,6 +99,19 @@ def test_on_both_databases(any_url: str, tmp_path: Path, outputs: str) -> None:
     assert everything(any_url, run) == everything(f"{tmp_path}/a.db", plain)
     again = tv.evaluate(suite(), attempts_of=run.id, metrics=["cosine"], store=any_url)
     assert again.summary().metrics["cosine"].mean == plain.summary().metrics["cosine"].mean
+
+
+def test_a_labeller_sees_an_attempt_that_is_in_a_partition(
+    any_url: str, tmp_path: Path, outputs: str
+) -> None:
+    scored(any_url, outputs, partitions=f"{tmp_path}/parts")
+    with Store(any_url) as store:
+        queues = LabelQueues(store)
+        task = queues.next(queues.create(store.run(), "jaccard", by="ann").id, "ann")
+        assert task is not None
+        shown = material_of(store, task)
+    assert (shown.case, shown.input) == (f"c{task.position}", f"question {task.position}")
+    assert shown.output == f"the answer is {task.position % 7}"
 
 
 @pytest.mark.parametrize(("workers", "apart"), [(1, False), (2, True)])

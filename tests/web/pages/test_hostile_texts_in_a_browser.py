@@ -9,7 +9,7 @@ from sqlalchemy import update
 import trivium as tv
 from tests.browser import complaints
 from tests.labels.labelled import label_all
-from tests.monitor.samples import sample, store_samples
+from tests.monitor.samples import open_alert, sample, store_samples
 from tests.otlp_requests import body, span
 from tests.runs.judged_runs import judged_run, judgement
 from tests.web.pages.served import Served
@@ -17,7 +17,7 @@ from trivium.labels.queue import LabelQueues
 from trivium.labels.records import QueueSettings
 from trivium.monitor.monitored import monitored
 from trivium.store import schema
-from trivium.store.live_alerts import add_mark, open_alert
+from trivium.store.live_alerts import add_mark
 from trivium.store.store import Store
 from trivium.web.pages.site import case_address
 
@@ -112,12 +112,12 @@ def site(browser, tmp_path_factory) -> Iterator[Served]:
             {"trace": "t0", "time": 1e9, "figure": 0.0, "score": 0.0, "query": each, "output": each}
             for each in VECTORS
         ]
+        alert = open_alert(
+            store, MONITOR, now=1e9,
+            body={"monitor": MONITOR, "title": VECTORS[0], "opened": 1e9, "reason": VECTORS[1],
+                  "facet": VECTORS[2], "examples": examples},
+        )  # fmt: skip
         with store.engine.begin() as connection:
-            alert = open_alert(
-                connection, monitor=MONITOR, cause="quality", status="critical", now=1e9,
-                body={"monitor": MONITOR, "title": VECTORS[0], "opened": 1e9, "reason": VECTORS[1],
-                      "facet": VECTORS[2], "examples": examples},
-            )  # fmt: skip
             connection.execute(update(schema.runs).where(schema.runs.c.id == judged).values(kind="agent"))
         store_samples(
             store,

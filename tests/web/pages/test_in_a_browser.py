@@ -10,13 +10,12 @@ from sqlalchemy import select, update
 import trivium as tv
 from tests.browser import NARROW, WIDE, barriers, complaints, look
 from tests.labels.labelled import judged
-from tests.monitor.samples import sample, store_samples
+from tests.monitor.samples import open_alert, sample, store_samples
 from tests.otlp_requests import agent_trace, body
 from tests.store.conftest import url  # noqa: F401
 from tests.web.pages.served import Served
 from trivium.monitor.monitored import monitored
 from trivium.store import schema
-from trivium.store.live_alerts import open_alert
 from trivium.store.live_samples import latest_samples
 from trivium.store.schema import live_scores
 from trivium.store.store import Store
@@ -72,10 +71,7 @@ class Site(Served):
             "output": HOSTILE,
         }
         message = {"monitor": "support", "title": HOSTILE, "opened": now, "examples": [example]}
-        with store.engine.begin() as connection:
-            self.alert = open_alert(
-                connection, monitor="support", cause="quality", status="critical", body=message, now=now
-            )
+        self.alert = open_alert(store, now=now, body=message)
 
 
 @pytest.fixture(scope="module")
@@ -156,12 +152,10 @@ def test_from_an_alert_over_labels_to_a_certificate(page, site, tmp_path):
         connection.execute(
             update(schema.runs).where(schema.runs.c.id == run.id).values(kind="live", suite_name="clear")
         )
-        now = time.time()
-        example = {"trace": "t0", "time": now, "figure": 0.0, "score": 0.0, "query": "q", "output": "o"}
-        message = {"monitor": "clear", "title": "worse", "opened": now, "examples": [example]}
-        alert = open_alert(
-            connection, monitor="clear", cause="quality", status="critical", body=message, now=now
-        )
+    now = time.time()
+    example = {"trace": "t0", "time": now, "figure": 0.0, "score": 0.0, "query": "q", "output": "o"}
+    message = {"monitor": "clear", "title": "worse", "opened": now, "examples": [example]}
+    alert = open_alert(site.store, "clear", now=now, body=message)
     store_samples(
         site.store,
         [sample(each, monitor="clear", run=run.number, time=now - 60, score=0.5) for each in range(LABELS)],

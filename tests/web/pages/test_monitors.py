@@ -6,8 +6,9 @@ import time
 
 import pytest
 
+from tests.monitor.samples import open_alert
 from tests.otlp_requests import agent_trace, body
-from trivium.store.live_alerts import add_mark, open_alert
+from trivium.store.live_alerts import add_mark
 from trivium.store.live_counts import add_counts
 from trivium.web.pages import monitors
 from trivium.web.pages.monitors import routes
@@ -58,11 +59,9 @@ def test_the_page_of_a_monitor_leads_to_the_case_of_each_sample(read):
 
 def test_deployments_alerts_and_refused_spans_are_on_the_page(scored, store):
     add_mark(store, "support", now=time.time(), version="<b>2", note="new prompt")
+    message = {"monitor": "support", "title": "support: fewer answers <b>pass", "opened": 1.0}
+    number = open_alert(store, now=time.time(), body=message)
     with store.engine.begin() as connection:
-        message = {"monitor": "support", "title": "support: fewer answers <b>pass", "opened": 1.0}
-        number = open_alert(
-            connection, monitor="support", cause="quality", status="critical", body=message, now=time.time()
-        )
         add_counts(connection, {("", "refused", "no trace id"): 7}, time.time())
     page = scored.get("/monitors/support", headers=HTML)
     assert "<b>" not in page.text

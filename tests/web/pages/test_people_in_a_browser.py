@@ -133,7 +133,7 @@ def test_a_label_that_was_cut_off_is_sent_again_and_stored_once(browser, site):
 
 
 def _labels(store, queue: str):
-    from trivium.labels.files import stored_labels
+    from trivium.store.labels import stored_labels
 
     return stored_labels(store, run=LabelQueues(store).get(queue).run, dimension="clarity")
 

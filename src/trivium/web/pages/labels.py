@@ -16,11 +16,11 @@ from litestar.response import Redirect
 from trivium.errors import InputError
 from trivium.labels.blind import Material, material_of
 from trivium.labels.monitored import queue_of_alert, queue_of_monitor, since_deployment
-from trivium.labels.progress import answers_in
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LONGEST_NAME, LabelQueue, QueueSettings, StoredLabel, Task
 from trivium.reports.html.fragments import folded
 from trivium.reports.html.judgement import marked
+from trivium.store.labels import answers_in
 from trivium.store.store import Store
 from trivium.suites.sanitize import sanitise
 from trivium.web.errors import Refused

@@ -119,8 +119,7 @@ def _monitor_routes(site: Site) -> list[Any]:
             found = latest_samples(store, name, 100_000)[::-1]
             return table_export(found, SAMPLE_COLUMNS, file=f"samples of {name}", form=format)
         samples = latest_samples(store, name, ROWS, before=before)[::-1]
-        with store.engine.connect() as connection:
-            marks = marks_of(connection, name, limit=10)
+        marks = marks_of(store, name, limit=10)
         return site.page(
             request,
             "monitor.html",
