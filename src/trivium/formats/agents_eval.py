@@ -29,7 +29,7 @@ from trivium.suites.suite import Suite
 from trivium.traces.normalize import normalise
 from trivium.traces.readers import read_trace_file
 from trivium.traces.readers.json_input import documents_of, seconds, text
-from trivium.traces.trace import Message, Span, Trace, TraceProblem
+from trivium.traces.trace import Message, Span, Trace, TraceProblem, start_time
 from trivium.values import dict_, dicts
 
 MESSAGE_TYPES = {
@@ -401,7 +401,7 @@ def agents_eval_trace(document: Any, *, graph: Any = None, source: str = "") -> 
     placed = [_with_parent(call, delegated) for call in calls]
     inferred = _inferred_runs(placed, interactions, _stated_times(document))
     runs = [*inferred.values(), *_delegated_runs(delegated, inferred)]
-    first = min(calls, key=_start).agent if calls else next(iter(inferred), None)
+    first = min(calls, key=start_time).agent if calls else next(iter(inferred), None)
     return normalise(
         [*runs, *(call if call.parent else _below(call, inferred) for call in placed)],
         messages_of(interactions, document, first=first),
@@ -426,10 +426,6 @@ def _call(index: int, item: dict[str, Any]) -> Span:
     )
 
 
-def _start(span: Span) -> float:
-    return float("inf") if span.start is None else span.start
-
-
 def _run_id(index: int) -> str:
     return f"delegation-{index}"
 
@@ -441,7 +437,7 @@ def _pair(calls: list[Span], interactions: list[Interaction]) -> None:
     ``delegate_X`` call belongs to its agent's first delegation of task type X that has no call yet, else to
     its first one of any type. A call that raised was not logged, so a delegation may have no call.
     """
-    for call in sorted((call for call in calls if call.name.startswith(DELEGATING)), key=_start):
+    for call in sorted((call for call in calls if call.name.startswith(DELEGATING)), key=start_time):
         free = [
             interaction
             for interaction in interactions
@@ -463,7 +459,7 @@ def _with_parent(call: Span, delegated: dict[str, Interaction]) -> Span:
         for run, interaction in delegated.items()
         if interaction.receiver == call.agent
     ]
-    around = [(_start(outer), run) for run, outer in runs if outer is not None and _encloses(outer, call)]
+    around = [(start_time(outer), run) for run, outer in runs if outer is not None and _encloses(outer, call)]
     vague = [run for run, outer in runs if outer is None or (call.start is None and outer.id != call.id)]
     if around:
         return msgspec.structs.replace(call, parent=max(around)[1])

@@ -20,7 +20,7 @@ import msgspec
 
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.json_input import text
-from trivium.traces.trace import Message, Span, Trace, TraceProblem, parents_first
+from trivium.traces.trace import Message, Span, Trace, TraceProblem, parents_first, start_time
 from trivium.values import count
 
 PREBUILT = frozenset(
@@ -240,7 +240,7 @@ class _Graphs:
             graph_at[index] = graph_of.get(index, graph_at[parent] if parent is not None else None)
         callers: dict[tuple[int | None, str], str] = {}
         latest: dict[int | None, str] = {}
-        for index in sorted(range(len(self.spans)), key=self._start):
+        for index in sorted(range(len(self.spans)), key=lambda at: start_time(self.spans[at])):
             agent, graph, run = agent_at[index], graph_at[index], self.runs[index]
             if agent is not None:
                 callers |= {(graph, call): agent for call in run.requested}
@@ -256,10 +256,6 @@ class _Graphs:
         name = run.outermost
         return None if name in PREBUILT or name == "tools" else name
 
-    def _start(self, index: int) -> float:
-        start = self.spans[index].start
-        return float("inf") if start is None else start
-
     def messages(self) -> list[Message]:
         """A hand-off to each agent from each agent of the step before, except from itself."""
         messages: list[Message] = []
@@ -267,7 +263,7 @@ class _Graphs:
             steps: dict[tuple[float, int], dict[object, int]] = defaultdict(dict)
             for node in nodes:
                 step = self.runs[node].step
-                position = (self._start(node), node) if step is None else (step, 0)
+                position = (start_time(self.spans[node]), node) if step is None else (step, 0)
                 steps[position].setdefault(
                     (self.runs[node].key, self.spans[node].name), node
                 )  # retries are one

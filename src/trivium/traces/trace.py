@@ -123,6 +123,19 @@ class Message(
     content: Any = None
 
 
+class RecordedLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of a file of ``trivium.trace``: a span or a message, and the types of values kept as text.
+
+    A span that is still open when a child of it is written is written first, without an end; the line that
+    is written when it ends replaces that one. Keys of later versions are ignored.
+    """
+
+    trace_id: str
+    span: Span | None = None
+    message: Message | None = None
+    as_text: tuple[str, ...] = ()
+
+
 class TraceProblem(msgspec.Struct, frozen=True, kw_only=True):
     """Something in a trace that was repaired or flagged.
 
@@ -332,6 +345,11 @@ def nested_messages(delegated: Sequence[tuple[str, Span]], *, timed: bool) -> tu
 def message_time(message: Message) -> float:
     """Sort key of messages: their time; those without one come last."""
     return float("inf") if message.time is None else message.time
+
+
+def start_time(span: Span) -> float:
+    """Sort key of spans: their start; those without one come last."""
+    return float("inf") if span.start is None else span.start
 
 
 def canonical(value: Any) -> bytes:

@@ -43,6 +43,7 @@ from trivium.traces.trace import (
     Trace,
     TraceProblem,
     message_time,
+    start_time,
 )
 
 _NODE_MARKS = (semconv.METADATA, semconv.CHECKPOINT_NAMESPACE)
@@ -441,7 +442,7 @@ def merged_trace(
             all_problems += [each for each in trace.problems if not (own_calls and each.kind == NOT_RECORDED)]
             recorders |= set(trace.recorders)
     if otel_spans:
-        spans.sort(key=_start)
+        spans.sort(key=start_time)
         spans = _merge_decorated(spans, own_ids)
     metadata = {RECORDERS: sorted(recorders)} if recorders else {}
     return normalise(
@@ -480,10 +481,6 @@ def _merge_decorated(spans: list[Span], own_ids: set[str]) -> list[Span]:
             result[index] = msgspec.structs.replace(span, kind="other", agent=outer.agent)
             nearest[span.id] = above
     return result
-
-
-def _start(span: Span) -> float:
-    return float("inf") if span.start is None else span.start
 
 
 def _shifted(record: Any, seconds: float) -> Any:

@@ -136,9 +136,9 @@ def _read_folder(path: Path) -> tuple[str, list[Trace]]:
     files = {name: [each for each in paths if each.stat().st_size] for name, paths in files.items()}
     if not any(files.values()):
         raise TraceError(str(path), "nothing is recorded there: its files are empty")
-    from trivium.traces.readers.recorded import read_folder
+    from trivium.traces.readers.recorded import read_files
 
-    return "recorded", read_folder(files["recorded"], files["otlp"])
+    return "recorded", read_files(files["recorded"], files["otlp"])
 
 
 def _exports(folder: Path) -> list[Path]:

@@ -38,7 +38,7 @@ from trivium.traces.readers.json_input import (
     text,
     with_problems,
 )
-from trivium.traces.readers.span_records import Record, SkippedRecords, unwrapped
+from trivium.traces.readers.span_records import Record, RecordsByTrace, unwrapped
 from trivium.traces.trace import INCOMPLETE, Span, SpanKind, SpanUsage, Trace, TraceProblem
 from trivium.values import amount, dict_, dicts, sum_known
 
@@ -247,21 +247,18 @@ def _is_log(document: Record) -> bool:
 
 def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     """The traces of a file, in order."""
-    skipped = SkippedRecords("log of AgentNeo")
-    traces = []
+    records = RecordsByTrace("log of AgentNeo", marked='an object with "agent_calls" and "tool_calls"')
     for position, document in enumerate(unwrapped(documents), start=1):
-        if isinstance(document, dict) and _is_log(document):
-            traces.append(_log(document))
-        elif isinstance(document, dict) and is_tree(document):
-            traces.append(tree_trace(document))
+        if isinstance(document, dict) and (_is_log(document) or is_tree(document)):
+            records.add_span(document, str(position))
         else:
-            skipped.add(position)
-    if not traces:
-        raise TraceError(source, 'holds no log of AgentNeo (an object with "agent_calls" and "tool_calls")')
-    problems = (*skipped.problems(), *traces[0].problems)
-    return (
-        [msgspec.structs.replace(traces[0], problems=problems), *traces[1:]] if skipped.problems() else traces
-    )
+            records.skip(position)
+    return records.traces(_trace_of_document, source)
+
+
+def _trace_of_document(_name: str, _record: Record, documents: list[Record]) -> Trace:
+    (document,) = documents
+    return _log(document) if _is_log(document) else tree_trace(document)
 
 
 def _log(document: Record) -> Trace:

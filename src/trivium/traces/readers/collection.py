@@ -118,10 +118,10 @@ class TraceFiles:
     def _traces(self, unit: _Unit) -> Iterator[tuple[str, Trace]]:
         path, name = unit.paths[0], unit.format or self._format
         if name == "recorded" and not unit.named:
-            from trivium.traces.readers.recorded import read_folder
+            from trivium.traces.readers.recorded import read_files
 
             ends = {kind: [each for each in unit.paths if _is_of(each, kind)] for kind in RECORDED}
-            yield from ((name, trace) for trace in read_folder(ends["recorded"], ends["otlp"]))
+            yield from ((name, trace) for trace in read_files(ends["recorded"], ends["otlp"]))
             return
         if len(unit.paths) > 1:
             yield from ((name or "otlp", trace) for trace in read_paths(unit.paths, name)[1])

@@ -233,6 +233,13 @@ def text(item: dict[str, Any], *keys: str) -> str | None:
     return None
 
 
+def at(value: Any, *keys: str) -> Any:
+    """What a JSON value holds at a path of keys; None where there is nothing."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
 def seconds(value: Any) -> float | None:
     """A number of seconds; ISO dates become Unix time (UTC if they have no zone); else None."""
     if isinstance(value, str):

@@ -7,21 +7,21 @@ from typing import Any
 
 import msgspec
 
-from trivium.errors import TraceError
 from trivium.traces.langgraph import GraphRun, is_handoff, with_graph_agents
 from trivium.traces.normalize import normalise
 from trivium.traces.outcome import total_usage
-from trivium.traces.readers.json_input import decoded, dollars, moment, read_usage, snake, text
+from trivium.traces.readers.json_input import at, decoded, dollars, moment, read_usage, snake, text
 from trivium.traces.readers.span_records import (
     Record,
-    SkippedRecords,
+    RecordsByTrace,
     count_usage_once,
     first_record,
     merge_span_records,
+    stated_handoff,
     unwrapped,
 )
-from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace, TraceProblem
-from trivium.values import dict_, dicts
+from trivium.traces.trace import Span, SpanKind, SpanUsage, Trace
+from trivium.values import dict_, dicts, list_
 
 _KINDS: dict[str, SpanKind] = {"llm": "llm", "embedding": "llm", "tool": "tool", "retriever": "tool"}
 """Kinds of span by run type; chain, prompt, parser and unknown types are other."""
@@ -35,12 +35,12 @@ _PENDING = frozenset({"pending", "interrupted"})
 
 def metadata_of(record: Record) -> dict[str, Any]:
     """The metadata of a run."""
-    return dict_(dict_(record.get("extra")).get("metadata")) or dict_(record.get("metadata"))
+    return dict_(at(record, "extra", "metadata")) or dict_(record.get("metadata"))
 
 
 def graph_run(record: Record) -> GraphRun:
     """LangGraph's metadata of a run."""
-    answer = dict_(dict_(record.get("outputs")).get("output"))
+    answer = dict_(at(record, "outputs", "output"))
     call = text(dict_(record.get("extra")), "tool_call_id") or text(_fields(answer), "tool_call_id")
     requested = _requested_calls(record) if record.get("run_type") == "llm" else ()
     return GraphRun.of(metadata_of(record), requested=requested, call=call)
@@ -61,8 +61,7 @@ def _requested_calls(record: Record) -> Iterator[str]:
 
 def messages_of(record: Record) -> Iterator[dict[str, Any]]:
     """The output messages of a model's run, one for each prompt."""
-    generations = dict_(record.get("outputs")).get("generations")
-    for choices in generations if isinstance(generations, list) else []:
+    for choices in list_(at(record, "outputs", "generations")):
         first = dicts(choices)[:1] if isinstance(choices, list) else dicts([choices])
         for generation in first:
             yield _fields(dict_(generation.get("message")))
@@ -106,7 +105,7 @@ def _is_agent(type_: str, record: Record, metadata: dict[str, Any]) -> bool:
         return True
     if "langgraph_node" in metadata or text(metadata, "ls_integration") in {"langgraph", "deepagents"}:
         return False
-    params = dict_(dict_(record.get("extra")).get("invocation_params"))
+    params = dict_(at(record, "extra", "invocation_params"))
     if {"tools", "handoffs"} <= params.keys():  # of the OpenAI Agents SDK
         return True
     agent_type = metadata.get("ls_agent_type")
@@ -123,13 +122,13 @@ def _outcome(record: Record) -> tuple[bool | None, Any]:
         return False, error
     if moment(record.get("end_time")) is None or status in _PENDING:
         return None, None
-    answer = _fields(dict_(dict_(record.get("outputs")).get("output")))
+    answer = _fields(dict_(at(record, "outputs", "output")))
     failed = record.get("run_type") == "tool" and answer.get("status") == "error"
     return not failed, answer.get("content") if failed else None
 
 
 def _model(record: Record, metadata: dict[str, Any]) -> str | None:
-    params = dict_(dict_(record.get("extra")).get("invocation_params"))
+    params = dict_(at(record, "extra", "invocation_params"))
     return text(metadata, "ls_model_name") or text(params, "model", "model_name")
 
 
@@ -166,17 +165,6 @@ def _attributes(
     return attributes
 
 
-def handoffs(spans: Sequence[Span], records: Sequence[Record]) -> list[Message]:
-    """The hand-offs that runs of the OpenAI Agents SDK state."""
-    messages = []
-    for span, record in zip(spans, records, strict=True):
-        inputs = dict_(record.get("inputs"))
-        sender, receiver = text(inputs, "from_agent"), text(inputs, "to_agent")
-        if span.kind == "other" and span.name.lower() == "handoff" and sender and receiver:
-            messages.append(Message(sender=sender, receiver=receiver, type="handoff", time=span.start))
-    return messages
-
-
 _WRAPPERS = ("runs", "post", "patch")
 _THREADS = ("thread_id", "conversation_id")
 
@@ -193,38 +181,28 @@ def _is_run(record: Record) -> bool:
 
 def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     """The traces of a file, in the order in which they are first named."""
-    skipped = SkippedRecords("run of LangSmith")
-    records = _flat(documents, skipped)
-    if not records:
-        raise TraceError(source, "holds no run of LangSmith (an object with a run_type)")
-    problems = skipped.problems()
-    traces = []
-    for name, group in _by_trace(records).items():
-        traces.append(_trace(name, group, problems))
-        problems = []  # reported once, with the first trace
-    return traces
+    records = RecordsByTrace("run of LangSmith", marked="an object with a run_type")
+    for trace, record in _with_traces(list(_flat(documents, records))):
+        records.add_span(record, trace)
+    return records.traces(_trace, source)
 
 
-def _flat(documents: Sequence[Any], skipped: SkippedRecords) -> list[Record]:
+def _flat(documents: Sequence[Any], records: RecordsByTrace) -> Iterator[Record]:
     """Every run, parents before their nested children; does not recurse."""
-    records = []
     for position, item in enumerate(unwrapped(documents, *_WRAPPERS), start=1):
         top = snake(item) if isinstance(item, dict) else {}
         if not _is_run(top) and "child_runs" not in top:
-            skipped.add(position)
+            records.skip(position)
             continue
         stack: list[tuple[Record, str | None, str | None]] = [(top, None, None)]
         while stack:
             value, parent, trace = stack.pop()
             record = {key: field for key, field in value.items() if key != "child_runs"}
             _complete(record, parent, trace)
-            records.append(record)
-            children = value.get("child_runs")
-            if isinstance(children, list):
-                name, inner = text(record, "id"), text(record, "trace_id")
-                nested = [snake(child) for child in reversed(children) if isinstance(child, dict)]
-                stack += [(child, name, inner) for child in nested]
-    return records
+            yield record
+            name, inner = text(record, "id"), text(record, "trace_id")
+            nested = [snake(child) for child in reversed(dicts(value.get("child_runs")))]
+            stack += [(child, name, inner) for child in nested]
 
 
 def _complete(record: Record, parent: str | None, trace: str | None) -> None:
@@ -256,8 +234,8 @@ def _start(segment: str) -> float | None:
         return None
 
 
-def _by_trace(records: list[Record]) -> dict[str, list[Record]]:
-    """The runs of each trace; a run without a trace id belongs to the trace of its parent."""
+def _with_traces(records: list[Record]) -> Iterator[tuple[str, Record]]:
+    """The runs with their traces; a run without a trace id belongs to the trace of its parent."""
     known: dict[str, str] = {}
     above: dict[str, str | None] = {}
     for record in records:
@@ -267,13 +245,9 @@ def _by_trace(records: list[Record]) -> dict[str, list[Record]]:
             trace = text(record, "trace_id")
             if trace is not None:
                 known.setdefault(name, trace)
-    groups: dict[str, list[Record]] = {}
     for record in records:
         trace = text(record, "trace_id")
-        if trace is None:
-            trace = _trace_of_ancestors(text(record, "id"), known, above)
-        groups.setdefault(trace, []).append(record)
-    return groups
+        yield _trace_of_ancestors(text(record, "id"), known, above) if trace is None else trace, record
 
 
 def _trace_of_ancestors(name: str | None, known: dict[str, str], above: dict[str, str | None]) -> str:
@@ -289,15 +263,20 @@ def _trace_of_ancestors(name: str | None, known: dict[str, str], above: dict[str
     return trace
 
 
-def _trace(name: str, records: list[Record], problems: list[TraceProblem]) -> Trace:
+def _trace(name: str, _: Record, records: list[Record]) -> Trace:
     records, repeats = merge_span_records(records, end_key="end_time")
     spans = [span_of(f"run-{index}", record) for index, record in enumerate(records)]
-    stated = handoffs(spans, records)
+    stated = [
+        message
+        for span, record in zip(spans, records, strict=True)
+        if span.kind == "other" and span.name.lower() == "handoff"
+        for message in stated_handoff(dict_(record.get("inputs")), span.start)
+    ]
     trace = normalise(
         spans,
         stated,
         trace_id=name,
-        problems=[*problems, *repeats],
+        problems=repeats,
         metadata=_metadata(records),
         nested=True,
     )
@@ -326,39 +305,37 @@ _OUTPUT = (
 )
 
 
+_OF_MESSAGES = (
+    ("usage_metadata",),
+    ("response_metadata", "token_usage"),
+    ("response_metadata", "usage"),
+    ("response_metadata", "tokenUsage"),
+)
+_OF_RUNS = (
+    ("outputs", "usage_metadata"),
+    ("extra", "metadata", "usage_metadata"),
+    ("outputs", "llm_output", "token_usage"),
+    ("outputs", "llm_output", "usage"),
+    ("outputs", "llm_output", "tokenUsage"),
+    ("outputs", "usage"),
+    (),
+)
+"""Where a message and a run may state tokens; the first that does is read."""
+
+
 def usage_of(record: Record, messages: list[dict[str, Any]]) -> SpanUsage | None:
     """Usage of a run: of its messages, else as in its outputs, its metadata or the run itself."""
-    usages = [usage for message in messages if (usage := _first(_message_usage(message))) is not None]
-    usage = total_usage(usages) if usages else _first(_run_usage(record))
+    usages = [usage for message in messages if (usage := _first_usage(message, _OF_MESSAGES)) is not None]
+    usage = total_usage(usages) if usages else _first_usage(record, _OF_RUNS)
     if usage is None or usage.cost_usd is not None:
         return usage
     return msgspec.structs.replace(usage, cost_usd=dollars(record.get("total_cost")))
 
 
-def _message_usage(message: dict[str, Any]) -> Iterator[Any]:
-    yield message.get("usage_metadata")
-    response = dict_(message.get("response_metadata"))
-    yield response.get("token_usage")
-    yield response.get("usage")
-    yield response.get("tokenUsage")
-
-
-def _run_usage(record: Record) -> Iterator[Any]:
-    outputs = dict_(record.get("outputs"))
-    extra = dict_(record.get("extra"))
-    llm_output = dict_(outputs.get("llm_output"))
-    yield outputs.get("usage_metadata")
-    yield dict_(extra.get("metadata")).get("usage_metadata")
-    yield llm_output.get("token_usage")
-    yield llm_output.get("usage")
-    yield llm_output.get("tokenUsage")
-    yield outputs.get("usage")
-    yield record
-
-
-def _first(sources: Iterator[Any]) -> SpanUsage | None:
-    """The tokens and the cost of the first source that states tokens."""
-    for fields in map(dict_, sources):
+def _first_usage(holder: Record, paths: Sequence[tuple[str, ...]]) -> SpanUsage | None:
+    """The tokens and the cost that are stated at the first of the paths that states tokens."""
+    for path in paths:
+        fields = dict_(at(holder, *path))
         if (usage := read_usage(fields, _INPUT, _OUTPUT)) is not None:
             return msgspec.structs.replace(usage, cost_usd=dollars(fields.get("total_cost")))
     return None

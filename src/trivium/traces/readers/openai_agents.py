@@ -9,18 +9,17 @@ from the spans that called a model: ``task`` and ``turn`` repeat it.
 from collections.abc import Sequence
 from typing import Any
 
-from trivium.errors import TraceError
 from trivium.traces.normalize import normalise
-from trivium.traces.readers.json_input import decoded, moment, read_usage, snake, text
+from trivium.traces.readers.json_input import at, decoded, moment, read_usage, snake, text
 from trivium.traces.readers.span_records import (
     Record,
-    SkippedRecords,
+    RecordsByTrace,
     first_record,
-    merge_record,
     merge_span_records,
+    stated_handoff,
     unwrapped,
 )
-from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace, TraceProblem
+from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace
 from trivium.values import dict_
 
 _WRAPPERS = ("data", "items", "spans")
@@ -45,27 +44,16 @@ def sniff(document: Any) -> bool:
 
 def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     """The traces of a file, in the order in which they are first named."""
-    traces: dict[str, Record] = {}
-    spans: dict[str, list[Record]] = {}
-    skipped = SkippedRecords("trace or span of the OpenAI Agents SDK")
+    records = RecordsByTrace("trace or span of the OpenAI Agents SDK")
     for position, item in enumerate(_items(documents), start=1):
         record = snake(item) if isinstance(item, dict) else {}
         if _is_span(record):
-            spans.setdefault(text(record, "trace_id") or "", []).append(record)
+            records.add_span(record, text(record, "trace_id"))
         elif _is_trace(record):
-            name = text(record, "id", "trace_id") or ""
-            merge_record(traces, name, record)
-            spans.setdefault(name, [])
+            records.add_trace(text(record, "id", "trace_id"), record)
         else:
-            skipped.add(position)
-    if not spans:
-        raise TraceError(source, "holds no trace and no span of the OpenAI Agents SDK")
-    problems = skipped.problems()
-    result = []
-    for name, records in spans.items():
-        result.append(_trace(name, traces.get(name, {}), records, problems))
-        problems = []  # reported once, with the first trace
-    return result
+            records.skip(position)
+    return records.traces(_trace, source)
 
 
 def _items(documents: Sequence[Any]) -> list[Any]:
@@ -82,7 +70,7 @@ def _is_span(record: Record) -> bool:
     return isinstance(record.get("span_data"), dict)
 
 
-def _trace(name: str, item: Record, records: list[Record], problems: list[TraceProblem]) -> Trace:
+def _trace(name: str, item: Record, records: list[Record]) -> Trace:
     records, repeats = merge_span_records(records, end_key="ended_at")
     data = [snake(record["span_data"]) for record in records]
     turns = {text(record, "id"): _turn(fields) for record, fields in zip(records, data, strict=True)}
@@ -91,14 +79,13 @@ def _trace(name: str, item: Record, records: list[Record], problems: list[TraceP
     for record, fields in zip(records, data, strict=True):
         span = _span(f"span-{len(spans)}", record, fields, turns)
         spans.append(span)
-        sender, receiver = text(fields, "from_agent") or span.agent, text(fields, "to_agent")
-        if fields.get("type") == "handoff" and sender and receiver:
-            messages.append(Message(sender=sender, receiver=receiver, type="handoff", time=span.start))
+        if fields.get("type") == "handoff":
+            messages += stated_handoff(fields, span.start, sender=span.agent)
     return normalise(
         spans,
         messages,
         trace_id=name,
-        problems=[*problems, *repeats],
+        problems=repeats,
         metadata={key: value for key, value in item.items() if key not in {"object", "id"} and value},
         nested=True,
     )
@@ -106,8 +93,7 @@ def _trace(name: str, item: Record, records: list[Record], problems: list[TraceP
 
 def _turn(fields: Record) -> str | None:
     """The agent of a turn; None if the span is not a turn."""
-    inner = dict_(fields.get("data"))
-    return text(inner, "agent_name", "agentName") or text(fields, "agent_name")
+    return text(dict_(fields.get("data")), "agent_name", "agentName") or text(fields, "agent_name")
 
 
 def _span(nameless: str, record: Record, fields: Record, turns: dict[str | None, str | None]) -> Span:
@@ -147,6 +133,6 @@ def _name(fields: Record) -> str:
 
 
 def _usage(fields: Record) -> SpanUsage | None:
-    usage = dict_(fields.get("usage")) or dict_(dict_(fields.get("response")).get("usage"))
+    usage = dict_(fields.get("usage")) or dict_(at(fields, "response", "usage"))
     keys = ("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens")
     return read_usage(snake(usage), *keys)

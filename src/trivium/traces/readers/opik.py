@@ -10,20 +10,19 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from trivium.errors import TraceError
 from trivium.traces.langgraph import GraphRun, is_handoff, with_graph_agents
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.json_input import decoded, dollars, moment, read_usage, snake, text
 from trivium.traces.readers.span_records import (
     Record,
-    SkippedRecords,
+    RecordsByTrace,
     count_usage_once,
     first_record,
-    merge_record,
     merge_span_records,
+    stated_handoff,
     unwrapped,
 )
-from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace, TraceProblem
+from trivium.traces.trace import Span, SpanKind, SpanUsage, Trace
 from trivium.values import dict_
 
 _WRAPPERS = ("spans", "traces", "content")
@@ -67,27 +66,16 @@ def _is_trace(record: Record) -> bool:
 
 def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     """The traces of a file, in the order in which they are first named."""
-    traces: dict[str, Record] = {}
-    spans: dict[str, list[Record]] = {}
-    skipped = SkippedRecords("trace or span of Opik")
+    records = RecordsByTrace("trace or span of Opik")
     for position, (trace, item) in enumerate(_rows(documents), start=1):
         record = snake(item) if isinstance(item, dict) else {}
         if trace is not None or _is_trace(record):
-            name = trace if trace is not None else text(record, "id") or ""
-            merge_record(traces, name, record)
-            spans.setdefault(name, [])
+            records.add_trace(text(record, "id") if trace is None else trace, record)
         elif _is_span(record):
-            spans.setdefault(text(record, "trace_id") or "", []).append(record)
+            records.add_span(record, text(record, "trace_id"))
         else:
-            skipped.add(position)
-    if not spans:
-        raise TraceError(source, "holds no trace and no span of Opik")
-    problems = skipped.problems()
-    result = []
-    for name, records in spans.items():
-        result.append(_trace(name, traces.get(name, {}), records, problems))
-        problems = []  # reported once, with the first trace
-    return result
+            records.skip(position)
+    return records.traces(_trace, source)
 
 
 def _rows(documents: Sequence[Any]) -> Iterator[tuple[str | None, Any]]:
@@ -104,16 +92,21 @@ def _rows(documents: Sequence[Any]) -> Iterator[tuple[str | None, Any]]:
             yield None, {"trace_id": name, "type": "general"} | span if whole else span
 
 
-def _trace(name: str, item: Record, records: list[Record], problems: list[TraceProblem]) -> Trace:
+def _trace(name: str, item: Record, records: list[Record]) -> Trace:
     records, repeats = merge_span_records(records, end_key="end_time")
     owners = {text(record, "id"): _stated_agent(record) for record in records}
     spans = [_span(f"span-{index}", record, owners) for index, record in enumerate(records)]
-    stated = _handoffs(spans, records)
+    stated = [
+        message
+        for span, record in zip(spans, records, strict=True)
+        if (fields := _metadata(record)).get("type") == "handoff"
+        for message in stated_handoff(fields, span.start)
+    ]
     trace = normalise(
         spans,
         stated,
         trace_id=name,
-        problems=[*problems, *repeats],
+        problems=repeats,
         metadata={key: item[key] for key in _TRACE_METADATA if item.get(key)},
         nested=True,
     )
@@ -191,14 +184,3 @@ def _usage(record: Record) -> SpanUsage | None:
     keys = ("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens")
     cost = dollars(record.get("total_estimated_cost"))
     return read_usage(snake(dict_(record.get("usage"))), *keys, cost=cost)
-
-
-def _handoffs(spans: Sequence[Span], records: Sequence[Record]) -> list[Message]:
-    """The hand-offs that spans of the OpenAI Agents SDK state."""
-    messages = []
-    for span, record in zip(spans, records, strict=True):
-        metadata = _metadata(record)
-        sender, receiver = text(metadata, "from_agent"), text(metadata, "to_agent")
-        if metadata.get("type") == "handoff" and sender and receiver:
-            messages.append(Message(sender=sender, receiver=receiver, type="handoff", time=span.start))
-    return messages

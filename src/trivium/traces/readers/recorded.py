@@ -14,20 +14,13 @@ from trivium.traces.opentelemetry.assemble import merged_trace, trace_ids, trace
 from trivium.traces.opentelemetry.semconv import RecordedSpan
 from trivium.traces.readers.json_input import content_of, parse_documents, read_complete_lines, with_problems
 from trivium.traces.readers.otlp.json import spans_of_json
-from trivium.traces.trace import Message, Span, Trace, TraceProblem, interactions
+from trivium.traces.trace import Message, RecordedLine, Span, Trace, TraceProblem, interactions
 from trivium.values import resolved
 
 _START = re.compile(rb'\{"trace_id":"[0-9a-f]+","(?:span|message)":\{')
 
 
-@resolved
-class _RecordedLine(msgspec.Struct, frozen=True):
-    """A line; unknown keys, of later versions, are ignored."""
-
-    trace_id: str
-    span: Span | None = None
-    message: Message | None = None
-    as_text: tuple[str, ...] = ()
+resolved(RecordedLine)
 
 
 class TraceContents:
@@ -41,12 +34,12 @@ class TraceContents:
     """
 
     def __init__(self) -> None:
-        self._lines: dict[tuple[str, str, float | None], _RecordedLine] = {}
-        self._messages: list[_RecordedLine] = []
+        self._lines: dict[tuple[str, str, float | None], RecordedLine] = {}
+        self._messages: list[RecordedLine] = []
         self.otel_spans: list[RecordedSpan] = []
         self.problems: list[TraceProblem] = []
 
-    def add(self, line: _RecordedLine) -> None:
+    def add(self, line: RecordedLine) -> None:
         """Add a line."""
         if line.span is not None:
             key = (line.span.id, line.span.name, line.span.start)
@@ -64,7 +57,7 @@ class TraceContents:
         self.otel_spans += other.otel_spans
 
     @property
-    def lines(self) -> list[_RecordedLine]:
+    def lines(self) -> list[RecordedLine]:
         """All lines that count."""
         return [*self._lines.values(), *self._messages]
 
@@ -126,7 +119,7 @@ def _add(by_trace: dict[str, TraceContents], documents: Sequence[Any], source: s
     """Add lines to their traces."""
     for number, document in enumerate(documents, start=1):
         try:
-            line = msgspec.convert(document, _RecordedLine)
+            line = msgspec.convert(document, RecordedLine)
         except msgspec.ValidationError as error:
             raise TraceError(source, Problem(f"line {number}", str(error).replace("`", '"'))) from None
         by_trace.setdefault(line.trace_id, TraceContents()).add(line)
@@ -137,19 +130,10 @@ def read_file(path: Path) -> list[Trace]:
     return read_files([path])
 
 
-def read_files(paths: Sequence[Path]) -> list[Trace]:
-    """The traces of several files; a trace may continue in the next file."""
-    lines: list[Any] = []
-    problems: list[TraceProblem] = []
-    for path in paths:
-        content, source = content_of(path), str(path)
-        parse = partial(parse_documents, source=source)
-        lines += read_complete_lines(content, parse, problems, source=source)
-    return with_problems(read_traces(lines, str(paths[0])), problems)
+def read_files(span_files: Sequence[Path], otel_files: Sequence[Path] = ()) -> list[Trace]:
+    """The traces of files that ``trivium.trace`` wrote, in the order of their first lines.
 
-
-def read_folder(span_files: Sequence[Path], otel_files: Sequence[Path]) -> list[Trace]:
-    """The traces of a folder that ``trivium.trace`` wrote, in the order of their first lines.
+    A trace may continue in the next file.
 
     Args:
         span_files: Files of spans of ``trivium.trace``.

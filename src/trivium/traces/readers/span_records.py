@@ -1,12 +1,13 @@
 """Merges records that describe the same span: a file may list them in any order and more than once."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
+from trivium.errors import TraceError
 from trivium.traces.readers.json_input import snake, text
-from trivium.traces.trace import Span, Trace, TraceProblem, parents_first
+from trivium.traces.trace import Message, Span, Trace, TraceProblem, parents_first
 
 Record = dict[str, Any]
 
@@ -40,25 +41,51 @@ def first_record(document: Any, *keys: str) -> Record | None:
     return None
 
 
-class SkippedRecords:
-    """Counts skipped records and reports them as one problem."""
+class RecordsByTrace:
+    """Collects the records of a file by trace; those of other tools are counted and left out.
 
-    def __init__(self, expected: str) -> None:
-        self._expected = expected
-        self._positions: list[int] = []
+    Args:
+        expected: What a record of this format is, such as "run of LangSmith".
+        marked: What it is known by.
+    """
 
-    def add(self, position: int) -> None:
-        """Count the record at a position in the file, from 1."""
-        self._positions.append(position)
+    def __init__(self, expected: str, *, marked: str = "") -> None:
+        self._expected, self._marked = expected, marked
+        self._traces: dict[str, Record] = {}
+        self._spans: dict[str, list[Record]] = {}
+        self._skipped: list[int] = []
 
-    def problems(self) -> list[TraceProblem]:
-        """At most one problem, which names the first position."""
-        if not self._positions:
-            return []
-        number = len(self._positions)
+    def add_trace(self, name: str | None, record: Record) -> None:
+        """Add a record of a trace; a further one of the same trace adds to it."""
+        _join(self._traces.setdefault(name or "", {}), record, over=True)
+        self._spans.setdefault(name or "", [])
+
+    def add_span(self, record: Record, trace: str | None) -> None:
+        """Add a record of a span."""
+        self._spans.setdefault(trace or "", []).append(record)
+
+    def skip(self, position: int) -> None:
+        """Count a record of another tool, by its position in the file, from 1."""
+        self._skipped.append(position)
+
+    def traces(self, build: Callable[[str, Record, list[Record]], Trace], source: str) -> list[Trace]:
+        """Build each trace from its id, its own record and those of its spans, in the order of their ids.
+
+        Raises:
+            TraceError: If there is none.
+        """
+        if not self._spans:
+            marked = f" ({self._marked})" if self._marked else ""
+            raise TraceError(source, f"holds no {self._expected.replace(' or ', ' and no ')}{marked}")
+        traces = [build(name, self._traces.get(name, {}), spans) for name, spans in self._spans.items()]
+        if not self._skipped:
+            return traces
+        number = len(self._skipped)
         records = "one record is" if number == 1 else f"{number:,} records are"
-        what = f"{records} left out: not a {self._expected} (first: number {self._positions[0]:,})"
-        return [TraceProblem(kind="foreign_record", what=what)]
+        what = f"{records} left out: not a {self._expected} (first: number {self._skipped[0]:,})"
+        problem = TraceProblem(kind="foreign_record", what=what)
+        problems = tuple(dict.fromkeys((problem, *traces[0].problems)))
+        return [msgspec.structs.replace(traces[0], problems=problems), *traces[1:]]
 
 
 def merge_span_records(
@@ -109,9 +136,12 @@ def _join(first: Record, record: Record, *, over: bool) -> None:
             first[key] = value
 
 
-def merge_record(records: dict[str, Record], name: str, record: Record) -> None:
-    """Merge a further record of a trace into those before it."""
-    _join(records.setdefault(name, {}), record, over=True)
+def stated_handoff(fields: Record, time: float | None, *, sender: str | None = None) -> list[Message]:
+    """The hand-off that fields of the OpenAI Agents SDK state; none unless both agents are known."""
+    sender, receiver = text(fields, "from_agent") or sender, text(fields, "to_agent")
+    if not sender or not receiver:
+        return []
+    return [Message(sender=sender, receiver=receiver, type="handoff", time=time)]
 
 
 def count_usage_once(trace: Trace) -> Trace:

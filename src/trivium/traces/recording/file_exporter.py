@@ -12,25 +12,12 @@ import msgspec
 
 from trivium.traces.recording.config import Recording
 from trivium.traces.recording.span import Content, LiveSpan, ParentSpan, write_open_parents
-from trivium.traces.trace import Message, Span
+from trivium.traces.trace import Message, RecordedLine
 
 log = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_TRIES = 10.0
 """Pause before the next write after one failed."""
-
-
-class RecordedLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of a file: a span or a message, and the types of values in it that were recorded as text.
-
-    A span that is still open when a child of it is written is written first, without an end; the line that
-    is written when it ends replaces that one.
-    """
-
-    trace_id: str
-    span: Span | None = None
-    message: Message | None = None
-    as_text: tuple[str, ...] = ()
 
 
 _ENCODE = msgspec.json.Encoder().encode

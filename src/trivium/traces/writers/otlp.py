@@ -17,7 +17,7 @@ from trivium.errors import MissingExtra
 from trivium.traces.opentelemetry import semconv, trivium_attributes
 from trivium.traces.opentelemetry.semconv import NANOSECONDS
 from trivium.traces.outcome import clock_zero
-from trivium.traces.trace import Span, Trace
+from trivium.traces.trace import Span, Trace, start_time
 from trivium.values import json_text, text_or_json
 
 Since = Literal["recorded", "run", "1970"]
@@ -183,11 +183,7 @@ def _spans(export: TraceToExport, trace_id: str) -> list[dict[str, Any]]:
 
 def _first_root(trace: Trace) -> int:
     roots = [position for position, span in enumerate(trace.spans) if span.parent is None]
-    return min(roots, key=lambda position: _or_last(trace.spans[position].start))
-
-
-def _or_last(start: float | None) -> float:
-    return float("inf") if start is None else start
+    return min(roots, key=lambda position: start_time(trace.spans[position]))
 
 
 def _span_ids(trace: Trace, trace_id: str) -> dict[str, str]:
@@ -202,7 +198,6 @@ def _span_ids(trace: Trace, trace_id: str) -> dict[str, str]:
 
 
 def _span(span: Span, trace_id: str, ids: Mapping[str, str], clock: Clock) -> dict[str, Any]:
-    start, end = _digits(clock.at(span.start)), _digits(clock.at(span.end))
     attributes = _convention_attributes(span)
     original = trivium_attributes.TriviumSpan(
         id=None if ids[span.id] == span.id else span.id,
@@ -215,19 +210,18 @@ def _span(span: Span, trace_id: str, ids: Mapping[str, str], clock: Clock) -> di
         attributes=span.attributes,
     )
     attributes[semconv.TRIVIUM_SPAN] = json_text(original)
-    made: dict[str, Any] = {"traceId": trace_id, "spanId": ids[span.id]}
-    if span.parent is not None:
-        made["parentSpanId"] = ids[span.parent]
-    made["name"] = f"{_OPERATIONS[span.kind]} {span.name}" if span.kind in _OPERATIONS else span.name
-    made["kind"] = _CLIENT if span.kind == "llm" else _INTERNAL
-    if start is not None:
-        made["startTimeUnixNano"] = start
-    if end is not None:
-        made["endTimeUnixNano"] = end
-    made["attributes"] = _attributes(attributes)
-    if span.ok is False:
-        made["status"] = _failure(span.attributes.get("error"))
-    return made
+    made = {
+        "traceId": trace_id,
+        "spanId": ids[span.id],
+        "parentSpanId": None if span.parent is None else ids[span.parent],
+        "name": f"{_OPERATIONS[span.kind]} {span.name}" if span.kind in _OPERATIONS else span.name,
+        "kind": _CLIENT if span.kind == "llm" else _INTERNAL,
+        "startTimeUnixNano": _digits(clock.at(span.start)),
+        "endTimeUnixNano": _digits(clock.at(span.end)),
+        "attributes": _attributes(attributes),
+        "status": _failure(span.attributes.get("error")) if span.ok is False else None,
+    }
+    return {key: value for key, value in made.items() if value is not None}
 
 
 def _convention_attributes(span: Span) -> dict[str, Any]:
@@ -264,19 +258,18 @@ def _placeholder_span(export: TraceToExport, trace_id: str, clock: Clock) -> dic
     if export.error is not None:
         attributes[semconv.ERROR_TYPE] = _UNKNOWN_ERROR
     attributes[semconv.TRIVIUM_SPAN] = json_text(trivium_attributes.TriviumSpan(kind=None))
-    made: dict[str, Any] = {
+    took = round((export.seconds or 0.0) * NANOSECONDS)
+    made = {
         "traceId": trace_id,
         "spanId": sha256(f"{trace_id}/".encode()).hexdigest()[:16],
         "name": export.name,
         "kind": _INTERNAL,
         "attributes": _attributes(attributes),
+        "startTimeUnixNano": _digits(start),
+        "endTimeUnixNano": None if start is None else str(start + took),
+        "status": None if export.error is None else _failure(export.error),
     }
-    if start is not None:
-        made["startTimeUnixNano"] = str(start)
-        made["endTimeUnixNano"] = str(start + round((export.seconds or 0.0) * NANOSECONDS))
-    if export.error is not None:
-        made["status"] = _failure(export.error)
-    return made
+    return {key: value for key, value in made.items() if value is not None}
 
 
 def _failure(message: Any) -> dict[str, Any]:
