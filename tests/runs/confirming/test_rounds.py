@@ -68,10 +68,12 @@ def test_no_more_calls_are_made_than_may_be_and_a_small_number_is_used(calls):
     assert (rounds.end, rounds.calls) == ("calls", 0)
 
 
-def test_a_side_that_cannot_be_asked_is_not():
-    batches = asked(Rounds(MOVED, question("proof"), asked=(False, True), calls=30))
+def test_a_side_that_cannot_be_asked_is_not_and_takes_no_place_in_a_batch():
+    rounds = Rounds(MOVED, question("proof", about="like-these"), asked=(False, True), calls=32)
+    batches = asked(rounds)
 
     assert {number for batch in batches for number, _ in batch} == {1}
+    assert (sum(map(len, batches)), rounds.end) == (32, "calls")
 
 
 def test_broken_cases_are_decided_with_few_calls():

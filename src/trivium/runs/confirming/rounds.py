@@ -133,7 +133,7 @@ class Rounds:
         difference = posterior.these if about_these else posterior.like_these
         gains = np.where(self._open, posterior.gains, 0.0).ravel()
         size = min(self.calls, max(SMALLEST_BATCH, self._groups.size // LARGEST_SHARE))
-        best = np.lexsort((-gains, ~self._unclear.ravel()))[:size]
+        best = np.lexsort((-gains, ~(self._unclear & self._open).ravel()))[:size]
         best = best[gains[best] > 0]
         decided = self._question.decided(difference)
         if decided and not self._first:
