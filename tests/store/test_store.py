@@ -198,6 +198,28 @@ def test_what_is_said_of_one_run_is_said_of_no_other(any_url):
         assert [each.state for each in store.runs()] == ["running"] * 3
 
 
+def test_a_run_that_another_process_takes_meanwhile_is_not_acquired(any_url):
+    with Store(any_url) as store:
+        run = new_run(store)
+
+        @sa.event.listens_for(store.engine, "before_cursor_execute")
+        def take(_connection, cursor, statement, *_):
+            if statement.startswith("UPDATE runs"):
+                cursor.execute("UPDATE runs SET touched = touched + 1")
+
+        with pytest.raises(StoreError, match="another process has just started writing run r1"):
+            store.acquire(run)
+
+
+def test_the_newest_run_is_one_of_production_only_where_there_is_no_other(any_url):
+    with Store(any_url) as store:
+        new_run(store, id="live", kind="live")
+        assert store.run().id == "live"
+        new_run(store, id="agent")
+        new_run(store, id="later", kind="live")
+        assert store.run().id == "agent"
+
+
 def test_a_finished_run_is_as_long_as_it_was_unless_that_is_said(any_url):
     with Store(any_url) as store:
         run = new_run(store, count=3)
