@@ -4,6 +4,7 @@
 recorded.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -56,14 +57,14 @@ def traces_of(spans: Iterable[RecordedSpan]) -> list[Trace]:
     Spans with the same trace id form one trace, wherever they are in the file. Times are seconds from the
     first span; spans are ordered by start, ties in the given order.
     """
-    by_trace: dict[str, list[RecordedSpan]] = {}
+    return [_trace(trace_id, group) for trace_id, group in _by_trace(spans).items()]
+
+
+def _by_trace(spans: Iterable[RecordedSpan]) -> dict[str, list[RecordedSpan]]:
+    by_trace: dict[str, list[RecordedSpan]] = defaultdict(list)
     for span in spans:
-        group = by_trace.get(span.trace_id)
-        if group is None:
-            by_trace[span.trace_id] = [span]
-        else:
-            group.append(span)
-    return [_trace(trace_id, group) for trace_id, group in by_trace.items()]
+        by_trace[span.trace_id].append(span)
+    return by_trace
 
 
 def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
@@ -428,19 +429,16 @@ def merged_trace(
     own_ids = {span.id for span in spans}
     own_calls = any(span.kind == "tool" for span in spans)
     links = {span.id: link[1] for span in otel_spans if (link := _parent_link(span)) is not None}
-    by_trace: dict[str, list[RecordedSpan]] = {}
-    for span in otel_spans:
-        by_trace.setdefault(span.trace_id, []).append(span)
-    for group in by_trace.values():
+    for own_id, group in _by_trace(otel_spans).items():
         origin = min((span.start for span in group if span.start is not None), default=0) / NANOSECONDS
-        for trace in traces_of(group):
-            spans += [
-                msgspec.structs.replace(_shifted(span, origin), parent=links.get(span.id, span.parent))
-                for span in trace.spans
-            ]
-            all_messages += [_shifted(message, origin) for message in trace.messages]
-            all_problems += [each for each in trace.problems if not (own_calls and each.kind == NOT_RECORDED)]
-            recorders |= set(trace.recorders)
+        trace = _trace(own_id, group)
+        spans += [
+            msgspec.structs.replace(_shifted(span, origin), parent=links.get(span.id, span.parent))
+            for span in trace.spans
+        ]
+        all_messages += [_shifted(message, origin) for message in trace.messages]
+        all_problems += [each for each in trace.problems if not (own_calls and each.kind == NOT_RECORDED)]
+        recorders |= set(trace.recorders)
     if otel_spans:
         spans.sort(key=start_time)
         spans = _merge_decorated(spans, own_ids)

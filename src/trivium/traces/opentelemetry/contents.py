@@ -193,7 +193,7 @@ def with_requested_arguments(spans: list[RecordedSpan], kinds: Sequence[SpanKind
     requested: dict[Any, Any] = {}
     for index, span in enumerate(spans):
         if kinds[index] == "llm":
-            for part in _parts(_attributes(span).get(semconv.OUTPUT_MESSAGES), "tool_call"):
+            for part in _requested(span):
                 requested[str(part.get("id")), str(part.get("name"))] = part.get("arguments")
         elif index in without:
             call = str(span.attributes[semconv.CALL_ID]), str(span.attributes.get(semconv.TOOL))
@@ -215,12 +215,13 @@ def not_recorded(spans: Sequence[RecordedSpan], kinds: Sequence[SpanKind]) -> st
     if any(semconv.TOOL in span.attributes for span in spans):
         return None
     requests = (span for span, kind in zip(spans, kinds, strict=True) if kind == "llm")
-    requested = (
-        str(part.get("name", ""))
-        for span in requests
-        for part in _parts(_attributes(span).get(semconv.OUTPUT_MESSAGES), "tool_call")
-    )
-    return NO_CALLS if any(not name.startswith(_FINAL) for name in requested) else None
+    names = (str(part.get("name", "")) for span in requests for part in _requested(span))
+    return NO_CALLS if any(not name.startswith(_FINAL) for name in names) else None
+
+
+def _requested(request: RecordedSpan) -> Iterator[dict[str, Any]]:
+    """The tool calls that the answer to a model request holds."""
+    return _parts(_attributes(request).get(semconv.OUTPUT_MESSAGES), "tool_call")
 
 
 def _result(span: RecordedSpan) -> Any:
@@ -244,10 +245,7 @@ def _attributes(span: RecordedSpan) -> Mapping[str, Any]:
 
 
 def _first(attributes: Mapping[str, Any], keys: Sequence[str]) -> Any:
-    for key in keys:
-        if key in attributes and (value := _decoded(attributes, key)) is not None:
-            return value
-    return None
+    return next((value for _, value in _values(attributes, keys)), None)
 
 
 def _values(attributes: Mapping[str, Any], keys: Sequence[str]) -> Iterator[tuple[str, Any]]:

@@ -250,14 +250,6 @@ def error_of(span: RecordedSpan) -> str:
     return text(span.attributes, semconv.ERROR_TYPE) or ""
 
 
-def has_escaped_exception(span: RecordedSpan) -> bool:
-    """Whether an exception escaped the span, even if its status is no error."""
-    return any(
-        name == "exception" and attributes.get("exception.escaped") in (True, "true", "True")
-        for name, attributes in span.events or ()
-    )
-
-
 def spans_of(
     ordered: Sequence[RecordedSpan],
     roles: Sequence[SpanRole],
@@ -303,15 +295,17 @@ def spans_of(
 
 
 def _failed(span: RecordedSpan) -> bool:
+    """Whether its status is an error, it states one, or an exception escaped it."""
     if span.failed or span.attributes.get(semconv.ERROR_TYPE):
         return True
-    return bool(span.events) and has_escaped_exception(span)
+    return bool(span.events) and any(
+        name == "exception" and attributes.get("exception.escaped") in (True, "true", "True")
+        for name, attributes in span.events or ()
+    )
 
 
 def _extra(span: RecordedSpan, *, failed: bool, handoff: bool) -> dict[str, Any]:
     extra: dict[str, Any] = {}
     if failed and (why := error_of(span)):
         extra["error"] = why
-    if handoff:
-        extra["handoff"] = True
-    return extra
+    return extra | {"handoff": True} if handoff else extra

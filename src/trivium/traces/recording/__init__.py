@@ -7,10 +7,10 @@ become the trace of the attempt; otherwise they are written to ``logs/traces`` (
 ``trivium traces show logs/traces`` reads.
 """
 
+from trivium.traces.recording.collector import carried as carried
 from trivium.traces.recording.collector import message as message
 from trivium.traces.recording.collector import recorded as recorded
 from trivium.traces.recording.config import configure as configure
-from trivium.traces.recording.context import carried as carried
 from trivium.traces.recording.decorators import agent as agent
 from trivium.traces.recording.decorators import current as current
 from trivium.traces.recording.decorators import llm as llm

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import contextmanager
 from types import CoroutineType, TracebackType
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from trivium.traces.recording.collector import CURRENT, start_span
 from trivium.traces.recording.span import LiveSpan, NoSpan, ParentSpan
@@ -75,10 +75,31 @@ class SpanDecorator:
         self.__exit__(kind, error, trace)
 
 
-def _span_decorator(kind: SpanKind, named: Any, name: str | None, agent: str | None, input_value: Any) -> Any:
+class SpanOptions(TypedDict, total=False):
+    """Options of :func:`tool`, :func:`llm` and :func:`span`.
+
+    Attributes:
+        name: The name, if it is not given as the first argument.
+        agent: The agent that does the work; by default the nearest agent above.
+        input: Input of a ``with`` block; the arguments of a function are recorded automatically.
+    """
+
+    name: str | None
+    agent: str | None
+    input: Any
+
+
+def _span_decorator(
+    kind: SpanKind,
+    named: Any,
+    *,
+    name: str | None = None,
+    agent: str | None = None,
+    input: Any = None,  # noqa: A002
+) -> Any:
     if callable(named):
         return SpanDecorator(kind, name, agent, None)(named)
-    return SpanDecorator(kind, name if named is None else named, agent, input_value)
+    return SpanDecorator(kind, name if named is None else named, agent, input)
 
 
 @overload
@@ -93,65 +114,38 @@ def agent(named: Any = None, /, *, name: str | None = None, input: Any = None) -
         name: The agent's name.
         input: Input of a ``with`` block; the arguments of a function are recorded automatically.
     """
-    return _span_decorator("agent", named, name, None, input)
+    return _span_decorator("agent", named, name=name, input=input)
 
 
 @overload
 def tool(named: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
-def tool(
-    named: str | None = None, /, *, name: str | None = None, agent: str | None = None, input: Any = None
-) -> SpanDecorator: ...
-def tool(
-    named: Any = None,
-    /,
-    *,
-    name: str | None = None,
-    agent: str | None = None,
-    input: Any = None,  # noqa: A002
-) -> Any:
+def tool(named: str | None = None, /, **options: Unpack[SpanOptions]) -> SpanDecorator: ...
+def tool(named: Any = None, /, **options: Unpack[SpanOptions]) -> Any:
     """A tool call. Options as for :func:`agent`; ``agent`` is the caller, else the nearest agent above."""
-    return _span_decorator("tool", named, name, agent, input)
+    return _span_decorator("tool", named, **options)
 
 
 @overload
 def llm(named: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
-def llm(
-    named: str | None = None, /, *, name: str | None = None, agent: str | None = None, input: Any = None
-) -> SpanDecorator: ...
-def llm(
-    named: Any = None,
-    /,
-    *,
-    name: str | None = None,
-    agent: str | None = None,
-    input: Any = None,  # noqa: A002
-) -> Any:
+def llm(named: str | None = None, /, **options: Unpack[SpanOptions]) -> SpanDecorator: ...
+def llm(named: Any = None, /, **options: Unpack[SpanOptions]) -> Any:
     """A model request, named by its model. Options as for :func:`tool`.
 
     Token counts are read from responses of OpenAI and Anthropic; for others, call
     ``current().used(input_tokens=…, output_tokens=…)``.
     """
-    return _span_decorator("llm", named, name, agent, input)
+    return _span_decorator("llm", named, **options)
 
 
 @overload
 def span(named: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
-def span(
-    named: str | None = None, /, *, name: str | None = None, agent: str | None = None, input: Any = None
-) -> SpanDecorator: ...
-def span(
-    named: Any = None,
-    /,
-    *,
-    name: str | None = None,
-    agent: str | None = None,
-    input: Any = None,  # noqa: A002
-) -> Any:
+def span(named: str | None = None, /, **options: Unpack[SpanOptions]) -> SpanDecorator: ...
+def span(named: Any = None, /, **options: Unpack[SpanOptions]) -> Any:
     """Any other piece of work."""
-    return _span_decorator("other", named, name, agent, input)
+    return _span_decorator("other", named, **options)
 
 
 def _decorated(function: Callable[..., Any], kind: SpanKind, name: str, agent: str | None) -> Any:

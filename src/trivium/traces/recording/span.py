@@ -379,21 +379,15 @@ def _error_text(error: str | BaseException, content: Content | None) -> str:
 
 
 def _usage_of(result: Any) -> SpanUsage | None:
-    """The tokens of a provider's response; None where reading them fails."""
+    """The tokens under the names that providers' clients use; None where reading them fails."""
     try:
-        return _tokens_of(result)
+        usage = result.get("usage") if isinstance(result, Mapping) else getattr(result, "usage", None)
+        inputs, outputs = ("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens")
+        return read_usage(_counts(usage), inputs, outputs)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
         return None
-
-
-def _tokens_of(result: Any) -> SpanUsage | None:
-    """Read the tokens under the names that providers' clients use."""
-    usage = result.get("usage") if isinstance(result, Mapping) else getattr(result, "usage", None)
-    return read_usage(
-        _counts(usage), ("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens")
-    )
 
 
 def _counts(usage: Any, keys: frozenset[str] = USAGE_KEYS) -> dict[str, Any]:
