@@ -21,7 +21,7 @@ from trivium.suites.suite import Suite
 from trivium.traces.readers.chat import answer_of, trace_of_chat
 from trivium.traces.readers.json_input import documents_of
 from trivium.traces.trace import Trace
-from trivium.values import dict_, dicts
+from trivium.values import dict_, dicts, list_
 
 CHANGES_STATE = ("book", "cancel", "exchange", "modify", "return", "send", "update")
 """First words of the names of tools that change state, in the airline and the retail domain."""
@@ -205,7 +205,7 @@ def _trajectory(item: Any, source: str, where: str) -> Trajectory:
             for action in dicts(task.get("actions"))
             if isinstance(action.get("name"), str)
         ),
-        outputs=tuple(str(output) for output in task.get("outputs") or ()),
+        outputs=tuple(map(str, list_(task.get("outputs")))),
         finished=info.get("reward_info") is not None,
         answer=answer_of(item["traj"]),
         trace=trace_of_chat(item["traj"], trace_id),

@@ -60,7 +60,9 @@ def answer_in(value: Any) -> Any:
 def _messages(value: Any) -> list[tuple[Speaker | None, str]] | None:
     """The speaker and the text of each message; None if the value is not a conversation."""
     found = list(_found(value))
-    return [(_speaker(each), _text(each)) for each in found] if any(map(_is_message, found)) else None
+    if not any(map(_is_message, found)):
+        return None
+    return [(_SPEAKERS.get(_role(each) or ""), _text(each)) for each in found]
 
 
 def _found(value: Any, depth: int = 3) -> Iterator[dict[str, Any]]:
@@ -92,10 +94,6 @@ def _role(message: dict[str, Any]) -> str | None:
     if not isinstance(stated, str):
         return None
     return stated.lower().removesuffix("chunk").removesuffix("message") or None
-
-
-def _speaker(message: dict[str, Any]) -> Speaker | None:
-    return _SPEAKERS.get(_role(message) or "")
 
 
 def _is_message(message: dict[str, Any]) -> bool:

@@ -8,6 +8,7 @@ import msgspec
 
 from trivium.errors import Problem, TraceError, suggest
 from trivium.traces.normalize import normalise
+from trivium.traces.readers.json_input import strict_value
 from trivium.traces.trace import Message, Span, Trace, TraceProblem
 from trivium.values import is_number
 
@@ -55,10 +56,8 @@ def _plain(value: Any, source: str, where: str) -> Any:
     if not isinstance(value, bytes | bytearray | memoryview):
         return value
     try:
-        return msgspec.json.decode(value)
-    except UnicodeDecodeError as error:
-        raise TraceError(source, Problem(where, f"not valid UTF-8: {error}")) from error
-    except (msgspec.DecodeError, RecursionError) as error:
+        return strict_value(bytes(value), where, source)
+    except msgspec.DecodeError as error:
         raise TraceError(source, Problem(where, f"not valid JSON: {error}")) from error
 
 

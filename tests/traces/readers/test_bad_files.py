@@ -44,7 +44,19 @@ LINES: dict[str, list[Any]] = {
     "langsmith": flat(GRAPH),
     "opik": [TRACE, *SPANS, span("b", parent="x", metadata={"agent": "b"}), span("y", "tool", "b")],
 }
+TURNS = [
+    {"role": "user", "content": "q"},
+    {
+        "role": "assistant",
+        "content": [{"type": "text", "text": "a"}],
+        "tool_calls": [{"id": "c", "function": {"name": "t", "arguments": "{}"}}],
+    },
+    {"role": "tool", "tool_call_id": "c", "content": "Error"},
+]
+TASK = {"instruction": "do", "outputs": ["5"], "actions": [{"name": "t", "kwargs": {"a": 1}}]}
 DOCUMENTS: dict[str, list[Any]] = LINES | {
+    "messages": [{"id": "x", "messages": TURNS}],
+    "tau-bench": [{"task_id": 1, "trial": 0, "reward": 1.0, "info": {"task": TASK}, "traj": TURNS}],
     "langsmith": [GRAPH],
     "agentneo": [
         log(
@@ -165,3 +177,17 @@ def test_twenty_thousand_spans_are_read(tmp_path):
     _, (trace,) = read_path(path)
     assert len(trace.spans) == 20_350
     assert trace.problems == ()
+
+
+@pytest.mark.parametrize("role", [["user"], {"a": 1}, 1, None])
+def test_a_message_with_a_role_of_another_type_is_left_out_and_named(role):
+    chat = {"messages": [*TURNS, {"role": role, "content": "x"}]}
+    _, (trace,) = read_documents([chat], source="file", format="messages")
+    assert [problem.what for problem in trace.problems] == ["message 3 has no known role; it was left out"]
+    read_or_refused([{"messages": [{"role": role, "content": "x"}]}], "messages")
+
+
+@pytest.mark.parametrize("outputs", [True, 1.5, "5", None])
+def test_answers_that_are_no_list_are_none(outputs):
+    task = {"task_id": 1, "info": {"task": TASK | {"outputs": outputs}}, "traj": TURNS}
+    read_or_refused([task], "tau-bench")

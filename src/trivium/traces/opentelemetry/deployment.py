@@ -1,6 +1,6 @@
 """Reads which service recorded a trace, and its tags and conversation, from attributes of OpenTelemetry."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 SERVICE: Final = "service"
@@ -41,28 +41,17 @@ def deployment_metadata(
         resources: Attributes of the resources of its spans, that of its root first: the first value counts.
         spans: Attributes of its spans, the root's first: the first conversation counts, and every tag.
     """
-    metadata: dict[str, Any] = {}
-    tags: dict[str, None] = {}
-    for resource in resources:
-        for key, names in _OF_RESOURCE.items():
-            _add_first(metadata, key, resource, names)
-        tags |= dict.fromkeys(_tags(resource))
-    for attributes in spans:
-        _add_first(metadata, CONVERSATION, attributes, _CONVERSATION)
-        tags |= dict.fromkeys(_tags(attributes))
-    if tags:
-        metadata[TAGS] = list(tags)[:MOST_TAGS]
-    return metadata
+    resources, spans = list(resources), list(spans)
+    metadata = {key: _first_text(resources, names) for key, names in _OF_RESOURCE.items()}
+    metadata[CONVERSATION] = _first_text(spans, _CONVERSATION)
+    tags = dict.fromkeys(tag for attributes in (*resources, *spans) for tag in _tags(attributes))
+    stated: dict[str, Any] = {key: value for key, value in metadata.items() if value}
+    return stated | {TAGS: list(tags)[:MOST_TAGS]} if tags else stated
 
 
-def _add_first(
-    metadata: dict[str, Any], key: str, attributes: Mapping[str, Any], names: tuple[str, ...]
-) -> None:
-    if key not in metadata:
-        texts = (text_of(attributes.get(name)) for name in names)
-        found = next((text for text in texts if text), None)
-        if found:
-            metadata[key] = found
+def _first_text(holders: Iterable[Mapping[str, Any]], names: Sequence[str]) -> str:
+    texts = (text_of(attributes.get(name)) for attributes in holders for name in names)
+    return next(filter(None, texts), "")
 
 
 def text_of(value: Any) -> str:

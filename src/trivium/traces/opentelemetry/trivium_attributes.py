@@ -12,7 +12,7 @@ import msgspec
 from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.semconv import RecordedSpan
 from trivium.traces.trace import Message, Span, SpanKind
-from trivium.values import json_or_text
+from trivium.values import dicts, json_or_text
 
 MESSAGE: Final = "trivium.message"
 """Name of the event that is a message, and of its one attribute."""
@@ -123,10 +123,12 @@ def _content(stored: Any, as_: As | None, *, is_message: bool) -> Any:
     if not is_message:
         return stored if as_ == "text" else json_or_text(stored)
     messages = json_or_text(stored)
-    if is_conversation(messages):
-        inner = messages[0]["parts"][0]["content"] if _is_wrapped(messages) else messages
-        return json_or_text(inner) if as_ == "json" and isinstance(inner, str) else inner
-    return None
+    if not is_conversation(messages):
+        return None
+    inner = next((part.get("content") for part in dicts(messages[0]["parts"])[:1]), None)
+    if messages[0].get(WRAPPED) is not True or not isinstance(inner, str):
+        return messages
+    return json_or_text(inner) if as_ == "json" else inner
 
 
 def is_conversation(value: Any) -> bool:
@@ -145,17 +147,6 @@ def wrapped(text: str, role: str) -> list[dict[str, Any]]:
 
 WRAPPED: Final = "trivium.wrapped"
 """Key of a message that only wraps a text."""
-
-
-def _is_wrapped(messages: list[dict[str, Any]]) -> bool:
-    parts = messages[0]["parts"]
-    return (
-        messages[0].get(WRAPPED) is True
-        and isinstance(parts, list)
-        and bool(parts)
-        and isinstance(parts[0], dict)
-        and isinstance(parts[0].get("content"), str)
-    )
 
 
 def _decoded(decoder: "msgspec.json.Decoder[T]", text: Any) -> T | None:

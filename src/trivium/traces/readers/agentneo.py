@@ -164,7 +164,8 @@ class _Reader:
 
     def tables(self) -> dict[str, list[Record]]:
         rows = self._connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
-        real = {name for name, sql in rows.fetchmany(self._most_rows) if not _is_virtual(sql)}
+        tables = rows.fetchmany(self._most_rows)
+        real = {name for name, sql in tables if not str(sql).upper().startswith("CREATE VIRTUAL")}
         missing = [name for name in _REQUIRED_TABLES if name not in real]
         if missing:
             what = f"is a SQLite database, but none of AgentNeo's: it has no table {', '.join(missing)}"
@@ -188,10 +189,6 @@ class _Reader:
                 raise TraceError(self._source, what)
             result.append(dict(zip(columns, map(_value, row), strict=True)))
         return sorted(result, key=_row_order)
-
-
-def _is_virtual(sql: Any) -> bool:
-    return str(sql).upper().startswith("CREATE VIRTUAL")
 
 
 def _value(value: Any) -> Any:
@@ -536,7 +533,9 @@ def _nested(agents: list[Span], calls: list[Span], *, still_open: bool) -> tuple
         for position, span in enumerate(agents)
         if span.start is not None and ends[position] is not None
     ]
-    times = [_interval(agents[position].start, ends[position]) for position in whole]
+    starts = {position: agents[position].start or 0.0 for position in whole}
+    # A run has length 0 if local time went backwards during it.
+    times = [(starts[position], max(starts[position], ends[position] or 0.0)) for position in whole]
     points = [position for position, span in enumerate(agents) if span.start is None and span.end is not None]
     points += [position for position, span in enumerate(spans) if _is_unowned_failure(span)]
     ended = [spans[position].end or 0.0 for position in points]
@@ -544,12 +543,6 @@ def _nested(agents: list[Span], calls: list[Span], *, still_open: bool) -> tuple
         if around is not None:
             spans[position] = msgspec.structs.replace(spans[position], parent=agents[whole[around]].id)
     return spans[: len(agents)], spans[len(agents) :]
-
-
-def _interval(start: float | None, end: float | None) -> tuple[float, float]:
-    """An interval; it has length 0 if local time went backwards during it."""
-    start = start or 0.0
-    return start, max(start, end or 0.0)
 
 
 def _is_unowned_failure(span: Span) -> bool:

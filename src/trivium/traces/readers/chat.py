@@ -12,6 +12,7 @@ import msgspec
 
 from trivium.traces.conversation import texts_of, unread_kinds, unread_problems
 from trivium.traces.normalize import normalise
+from trivium.traces.readers.json_input import text
 from trivium.traces.trace import Message, Span, Trace, TraceProblem
 from trivium.values import dict_, dicts, json_or_text, list_
 
@@ -42,7 +43,7 @@ def _chats(document: Any) -> list[tuple[str | None, list[Any]]]:
 
 def _is_chat(value: Any) -> bool:
     first = value[0] if isinstance(value, list) and value else None
-    return isinstance(first, dict) and first.get("role") in _ROLES and "kind" not in first
+    return isinstance(first, dict) and text(first, "role") in _ROLES and "kind" not in first
 
 
 def answer_of(messages: list[Any]) -> str:
@@ -95,7 +96,7 @@ class _Builder:
         return self._spans
 
     def add(self, position: int, turn: dict[str, Any]) -> None:
-        role, content = turn.get("role"), self._text(turn.get("content"))
+        role, content = text(turn, "role"), self._text(turn.get("content"))
         if role == "user":
             self.messages.append(Message(sender=USER, receiver=AGENT, content=content))
         elif role == "assistant":

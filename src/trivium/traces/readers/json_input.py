@@ -140,11 +140,7 @@ def parse_documents(content: bytes, *, source: str) -> list[Any]:
     content = content.removeprefix(b"\xef\xbb\xbf")
     check_values(content, source=source)
     try:
-        return [msgspec.json.decode(content)]
-    except UnicodeDecodeError as error:
-        raise TraceError(source, f"not valid UTF-8: {error}") from error
-    except RecursionError as error:
-        raise TraceError(source, "nested too deep to be read") from error
+        return [strict_value(content, "", source)]
     except msgspec.DecodeError as strict:
         if content.count(b"\n") > MAX_LINES:
             raise TraceError(
@@ -173,13 +169,24 @@ def is_value(line: bytes) -> bool:
 
 def _value(line: bytes, where: str, source: str) -> Any:
     try:
-        return msgspec.json.decode(line)
+        return strict_value(line, where, source)
+    except msgspec.DecodeError as error:
+        return _lenient(line, where, source, error)
+
+
+def strict_value(content: bytes, where: str, source: str) -> Any:
+    """Decode JSON as its standard has it.
+
+    Raises:
+        DecodeError: If it is not JSON.
+        TraceError: If it is not UTF-8, or nested too deep.
+    """
+    try:
+        return msgspec.json.decode(content)
     except UnicodeDecodeError as error:
         raise TraceError(source, Problem(where, f"not valid UTF-8: {error}")) from error
     except RecursionError as error:
         raise TraceError(source, Problem(where, "nested too deep to be read")) from error
-    except msgspec.DecodeError as error:
-        return _lenient(line, where, source, error)
 
 
 _ESCAPES = re.compile(

@@ -160,10 +160,13 @@ def _spans(export: TraceToExport, trace_id: str) -> list[dict[str, Any]]:
         made = [_placeholder_span(export, trace_id, clock)]
     first = _first_root(trace) if trace.spans else 0
     root = made[first]
+    stated = trivium_attributes.TriviumTrace(
+        trace_id=trace.trace_id, zero=clock.zero, metadata=trace.metadata
+    )
     facts = {
         **export.attributes,
         "trivium.clock": clock.since,
-        semconv.TRIVIUM_TRACE: _trivium_trace(trace, clock),
+        semconv.TRIVIUM_TRACE: json_text(stated),
     }
     root["attributes"] += _attributes(facts)
     moment = root.get("endTimeUnixNano") or root.get("startTimeUnixNano") or "0"
@@ -280,20 +283,12 @@ def _event(name: str, attributes: Mapping[str, Any], moment: str) -> dict[str, A
     return {"timeUnixNano": moment, "name": name, "attributes": _attributes(attributes)}
 
 
-def _trivium_trace(trace: Trace, clock: Clock) -> str:
-    return json_text(
-        trivium_attributes.TriviumTrace(trace_id=trace.trace_id, zero=clock.zero, metadata=trace.metadata)
-    )
-
-
 def _conversation(value: Any, role: str) -> str | None:
     if value is None:
         return None
-    return json_text(
-        value
-        if trivium_attributes.is_conversation(value)
-        else trivium_attributes.wrapped(text_or_json(value), role)
-    )
+    if not trivium_attributes.is_conversation(value):
+        value = trivium_attributes.wrapped(text_or_json(value), role)
+    return json_text(value)
 
 
 def _as(value: Any) -> trivium_attributes.As | None:

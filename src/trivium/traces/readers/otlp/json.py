@@ -290,10 +290,7 @@ _PLAIN = {
 
 def either(item: dict[str, Any], *keys: str) -> Any:
     """The value under the first of the given spellings of a key that exists."""
-    for key in keys:
-        if key in item:
-            return item[key]
-    return None
+    return next((item[key] for key in keys if key in item), None)
 
 
 def moment(value: Any) -> int | None:
