@@ -8,6 +8,7 @@ import trivium as tv
 from tests.runs.suites import Says, told_suite
 from trivium.errors import AgentError, ComparisonError, InputError, StoreError
 from trivium.runs.run import Run
+from trivium.runs.versions import confirming_runs
 from trivium.store.store import Store
 from trivium.suites.settings import DecideSettings
 
@@ -223,3 +224,32 @@ def test_runs_that_cannot_be_asked_again_are_refused(store, agents, runs):
     ):
         with pytest.raises(error, match=words):
             tv.confirm(base, head, calls=10, store=store)
+
+
+def test_a_run_that_stopped_when_it_was_decided_is_refused(store, agents, runs):
+    head = tv.evaluate(told_suite(60), agent=agents[1], store=store, until_decided=True, against=runs[0].id)
+
+    with pytest.raises(InputError, match="confirming needs a run without --until-decided"):
+        tv.confirm(runs[0], head, calls=10, agent=agents[1])
+
+
+def test_a_run_that_was_killed_before_its_first_attempt_is_finished(store, agents, runs):
+    made = tv.confirm(*runs, calls=60, agent=agents[1], base_agent=agents[0], about="these").confirmed
+    of_head = next(run for run in confirming_runs(store, *(run.record for run in runs)).head)
+    empty = store.new_run(
+        id=store.new_run_id(),
+        suite_name=of_head.suite_name,
+        suite=of_head.suite,
+        kind="confirm",
+        settings=of_head.settings,
+        provenance=of_head.provenance
+        | {"confirms": {"run": runs[1].id, "against": runs[0].id, "budget": "other"}},
+    )
+    store.finish(empty, "interrupted", summary=None)
+    for agent in agents:
+        agent.asked.clear()
+    again = tv.confirm(*runs, calls=60, agent=agents[1], base_agent=agents[0], about="these")
+
+    assert [agent.asked for agent in agents] == [[], []]
+    assert store.run(empty.id).state == "done"
+    assert again.confirmed.head.attempts == made.head.attempts

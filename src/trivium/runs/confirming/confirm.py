@@ -15,6 +15,7 @@ from trivium.runs.event_loop import run_in_trivium_thread
 from trivium.runs.pipeline import NoProgress, Progress
 from trivium.runs.run import Run
 from trivium.runs.start import writable
+from trivium.runs.until_decided.difference import stopped_for
 from trivium.store.connection import DEFAULT_URL
 from trivium.store.store import Store
 
@@ -93,6 +94,10 @@ async def confirm_async(
         raise InputError("", Problem("calls", f"found {calls:,}, expected at least 1"))
     opened = _opened(base, head, store)
     runs = _finished(base, opened), _finished(head, opened)
+    stop = stopped_for(runs[1])
+    if stop is not None and stop.against == runs[0].id:
+        what = f"was asked until its comparison with {stop.against} was decided, which is its answer: "
+        raise InputError(f"run {runs[1].id}", f"{what}confirming needs a run without --until-decided")
     comparison = compare(*runs, **statistics)
     confirmation = Confirmation(opened, runs, comparison, Options.of(runs[1], statistics))
     agents = Agents(agent, base_agent, version)
