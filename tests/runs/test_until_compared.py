@@ -324,3 +324,14 @@ def test_the_command_stops_compares_and_gives_the_exit_code(tmp_path, monkeypatc
     code, said = command("yes", "--against", base)
     assert code == 2
     assert "--against says when --until-decided stops; give both" in said
+
+
+def test_whether_a_comparison_is_sure_enough_is_computed_when_it_bets_and_not_when_it_is_asked(monkeypatch):
+    """The event loop asks at any time, also while another thread bets."""
+    difference = Difference(margin=0.02, level=0.95, largest=1, policy="balanced")
+    for _ in range(40):
+        difference.bet([0.0], [0.0])
+    known = difference.decided
+    monkeypatch.setattr("trivium.runs.until_decided.difference.np.concatenate", None)
+
+    assert difference.decided == known

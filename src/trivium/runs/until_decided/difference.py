@@ -109,6 +109,7 @@ class Difference:
         self._margin, self._level = margin, level
         self._by_what_is_likely = policy == "balanced"
         self._known: list[Floats] = []
+        self._sure = False
         self._passes = SequentialMean((1 - margin) / 2, alpha=self._alpha)
         self._fails = SequentialMean(0.5, alpha=self._alpha)
         self._values: list[tuple[float, float, float, float]] = []
@@ -141,11 +142,13 @@ class Difference:
         if self.answer == "inconclusive":
             passes, fails = self._passes.at_least, self._fails.at_most
             self.answer = "pass" if passes else "fail" if fails else "inconclusive"
+        # Here and not where it is asked, by the event loop while this thread bets.
+        self._sure = self._by_what_is_likely and self._sure_enough()
 
     @property
     def decided(self) -> bool:
         """Whether the comparison has passed or failed, or the policy asks for no proof and is sure enough."""
-        return self.answer != "inconclusive" or (self._by_what_is_likely and self._sure_enough())
+        return self.answer != "inconclusive" or self._sure
 
     def _sure_enough(self) -> bool:
         cases = sum(group.shape[1] for group in self._known)
