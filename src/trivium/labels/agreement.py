@@ -83,7 +83,7 @@ def agreement_of(queues: LabelQueues, id: str, *, step: float = 0.25) -> PeopleA
         step: Distance between neighbouring labels, for agreement within one step.
     """
     with queue_transaction(queues.store, id) as stored:
-        answers, draws = _answers(stored.labels()), stored.draws()
+        answers = _answers(stored.labels())
     by_place = {
         place: {label.by: label.value for label in given if label.value is not None}
         for place, given in answers.items()
@@ -113,6 +113,8 @@ def agreement_of(queues: LabelQueues, id: str, *, step: float = 0.25) -> PeopleA
         for first, second in combinations(values.values(), 2)
     ]
     group = queues.population(stored.queue).group
+    with queue_transaction(queues.store, id) as stored:
+        draws = stored.draws()
     groups = [int(group[draws[place - 1].item]) for place in shared]
     pairs = []
     for first, second in combinations(range(len(people)), 2):

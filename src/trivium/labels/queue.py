@@ -156,6 +156,9 @@ class LabelQueues:
 
     def population(self, queue: LabelQueue) -> Population:
         """Return the items of a queue, which never change."""
+        found = self._populations.get(queue.number)
+        if found is not None:
+            return found
         with queue_transaction(self.store, queue.id) as stored:
             return self._population(stored)
 

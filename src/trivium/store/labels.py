@@ -306,7 +306,7 @@ class QueueTransaction:
             self._connection.execute(insert(_leases).values(values))
 
     def release(self, place: int | None = None, by: str | None = None) -> None:
-        """End the reservations of an item, or of a person."""
+        """End the reservations of an item, of a person, or of the item by the person."""
         self._connection.execute(delete(_leases).where(self._of(_leases, place, by)))
 
     def end_reservations(self, now: float) -> None:
@@ -370,14 +370,13 @@ def queue_transaction(store: Store, id: str, *, writing: bool = False) -> Iterat
     Args:
         store: The store.
         id: Id of the queue.
-        writing: Lock the queue: all that write to it wait for one another.
+        writing: Lock the queue, so that all that write to it wait for one another.
 
     Raises:
         InputError: If there is no such queue; names the nearest.
     """
-    begin = store.engine.begin if writing else store.engine.connect
     query = select(*_QUEUE).where(_queues.c.id == sanitise(id)[0])
-    with explain_errors(store.engine), begin() as connection:
+    with explain_errors(store.engine), store.engine.begin() as connection:
         if writing:
             begin_writing(connection)
             query = query.with_for_update()
