@@ -21,8 +21,11 @@ def render_markdown(comparison: Comparison, *, cases: int = CASES_SHOWN) -> str:
     """
     title = f"### {ANSWER_MARKS[comparison.answer]} Trivium · {code(comparison.suite)}: {comparison.answer}"
     names = [] if comparison.confirmed else phrases.cases_that_broke(comparison)
-    broke = f"**Broke**: {prose(listed(names))}" if names else ""
-    answer = f"{prose(phrases.answer_text(comparison))} {prose(phrases.pairs_compared(comparison))}."
+    broke = [f"**Broke**: {prose(listed(names))}"] if names else []
+    first, *further = map(
+        prose, [*phrases.answer_lines(comparison), f"{phrases.pairs_compared(comparison)}."]
+    )
+    answer = "  \n".join([first, *broke, *further])
     blocks = []
     rows = [_row(name, figure, comparison) for name, figure, _ in phrases.rows(comparison)]
     head = "| | metric | base | head | delta | interval | p (Holm) | wins / losses / ties | needs |"
@@ -40,9 +43,9 @@ def render_markdown(comparison: Comparison, *, cases: int = CASES_SHOWN) -> str:
     blocks.append(
         f"<sub>{prose(phrases.rule(comparison))}<br>{prose(phrases.note(comparison))} · {runs}</sub>"
     )
-    room = COMMENT_CHARS - sum(len(block) + 2 for block in [title, answer, broke, *blocks])
+    room = COMMENT_CHARS - sum(len(block) + 2 for block in [title, answer, *blocks])
     moved = moved_cases_markdown(comparison.moved_cases, at_most=cases, room=room)
-    return "\n\n".join(block for block in [title, answer, broke, *moved, *blocks] if block) + "\n"
+    return "\n\n".join(block for block in [title, answer, *moved, *blocks] if block) + "\n"
 
 
 def _row(name: str, figure: MetricDelta, comparison: Comparison) -> str:

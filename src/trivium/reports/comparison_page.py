@@ -109,9 +109,12 @@ def body_context(comparison: Comparison, cases: "Markup") -> dict[str, Any]:
         "comparison": comparison,
         "outlook": phrases.outlook(comparison),
         "sentence": phrases.answer_sentence(comparison),
-        "by_policy": " ".join(
-            filter(None, (phrases.policy_sentence(comparison), phrases.confirmed_sentence(comparison)))
-        ),
+        "grounds": [
+            comparison.reason,
+            phrases.confirmed_sentence(comparison),
+            phrases.questions_sentence(comparison),
+            phrases.policy_sentence(comparison),
+        ],
         "what_moved": what_moved(comparison.moved_cases),
         "cases": cases,
         "note": phrases.note(comparison),

@@ -145,10 +145,10 @@ def policy_sentence(comparison: Comparison) -> str:
             f"Policy balanced: {lost} {comparison.margin:g} with a probability of {between} (above "
             f"{share(how.costs.threshold)} it fails); {by_proof}"
         )
-    return f"{sentence}{_wrong(comparison.wrong)}{_learned(comparison.prior)}{_both_questions(comparison)}"
+    return f"{sentence}{_wrong(comparison.wrong)}{_learned(comparison.prior)}"
 
 
-def _both_questions(comparison: Comparison) -> str:
+def questions_sentence(comparison: Comparison) -> str:
     """Which question the answer is to, and the answer to the other one; empty without questions."""
     other = [one for one in comparison.questions if one.about != comparison.decide.about]
     if not other:
@@ -156,8 +156,8 @@ def _both_questions(comparison: Comparison) -> str:
     words = _words(other[0].verdict, [other[0].probabilities]).lower()
     numbers = f"{words}, {signed(other[0].delta)} {signed_interval(other[0].ci95)}"
     if other[0].about == "these":
-        return f" This is about other cases like these. On these very cases, run again: {numbers}."
-    return f" This is about these very cases, run again. On other cases like these: {numbers}."
+        return f"This is about other cases like these. On these very cases, run again: {numbers}."
+    return f"This is about these very cases, run again. On other cases like these: {numbers}."
 
 
 def _wrong(rates: WrongRates | None) -> str:
@@ -188,10 +188,20 @@ def _change(figure: MetricDelta) -> str:
 
 
 def answer_text(comparison: Comparison) -> str:
-    """The answer in a sentence, its grounds, and the policy."""
+    """The answer in one paragraph; see :func:`answer_lines`."""
+    return " ".join(answer_lines(comparison))
+
+
+def answer_lines(comparison: Comparison) -> list[str]:
+    """The answer with its grounds; what was asked again; the answer to the other question; the policy."""
     reason = one_line(comparison.reason, at_most=2000)
-    said = (answer_sentence(comparison), reason, policy_sentence(comparison), confirmed_sentence(comparison))
-    return " ".join(filter(None, said))
+    said = (
+        " ".join(filter(None, (answer_sentence(comparison), reason))),
+        confirmed_sentence(comparison),
+        questions_sentence(comparison),
+        policy_sentence(comparison),
+    )
+    return [each for each in said if each]
 
 
 def confirmed_sentence(comparison: Comparison) -> str:
@@ -398,7 +408,7 @@ class ComparisonTable:
         yield Text()
         yield marked_paragraph(
             MARKS[comparison.answer],
-            f"{comparison.answer}. {answer_text(comparison)}",
+            f"{comparison.answer}. " + "\n".join(answer_lines(comparison)),
             style=STYLES[comparison.answer],
         )
         yield from moved_cases_section(comparison.moved_cases, at_most=self.cases)
