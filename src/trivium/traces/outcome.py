@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from trivium.traces.conversation import answer_in, question_in
-from trivium.traces.trace import ORPHAN, Span, SpanUsage, Trace, parents_first
+from trivium.traces.trace import ORPHAN, Span, SpanUsage, Trace, parents_first, texts_in
 from trivium.values import amount, count, sum_known
 
 CASE_KEYS = ("case", "case_id", "trivium.case")
@@ -140,8 +140,7 @@ def clock_zero(trace: Trace) -> float | None:
 
 def tags_of(trace: Trace) -> tuple[str, ...]:
     """The tags of a trace."""
-    tags = trace.metadata.get("tags")
-    return tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list | tuple) else ()
+    return texts_in(trace.metadata.get("tags"))
 
 
 def stated_cases(trace: Trace) -> Iterator[str]:

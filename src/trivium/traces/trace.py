@@ -5,13 +5,16 @@ Definition: docs/definitions/files.md#trace.
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from trivium.values import amount, json_or_text
+from trivium.values import amount, json_or_text, list_
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 SpanKind = Literal["agent", "tool", "llm", "other"]
 
@@ -182,8 +185,7 @@ class Trace(
     @cached_property
     def people(self) -> frozenset[str]:
         """Senders and receivers that are not agents."""
-        named = self.metadata.get("people")
-        return frozenset(name for name in named if isinstance(name, str)) if named else frozenset()
+        return frozenset(texts_in(self.metadata.get("people")))
 
     @cached_property
     def missing_part(self) -> str | None:
@@ -220,10 +222,7 @@ class Trace(
     @cached_property
     def recorders(self) -> tuple[str, ...]:
         """The instrumentations, or the format, that recorded the agents and their messages; sorted."""
-        named = self.metadata.get(RECORDERS)
-        return (
-            tuple(name for name in named if isinstance(name, str)) if isinstance(named, list | tuple) else ()
-        )
+        return texts_in(self.metadata.get(RECORDERS))
 
     @cached_property
     def agent_messages(self) -> tuple[Message, ...]:
@@ -257,6 +256,11 @@ class Trace(
         starts = [span.start for span in self.spans if span.start is not None]
         ends = [span.end for span in self.spans if span.end is not None]
         return max(0.0, max(ends) - min(starts)) if starts and ends else None
+
+
+def texts_in(value: Any) -> tuple[str, ...]:
+    """The texts in a list; none in any other value."""
+    return tuple(text for text in list_(value) if isinstance(text, str))
 
 
 def wall_seconds(trace: Trace) -> float | None:
@@ -305,6 +309,25 @@ def parents_first(spans: Sequence[Span]) -> list[int]:
             index = None if parent is None else position[parent]
         order.extend(reversed(trail))
     return order
+
+
+def nearest(node: K | None, above: Mapping[K, K | None], known: dict[K, V], otherwise: V) -> V:
+    """The value of the nearest node, at or above one, that has a value.
+
+    Args:
+        node: The node to start from.
+        above: The parent of each node; it may hold cycles.
+        known: The values; the nodes in between get the value that is found.
+        otherwise: The value where no node has one.
+    """
+    trail: list[K] = []
+    while node is not None and node not in known:
+        known[node] = otherwise  # a cycle ends here
+        trail.append(node)
+        node = above.get(node)
+    value = otherwise if node is None else known[node]
+    known.update(dict.fromkeys(trail, value))
+    return value
 
 
 def max_depth(spans: Sequence[Span]) -> int:

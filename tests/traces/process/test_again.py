@@ -14,10 +14,8 @@ from trivium.traces.normalize import normalise
 from trivium.traces.process.handoffs import hand_offs, without_replies
 from trivium.traces.process.loops import (
     SHORT,
-    call_loops,
+    CallRepeats,
     hand_off_loops,
-    looped_calls,
-    repeated_calls,
     repetitions,
 )
 from trivium.traces.process.process import Process
@@ -43,23 +41,23 @@ calls_of_few_kinds = st.lists(
 class TestRepeatedCalls:
     def test_are_retries_after_a_failure_and_repeats_after_a_success(self):
         calls = [call("a", ok=False), call("b"), call("a"), call("a"), call("a", ok=None), call("a")]
-        found = [(one.call, one.before, one.retry) for one in repeated_calls(calls)]
+        found = [(one.call, one.before, one.retry) for one in CallRepeats(calls).repeated]
         assert found == [(2, 0, True), (3, 2, False), (4, 3, False)]
 
     def test_take_the_same_arguments_however_they_are_written(self):
         same = [{"a": 1, "b": 2}, {"b": 2.0, "a": 1}, '{"b": 2, "a": 1}']
-        assert len(repeated_calls([tool("", "t", input=value) for value in same])) == 2
+        assert len(CallRepeats([tool("", "t", input=value) for value in same]).repeated) == 2
 
     def test_know_nothing_of_arguments_that_were_not_recorded(self):
-        assert repeated_calls([tool("", "t"), tool("", "t")]) == ()
+        assert CallRepeats([tool("", "t"), tool("", "t")]).repeated == ()
 
     def test_know_nothing_of_arguments_that_are_no_json(self):
         deep: list = []
         for _ in range(100_000):
             deep = [deep]
         for odd in (object(), {1: 2, "a": 3}, deep):
-            assert repeated_calls([tool("", "t", input=odd), tool("", "t", input=odd)]) == ()
-        assert len(repeated_calls([tool("", "t", input="\ud800"), tool("", "t", input="\ud800")])) == 1
+            assert CallRepeats([tool("", "t", input=odd), tool("", "t", input=odd)]).repeated == ()
+        assert len(CallRepeats([tool("", "t", input="\ud800"), tool("", "t", input="\ud800")]).repeated) == 1
 
     @given(calls_of_few_kinds)
     def test_are_what_their_definition_says(self, calls):
@@ -73,7 +71,7 @@ class TestRepeatedCalls:
             ]
             if same and calls[same[-1]].ok is not None:
                 expected.append((place, same[-1], calls[same[-1]].ok is False))
-        assert [(one.call, one.before, one.retry) for one in repeated_calls(calls)] == expected
+        assert [(one.call, one.before, one.retry) for one in CallRepeats(calls).repeated] == expected
 
 
 class TestRepetitions:
@@ -115,30 +113,30 @@ class TestRepetitions:
 class TestLoops:
     def test_are_the_same_calls_three_times_or_more(self):
         calls = [call("a"), *[call("search"), call("read")] * 3, call("search"), call("b")]
-        (loop,) = call_loops(calls)
+        (loop,) = CallRepeats(calls).loops
         assert (loop.agent, loop.tools, loop.rounds) == ("x", ("search", "read"), 3)
         assert loop.calls == (1, 2, 3, 4, 5, 6, 7)
-        assert looped_calls([loop]) == {3, 4, 5, 6, 7}
+        assert CallRepeats(calls).looped == {3, 4, 5, 6, 7}
 
     def test_other_arguments_or_two_rounds_make_none(self):
-        assert call_loops([call("search", q=number) for number in range(9)]) == ()
-        assert call_loops([call("a"), call("b")] * 2) == ()
+        assert CallRepeats([call("search", q=number) for number in range(9)]).loops == ()
+        assert CallRepeats([call("a"), call("b")] * 2).loops == ()
 
     def test_of_one_agent_are_found_despite_the_work_of_another(self):
         calls = []
         for number in range(3):
             calls += [call("a"), call("b", agent="y", q=number)]
-        (loop,) = call_loops(calls)
+        (loop,) = CallRepeats(calls).loops
         assert (loop.agent, loop.calls) == ("x", (0, 2, 4))
 
     def test_within_a_round_of_another_count_their_calls_once(self):
         calls = [*[call("a")] * 3, call("b")] * 3
-        loops = call_loops(calls)
+        loops = CallRepeats(calls).loops
         assert [(loop.tools, loop.rounds) for loop in loops] == [
             (("a", "a", "a", "b"), 3),
             *[(("a",), 3)] * 3,
         ]
-        assert looped_calls(loops) == {1, 2, *range(4, 12)}
+        assert CallRepeats(calls).looped == {1, 2, *range(4, 12)}
 
     @given(calls_of_few_kinds)
     def test_are_the_repetitions_among_each_agent_s_calls(self, calls):
@@ -147,7 +145,7 @@ class TestLoops:
             places = [place for place, one in enumerate(calls) if one.agent == name]
             own = [(calls[place].name, calls[place].input) for place in places]
             expected |= {tuple(places[start:end]) for start, end, _ in plainly.repetitions(own)}
-        assert {loop.calls for loop in call_loops(calls)} == expected
+        assert {loop.calls for loop in CallRepeats(calls).loops} == expected
 
 
 def says(*pairs):

@@ -57,11 +57,11 @@ class TestTheCriticalPath:
 
     def test_is_empty_without_times(self):
         process = Process(normalise([tool("t", "t")]))
-        assert (process.seconds, process.path, process.by_tool, process.concurrency.mean) == (
+        assert (process.seconds, process.path, process.by_tool, process.concurrency.work) == (
             None,
             (),
             (),
-            None,
+            0,
         )
 
     @given(plainly.timed_traces())
@@ -144,7 +144,7 @@ class TestConcurrency:
         concurrency = Process(FORK).concurrency
         (section,) = concurrency.sections
         assert (section.start, section.end, section.most, section.spans) == (1, 4, 2, (1, 2))
-        assert (concurrency.mean, concurrency.overlapped, concurrency.busy) == (1.3, 3, 10)
+        assert (concurrency.work, concurrency.overlapped, concurrency.busy) == (13, 3, 10)
 
     @given(plainly.timed_traces())
     def test_is_what_the_definition_says(self, trace):

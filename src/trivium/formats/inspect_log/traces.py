@@ -6,7 +6,7 @@ type ``tool`` belongs to the tool call with its name and parent. The spans of sc
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from trivium.formats.inspect_log.archive import Log
 from trivium.traces.conversation import unread_parts, unread_problems
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.json_input import seconds, text
-from trivium.traces.trace import Span, SpanUsage, Trace
+from trivium.traces.trace import Span, SpanUsage, Trace, nearest
 from trivium.values import amount, count, dict_, dicts, sum_known
 
 HANDOFF = "transfer_to_"
@@ -165,47 +165,33 @@ class _Builder:
 
     def spans(self) -> list[Span]:
         """Agents, then calls, each with the nearest agent or call as parent, without those of scorers."""
-        scorers = _Ancestors(self._parents, self._scoring)
-        calls = [call for call in self._calls if scorers.of(call.parent) is None]
+        scorer_of = self._nearest(self._scoring)
+        calls = [call for call in self._calls if scorer_of(call.parent) is None]
         tools = {call.id for call in calls if call.kind == "tool"}
-        agents = {id_ for id_ in self._agents if scorers.of(id_) is None}
-        above, solvers = _Ancestors(self._parents, agents | tools), _Ancestors(self._parents, set(self._runs))
+        agents = {id_ for id_ in self._agents if scorer_of(id_) is None}
+        run_of, solver_of = self._nearest(agents | tools), self._nearest(set(self._runs))
         for call in calls:
-            solver = solvers.of(call.parent)
-            if above.of(call.parent) is None and solver is not None:
+            solver = solver_of(call.parent)
+            if run_of(call.parent) is None and solver is not None:
                 agents.add(solver)
-        above = _Ancestors(self._parents, agents | tools)
+        run_of = self._nearest(agents | tools)
         rows: list[Span] = []
         root = None
-        if not agents or any(above.of(call.parent) is None for call in calls):
+        if not agents or any(run_of(call.parent) is None for call in calls):
             root = "root"
             rows.append(_run_around(root, calls))
         for id_, run in self._runs.items():
             if id_ in agents:
                 end = self._ends.get(id_)
                 ok = True if end is not None or run.start is None else None
-                parent = above.of(self._parents[id_]) or root
+                parent = run_of(self._parents[id_]) or root
                 rows.append(replace(run, end=end, ok=ok, parent=parent))
-        return rows + [replace(call, parent=above.of(call.parent) or root) for call in calls]
+        return rows + [replace(call, parent=run_of(call.parent) or root) for call in calls]
 
-
-class _Ancestors:
-    """Finds the nearest of some nodes at or above a node; results are cached."""
-
-    def __init__(self, parents: dict[str, str | None], nodes: set[str]) -> None:
-        self._parents = parents
-        self._nearest: dict[str, str | None] = {node: node for node in nodes}
-
-    def of(self, node: str | None) -> str | None:
-        trail: list[str] = []
-        while node is not None and node not in self._nearest:
-            self._nearest[node] = None  # a cycle of parents ends here
-            trail.append(node)
-            node = self._parents.get(node)
-        nearest = None if node is None else self._nearest[node]
-        for each in trail:
-            self._nearest[each] = nearest
-        return nearest
+    def _nearest(self, nodes: set[str]) -> Callable[[str | None], str | None]:
+        """A function that finds the nearest of some nodes at or above a node."""
+        known: dict[str, str | None] = {node: node for node in nodes}
+        return lambda node: nearest(node, self._parents, known, None)
 
 
 def _run_around(id_: str, calls: list[Span]) -> Span:

@@ -44,6 +44,7 @@ from trivium.traces.trace import (
     Trace,
     TraceProblem,
     message_time,
+    nearest,
     start_time,
 )
 
@@ -384,25 +385,17 @@ def name_agents(spans: Sequence[RecordedSpan], roles: list[SpanRole], *, by_run:
 
 def trace_ids(otel_spans: Sequence[RecordedSpan]) -> list[str]:
     """The trace id of each span: that of an enclosing ``trivium.trace`` span, else OpenTelemetry's."""
-    positions = {(span.trace_id, span.id): span for span in otel_spans}
-    known_ids: dict[tuple[str, str], str] = {}
-    for span in otel_spans:
-        trail = []
-        at: RecordedSpan | None = span
-        own = span.trace_id
-        while at is not None and (at.trace_id, at.id) not in known_ids:
-            key = (at.trace_id, at.id)
-            known_ids[key] = at.trace_id  # a cycle of parents ends here
-            trail.append(key)
-            link = _parent_link(at)
-            if link is not None:
-                own, at = link[0], None
-            else:
-                at = None if at.parent is None else positions.get((at.trace_id, at.parent))
-        if at is not None:
-            own = known_ids[(at.trace_id, at.id)]
-        known_ids.update(dict.fromkeys(trail, own))
-    return [known_ids[(span.trace_id, span.id)] for span in otel_spans]
+    keys = [(span.trace_id, span.id) for span in otel_spans]
+    above = {
+        key: None if span.parent is None else (span.trace_id, span.parent)
+        for key, span in zip(keys, otel_spans, strict=True)
+    }
+    known = {
+        key: link[0]
+        for key, span in zip(keys, otel_spans, strict=True)
+        if (link := _parent_link(span)) is not None
+    }
+    return [nearest(key, above, known, otherwise=key[0]) for key in keys]
 
 
 def merged_trace(

@@ -37,43 +37,6 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True):
         return self.calls[len(self.tools) :]
 
 
-def call_loops(calls: Sequence[Span], symbols: Sequence[Hashable] | None = None) -> tuple[Loop, ...]:
-    """Find loops: the same calls with the same arguments in the same order, at least three times.
-
-    The calls of each agent are searched separately, so that agents that work in parallel do not hide each
-    other's loops. A loop is as long as possible and its round as short as possible; a loop may lie within a
-    round of another. The longest comes first.
-
-    Args:
-        calls: All tool calls, in order (``Trace.tool_calls``).
-        symbols: Their ``call_symbols``, if they are known.
-    """
-    symbols = call_symbols(calls) if symbols is None else symbols
-    if max(Counter(symbols).values(), default=0) < FEWEST_ROUNDS:
-        return ()
-    positions: dict[str | None, list[int]] = {}
-    for position, call in enumerate(calls):
-        positions.setdefault(call.agent, []).append(position)
-    loops = []
-    for agent, own_positions in positions.items():
-        for repetition in repetitions([symbols[position] for position in own_positions]):
-            inside = own_positions[repetition.start : repetition.end]
-            loops.append(
-                Loop(
-                    agent=agent,
-                    tools=tuple([calls[position].name for position in inside[: repetition.period]]),
-                    rounds=repetition.rounds,
-                    calls=tuple(inside),
-                )
-            )
-    return tuple(sorted(loops, key=lambda loop: (-len(loop.calls), loop.calls)))
-
-
-def looped_calls(loops: Sequence[Loop]) -> frozenset[int]:
-    """Indices of the repeated calls: those after the first round of any loop."""
-    return frozenset(position for loop in loops for position in loop.after_first_round)
-
-
 class HandOffLoop(msgspec.Struct, frozen=True, kw_only=True):
     """Work that was handed round the same agents again and again.
 
@@ -244,45 +207,10 @@ class RepeatedCall(msgspec.Struct, frozen=True, kw_only=True):
     retry: bool
 
 
-def repeated_calls(
-    calls: Sequence[Span], symbols: Sequence[Hashable] | None = None
-) -> tuple[RepeatedCall, ...]:
-    """Calls that repeat an earlier one, in order.
-
-    A call after an unfinished one is neither a retry nor a repeat. Arguments that were not recorded (null),
-    or that are not JSON, equal no others.
-
-    Args:
-        calls: All tool calls, in order (``Trace.tool_calls``).
-        symbols: Their ``call_symbols``, if they are known.
-    """
-    latest: dict[Hashable, int] = {}
-    repeated = []
-    for position, symbol in enumerate(call_symbols(calls) if symbols is None else symbols):
-        before = latest.get(symbol)
-        if before is not None and (ok := calls[before].ok) is not None:
-            repeated.append(RepeatedCall(call=position, before=before, retry=not ok))
-        latest[symbol] = position
-    return tuple(repeated)
-
-
-def call_symbols(calls: Sequence[Span]) -> list[Hashable]:
-    """A symbol for each call; two are equal if agent, tool and arguments are equal."""
-    return [(call.agent, call.name, _arguments(call.input, position)) for position, call in enumerate(calls)]
-
-
-def _arguments(value: Any, position: int) -> bytes | int:
-    """Arguments as bytes; the index of the call if they are unknown or not JSON."""
-    if value is None:
-        return position
-    try:
-        return canonical(value)
-    except (TypeError, RecursionError):
-        return position
-
-
 class CallRepeats:
     """Loops of tool calls, and calls that repeat an earlier one, each found once.
+
+    Arguments that were not recorded (null), or that are not JSON, equal no others.
 
     Args:
         calls: All tool calls, in order (``Trace.tool_calls``).
@@ -293,19 +221,56 @@ class CallRepeats:
 
     @cached_property
     def _symbols(self) -> list[Hashable]:
-        return call_symbols(self._calls)
+        """A symbol for each call; two are equal if agent, tool and arguments are equal."""
+        return [
+            (call.agent, call.name, _arguments(call.input, position))
+            for position, call in enumerate(self._calls)
+        ]
 
     @cached_property
     def repeated(self) -> tuple[RepeatedCall, ...]:
-        """Calls that repeat an earlier one."""
-        return repeated_calls(self._calls, self._symbols)
+        """Calls that repeat an earlier one, in order; one after an unfinished call is no retry or repeat."""
+        latest: dict[Hashable, int] = {}
+        repeated = []
+        for position, symbol in enumerate(self._symbols):
+            before = latest.get(symbol)
+            if before is not None and (ok := self._calls[before].ok) is not None:
+                repeated.append(RepeatedCall(call=position, before=before, retry=not ok))
+            latest[symbol] = position
+        return tuple(repeated)
 
     @cached_property
     def loops(self) -> tuple[Loop, ...]:
-        """Loops, the longest first."""
-        return call_loops(self._calls, self._symbols)
+        """Loops: the same calls with the same arguments in the same order, at least three times.
+
+        The calls of each agent are searched separately, so that agents that work in parallel do not hide each
+        other's loops. A loop is as long as possible and its round as short as possible; a loop may lie within
+        a round of another. The longest comes first.
+        """
+        if max(Counter(self._symbols).values(), default=0) < FEWEST_ROUNDS:
+            return ()
+        positions: dict[str | None, list[int]] = {}
+        for position, call in enumerate(self._calls):
+            positions.setdefault(call.agent, []).append(position)
+        loops = []
+        for agent, own_positions in positions.items():
+            for repetition in repetitions([self._symbols[position] for position in own_positions]):
+                inside = own_positions[repetition.start : repetition.end]
+                tools = tuple([self._calls[position].name for position in inside[: repetition.period]])
+                loops.append(Loop(agent=agent, tools=tools, rounds=repetition.rounds, calls=tuple(inside)))
+        return tuple(sorted(loops, key=lambda loop: (-len(loop.calls), loop.calls)))
 
     @cached_property
     def looped(self) -> frozenset[int]:
-        """Indices of the calls in loops, after the first round."""
-        return looped_calls(self.loops)
+        """Indices of the repeated calls: those after the first round of any loop."""
+        return frozenset(position for loop in self.loops for position in loop.after_first_round)
+
+
+def _arguments(value: Any, position: int) -> bytes | int:
+    """Arguments as bytes; the index of the call if they are unknown or not JSON."""
+    if value is None:
+        return position
+    try:
+        return canonical(value)
+    except (TypeError, RecursionError):
+        return position

@@ -65,6 +65,11 @@ class Process:
         return self.busy_times.seconds
 
     @cached_property
+    def begins(self) -> float:
+        """The first start, on the trace's clock; 0 without times."""
+        return self.busy_times.whole[0] if self.busy_times.whole else 0.0
+
+    @cached_property
     def concurrency(self) -> Concurrency:
         """How many spans were at work at once."""
         return Concurrency(self.busy_times)
@@ -77,14 +82,11 @@ class Process:
     @cached_property
     def path(self) -> tuple[PathStep, ...]:
         """The critical path as spans, in the order of first appearance."""
-        whole = self.busy_times.whole
-        if whole is None:
-            return ()
         parts: dict[int | None, list[float]] = {}
         for segment in self.path_segments:
             parts.setdefault(segment.span, [segment.start, 0.0])[1] += segment.end - segment.start
         return tuple(
-            [self._step(position, at - whole[0], seconds) for position, (at, seconds) in parts.items()]
+            [self._step(position, at - self.begins, seconds) for position, (at, seconds) in parts.items()]
         )
 
     def _step(self, position: int | None, at: float, seconds: float) -> PathStep:

@@ -1,9 +1,8 @@
 """Computes busy time, concurrency, the critical path and time shares of a trace."""
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TypeVar
 
 import msgspec
 
@@ -140,11 +139,6 @@ class Concurrency:
                 self._parallel.append((now, after, level))
             self._shared[after] = shared
 
-    @property
-    def mean(self) -> float | None:
-        """Work / busy time: the mean number of spans at work while any was; None if none was."""
-        return self.work / self.busy if self.busy else None
-
     @cached_property
     def seconds(self) -> dict[int, float]:
         """Seconds at work by span index; k spans at work at once get 1/k of the time each.
@@ -260,12 +254,6 @@ def _next(frame: _Frame, work: BusyTimes) -> int | None:
     return min(running, key=lambda child: (work.reach_of(child)[0], child), default=None)
 
 
-NAMELESS = None
-"""Owner of work that no agent did."""
-
-K = TypeVar("K", bound=Hashable)
-
-
 class TimeShare(msgspec.Struct, frozen=True, kw_only=True):
     """The share of an agent, a tool or a kind of work in the time of a trace.
 
@@ -287,8 +275,8 @@ class TimeShare(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def agent_of(span: Span) -> str | None:
-    """The agent of a span; for an agent span, its own name."""
-    return span.agent or (span.name if span.kind == "agent" else NAMELESS)
+    """The agent of a span; for an agent span, its own name. None for work that no agent did."""
+    return span.agent or (span.name if span.kind == "agent" else None)
 
 
 def time_shares(
@@ -323,15 +311,25 @@ def time_shares(
         sums[1] += seconds
         sums[2] += concurrency.undivided_seconds[index]
         sums[3] += critical.get(index, 0.0)
+    return shares_of(sums_by_owner, whole)
+
+
+def shares_of(sums: Mapping[str | None, Sequence[float]], whole: float) -> tuple[TimeShare, ...]:
+    """Time shares, longest first.
+
+    Args:
+        sums: Spans, seconds, work and seconds on the critical path by owner.
+        whole: Wall time in seconds.
+    """
     shares = [
         TimeShare(
             name=name,
-            spans=int(count),
+            spans=int(spans),
             seconds=seconds,
             share=min(1.0, seconds / whole) if whole else None,
             work=work,
-            critical=on_path,
+            critical=critical,
         )
-        for name, (count, seconds, work, on_path) in sums_by_owner.items()
+        for name, (spans, seconds, work, critical) in sums.items()
     ]
     return tuple(sorted(shares, key=lambda one: (-one.seconds, one.name or "")))

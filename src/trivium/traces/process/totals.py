@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
+from operator import add
 
 import msgspec
 
@@ -9,7 +11,7 @@ from trivium.traces.outcome import clock_zero
 from trivium.traces.process.handoffs import PingPong
 from trivium.traces.process.loops import HandOffLoop, Loop
 from trivium.traces.process.process import PathStep, Process
-from trivium.traces.process.timing import TimeShare
+from trivium.traces.process.timing import TimeShare, shares_of
 from trivium.traces.trace import Trace
 
 MOST_LISTED = 20
@@ -160,40 +162,21 @@ def _elapsed(timed: Sequence[Process]) -> float | None:
     begun: list[float] = []
     ended: list[float] = []
     for process in timed:
-        begins, zero = (
-            process.busy_times.whole[0] if process.busy_times.whole else 0.0,
-            clock_zero(process.trace),
-        )
+        zero = clock_zero(process.trace)
         if zero is None:
             return None
-        begun.append(begins + zero)
+        begun.append(process.begins + zero)
         ended.append(begun[-1] + (process.seconds or 0.0))
     return max(ended) - min(begun) if begun else None
 
 
 def _sum_shares(tables: Iterable[Sequence[TimeShare]], whole: float) -> tuple[TimeShare, ...]:
     """Add up the time shares of several traces."""
-    sums: dict[str | None, TimeShare] = {}
-    for table in tables:
-        for one in table:
-            other = sums.get(one.name)
-            sums[one.name] = one if other is None else _added(one, other)
-    made = [
-        msgspec.structs.replace(one, share=min(1.0, one.seconds / whole) if whole else None)
-        for one in sums.values()
-    ]
-    return tuple(sorted(made, key=lambda one: (-one.seconds, one.name or "")))
-
-
-def _added(one: TimeShare, other: TimeShare) -> TimeShare:
-    return TimeShare(
-        name=one.name,
-        spans=one.spans + other.spans,
-        seconds=one.seconds + other.seconds,
-        share=None,
-        work=one.work + other.work,
-        critical=one.critical + other.critical,
-    )
+    sums: dict[str | None, tuple[float, ...]] = {}
+    for one in chain.from_iterable(tables):
+        further = one.spans, one.seconds, one.work, one.critical
+        sums[one.name] = tuple(map(add, sums[one.name], further)) if one.name in sums else further
+    return shares_of(sums, whole)
 
 
 def _repeat_facts(processes: Sequence[Process]) -> RepeatFacts:
@@ -243,7 +226,6 @@ def _hand_off_facts(processes: Sequence[Process]) -> HandOffFacts:
 
 def _slowest_trace(position: int, process: Process) -> SlowestTrace:
     spans = process.trace.spans
-    zero = process.busy_times.whole[0] if process.busy_times.whole else 0.0
     return SlowestTrace(
         trace=position,
         trace_id=process.trace.trace_id,
@@ -251,7 +233,7 @@ def _slowest_trace(position: int, process: Process) -> SlowestTrace:
         critical_path=process.path,
         parallel_sections=tuple(
             ParallelSection(
-                at=section.start - zero,
+                at=section.start - process.begins,
                 seconds=section.end - section.start,
                 most=section.most,
                 spans=tuple([spans[index].id for index in section.spans]),

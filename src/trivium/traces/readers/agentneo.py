@@ -455,14 +455,8 @@ _RAISED = "error-"
 CLOCK = "local time, its zone not stored"
 
 
-def agentneo_trace(name: str, tables: Tables, problems: tuple[TraceProblem, ...] = ()) -> Trace:
-    """Build a trace from its rows.
-
-    Args:
-        name: Id of the trace.
-        tables: Its rows.
-        problems: Problems found before.
-    """
+def agentneo_trace(name: str, tables: Tables) -> Trace:
+    """Build a trace from its id and its rows."""
     failures = failures_of(tables.errors, tables.user_interactions, _tool_names(tables))
     listed = _agents_by_listed_call(tables)
     failed = {(failure.kind, failure.call) for failure in failures}
@@ -477,7 +471,6 @@ def agentneo_trace(name: str, tables: Tables, problems: tuple[TraceProblem, ...]
     return normalise(
         [*sorted(agents, key=_sort_time), *sorted(calls, key=_sort_time)],
         trace_id=name,
-        problems=problems,
         metadata={key: value for key, value in (stored | {"metrics": scores}).items() if value},
     )
 
@@ -633,10 +626,9 @@ def _failed_call(position: int, failure: Failure) -> Span:
     )
 
 
-Interval = tuple[float, float]
-
-
-def shortest_enclosing(intervals: Sequence[Interval], points: Sequence[float] = ()) -> list[int | None]:
+def shortest_enclosing(
+    intervals: Sequence[tuple[float, float]], points: Sequence[float] = ()
+) -> list[int | None]:
     """Index of the shortest other interval around each interval, then around each point, or None.
 
     Of two equal intervals, the one listed first encloses the other. Takes O(n log n): intervals are entered

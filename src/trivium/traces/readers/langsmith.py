@@ -20,7 +20,7 @@ from trivium.traces.readers.span_records import (
     stated_handoff,
     unwrapped,
 )
-from trivium.traces.trace import Span, SpanKind, SpanUsage, Trace
+from trivium.traces.trace import Span, SpanKind, SpanUsage, Trace, nearest
 from trivium.values import dict_, dicts, list_
 
 _KINDS: dict[str, SpanKind] = {"llm": "llm", "embedding": "llm", "tool": "tool", "retriever": "tool"}
@@ -235,32 +235,20 @@ def _start(segment: str) -> float | None:
 
 
 def _with_traces(records: list[Record]) -> Iterator[tuple[str, Record]]:
-    """The runs with their traces; a run without a trace id belongs to the trace of its parent."""
+    """The runs with their traces: as stated, else that of the nearest run above, else the topmost run."""
     known: dict[str, str] = {}
     above: dict[str, str | None] = {}
     for record in records:
-        name = text(record, "id")
+        name, trace = text(record, "id"), text(record, "trace_id")
         if name is not None:
             above.setdefault(name, text(record, "parent_run_id"))
-            trace = text(record, "trace_id")
             if trace is not None:
                 known.setdefault(name, trace)
+    for name, parent in above.items():
+        if parent not in above:  # the topmost run, in the file or not
+            known.setdefault(parent or name, parent or name)
     for record in records:
-        trace = text(record, "trace_id")
-        yield _trace_of_ancestors(text(record, "id"), known, above) if trace is None else trace, record
-
-
-def _trace_of_ancestors(name: str | None, known: dict[str, str], above: dict[str, str | None]) -> str:
-    """The trace id of the nearest ancestor that has one; else the id of the topmost run."""
-    trail: list[str] = []
-    visited = set()
-    while name is not None and name not in known and name not in visited:
-        visited.add(name)
-        trail.append(name)
-        name = above.get(name)
-    trace = known.get(name, "") if name is not None else trail[-1] if trail else ""
-    known |= dict.fromkeys(trail, trace)
-    return trace
+        yield text(record, "trace_id") or nearest(text(record, "id"), above, known, ""), record
 
 
 def _trace(name: str, _: Record, records: list[Record]) -> Trace:

@@ -88,9 +88,7 @@ class RecordsByTrace:
         return [msgspec.structs.replace(traces[0], problems=problems), *traces[1:]]
 
 
-def merge_span_records(
-    records: Sequence[Record], *, end_key: str, id_key: str = "id"
-) -> tuple[list[Record], list[TraceProblem]]:
+def merge_span_records(records: Sequence[Record], *, end_key: str) -> tuple[list[Record], list[TraceProblem]]:
     """Merge records that describe the same span: an update of an open span, or an exact repeat.
 
     Two records that both ended and differ stay separate: the id is not unique, and normalisation changes one.
@@ -98,7 +96,6 @@ def merge_span_records(
     Args:
         records: The records of one trace, keys in snake case.
         end_key: The key of the end, absent or null before it is known.
-        id_key: The key of the id.
 
     Returns:
         The records in order of first appearance, and a problem for each exact repeat.
@@ -108,7 +105,7 @@ def merge_span_records(
     merged: set[int] = set()  # indices of records that have been copied, so that they may change
     problems = []
     for record in records:
-        name = text(record, id_key)
+        name = text(record, "id")
         position = positions.get(name) if name is not None else None
         if position is None:
             if name is not None:

@@ -106,23 +106,17 @@ def _turns(history: list[Any], problems: list[TraceProblem]) -> list[Turn]:
 
 def _mistake(item: dict[str, Any], turns: list[Turn], problems: list[TraceProblem]) -> dict[str, Any]:
     """The label: agent, step (from 0) and reason, where stated."""
-    agent, reason, step_text = (
-        text(item, "mistake_agent"),
-        text(item, "mistake_reason"),
-        text(item, "mistake_step"),
-    )
-    label: dict[str, Any] = {}
-    if agent is not None:
-        label["agent"] = agent
-    if step_text is not None:
-        match = _AGENT_STEP.fullmatch(step_text)
+    stated = ((key, text(item, f"mistake_{key}")) for key in ("agent", "step", "reason"))
+    label: dict[str, Any] = {key: value for key, value in stated if value is not None}
+    agent, step = label.get("agent"), label.get("step")
+    if step is not None:
+        match = _AGENT_STEP.fullmatch(step)
         if match and 0 <= int(match[1]) < len(item["history"]):
             label["step"] = int(match[1])
         else:
-            what = f"the labelled step {step_text[:40]!r} is none of the {len(item['history']):,} messages"
+            del label["step"]
+            what = f"the labelled step {step[:40]!r} is none of the {len(item['history']):,} messages"
             problems.append(TraceProblem(kind="bad_label", what=what))
-    if reason is not None:
-        label["reason"] = reason
     speaker = next((turn.speaker for turn in turns if turn.step == label.get("step")), None)
     if agent is not None and speaker is not None and speaker != agent:
         what = f"the labelled step {label['step']} is by {speaker}, not {agent}"
