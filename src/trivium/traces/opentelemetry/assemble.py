@@ -22,8 +22,8 @@ from trivium.traces.opentelemetry.contents import (
     parts_left_out,
     with_requested_arguments,
 )
-from trivium.traces.opentelemetry.frameworks import SCOPES, read_own_forms
-from trivium.traces.opentelemetry.handoffs import graph_runs, mark_handoffs, stated_messages
+from trivium.traces.opentelemetry.frameworks import SCOPES, graph_runs, read_own_forms
+from trivium.traces.opentelemetry.handoffs import mark_handoffs, stated_messages
 from trivium.traces.opentelemetry.semconv import NANOSECONDS, RecordedSpan
 from trivium.traces.opentelemetry.spans import SpanRole, role_of, sets_up, spans_of, usage_of, wrong_counts
 from trivium.traces.opentelemetry.trivium_attributes import (

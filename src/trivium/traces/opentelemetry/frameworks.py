@@ -1,4 +1,4 @@
-"""Finds agents, arguments and tokens of frameworks that record them in a form of their own."""
+"""Reads what frameworks record in a form of their own: agents, arguments, tokens, LangGraph's tool calls."""
 
 import re
 from collections.abc import Callable
@@ -6,10 +6,13 @@ from typing import Any
 
 import msgspec
 
+from trivium.traces.langgraph import GraphRun, is_handoff
 from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.contents import parsed
 from trivium.traces.opentelemetry.semconv import RecordedSpan
 from trivium.traces.opentelemetry.spans import SpanRole
+from trivium.traces.readers.json_input import text
+from trivium.traces.readers.langsmith import messages_of
 from trivium.values import dict_, dicts
 
 _FINISHING = frozenset({"final_answer", "finish"})
@@ -157,3 +160,98 @@ def _with_arguments(span: RecordedSpan) -> RecordedSpan:
     if isinstance(result, dict) and "raw_output" in result and "tool_name" in result:
         attributes[semconv.OUTPUT] = result["raw_output"]
     return msgspec.structs.replace(span, attributes=attributes)
+
+
+_MESSAGE_KEYS = ("data", "kwargs")
+"""Keys under which LangChain's serialisers put the fields of a message."""
+
+
+def requested_calls(span: RecordedSpan) -> dict[str, tuple[str | None, Any]]:
+    """Tool and arguments of the calls that a model's response requests, by id."""
+    answer = parsed(span.attributes.get(semconv.OUTPUT))
+    if not isinstance(answer, dict):
+        return {}
+    return {
+        name: (text(call, "name"), call.get("args"))
+        for message in messages_of({"outputs": answer})
+        for call in dicts(message.get("tool_calls"))
+        if (name := text(call, "id")) is not None
+    }
+
+
+def as_tool_call(
+    span: RecordedSpan, requested: dict[str, tuple[str | None, Any]], tool: str
+) -> tuple[RecordedSpan, str | None]:
+    """Replace the messages on a tool's span by its arguments and result; also return the call's id.
+
+    LangChain records a tool with one text argument as that text alone, without the argument's name, and with
+    a message as output. The model call that requested it has the arguments, under the id that the message
+    answers.
+
+    Args:
+        span: A tool span.
+        requested: The calls that models requested before, by id.
+        tool: Name of the tool; it must match the request, because ids alone are not unique.
+    """
+    message = _message(parsed(span.attributes.get(semconv.OUTPUT)))
+    if message is None:
+        return span, None
+    call = text(message, "tool_call_id")
+    attributes = {**span.attributes, semconv.OUTPUT: message.get("content")}
+    name, arguments = requested.get(call or "", (None, None))
+    recorded = parsed(span.attributes.get(semconv.INPUT))
+    if name == tool and isinstance(arguments, dict) and not isinstance(recorded, dict):
+        attributes[semconv.INPUT] = arguments
+    failed = message.get("status") == "error"
+    why = span.error or (text(message, "content") or "" if failed else "")
+    return msgspec.structs.replace(span, attributes=attributes, failed=span.failed or failed, error=why), call
+
+
+def _message(output: Any) -> dict[str, Any] | None:
+    """The fields of a tool's message, whichever serialiser wrote it."""
+    fields = dict_(output)
+    for key in _MESSAGE_KEYS:
+        fields = dict_(fields.get(key)) or fields
+    return fields if fields.get("type") == "tool" and "content" in fields else None
+
+
+_PREFIX = "langgraph_"
+
+
+def graph_runs(spans: list[RecordedSpan], roles: list[SpanRole]) -> list[GraphRun]:
+    """LangGraph's metadata of each span; an empty list where no span has any.
+
+    Args:
+        spans: The spans of one trace, by start; changed in place where a tool has a message instead of a
+            result.
+        roles: The classification of each; changed in place, because OpenInference marks everything with
+            "agent" in its name as an agent, and because tools that hand over are hand-offs, not calls.
+    """
+    metadata = [_metadata(span) for span in spans]
+    if not any(key.startswith(_PREFIX) for each in metadata for key in each):
+        return []
+    requested: dict[str, tuple[str | None, Any]] = {}
+    runs = []
+    for index, (span, role, fields) in enumerate(zip(spans, roles, metadata, strict=True)):
+        calls = requested_calls(span) if role.kind == "llm" else {}
+        answers: str | None = None
+        if role.kind == "agent" and (fields or not role.name):
+            roles[index] = SpanRole("other", span.name)
+        elif role.kind == "tool":
+            spans[index], answers = as_tool_call(span, requested, role.name)
+            if is_handoff(role.name, fields):
+                roles[index] = msgspec.structs.replace(role, handoff=True)
+        requested |= calls
+        runs.append(GraphRun.of(fields, requested=calls, call=answers))
+    return runs
+
+
+def _metadata(span: RecordedSpan) -> dict[str, Any]:
+    attributes = span.attributes
+    path = attributes.get(semconv.CHECKPOINT_NAMESPACE)
+    if isinstance(path, str):
+        node = path.rpartition("|")[2].partition(":")[0]
+        step = attributes.get(semconv.STEP)
+        return {"langgraph_checkpoint_ns": path, "langgraph_node": node, "langgraph_step": step}
+    metadata = parsed(attributes.get(semconv.METADATA))
+    return metadata if isinstance(metadata, dict) else {}

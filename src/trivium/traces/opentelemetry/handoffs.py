@@ -1,25 +1,17 @@
-"""Finds hand-offs stated by attributes rather than by span nesting, and reads LangGraph's tool calls.
-
-LangChain records a tool with one text argument as that text alone, without the argument's name, and with a
-message as output. The model call that requested it has the arguments, under the id that the message
-answers.
-"""
+"""Finds hand-offs that attributes of spans or names of tools state, rather than the nesting of spans."""
 
 from bisect import bisect_left
 from collections.abc import Sequence, Set
-from typing import Any, NamedTuple
 
 import msgspec
 
-from trivium.traces.langgraph import GraphRun, is_handoff
 from trivium.traces.opentelemetry import semconv
-from trivium.traces.opentelemetry.contents import arguments_of, parsed
+from trivium.traces.opentelemetry.contents import arguments_of
 from trivium.traces.opentelemetry.semconv import RecordedSpan
 from trivium.traces.opentelemetry.spans import SpanRole
 from trivium.traces.readers.json_input import text
-from trivium.traces.readers.langsmith import messages_of
 from trivium.traces.trace import Message, Span, Trace, message_time
-from trivium.values import dict_, dicts
+from trivium.values import dict_
 
 _HANDOFF_ATTRIBUTES = frozenset({semconv.TRANSFER, semconv.CALLER, semconv.HANDOFF_TO, semconv.PARENT_NODE})
 """Attributes that imply a message between agents."""
@@ -135,108 +127,3 @@ def _started_during(starts: Sequence[float], tool: Span) -> bool:
 def _add(messages: list[Message], sender: str | None, receiver: str, kind: str, time: float | None) -> None:
     if sender and sender != receiver:
         messages.append(Message(sender=sender, receiver=receiver, type=kind, time=time))
-
-
-_MESSAGE_KEYS = ("data", "kwargs")
-"""Keys under which LangChain's serialisers put the fields of a message."""
-
-
-class Call(NamedTuple):
-    """A tool call that a model requested."""
-
-    tool: str | None
-    arguments: Any
-
-
-def requested_calls(span: RecordedSpan) -> dict[str, Call]:
-    """The tool calls that a model's response requests, by id."""
-    answer = parsed(span.attributes.get(semconv.OUTPUT))
-    if not isinstance(answer, dict):
-        return {}
-    return {
-        name: Call(text(call, "name"), call.get("args"))
-        for message in messages_of({"outputs": answer})
-        for call in dicts(message.get("tool_calls"))
-        if (name := text(call, "id")) is not None
-    }
-
-
-def as_tool_call(
-    span: RecordedSpan, requested: dict[str, Call], tool: str
-) -> tuple[RecordedSpan, str | None]:
-    """Replace the messages on a tool's span by its arguments and result; also return the call's id.
-
-    Args:
-        span: A tool span.
-        requested: The calls that models requested before, by id.
-        tool: Name of the tool; it must match the request, because ids alone are not unique.
-    """
-    message = _message(parsed(span.attributes.get(semconv.OUTPUT)))
-    if message is None:
-        return span, None
-    call = text(message, "tool_call_id")
-    attributes = {**span.attributes, semconv.OUTPUT: message.get("content")}
-    call_requested = requested.get(call) if call is not None else None
-    recorded_input = parsed(span.attributes.get(semconv.INPUT))
-    matches = (
-        call_requested is not None
-        and call_requested.tool == tool
-        and isinstance(call_requested.arguments, dict)
-    )
-    if call_requested is not None and matches and not isinstance(recorded_input, dict):
-        attributes[semconv.INPUT] = call_requested.arguments
-    failed = message.get("status") == "error"
-    why = span.error or (text(message, "content") or "" if failed else "")
-    return msgspec.structs.replace(span, attributes=attributes, failed=span.failed or failed, error=why), call
-
-
-def _message(output: Any) -> dict[str, Any] | None:
-    """The fields of a tool's message, whichever serialiser wrote it."""
-    fields = dict_(output)
-    for key in _MESSAGE_KEYS:
-        fields = dict_(fields.get(key)) or fields
-    return fields if fields.get("type") == "tool" and "content" in fields else None
-
-
-_PREFIX = "langgraph_"
-
-
-def graph_runs(spans: list[RecordedSpan], roles: list[SpanRole]) -> list[GraphRun]:
-    """LangGraph's metadata of each span; an empty list where no span has any.
-
-    Args:
-        spans: The spans of one trace, by start; changed in place where a tool has a message instead of a
-            result.
-        roles: The classification of each; changed in place, because OpenInference marks everything with
-            "agent" in its name as an agent, and because tools that hand over are hand-offs, not calls.
-    """
-    metadata = [_metadata(span) for span in spans]
-    if not any(key.startswith(_PREFIX) for each in metadata for key in each):
-        return []
-    requested: dict[str, Call] = {}
-    runs = []
-    for index, (span, role, fields) in enumerate(zip(spans, roles, metadata, strict=True)):
-        calls: dict[str, Call] = {}
-        answers = None
-        if role.kind == "agent" and (fields or not role.name):
-            roles[index] = SpanRole("other", span.name)
-        elif role.kind == "llm":
-            calls = requested_calls(span)
-            requested |= calls
-        elif role.kind == "tool":
-            spans[index], answers = as_tool_call(span, requested, role.name)
-            if is_handoff(role.name, fields):
-                roles[index] = msgspec.structs.replace(role, handoff=True)
-        runs.append(GraphRun.of(fields, requested=calls, call=answers))
-    return runs
-
-
-def _metadata(span: RecordedSpan) -> dict[str, Any]:
-    attributes = span.attributes
-    path = attributes.get(semconv.CHECKPOINT_NAMESPACE)
-    if isinstance(path, str):
-        node = path.rpartition("|")[2].partition(":")[0]
-        step = attributes.get(semconv.STEP)
-        return {"langgraph_checkpoint_ns": path, "langgraph_node": node, "langgraph_step": step}
-    metadata = parsed(attributes.get(semconv.METADATA))
-    return metadata if isinstance(metadata, dict) else {}

@@ -82,12 +82,12 @@ def _trace(run: str, messages: list[dict[str, Any]]) -> Trace:
         input=builder.prompt,
         output=builder.answer,
     )
-    named = {"conversation": text(messages[0], "conversation_id")}
+    conversation = text(messages[0], "conversation_id")
     return normalise(
         [run_span, *spans],
         trace_id=run,
         problems=builder.problems,
-        metadata={key: value for key, value in named.items() if value},
+        metadata={"conversation": conversation} if conversation else {},
     )
 
 

@@ -261,38 +261,37 @@ def _scope_spans(otel_span: OtelSpan, content: Content | None) -> dict[str, Any]
 
 
 def _span(otel_span: OtelSpan, content: Content | None) -> dict[str, Any]:
-    span, above = otel_span.span, otel_span.parent
+    span, above, parent = otel_span.span, otel_span.parent, otel_span.span.parent
     context = span.get_span_context()
-    made: dict[str, Any] = {
+    attributes = _attributes(span.attributes or {}, content)
+    if above is not None and not isinstance(above, OtelSpan):
+        link = {"stringValue": f"{above.trace_id}/{above.id}"}
+        attributes.append({"key": semconv.TRIVIUM_PARENT, "value": link})
+    status: dict[str, Any] = {"code": span.status.status_code.value}
+    if span.status.description and content is not None:
+        status["message"] = content.text(span.status.description)
+    events = [
+        {
+            "name": plain_text(event.name),
+            "timeUnixNano": str(event.timestamp),
+            "attributes": _attributes(event.attributes or {}, content),
+        }
+        for event in span.events
+    ]
+    made = {
         "traceId": f"{context.trace_id:032x}" if context else "",
         "spanId": f"{context.span_id:016x}" if context else "",
+        "parentSpanId": None if parent is None else f"{parent.span_id:016x}",
+        "flags": IS_REMOTE if parent is not None and parent.is_remote else None,
         "name": plain_text(span.name),
         "kind": span.kind.value + 1,
         "startTimeUnixNano": str(span.start_time or 0),
-        "attributes": _attributes(span.attributes or {}, content),
-        "status": {"code": span.status.status_code.value},
+        "endTimeUnixNano": None if span.end_time is None else str(span.end_time),
+        "attributes": attributes,
+        "status": status,
+        "events": events or None,
     }
-    if above is not None and not isinstance(above, OtelSpan):
-        link = {"key": semconv.TRIVIUM_PARENT, "value": {"stringValue": f"{above.trace_id}/{above.id}"}}
-        made["attributes"].append(link)
-    if span.parent is not None:
-        made["parentSpanId"] = f"{span.parent.span_id:016x}"
-        if span.parent.is_remote:
-            made["flags"] = IS_REMOTE
-    if span.end_time is not None:
-        made["endTimeUnixNano"] = str(span.end_time)
-    if span.status.description and content is not None:
-        made["status"]["message"] = content.text(span.status.description)
-    if span.events:
-        made["events"] = [
-            {
-                "name": plain_text(event.name),
-                "timeUnixNano": str(event.timestamp),
-                "attributes": _attributes(event.attributes or {}, content),
-            }
-            for event in span.events
-        ]
-    return made
+    return {key: value for key, value in made.items() if value is not None}
 
 
 def _attributes(attributes: Mapping[str, Any], content: Content | None) -> list[dict[str, Any]]:
