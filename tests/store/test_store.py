@@ -234,6 +234,19 @@ def test_cases_are_those_of_their_suite_and_stored_once(any_url):
         assert [len(list(store.cases(suite))) for suite in ("small", "large")] == [2, 4]
 
 
+def test_cases_of_an_earlier_and_a_later_suite_with_the_same_ids_are_never_read(any_url):
+    with Store(any_url) as store:
+        run = new_run(store, count=2)
+        for other in ("a suite before it", "the suite after it"):
+            store.save_cases(other, [Case(id=f"c{i}", input=other, group=other) for i in range(3)])
+        store.save(
+            run, attempts=[attempt(i) for i in range(2)], evaluations=[evaluation(i) for i in range(2)]
+        )
+        assert [case.input for case, _, _ in store.views(run)] == ["question 0", "question 1"]
+        assert list(store.groups("digest", None)) == ["c0", "c1"]
+        assert sorted(store.verdicts(run)) == [("c0", 1, 1), ("c1", 1, 1)]
+
+
 def test_each_repeat_of_a_case_is_scored_for_itself(any_url):
     with Store(any_url) as store:
         run = new_run(store)
