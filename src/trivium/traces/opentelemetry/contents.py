@@ -245,7 +245,10 @@ def _attributes(span: RecordedSpan) -> Mapping[str, Any]:
 
 
 def _first(attributes: Mapping[str, Any], keys: Sequence[str]) -> Any:
-    return next((value for _, value in _values(attributes, keys)), None)
+    for key in keys:
+        if key in attributes and (value := _decoded(attributes, key)) is not None:
+            return value
+    return None
 
 
 def _values(attributes: Mapping[str, Any], keys: Sequence[str]) -> Iterator[tuple[str, Any]]:

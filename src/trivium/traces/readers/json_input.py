@@ -232,6 +232,8 @@ def text(item: dict[str, Any], *keys: str) -> str | None:
     """The value of the first key that holds a non-empty text or a number, as text."""
     for key in keys:
         value = item.get(key)
+        if value is None:
+            continue
         if isinstance(value, str):
             if value:
                 return value
