@@ -1,7 +1,10 @@
 """Trace: calls in order, agents, people, length."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.traces.samples import agent, tool
-from trivium.traces.trace import Message, Trace, max_depth, parents_first
+from trivium.traces.trace import Message, Trace, max_depth, nearest, parents_first
 
 
 def test_calls_are_ordered_by_start_and_ties_by_file():
@@ -41,3 +44,19 @@ def test_parents_come_first_and_depth_counts_levels():
     assert order.index("a") < order.index("b") < order.index("c")
     assert max_depth(spans) == 3
     assert max_depth(()) == 0
+
+
+nodes = st.integers(0, 9)
+
+
+@given(st.dictionaries(nodes, nodes | st.none()), st.dictionaries(nodes, st.text()))
+def test_the_nearest_value_is_that_of_the_first_node_on_the_way_up(above, stated):
+    known = dict(stated)
+    for node in range(10):
+        at, visited = node, set()
+        while at is not None and at not in stated and at not in visited:
+            visited.add(at)
+            at = above.get(at)
+        expected = stated.get(at, "nothing")
+        assert nearest(node, above, known, "nothing") == expected
+    assert nearest(None, above, known, "nothing") == "nothing"
