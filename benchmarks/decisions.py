@@ -333,9 +333,16 @@ def picture(cells: Found, file: Path) -> None:
     panels = []
     for kind in ("wrong ship", "wrong block"):
         base = altair.Chart(altair.Data(values=[row for row in rows if row["kind"] == kind])).encode(
-            x=altair.X("attempts:Q", title="attempts of each version", scale=altair.Scale(domain=[0, 260])),
+            x=altair.X(
+                "attempts:Q",
+                title="attempts of each version",
+                scale=altair.Scale(domain=[0, 260]),
+                axis=altair.Axis(values=[0, 60, 120, 180, 240]),
+            ),
             y=altair.Y(
-                "%:Q", title=f"{kind}, of 100 comparisons", scale=altair.Scale(type="sqrt", domain=[0, 70])
+                "%:Q",
+                title=f"{kind}, of 100 comparisons (root scale)",
+                scale=altair.Scale(type="sqrt", domain=[0, 70]),
             ),
             color=altair.Color("rule:N", title=None, scale=altair.Scale(domain=order, range=colours)),
             shape=altair.Shape("rule:N", title=None, scale=altair.Scale(domain=order, range=shapes)),
