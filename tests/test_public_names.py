@@ -1,9 +1,11 @@
 """The names that users import, pinned: taking one away is a decision, not an accident."""
 
+import asyncio
 import inspect
 import subprocess
 import sys
 from importlib.metadata import version
+from typing import Any
 
 import pytest
 
@@ -105,14 +107,30 @@ def test_every_keyword_is_spelt_out_typed_and_explained(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_a_wrong_keyword_is_pythons_own_error(name: str) -> None:
-    required = [
-        None
-        for parameter in inspect.signature(PLAIN[name]).parameters.values()
-        if parameter.default is parameter.empty
-    ]
-    with pytest.raises(TypeError, match=rf"^{name}\(\) got an unexpected keyword argument 'agnet'$"):
-        PLAIN[name](*required, agnet="x")
+def test_a_wrong_keyword_is_a_type_error_that_names_the_function(name: str) -> None:
+    called = _called(name, agnet="x")
+    assert called.startswith(f"{name}() got an unexpected keyword argument 'agnet'")
+
+
+@pytest.mark.parametrize("name", ["evaluate", "evaluate_async"])
+def test_a_wrong_keyword_of_a_record_names_the_nearest(name: str) -> None:
+    assert _called(name, agnet="x").endswith('. Did you mean "agent"?')
+    assert _called(name, zzz=1).endswith("'zzz'.")
+
+
+def _called(name: str, **given: Any) -> str:
+    """The TypeError of a call with these keywords and nothing for the required arguments."""
+    parameters = inspect.signature(PLAIN[name]).parameters.values()
+    required = [None for parameter in parameters if parameter.default is parameter.empty]
+
+    async def call() -> None:
+        answer = PLAIN[name](*required, **given)
+        if inspect.isawaitable(answer):
+            await answer
+
+    with pytest.raises(TypeError) as raised:
+        asyncio.run(call())
+    return str(raised.value)
 
 
 def test_both_ways_to_evaluate_take_the_same() -> None:

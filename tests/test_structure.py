@@ -55,8 +55,6 @@ MANY_PARAMETERS = {
     "trivium.cli.monitoring.serve.serve": COMMAND,
     "trivium.cli.show.show": COMMAND,
     "trivium.metrics.scoring.score": FLAT_KEYWORDS,
-    "trivium.runs.evaluate.evaluate": FLAT_KEYWORDS,
-    "trivium.runs.evaluate.evaluate_async": FLAT_KEYWORDS,
     "trivium.runs.trace_scores.score.score_traces": FLAT_KEYWORDS,
     "trivium.suites.suite.Suite.load": FLAT_KEYWORDS,
 }

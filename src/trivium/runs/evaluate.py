@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from trivium.agents.attempt import Attempt
+from trivium.keywords import keywords
 from trivium.runs.checks import prepared
 from trivium.runs.engines.processes import Engine
 from trivium.runs.event_loop import run_in_trivium_thread
@@ -17,7 +18,7 @@ from trivium.runs.start import begin
 from trivium.runs.until_decided.difference import StopWhen
 from trivium.store.connection import DEFAULT_URL
 from trivium.store.store import Store
-from trivium.suites.settings import Gate, JudgeSettings, PassRule, SuccessRule
+from trivium.suites.settings import Gate, JudgeSettings, PassRule, Settings, SuccessRule
 from trivium.suites.suite import Suite, SuiteSource
 
 Agent = str | Callable[..., Any] | Any
@@ -27,44 +28,10 @@ Outputs = str | PathLike[str] | Iterable[Mapping[str, Any] | Attempt] | Any
 """A file of outputs or a prefixed source, a list of mappings or Attempts, or a data frame."""
 
 
-def evaluate(
-    suite: Suite | SuiteSource,
-    *,
-    agent: Agent | None = None,
-    outputs: Outputs | None = None,
-    attempts_of: str | None = None,
-    metrics: Sequence[str] | None = None,
-    success: SuccessRule | Mapping[str, Any] | None = None,
-    passed: PassRule | Mapping[str, Any] | None = None,
-    judge: JudgeSettings | Mapping[str, Any] | None = None,
-    gates: Mapping[str, Gate | Mapping[str, Any]] | None = None,
-    until_decided: bool | None = None,
-    against: str | None = None,
-    against_metric: str | None = None,
-    similarity: Mapping[str, float] | None = None,
-    encoder: str | None = None,
-    group: str | None = None,
-    repeats: int | None = None,
-    seed: int | None = None,
-    leave_one_out: bool = False,
-    skip_invalid: bool = False,
-    version: str | None = None,
-    store: str | Path | Store = DEFAULT_URL,
-    resume: str | None = None,
-    workers: int | None = 1,
-    engine: Engine = "local",
-    partitions: str | None = None,
-    progress: Progress | None = None,
-) -> Run:
-    """Evaluate a suite and wait for the result; also works inside a running event loop (a notebook).
+class EvaluationOptions(TypedDict, total=False):
+    """Keywords of :func:`evaluate`.
 
-    Give at most one of ``agent``, ``outputs`` and ``attempts_of``. The evaluation runs on a separate thread
-    with its own event loop, so that the host program's loop is neither patched nor blocked. Ctrl-C stores the
-    finished attempts, then raises KeyboardInterrupt.
-
-    Args:
-        suite: The suite, or an argument of :meth:`Suite.load`: a file, a prefixed source, a list of cases, a
-            mapping with the keys of a suite file, or a data frame.
+    Attributes:
         agent: The agent to call: a callable, ``package.module:name``, an HTTP address, ``cmd:…``; by default
             the suite's.
         outputs: Attempts recorded elsewhere: a file, a prefixed source such as ``tau-bench:FILE``, a list of
@@ -101,6 +68,50 @@ def evaluate(
         partitions: Folder, or address such as ``s3://BUCKET/FOLDER``, for the scored attempts of a large run:
             they are written to Parquet files there, at which the store points.
         progress: Receives the progress of the run.
+    """
+
+    agent: Agent | None
+    outputs: Outputs | None
+    attempts_of: str | None
+    metrics: Sequence[str] | None
+    success: SuccessRule | Mapping[str, Any] | None
+    passed: PassRule | Mapping[str, Any] | None
+    judge: JudgeSettings | Mapping[str, Any] | None
+    gates: Mapping[str, Gate | Mapping[str, Any]] | None
+    until_decided: bool | None
+    against: str | None
+    against_metric: str | None
+    similarity: Mapping[str, float] | None
+    encoder: str | None
+    group: str | None
+    repeats: int | None
+    seed: int | None
+    leave_one_out: bool
+    skip_invalid: bool
+    version: str | None
+    store: str | Path | Store
+    resume: str | None
+    workers: int | None
+    engine: Engine
+    partitions: str | None
+    progress: Progress | None
+
+
+_keywords = keywords(leave_one_out=False, skip_invalid=False, store=DEFAULT_URL, workers=1, engine="local")
+
+
+@_keywords
+def evaluate(suite: Suite | SuiteSource, **options: Unpack[EvaluationOptions]) -> Run:
+    """Evaluate a suite and wait for the result; also works inside a running event loop (a notebook).
+
+    Give at most one of ``agent``, ``outputs`` and ``attempts_of``. The evaluation runs on a separate thread
+    with its own event loop, so that the host program's loop is neither patched nor blocked. Ctrl-C stores the
+    finished attempts, then raises KeyboardInterrupt.
+
+    Args:
+        suite: The suite, or an argument of :meth:`Suite.load`: a file, a prefixed source, a list of cases, a
+            mapping with the keys of a suite file, or a data frame.
+        **options: See :class:`EvaluationOptions`.
 
     Returns:
         The finished run, its summary stored with it.
@@ -115,90 +126,41 @@ def evaluate(
         >>> run.summary().metrics["success"].mean
         0.5
     """
-    return run_in_trivium_thread(
-        lambda: evaluate_async(
-            suite,
-            agent=agent,
-            outputs=outputs,
-            attempts_of=attempts_of,
-            metrics=metrics,
-            success=success,
-            passed=passed,
-            judge=judge,
-            gates=gates,
-            until_decided=until_decided,
-            against=against,
-            against_metric=against_metric,
-            similarity=similarity,
-            encoder=encoder,
-            group=group,
-            repeats=repeats,
-            seed=seed,
-            leave_one_out=leave_one_out,
-            skip_invalid=skip_invalid,
-            version=version,
-            store=store,
-            resume=resume,
-            workers=workers,
-            engine=engine,
-            partitions=partitions,
-            progress=progress,
-        )
-    )
+    return run_in_trivium_thread(lambda: evaluate_async(suite, **options))
 
 
-async def evaluate_async(
-    suite: Suite | SuiteSource,
-    *,
-    agent: Agent | None = None,
-    outputs: Outputs | None = None,
-    attempts_of: str | None = None,
-    metrics: Sequence[str] | None = None,
-    success: SuccessRule | Mapping[str, Any] | None = None,
-    passed: PassRule | Mapping[str, Any] | None = None,
-    judge: JudgeSettings | Mapping[str, Any] | None = None,
-    gates: Mapping[str, Gate | Mapping[str, Any]] | None = None,
-    until_decided: bool | None = None,
-    against: str | None = None,
-    against_metric: str | None = None,
-    similarity: Mapping[str, float] | None = None,
-    encoder: str | None = None,
-    group: str | None = None,
-    repeats: int | None = None,
-    seed: int | None = None,
-    leave_one_out: bool = False,
-    skip_invalid: bool = False,
-    version: str | None = None,
-    store: str | Path | Store = DEFAULT_URL,
-    resume: str | None = None,
-    workers: int | None = 1,
-    engine: Engine = "local",
-    partitions: str | None = None,
-    progress: Progress | None = None,
-) -> Run:
+@_keywords
+async def evaluate_async(suite: Suite | SuiteSource, **options: Unpack[EvaluationOptions]) -> Run:
     """Evaluate a suite inside a running event loop.
 
     Arguments, result and errors are those of :func:`evaluate`.
     """
+    agent, outputs, attempts_of = options["agent"], options["outputs"], options["attempts_of"]
     if agent is None and outputs is None and attempts_of is None:
         suite = suite if isinstance(suite, Suite) else Suite.load(suite)
         agent = suite.settings.agent
-    origin = Origin(agent, outputs, attempts_of, leave_one_out=leave_one_out, skip_invalid=skip_invalid)
-    given = {
-        "success": success,
-        "passed": passed,
-        "judge": judge,
-        "gates": gates,
-        "similarity": similarity,
-        "encoder": encoder,
-        "group": group,
-        "repeats": repeats,
-        "seed": seed,
-        "until_decided": until_decided,
-    }
-    wanted = prepared(suite, given, metrics, saves=origin.saves, against=against is not None)
-    stop = None if against is None else StopWhen(against, against_metric)
-    begun = begin(
-        wanted, origin, store, engine=engine, partitions=partitions, resume=resume, stop=stop, version=version
+    settings = set(Settings.__struct_fields__) - {"agent", "metrics"}
+    given = {name: value for name, value in options.items() if name in settings}
+    origin = Origin(
+        agent,
+        outputs,
+        attempts_of,
+        leave_one_out=options["leave_one_out"],
+        skip_invalid=options["skip_invalid"],
     )
-    return await execute(begun, workers=workers, engine=engine, progress=progress or NoProgress())
+    against = options["against"]
+    wanted = prepared(suite, given, options["metrics"], saves=origin.saves, against=against is not None)
+    stop = None if against is None else StopWhen(against, options["against_metric"])
+    engine = options["engine"]
+    begun = begin(
+        wanted,
+        origin,
+        options["store"],
+        engine=engine,
+        partitions=options["partitions"],
+        resume=options["resume"],
+        stop=stop,
+        version=options["version"],
+    )
+    progress = options["progress"] or NoProgress()
+    return await execute(begun, workers=options["workers"], engine=engine, progress=progress)

@@ -1,0 +1,97 @@
+"""Keywords that several functions take from one record."""
+
+import asyncio
+import inspect
+from collections.abc import Mapping
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
+
+import griffe
+import pytest
+
+from trivium.keywords import keywords
+
+ROOT = Path(__file__).parents[1]
+
+
+class Sizes(TypedDict, total=False):
+    """Sizes.
+
+    Attributes:
+        width: How wide it is, in
+            metres.
+        height: How high it is.
+    """
+
+    width: int | None
+    height: int
+
+
+@keywords(height=2)
+def area(name: str, **sizes: Unpack[Sizes]) -> Mapping[str, Any]:
+    """Compute an area.
+
+    Args:
+        name: What it is.
+        **sizes: See
+            Sizes.
+
+    Raises:
+        ValueError: Never.
+    """
+    return {"name": name, **sizes}
+
+
+@keywords(height=2)
+async def area_async(name: str, **sizes: Unpack[Sizes]) -> Mapping[str, Any]:
+    return {"name": name, **sizes}
+
+
+EXPLAINED = """\
+Compute an area.
+
+Args:
+    name: What it is.
+    width: How wide it is, in
+        metres.
+    height: How high it is.
+
+Raises:
+    ValueError: Never."""
+
+
+def test_a_function_receives_every_keyword() -> None:
+    assert area("a", width=3) == {"name": "a", "width": 3, "height": 2}
+    assert asyncio.run(area_async("a", height=4)) == {"name": "a", "width": None, "height": 4}
+    assert inspect.iscoroutinefunction(area_async)
+
+
+def test_the_signature_and_the_docstring_spell_them_out() -> None:
+    assert list(inspect.signature(area).parameters) == ["name", "width", "height"]
+    height = inspect.signature(area).parameters["height"]
+    assert (height.default, height.annotation, height.kind) == (2, int, height.KEYWORD_ONLY)
+    assert inspect.getdoc(area) == EXPLAINED
+
+
+def test_an_unknown_keyword_is_a_type_error() -> None:
+    unknown: dict[str, Any] = {"heigth": 1}
+    with pytest.raises(TypeError, match=r"^area\(\) got .* argument 'heigth'. Did you mean \"height\"\?$"):
+        area("a", **unknown)
+
+
+def test_the_reference_spells_them_out_too() -> None:
+    """Griffe reads the source of this module."""
+    spec = spec_from_file_location("expand_keywords", ROOT / "docs" / "expand_keywords.py")
+    assert spec is not None
+    assert spec.loader is not None
+    extension = module_from_spec(spec)
+    spec.loader.exec_module(extension)
+    loader = griffe.GriffeLoader(
+        search_paths=[Path(__file__).parent], extensions=griffe.load_extensions(extension.ExpandKeywords())
+    )
+    found = loader.load("test_keywords")
+    function = found["area"]
+    written = [(each.name, str(each.annotation), each.default) for each in function.parameters]
+    assert written == [("name", "str", None), ("width", "int | None", "None"), ("height", "int", "2")]
+    assert function.docstring.value == EXPLAINED
