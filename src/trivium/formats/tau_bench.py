@@ -19,7 +19,7 @@ from trivium.suites.selection import cases_of
 from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite
 from trivium.traces.readers.chat import answer_of, trace_of_chat
-from trivium.traces.readers.json_input import documents_of
+from trivium.traces.readers.json_input import at, documents_of, first_item, flat
 from trivium.traces.trace import Trace
 from trivium.values import dict_, dicts, list_
 
@@ -159,9 +159,7 @@ def changes_state(tool: str) -> bool:
 
 def sniff(document: Any) -> bool:
     """Whether a JSON value is a trajectory or a list of them."""
-    if isinstance(document, list):
-        return bool(document) and isinstance(document[0], dict) and sniff(document[0])
-    return isinstance(document, dict) and isinstance(document.get("traj"), list)
+    return isinstance(at(first_item(document), "traj"), list)
 
 
 def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
@@ -180,10 +178,7 @@ def read_trajectories(path: str | Path) -> list[Trajectory]:
 
 def trajectories(documents: Sequence[Any], source: str) -> list[Trajectory]:
     """The trajectories that a file's documents hold, one each or a list of them."""
-    items: list[Any] = []
-    for document in documents:
-        items += document if isinstance(document, list) else [document]
-    return [_trajectory(item, source, f"[{index}]") for index, item in enumerate(items)]
+    return [_trajectory(item, source, f"[{index}]") for index, item in enumerate(flat(documents))]
 
 
 def _trajectory(item: Any, source: str, where: str) -> Trajectory:

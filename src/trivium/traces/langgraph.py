@@ -38,6 +38,8 @@ MOST_PAIRS = 100
 """Most hand-offs inferred when several agents follow several others; above it, none is."""
 
 _HOOK = (".before_", ".after_", ".wrap_")
+_LLM, _TOOL = 1, 2
+_FLAGS = {"llm": _LLM, "tool": _TOOL}
 _TOP = -1  # the graph of the nodes whose parent is not in the trace
 
 
@@ -162,18 +164,13 @@ class _Graphs:
                 self.nodes[parent].append(index)
                 self.within[index] = index
 
-    def _contained_kinds(self) -> list[set[str]]:
-        """For each span, which of llm and tool spans it contains; the contents of a tool do not count."""
-        none, tool, llm, both = set[str](), {"tool"}, {"llm"}, {"tool", "llm"}
-        contains = [none] * len(self.spans)
+    def _contained_kinds(self) -> list[int]:
+        """For each span, the flags of the llm and tool spans in it; the contents of a tool do not count."""
+        contains = [0] * len(self.spans)
         for index in reversed(self.order):
-            parent, kind = self.parents[index], self.spans[index].kind
-            if parent is None:
-                continue
-            kinds_here = {kind} if kind in both else contains[index]
-            if kinds_here - contains[parent]:
-                kinds = kinds_here | contains[parent]
-                contains[parent] = both if len(kinds) > 1 else tool if "tool" in kinds else llm
+            parent = self.parents[index]
+            if parent is not None:
+                contains[parent] |= _FLAGS.get(self.spans[index].kind, contains[index])
         return contains
 
     def _find_agents(self) -> None:
@@ -189,7 +186,7 @@ class _Graphs:
         for graph in outermost:
             candidates = self._candidates(graph)
             names = {self.spans[node].name for node in candidates}
-            alone = len(names) == 1 and all("llm" in self.contains[node] for node in candidates)
+            alone = len(names) == 1 and all(self.contains[node] & _LLM for node in candidates)
             if (alone or names <= PREBUILT) and not any(node in self.agents for node in candidates):
                 self._is_one_agent(graph)
             else:
@@ -199,11 +196,11 @@ class _Graphs:
     def _candidates(self, graph: int) -> list[int]:
         """The nodes that call a model or run a graph; if none does, all nodes except helpers."""
         nodes = [node for node in self.nodes[graph] if not self._is_helper(node)]
-        return [node for node in nodes if "llm" in self.contains[node] or node in self.agents] or nodes
+        return [node for node in nodes if self.contains[node] & _LLM or node in self.agents] or nodes
 
     def _is_helper(self, node: int) -> bool:
         name = self.spans[node].name
-        only_tools = self.contains[node] == {"tool"} and node not in self.agents
+        only_tools = self.contains[node] == _TOOL and node not in self.agents
         return name == "tools" or only_tools or name.startswith("__") or any(hook in name for hook in _HOOK)
 
     def _is_one_agent(self, graph: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from trivium.errors import Problem, TraceError, suggest
+from trivium.errors import MOST_PROBLEMS, Problem, TraceError, suggest
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.json_input import strict_value
 from trivium.traces.trace import Message, Span, Trace, TraceProblem
@@ -14,8 +14,6 @@ from trivium.values import is_number
 
 _RECORDS: dict[str, type[msgspec.Struct]] = {"spans": Span, "messages": Message, "problems": TraceProblem}
 _IDS = ("id", "parent")
-MOST_PROBLEMS = 20
-"""Mistakes that one error lists; the others are counted."""
 
 _DECODER = msgspec.json.Decoder(Trace)
 

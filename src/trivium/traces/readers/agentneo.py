@@ -31,6 +31,7 @@ from trivium.traces.readers.json_input import (
     decoded,
     documents_of,
     dollars,
+    first_item,
     head_of,
     moment,
     read_usage,
@@ -230,9 +231,8 @@ _TABLES = {
 
 def sniff(document: Any) -> bool:
     """Whether a JSON value is a log, a trace of the dashboard, a tree, or a list of them."""
-    if isinstance(document, list):
-        return bool(document) and not isinstance(document[0], list) and sniff(document[0])
-    return isinstance(document, dict) and (_is_log(document) or is_tree(document))
+    first = first_item(document)
+    return isinstance(first, dict) and (_is_log(first) or is_tree(first))
 
 
 def _is_log(document: Record) -> bool:

@@ -19,7 +19,7 @@ from trivium.errors import TraceError
 from trivium.traces.conversation import unread_kinds, unread_problems
 from trivium.traces.normalize import normalise
 from trivium.traces.outcome import total_usage
-from trivium.traces.readers.json_input import content_of, parse_documents, seconds, text
+from trivium.traces.readers.json_input import content_of, first_item, flat, parse_documents, seconds, text
 from trivium.traces.trace import Message, Span, SpanUsage, Trace, TraceProblem
 from trivium.values import amount, count, dict_, dicts, json_or_text, sum_known
 
@@ -32,9 +32,7 @@ _SYNTHETIC = "<synthetic>"
 
 def sniff(document: Any) -> bool:
     """Whether a JSON value is an event, or a list of them."""
-    if isinstance(document, list):
-        return bool(document) and is_event(document[0])
-    return is_event(document)
+    return is_event(first_item(document))
 
 
 def opens(path: Path, head: bytes) -> bool:
@@ -141,7 +139,7 @@ def sessions_of(documents: Sequence[Any]) -> list[Session]:
     sessions: dict[str, Session] = {}
     known_events: set[tuple[str, str]] = set()
     current = ""
-    for event in _flat(documents):
+    for event in flat(documents):
         if not isinstance(event, dict) or not isinstance(event.get("type"), str):
             session = sessions.setdefault(current, Session(current, [], []))
             session.problems.append(
@@ -162,14 +160,6 @@ def sessions_of(documents: Sequence[Any]) -> list[Session]:
         first.events[:0] = head.events
         first.problems[:0] = head.problems
     return list(sessions.values())
-
-
-def _flat(documents: Sequence[Any]) -> Iterator[Any]:
-    for document in documents:
-        if isinstance(document, list):
-            yield from document
-        else:
-            yield document
 
 
 def blocks(event: dict[str, Any]) -> list[dict[str, Any]]:

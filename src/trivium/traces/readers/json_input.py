@@ -5,7 +5,7 @@ import json
 import re
 import stat
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -240,6 +240,16 @@ def text(item: dict[str, Any], *keys: str) -> str | None:
         elif is_number(value):
             return str(value)
     return None
+
+
+def first_item(document: Any) -> Any:
+    """The first item of a list that is not empty; any other value unchanged."""
+    return document[0] if isinstance(document, list) and document else document
+
+
+def flat(documents: Iterable[Any]) -> list[Any]:
+    """The documents of a file, with the items of those that are lists in their place."""
+    return [item for each in documents for item in (each if isinstance(each, list) else [each])]
 
 
 def at(value: Any, *keys: str) -> Any:

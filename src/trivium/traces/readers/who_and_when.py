@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from trivium.errors import Problem, TraceError
 from trivium.traces.normalize import normalise
-from trivium.traces.readers.json_input import text
+from trivium.traces.readers.json_input import at, first_item, flat, text
 from trivium.traces.trace import Message, Span, Trace, TraceProblem
 
 PEOPLE = frozenset({"human", "user"})
@@ -43,13 +43,8 @@ class Turn(NamedTuple):
 
 def sniff(document: Any) -> bool:
     """Whether a JSON value is a labelled conversation, or a list of them."""
-    if isinstance(document, list):
-        return bool(document) and isinstance(document[0], dict) and sniff(document[0])
-    return (
-        isinstance(document, dict)
-        and isinstance(document.get("history"), list)
-        and any(key in document for key in _MARKS)
-    )
+    first = first_item(document)
+    return isinstance(at(first, "history"), list) and any(key in first for key in _MARKS)
 
 
 def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
@@ -58,9 +53,7 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     Raises:
         TraceError: If one is not a conversation.
     """
-    items: list[Any] = []
-    for document in documents:
-        items += document if isinstance(document, list) else [document]
+    items = flat(documents)
     return [_trace(item, source, f"[{index}]" if len(items) > 1 else "") for index, item in enumerate(items)]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from trivium.traces.opentelemetry.assemble import traces_of
 from trivium.traces.opentelemetry.semconv import RecordedSpan
-from trivium.traces.readers.json_input import content_of, read_complete_lines, with_problems
+from trivium.traces.readers.json_input import content_of, first_item, read_complete_lines, with_problems
 from trivium.traces.readers.otlp.json import is_request, parse_lenient, spans_of_json
 from trivium.traces.readers.otlp.protobuf import is_protobuf, spans_of_protobuf
 from trivium.traces.trace import Trace, TraceProblem, interactions
@@ -52,9 +52,7 @@ def _spans(content: bytes, source: str, problems: list[TraceProblem]) -> list[Re
 
 def sniff(document: Any) -> bool:
     """Whether a JSON value is an export request, or a list of them."""
-    if isinstance(document, list):
-        return bool(document) and is_request(document[0])
-    return is_request(document)
+    return is_request(first_item(document))
 
 
 def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:

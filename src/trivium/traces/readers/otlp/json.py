@@ -20,7 +20,7 @@ from trivium.traces.opentelemetry.semconv import (
     is_remote,
     recognised,
 )
-from trivium.traces.readers.json_input import check_values, parse_documents
+from trivium.traces.readers.json_input import check_values, flat, parse_documents
 from trivium.values import dict_, dicts
 
 _FAILED = 2
@@ -208,9 +208,7 @@ def parse_lenient(documents: Sequence[Any], *, source: str) -> list[RecordedSpan
     Raises:
         TraceError: If one is not an export request, or none holds a readable span.
     """
-    requests: list[Any] = []
-    for document in documents:
-        requests += document if isinstance(document, list) else [document]
+    requests = flat(documents)
     for number, request in enumerate(requests, start=1):
         if not isinstance(request, dict) or not any(key in request for key in _SIGNALS):
             where = f"document {number}: " if len(requests) > 1 else ""
