@@ -112,7 +112,7 @@ def test_a_wrong_keyword_is_a_type_error_that_names_the_function(name: str) -> N
     assert called.startswith(f"{name}() got an unexpected keyword argument 'agnet'")
 
 
-@pytest.mark.parametrize("name", ["evaluate", "evaluate_async"])
+@pytest.mark.parametrize("name", ["evaluate", "evaluate_async", "Suite.load"])
 def test_a_wrong_keyword_of_a_record_names_the_nearest(name: str) -> None:
     assert _called(name, agnet="x").endswith('. Did you mean "agent"?')
     assert _called(name, zzz=1).endswith("'zzz'.")

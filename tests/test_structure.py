@@ -56,7 +56,6 @@ MANY_PARAMETERS = {
     "trivium.cli.show.show": COMMAND,
     "trivium.metrics.scoring.score": FLAT_KEYWORDS,
     "trivium.runs.trace_scores.score.score_traces": FLAT_KEYWORDS,
-    "trivium.suites.suite.Suite.load": FLAT_KEYWORDS,
 }
 
 FORBIDDEN = {"utils", "util", "common", "helpers", "helper", "base", "manager", "misc"}

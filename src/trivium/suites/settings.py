@@ -1,6 +1,7 @@
 """The settings of a suite and their defaults."""
 
-from typing import Annotated, Any, Literal, Self, get_args
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Self, TypedDict, get_args
 
 import msgspec
 from msgspec import Meta
@@ -382,3 +383,59 @@ class Settings(
     def success_rule(self) -> SuccessRule:
         """The suite's success rule, or the default one (docs/definitions/text.md#success)."""
         return self.success or DEFAULT_SUCCESS
+
+
+class SettingKeywords(TypedDict, total=False):
+    """Settings as keywords, with mappings where :class:`Settings` has records.
+
+    Attributes:
+        metrics: Metrics to compute; None computes all that apply.
+        references: Whether the best or the mean value over several references counts.
+        group: Field or metadata key of a case that names its cluster.
+        repeats: Number of attempts at each case.
+        reduce: How the scores of a case's attempts become one score.
+        failed_attempts: Whether failed attempts count as 0 or are left out of the averages.
+        encoder: Name or folder of the encoder for ``semantic``.
+        similarity: Weights of the parts of ``similarity``.
+        success: When an attempt counts as a success.
+        passed: When an attempt passes; the key ``pass`` of a suite file.
+        tools: How tool calls are interpreted.
+        messages: Which message types are coordination and which are productive work.
+        judge: The judge's models, rubrics and limits; None for no judge.
+        composite: Weights and thresholds of the composite.
+        limits: Limits on calls of the agent.
+        gates: Thresholds for the means of metrics, by metric or ``pass_rate``.
+        decide: How gates and comparisons are decided: policy, deciding metric and costs.
+        until_decided: Whether cases are asked in random order only until all gates are decided.
+        monitor: How production traffic is sampled, scored and watched.
+        margin: Largest loss that a comparison tolerates, in [0, 1].
+        level: Confidence level of the intervals.
+        resamples: Number of bootstrap resamples.
+        seed: Seed of all randomness.
+        agent: The agent that is called if an evaluation is given no other.
+    """
+
+    metrics: Sequence[str] | str | None
+    references: Literal["best", "mean"]
+    group: str | None
+    repeats: int
+    reduce: Literal["mean", "best", "worst", "majority"]
+    failed_attempts: Literal["zero", "skip"]
+    encoder: str | None
+    similarity: Mapping[str, float]
+    success: SuccessRule | Mapping[str, Any] | None
+    passed: PassRule | Mapping[str, Any] | None
+    tools: ToolSettings | Mapping[str, Any]
+    messages: MessageSettings | Mapping[str, Any]
+    judge: JudgeSettings | Mapping[str, Any] | None
+    composite: CompositeSettings | Mapping[str, Any]
+    limits: Limits | Mapping[str, Any]
+    gates: Mapping[str, Gate | Mapping[str, Any]]
+    decide: DecideSettings | Mapping[str, Any]
+    until_decided: bool
+    monitor: MonitorSettings | Mapping[str, Any] | None
+    margin: float
+    level: float
+    resamples: int
+    seed: int
+    agent: str | AgentSettings | Mapping[str, Any] | None

@@ -5,28 +5,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self, Unpack
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from trivium.errors import SuiteError
-from trivium.suites.agent_settings import AgentSettings
+from trivium.keywords import keywords
 from trivium.suites.case import COMPLEXITIES, Case, Cases, CaseTuple, CaseView
 from trivium.suites.digest import digest_of
-from trivium.suites.monitor_settings import MonitorSettings
 from trivium.suites.selection import case_filter, group_of, seeded_sample, split_by_group
-from trivium.suites.settings import (
-    CompositeSettings,
-    DecideSettings,
-    Gate,
-    JudgeSettings,
-    Limits,
-    MessageSettings,
-    PassRule,
-    Settings,
-    SuccessRule,
-    ToolSettings,
-)
+from trivium.suites.settings import SettingKeywords, Settings
 
 SuiteSource = str | PathLike[str] | Mapping[str, Any] | Iterable[Case | Mapping[str, Any]] | Any
 """Sources of a suite, see ``Suite.load``; ``Any`` covers the data frames of several libraries."""
@@ -65,6 +53,7 @@ class Suite:
         check_groups(self.cases, self.settings.group, source)
 
     @classmethod
+    @keywords(UNSET)
     def load(
         cls,
         source: SuiteSource,
@@ -72,30 +61,7 @@ class Suite:
         name: str | None = None,
         description: str | None = None,
         config: str | Path | None = None,
-        metrics: Sequence[str] | str | UnsetType | None = UNSET,
-        references: Literal["best", "mean"] | UnsetType = UNSET,
-        group: str | UnsetType | None = UNSET,
-        repeats: int | UnsetType = UNSET,
-        reduce: Literal["mean", "best", "worst", "majority"] | UnsetType = UNSET,
-        failed_attempts: Literal["zero", "skip"] | UnsetType = UNSET,
-        encoder: str | UnsetType | None = UNSET,
-        similarity: Mapping[str, float] | UnsetType = UNSET,
-        success: SuccessRule | Mapping[str, Any] | UnsetType | None = UNSET,
-        passed: PassRule | Mapping[str, Any] | UnsetType | None = UNSET,
-        tools: ToolSettings | Mapping[str, Any] | UnsetType = UNSET,
-        messages: MessageSettings | Mapping[str, Any] | UnsetType = UNSET,
-        judge: JudgeSettings | Mapping[str, Any] | UnsetType | None = UNSET,
-        composite: CompositeSettings | Mapping[str, Any] | UnsetType = UNSET,
-        limits: Limits | Mapping[str, Any] | UnsetType = UNSET,
-        gates: Mapping[str, Gate | Mapping[str, Any]] | UnsetType = UNSET,
-        decide: DecideSettings | Mapping[str, Any] | UnsetType = UNSET,
-        until_decided: bool | UnsetType = UNSET,
-        monitor: MonitorSettings | Mapping[str, Any] | UnsetType | None = UNSET,
-        margin: float | UnsetType = UNSET,
-        level: float | UnsetType = UNSET,
-        resamples: int | UnsetType = UNSET,
-        seed: int | UnsetType = UNSET,
-        agent: str | AgentSettings | Mapping[str, Any] | UnsetType | None = UNSET,
+        **settings: Unpack[SettingKeywords],
     ) -> Self:
         """Load a suite from a file, a folder or Python objects.
 
@@ -112,62 +78,13 @@ class Suite:
             name: Name of the suite in reports.
             description: Purpose of the suite.
             config: A file of settings, such as a config_eval.json; settings given here replace those in it.
-            metrics: Metrics to compute; None computes all that apply.
-            references: Whether the best or the mean value over several references counts.
-            group: Field or metadata key of a case that names its cluster.
-            repeats: Number of attempts at each case.
-            reduce: How the scores of a case's attempts become one score.
-            failed_attempts: Whether failed attempts count as 0 or are left out of the averages.
-            encoder: Name or folder of the encoder for ``semantic``.
-            similarity: Weights of the parts of ``similarity``.
-            success: When an attempt counts as a success.
-            passed: When an attempt passes; the key ``pass`` of a suite file.
-            tools: How tool calls are interpreted.
-            messages: Which message types are coordination and which are productive work.
-            judge: The judge's models, rubrics and limits; None for no judge.
-            composite: Weights and thresholds of the composite.
-            limits: Limits on calls of the agent.
-            gates: Thresholds for the means of metrics, by metric or ``pass_rate``.
-            decide: How gates and comparisons are decided: policy, deciding metric and costs.
-            until_decided: Whether cases are asked in random order only until all gates are decided.
-            monitor: How production traffic is sampled, scored and watched.
-            margin: Largest loss that a comparison tolerates, in [0, 1].
-            level: Confidence level of the intervals.
-            resamples: Number of bootstrap resamples.
-            seed: Seed of all randomness.
-            agent: The agent that is called if an evaluation is given no other.
+            **settings: See :class:`~trivium.suites.settings.SettingKeywords`.
 
         Raises:
             SuiteError: With every mistake found.
         """
-        given = {
-            "metrics": metrics,
-            "references": references,
-            "group": group,
-            "repeats": repeats,
-            "reduce": reduce,
-            "failed_attempts": failed_attempts,
-            "encoder": encoder,
-            "similarity": similarity,
-            "success": success,
-            "passed": passed,
-            "tools": tools,
-            "messages": messages,
-            "judge": judge,
-            "composite": composite,
-            "limits": limits,
-            "gates": gates,
-            "decide": decide,
-            "until_decided": until_decided,
-            "monitor": monitor,
-            "margin": margin,
-            "level": level,
-            "resamples": resamples,
-            "seed": seed,
-            "agent": agent,
-        }
         texts = {"name": name, "description": description, "config": config}
-        return cls._read(source, _without(UNSET, given) | _without(None, texts))
+        return cls._read(source, _without(UNSET, settings) | _without(None, texts))
 
     @classmethod
     def _read(cls, source: SuiteSource, overrides: dict[str, Any]) -> Self:
@@ -209,7 +126,7 @@ class Suite:
         *,
         columns: Mapping[str, str] | None = None,
         name: str | None = None,
-        **settings: Any,
+        **settings: Unpack[SettingKeywords],
     ) -> Self:
         """Make a suite from a data set in memory.
 
@@ -372,7 +289,7 @@ class Suite:
         suites = [self._with(part) for part in parts]
         return dict(zip(names, suites, strict=True)) if isinstance(shares, Mapping) else tuple(suites)
 
-    def with_settings(self, **changes: Any) -> Self:
+    def with_settings(self, **changes: Unpack[SettingKeywords]) -> Self:
         """Return a suite with the same cases and other settings.
 
         Args:
