@@ -62,7 +62,8 @@ class Process:
     @cached_property
     def seconds(self) -> float | None:
         """Wall time, or None without times."""
-        return self.busy_times.seconds
+        whole = self.busy_times.whole
+        return None if whole is None else whole[1] - whole[0]
 
     @cached_property
     def begins(self) -> float:

@@ -49,12 +49,6 @@ class BusyTimes:
         reaches = [self.reach_of(root) for root in self.roots]
         return (min(start for start, _ in reaches), max(end for _, end in reaches)) if reaches else None
 
-    @property
-    def seconds(self) -> float | None:
-        """Wall time, or None without times."""
-        whole = self.whole
-        return None if whole is None else whole[1] - whole[0]
-
     def reach_of(self, index: int) -> Interval:
         """The reach of a span, which must have one."""
         reach = self.reach[index]

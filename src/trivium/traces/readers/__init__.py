@@ -19,14 +19,7 @@ import msgspec
 
 from trivium.errors import Problem, TraceError, suggest
 from trivium.storage import path_of, paths_named
-from trivium.traces.readers.json_input import (
-    HEAD_BYTES,
-    content_of,
-    documents_of,
-    first_item,
-    head_of,
-    parse_documents,
-)
+from trivium.traces.readers.json_input import HEAD_BYTES, content_of, documents_of, head_of, parse_documents
 from trivium.traces.trace import RECORDERS, Trace
 
 __all__ = [
@@ -259,7 +252,7 @@ def sniff_format(documents: Sequence[Any], *, source: str) -> str:
         reader = _reader(name, source)
         if hasattr(reader, "sniff") and reader.sniff(documents[0]):
             return name
-    first = first_item(documents[0])
+    first = documents[0][0] if isinstance(documents[0], list) and documents[0] else documents[0]
     keys = f"with the keys {', '.join(list(first)[:8])}" if isinstance(first, dict) else ""
     what = f"of no known format {keys}; known: {', '.join(FORMATS)}".replace("  ", " ").replace(" ;", ";")
     raise UnknownFormat(source, what)

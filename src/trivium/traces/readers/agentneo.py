@@ -278,14 +278,8 @@ def _add_nested_rows(agent: Record, tables: Tables) -> None:
             getattr(tables, table).append({"agent_id": agent.get("id")} | row)
 
 
-_KINDS: dict[str, SpanKind] = {
-    "agent": "agent",
-    "agent_call": "agent",
-    "tool": "tool",
-    "tool_call": "tool",
-    "llm": "llm",
-    "llm_call": "llm",
-}
+_KINDS: dict[str, SpanKind] = {"agent": "agent", "tool": "tool", "llm": "llm"}
+"""Kinds by type; a type may also end in ``_call``."""
 
 
 def is_tree(document: Record) -> bool:
@@ -294,7 +288,7 @@ def is_tree(document: Record) -> bool:
     if not isinstance(children, list):
         return False
     types = [document.get("type"), *(child.get("type") for child in children[:5] if isinstance(child, dict))]
-    return any(isinstance(type_, str) and type_ in (*_KINDS, "root") for type_ in types)
+    return any(isinstance(each, str) and each.removesuffix("_call") in (*_KINDS, "root") for each in types)
 
 
 def tree_trace(document: Record) -> Trace:
@@ -314,7 +308,7 @@ def tree_trace(document: Record) -> Trace:
 
 
 def _span(id_: str, node: Record, parent: str | None) -> Span:
-    kind = _KINDS.get(str(node.get("type")), "other")
+    kind = _KINDS.get(str(node.get("type")).removesuffix("_call"), "other")
     name = text(node, "name") or kind
     error = node.get("error")
     return Span(

@@ -527,7 +527,8 @@ class _Builder:
         parts = Counter(kind for event in self._session.events for kind in unread_kinds(blocks(event)))
         self._problems += unread_problems(parts)
         metadata = totals_of(self._session.events, self._agents.lead, unanswered=self._open)
-        spans = [self._lead_span(metadata)] if self._session.events else []
+        lead = msgspec.structs.replace(self._agents.lead.span(), usage=metadata.pop("lead_usage", None))
+        spans = [lead] if self._session.events else []
         spans += [run.span() for run in self._agents.sub_agents()]
         spans += [row.span() if isinstance(row, _Turn) else row for row in self._rows]
         return normalise(
@@ -537,10 +538,6 @@ class _Builder:
             problems=self._problems,
             metadata=metadata,
         )
-
-    def _lead_span(self, metadata: dict[str, Any]) -> Span:
-        usage = metadata.pop("lead_usage", None)
-        return msgspec.structs.replace(self._agents.lead.span(), usage=usage)
 
     def _update_times(self, event: dict[str, Any], run: Run) -> None:
         time = time_of(event)

@@ -18,14 +18,7 @@ from trivium.traces.readers import (
     read_paths,
     sniff_format,
 )
-from trivium.traces.readers.json_input import (
-    MAX_BYTES,
-    first_item,
-    head_of,
-    is_value,
-    opened,
-    parse_documents,
-)
+from trivium.traces.readers.json_input import MAX_BYTES, head_of, is_value, opened, parse_documents
 from trivium.traces.trace import Trace
 from trivium.values import TOO_MANY_VALUES, holds_too_many_values
 
@@ -267,7 +260,9 @@ def first_object(path: Path) -> Mapping[str, object] | None:
 
 def _has_key(documents: Sequence[object], key: str) -> bool:
     """Whether the first object of a file has a key."""
-    first = first_item(first_item(list(documents)))
+    first = documents[0] if documents else None
+    if isinstance(first, list) and first:
+        first = first[0]
     return isinstance(first, dict) and key in first
 
 

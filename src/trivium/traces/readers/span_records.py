@@ -1,4 +1,4 @@
-"""Merges records that describe the same span: a file may list them in any order and more than once."""
+"""Collects the records of a file by trace: it may list them in any order, and one span more than once."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
