@@ -113,7 +113,7 @@ def _papers(
 
     folder = example_folder("paper_review")
     reviewer = _reviewer(folder)
-    suite = load_suite(str(folder / "suite.yaml"), encoder=encoder)
+    suite = load_suite(str(folder / "suite.yaml"), {"encoder": encoder})
     evaluate(
         suite,
         outputs=f"peerread:{folder / 'papers'}",

@@ -127,7 +127,7 @@ def _suite(folder: Path, encoder: str | None) -> "Suite":
     """The suite of the example; where there is no encoder, without the metrics that need one."""
     from trivium.cli.run import load_suite
 
-    suite = load_suite(str(folder / "suite.yaml"), encoder=encoder)
+    suite = load_suite(str(folder / "suite.yaml"), {"encoder": encoder})
     if suite.settings.encoder is not None:
         return suite
     named = [name for name in suite.settings.metrics or () if name != NEED_AN_ENCODER]

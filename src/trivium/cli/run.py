@@ -1,9 +1,9 @@
 """``trivium run`` and ``trivium score``: evaluate a suite with an agent, or with recorded outputs."""
 
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -14,6 +14,7 @@ from trivium.errors import EncoderUnavailable, InputError, Problem, StoreLost, T
 
 if TYPE_CHECKING:
     from trivium.runs.run import Run
+    from trivium.suites.settings import SettingKeywords
     from trivium.suites.suite import Suite
 
 
@@ -104,11 +105,11 @@ def run(suite: str, **given: Any) -> int:
         from trivium.cli.watch import watch
 
         return watch(partial(_run_once, suite, given), partial(_compare, given["store"]))
-    return evaluate_and_present(load_for_run(suite, given), given, agent=given["agent"])
+    return evaluate_and_present(load_for_run(suite, given), given)
 
 
 def _run_once(
-    suite: str, given: Mapping[str, Any], previous: str | None, loaded: Callable[[], None]
+    suite: str, given: dict[str, Any], previous: str | None, loaded: Callable[[], None]
 ) -> tuple[int, str | None]:
     """Run once for --watch: score the attempts of a previous run again if cases and repeats are the same."""
     from trivium.cli.logs import print_errors
@@ -120,14 +121,14 @@ def _run_once(
     def command() -> int:
         current = load_for_run(suite, given)
         loaded()
-        source = {"agent": given["agent"]}
+        source: dict[str, Any] = {}
         if previous is not None:
             with Store(given["store"], read_only=True) as opened:
                 record = opened.run(previous)
             repeats = msgspec.convert(record.settings, Settings).repeats
             if record.suite == current.digest and repeats == current.settings.repeats:
-                source = {"attempts_of": previous}
-        run = evaluate_suite(current, given, **source)
+                source = {"agent": None, "attempts_of": previous}
+        run = evaluate_suite(current, given | source)
         stored.append(run.id)
         return present_run(run, given)
 
@@ -145,18 +146,7 @@ def _compare(store: str, base: str, head: str) -> None:
 
 def load_for_run(suite: str, given: Mapping[str, Any]) -> "Suite":
     """Load the suite of ``trivium run`` and apply its options."""
-    loaded = load_suite(
-        suite,
-        config=given["config"],
-        encoder=given["encoder"],
-        certificates=given["certificate"],
-        repeats=given["repeats"],
-        at_once=given["at_once"],
-        tag=given["tag"],
-        sample=given["sample"],
-        until_decided=given["until_decided"],
-        policy=given["policy"],
-    )
+    loaded = load_suite(suite, given)
     if given["agent"] is None and loaded.settings.agent is None:
         raise click.UsageError("Missing option '--agent': the suite names no agent (agent: …) either")
     return loaded
@@ -215,27 +205,10 @@ def score(suite: str, **given: Any) -> int:
         outputs = suite
     if outputs is not None and given["attempts_of"] is not None:
         raise click.UsageError("--outputs and --attempts-of exclude each other")
-    loaded = load_suite(
-        suite,
-        config=given["config"],
-        encoder=given["encoder"],
-        certificates=given["certificate"],
-        until_decided=given["until_decided"],
-        policy=given["policy"],
-    )
+    loaded = load_suite(suite, given)
     if given["until_decided"]:
         _check_saves(loaded, given)
-    return evaluate_and_present(
-        loaded,
-        given,
-        outputs=outputs,
-        attempts_of=given["attempts_of"],
-        leave_one_out=given["leave_one_out"],
-        skip_invalid=given["skip_invalid"],
-        workers=given["workers"],
-        engine=given["engine"],
-        partitions=given["partitions"],
-    )
+    return evaluate_and_present(loaded, given | {"outputs": outputs})
 
 
 def _check_against(given: Mapping[str, Any]) -> None:
@@ -278,52 +251,34 @@ def _check_no_traces(source: str) -> None:
         )
 
 
-class SettingOptions(TypedDict, total=False):
-    """Options that change a suite's settings; None and empty ones change nothing."""
-
-    encoder: str | None
-    repeats: int | None
-    at_once: int | None
-    until_decided: bool
-    policy: str | None
-    certificates: Sequence[str]
-
-
-def load_suite(
-    source: str,
-    *,
-    config: str | None = None,
-    tag: str | None = None,
-    sample: int | None = None,
-    **settings: Unpack[SettingOptions],
-) -> "Suite":
-    """Load a suite and apply the options of the command line."""
+def load_suite(source: str, given: Mapping[str, Any]) -> "Suite":
+    """Load a suite and apply the options of the command line, as far as the command has them."""
     from trivium.suites.suite import Suite
 
-    suite = Suite.load(source) if config is None else Suite.load(source, config=config)
-    if tag is not None:
+    suite = Suite.load(source, config=given.get("config"))
+    if (tag := given.get("tag")) is not None:
         suite = suite.filter(tag=tag)
-    if sample is not None:
+    if (sample := given.get("sample")) is not None:
         suite = suite.sample(sample, seed=suite.settings.seed)
-    changes = _changes(suite, settings)
+    changes = _changes(suite, given)
     return suite.with_settings(**changes) if changes else suite
 
 
-def _changes(suite: "Suite", options: SettingOptions) -> dict[str, Any]:
+def _changes(suite: "Suite", given: Mapping[str, Any]) -> "SettingKeywords":
     """Settings of a suite that the command line changes."""
-    changes: dict[str, Any] = {}
-    if (encoder := options.get("encoder")) is not None:
+    changes: SettingKeywords = {}
+    if (encoder := given.get("encoder")) is not None:
         _check_encoder(encoder)
         changes["encoder"] = encoder
-    if certificates := options.get("certificates"):
+    if certificates := given.get("certificate"):
         changes["judge"] = {"certificate": list(certificates)}
-    if (repeats := options.get("repeats")) is not None:
+    if (repeats := given.get("repeats")) is not None:
         changes["repeats"] = repeats
-    if options.get("until_decided"):
+    if given.get("until_decided"):
         changes["until_decided"] = True
-    if (policy := options.get("policy")) is not None:
+    if (policy := given.get("policy")) is not None:
         changes["decide"] = msgspec.structs.replace(suite.settings.decide, policy=policy)
-    if (at_once := options.get("at_once")) is not None:
+    if (at_once := given.get("at_once")) is not None:
         changes["limits"] = msgspec.structs.replace(suite.settings.limits, attempts_at_once=at_once)
     return changes
 
@@ -338,31 +293,32 @@ def _check_encoder(name: str) -> None:
         raise InputError("", Problem("--encoder", str(error))) from None
 
 
-def evaluate_and_present(suite: "Suite", given: Mapping[str, Any], **source: Any) -> int:
+def evaluate_and_present(suite: "Suite", given: dict[str, Any]) -> int:
     """Evaluate, print, write reports, and return the exit code."""
     if given.get("against") is None:
-        return present_run(evaluate_suite(suite, given, **source), given)
+        return present_run(evaluate_suite(suite, given), given)
     if given.get("confirm") is not None:
-        return _confirmed(suite, given, source["agent"])
-    stopped_by = {name: given[name] for name in ("against", "against_metric")}
-    run = evaluate_suite(suite, given, **source, **stopped_by)
+        return _confirmed(suite, given)
+    run = evaluate_suite(suite, given)
     code, compared = present_run(run, given), _compare_stopped(run, given)
     return code or compared
 
 
-def _confirmed(suite: "Suite", given: Mapping[str, Any], agent: Any) -> int:
+def _confirmed(suite: "Suite", given: dict[str, Any]) -> int:
     """Evaluate, confirm the comparison with a stored run, print both, and return the exit code."""
     from trivium.cli.compare import compare, run_compare
     from trivium.runs.run import Run
 
     base = Run.load(given["against"], store=given["store"])  # before anything is paid for
-    run = evaluate_suite(suite, given, agent=agent)
+    run = evaluate_suite(suite, given | {"against": None})
     code = present_run(run, given)
     unset = {each.name: None for each in compare.params} | {"by": (), "force": False, "graphs": False}
     shared = ("store", "policy", "confirm", "base_agent", "version")
     how = unset | {name: given[name] for name in shared}
     how |= {"quiet": given["quiet"] or prints_document(), "as_json": False}
-    compared = run_compare(base.id, run.id, how, agent=suite.settings.agent if agent is None else agent)
+    compared = run_compare(
+        base.id, run.id, how, agent=suite.settings.agent if given["agent"] is None else given["agent"]
+    )
     return code or compared
 
 
@@ -376,25 +332,21 @@ def _compare_stopped(run: "Run", given: Mapping[str, Any]) -> int:
     return int(compare.main(arguments, standalone_mode=False) or 0)
 
 
-def evaluate_suite(suite: "Suite", given: Mapping[str, Any], **source: Any) -> "Run":
+def evaluate_suite(suite: "Suite", given: Mapping[str, Any]) -> "Run":
     """Evaluate with a progress bar; if interrupted, print how to resume."""
     from trivium.cli.output import ProgressBar, command_line, print_resume_hint, reserved_stdout
-    from trivium.runs.evaluate import evaluate
+    from trivium.runs.evaluate import EvaluationOptions, evaluate
+    from trivium.suites.settings import Settings
 
     bar = ProgressBar(quiet=given["quiet"] or given["as_json"])
+    # Settings are those of the suite, to which load_suite has applied the options.
+    named = EvaluationOptions.__annotations__.keys() - (set(Settings.__struct_fields__) - {"agent"})
+    chosen = {name: given[name] for name in named & given.keys()}
     # SIGTERM (from a service manager) is treated like Ctrl-C: finished attempts are stored.
     previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with reserved_stdout():
-            return evaluate(
-                suite,
-                metrics=split_names(given["metrics"]),
-                store=given["store"],
-                resume=given["resume"],
-                version=given["version"],
-                progress=bar,
-                **source,
-            )
+            return evaluate(suite, metrics=split_names(given["metrics"]), progress=bar, **chosen)
     except (KeyboardInterrupt, TriviumError, OSError, MemoryError) as error:
         if not isinstance(error, StoreLost):
             print_resume_hint(command_line(), bar.run, bar.done)
