@@ -21,7 +21,6 @@ SHARED = {
     "__init__",
     "__main__",
     "commands",
-    "decision_confirm",
     "decision_worlds",
     "prose",
     "sizes",
