@@ -6,6 +6,7 @@ the record's keywords in its place, as ``trivium.keywords`` does when the functi
 
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,10 @@ class ExpandKeywords(griffe.Extension):
 def _assigned(module: griffe.Module, expression: Any) -> Any:
     """What a module assigns to a name; any other expression as it is."""
     known = module.members.get(expression.name) if isinstance(expression, griffe.ExprName) else None
-    return known.value if known is not None and not known.is_alias and known.is_attribute else expression
+    with suppress(griffe.AliasResolutionError):  # of another package
+        if known is not None and known.is_attribute:
+            return known.final_target.value if known.is_alias else known.value
+    return expression
 
 
 def _functions(within: griffe.Module | griffe.Class) -> Iterator[griffe.Function]:
@@ -48,7 +52,9 @@ def _expand(function: griffe.Function, call: griffe.ExprCall, loader: griffe.Gri
     plain = [str(each) for each in call.arguments if not isinstance(each, griffe.ExprKeyword)]
     named = {each.name: each.value for each in call.arguments if isinstance(each, griffe.ExprKeyword)}
     del function.parameters[unpacked.name]
-    for name, field in record.attributes.items():
+    for name, field in {**record.inherited_members, **record.members}.items():
+        if not field.is_attribute:
+            continue
         default = named.get(name, plain[0] if plain else "None")
         function.parameters.add(
             griffe.Parameter(

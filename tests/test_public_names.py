@@ -88,6 +88,9 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 PLAIN = {
+    "compare": tv.compare,
+    "confirm": tv.confirm,
+    "confirm_async": tv.confirm_async,
     "evaluate": tv.evaluate,
     "evaluate_async": tv.evaluate_async,
     "judge_pairs": tv.judge_pairs,
@@ -99,7 +102,7 @@ PLAIN = {
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_every_keyword_is_spelt_out_typed_and_explained(name: str) -> None:
-    explained = inspect.getdoc(tv.evaluate if name == "evaluate_async" else PLAIN[name]) or ""
+    explained = inspect.getdoc(PLAIN[name.removesuffix("_async")]) or ""
     for parameter in inspect.signature(PLAIN[name]).parameters.values():
         assert parameter.kind not in {parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL}
         assert parameter.annotation is not parameter.empty, parameter.name
@@ -112,9 +115,9 @@ def test_a_wrong_keyword_is_a_type_error_that_names_the_function(name: str) -> N
     assert called.startswith(f"{name}() got an unexpected keyword argument 'agnet'")
 
 
-@pytest.mark.parametrize("name", ["evaluate", "evaluate_async", "Suite.load"])
+@pytest.mark.parametrize("name", ["evaluate", "evaluate_async", "Suite.load", "compare", "confirm"])
 def test_a_wrong_keyword_of_a_record_names_the_nearest(name: str) -> None:
-    assert _called(name, agnet="x").endswith('. Did you mean "agent"?')
+    assert _called(name, sed=1).endswith('. Did you mean "seed"?')
     assert _called(name, zzz=1).endswith("'zzz'.")
 
 
@@ -133,10 +136,12 @@ def _called(name: str, **given: Any) -> str:
     return str(raised.value)
 
 
-def test_both_ways_to_evaluate_take_the_same() -> None:
+@pytest.mark.parametrize("name", ["evaluate", "confirm"])
+def test_both_ways_take_the_same(name: str) -> None:
     """So that one of them explains it."""
-    assert "are those of :func:`evaluate`" in (inspect.getdoc(tv.evaluate_async) or "")
-    assert inspect.signature(tv.evaluate).parameters == inspect.signature(tv.evaluate_async).parameters
+    waits, does_not = PLAIN[name], PLAIN[f"{name}_async"]
+    assert f"are those of :func:`{name}`" in (inspect.getdoc(does_not) or "")
+    assert inspect.signature(waits).parameters == inspect.signature(does_not).parameters
 
 
 def test_traces_of_a_file_are_read_by_their_public_name() -> None:

@@ -53,7 +53,6 @@ LONG_FUNCTIONS = {
 MANY_PARAMETERS = {
     "trivium.cli.export.export": COMMAND,
     "trivium.cli.monitoring.serve.serve": COMMAND,
-    "trivium.cli.show.show": COMMAND,
     "trivium.metrics.scoring.score": FLAT_KEYWORDS,
     "trivium.runs.trace_scores.score.score_traces": FLAT_KEYWORDS,
 }

@@ -59,6 +59,11 @@ def keywords(otherwise: Any = None, **defaults: Any) -> Callable[[F], F]:
     return with_keywords
 
 
+def taken(record: type, given: Mapping[str, Any]) -> Any:
+    """The keywords of a record among those that are given, as a dictionary."""
+    return {name: given[name] for name in record.__annotations__ if name in given}
+
+
 def explained(text: str, record: str, name: str) -> str:
     """Put what a record says of its fields in place of what a docstring says of the record.
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from trivium.keywords import taken
+
 if TYPE_CHECKING:
     from trivium.runs.run import Run
 
@@ -13,24 +15,19 @@ if TYPE_CHECKING:
 def ask_again(base: "Run", head: "Run", given: Mapping[str, Any], agent: Any) -> None:
     """Make the attempts that confirm a comparison, with a progress bar; say what they cost at most."""
     from trivium.cli.output import ProgressBar, reserved_stdout
+    from trivium.runs.confirming.confirm import ConfirmationOptions
     from trivium.runs.confirming.confirm import confirm as confirm_runs
 
     quiet, calls = given["quiet"] or given["as_json"], given["confirm"]
     if not quiet:
         click.echo(_beforehand(base, head, calls), err=True)
     bar = ProgressBar(quiet=quiet)
+    asked = {"agent": given["agent"] if agent is None else agent}
     previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with reserved_stdout():
             confirm_runs(
-                base,
-                head,
-                calls=calls,
-                agent=given["agent"] if agent is None else agent,
-                base_agent=given["base_agent"],
-                version=given["version"],
-                progress=bar,
-                **{name: given[name] for name in ("margin", "level", "resamples", "seed", "policy", "about")},
+                base, head, calls=calls, progress=bar, **taken(ConfirmationOptions, {**given, **asked})
             )
     except KeyboardInterrupt:
         stored = f"{bar.done:,} of {calls:,} calls are stored"

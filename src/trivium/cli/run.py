@@ -11,6 +11,7 @@ import msgspec
 from trivium.cli import options
 from trivium.cli.options import F, prints_document, split_names
 from trivium.errors import EncoderUnavailable, InputError, Problem, StoreLost, TriviumError
+from trivium.keywords import taken
 
 if TYPE_CHECKING:
     from trivium.runs.run import Run
@@ -362,6 +363,6 @@ def present_run(run: "Run", given: Mapping[str, Any]) -> int:
     from trivium.cli.output import Presentation, exit_code, present, stored_summary
 
     summary = stored_summary(run)
-    how = {name: given[name] for name in ("as_json", "quiet", "html", "markdown", "junit", "details")}
-    present(run, summary, Presentation(**how, slices=[run.slices(key) for key in given["by"]]))
+    how = taken(Presentation, given) | {"slices": [run.slices(key) for key in given["by"]]}
+    present(run, summary, Presentation(**how))
     return exit_code(summary)

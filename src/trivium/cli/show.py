@@ -1,16 +1,14 @@
 """``trivium show`` and ``trivium list``: print a stored run, the list of runs, or the list of metrics."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
 from trivium.cli import options
 from trivium.cli.output import print_json
+from trivium.keywords import taken
 from trivium.metrics.registry import CASE_FIGURES, OFF_BY_DEFAULT, PLANNING, metric_class, usable_metrics
-
-if TYPE_CHECKING:
-    from trivium.suites.settings import Policy
 
 
 @click.command(
@@ -45,22 +43,7 @@ if TYPE_CHECKING:
 @options.details
 @options.policy
 @options.reports
-def show(
-    run: str | None,
-    cases: int,
-    disagreements: bool,
-    labels: Path | None,
-    against: str | None,
-    by: tuple[str, ...],
-    store: str,
-    as_json: bool,
-    quiet: bool,
-    details: bool,
-    policy: "Policy | None",
-    html: Path | None,
-    markdown: Path | None,
-    junit: Path | None,
-) -> int:
+def show(run: str | None, **given: Any) -> int:
     """Print RUN (default: the newest), or write it as HTML, Markdown or JUnit.
 
     `trivium show metrics` lists every metric that a suite may name.
@@ -72,24 +55,18 @@ def show(
     from trivium.runs.run import Run
 
     if run == "metrics":
-        return show_metrics(as_json=as_json)
-    shown = Run.load(run, store=store)
-    found = None
-    if disagreements or labels is not None or against is not None:
+        return show_metrics(as_json=given["as_json"])
+    shown = Run.load(run, store=given["store"])
+    found, against = None, given["against"]
+    if given["disagreements"] or given["labels"] is not None or against is not None:
         other = None if against is None else Run.load(against, store=shown.store)
-        found = shown.disagreements(labels=labels, against=other)
-    summary = shown.summary(policy=policy)
+        found = shown.disagreements(labels=given["labels"], against=other)
+    summary = shown.summary(policy=given["policy"])
     how = Presentation(
-        as_json=as_json,
-        quiet=quiet,
-        html=html,
-        markdown=markdown,
-        junit=junit,
-        details=details,
-        cases_shown=cases,
-        disagreements=found,
-        slices=[shown.slices(key) for key in by],
-        only_disagreements=disagreements,
+        **taken(Presentation, given | {"disagreements": found}),
+        cases_shown=given["cases"],
+        slices=[shown.slices(key) for key in given["by"]],
+        only_disagreements=given["disagreements"],
     )
     present(shown, summary, how)
     return exit_code(summary)

@@ -11,11 +11,16 @@ from trivium.errors import ComparisonError, Problem, suggest
 from trivium.runs.comparing.case_changes import find_moved_cases, unchanged
 from trivium.runs.comparing.case_counts import CaseCounts, case_counts
 from trivium.runs.comparing.compared_slices import compared_slices
-from trivium.runs.comparing.comparison import ComparedSlice, Comparison, Question
+from trivium.runs.comparing.comparison import (
+    ComparedSlice,
+    Comparison,
+    Question,
+    Statistics,
+    takes_statistics,
+)
 from trivium.runs.comparing.confirmed import Confirmed
 from trivium.runs.comparing.decision import (
     Options,
-    Statistics,
     deciding,
     deltas_of,
     incomparabilities,
@@ -41,6 +46,7 @@ MAX_MOVES = 10
 """Most cases that the comparison lists as moved."""
 
 
+@takes_statistics
 def compare(
     base: Run,
     head: Run,
@@ -61,10 +67,7 @@ def compare(
         force: Compare runs even if their numbers do not mean the same; the differences become warnings.
         graphs: Also compare the edges of their process graphs and the times of their steps.
         by: Keys to break the deciding metrics down by: ``tag``, ``complexity``, ``group`` or a metadata key.
-        **statistics: ``margin``, the loss that does not matter, in [0, 1]; ``level``, the confidence level of
-            the intervals, in (0, 1); ``resamples``, the number of bootstrap resamples, at least 1; ``seed``,
-            that of the bootstrap; ``policy``, how the answer is made
-            (docs/definitions/decisions.md#policy). Each defaults to head's settings.
+        **statistics: See :class:`~trivium.runs.comparing.comparison.Statistics`.
 
     Raises:
         ComparisonError: If the runs are not comparable (other metric versions, encoders, judges, rules or

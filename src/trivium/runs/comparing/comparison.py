@@ -1,17 +1,18 @@
 """The result of comparing two runs (docs/definitions/files.md#comparison)."""
 
-from typing import Literal
+from typing import Literal, TypedDict
 
 import msgspec
 
 from trivium.display import RichRepr
 from trivium.errors import RegressionError
+from trivium.keywords import keywords
 from trivium.runs.comparing.confirmed import Confirmed
 from trivium.runs.comparing.graph_diff import GraphComparison
 from trivium.runs.comparing.moved_cases import MovedCases
 from trivium.runs.policy import WrongRates
 from trivium.runs.summary import further_cases_needed
-from trivium.suites.settings import About, DecideSettings
+from trivium.suites.settings import About, DecideSettings, Policy
 from trivium.trust.decision import DifferencePrior
 from trivium.trust.distributions import Answer
 
@@ -26,6 +27,31 @@ WITHIN = "spread between attempts"
 BETWEEN = "difference between single attempts (upper bound)"
 OF_A_QUESTION = (MODEL, WITHIN, BETWEEN)
 """How the interval of a question was computed, where it is not that of the metric."""
+
+
+class Statistics(TypedDict, total=False):
+    """Options of a comparison that a user may give; None means the setting of head's suite.
+
+    Attributes:
+        margin: The loss that does not matter, in [0, 1]. This and the options below default to the settings
+            of head's suite.
+        level: Confidence level of the intervals, in (0, 1).
+        resamples: Number of bootstrap resamples, at least 1.
+        seed: Seed of the bootstrap, at least 0.
+        policy: How the answer is made (docs/definitions/decisions.md#policy).
+        about: Whether the answer is about ``these`` very cases or others ``like-these``.
+    """
+
+    margin: float | None
+    level: float | None
+    resamples: int | None
+    seed: int | None
+    policy: Policy | None
+    about: About | None
+
+
+takes_statistics = keywords()
+"""Gives a function the keywords of :class:`Statistics`."""
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,20 +2,20 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import ceil
-from typing import Any, NamedTuple, Self, TypedDict
+from typing import Any, NamedTuple, Self
 
 import msgspec
 import numpy as np
 
 from trivium.errors import ComparisonError, Problem
-from trivium.runs.comparing.comparison import MetricDelta, Word
+from trivium.runs.comparing.comparison import MetricDelta, Statistics, Word
 from trivium.runs.comparing.pairing import PairedScores, Pairing
 from trivium.runs.policy import WrongRates, decided, wrong_rates
 from trivium.runs.run import Run
 from trivium.store.records import RunKind
 from trivium.suites.case import Case
 from trivium.suites.digest import digest_of
-from trivium.suites.settings import About, DecideSettings, JudgeSettings, Policy, Settings
+from trivium.suites.settings import DecideSettings, JudgeSettings, Settings
 from trivium.trust.decision import DEFAULT_PRIOR, DifferencePrior, probability_of_loss
 from trivium.trust.distributions import Answer
 from trivium.trust.multiple_testing import holm
@@ -161,17 +161,6 @@ def deciding(names: Iterable[str], by: str | None) -> tuple[str, ...]:
     known = list(names)
     named = [name for name in DECIDING if name in known] if by is None else [by]
     return tuple(named[:1] or known)
-
-
-class Statistics(TypedDict, total=False):
-    """Options of a comparison that a user may give; None means the setting of head's suite."""
-
-    margin: float | None
-    level: float | None
-    resamples: int | None
-    seed: int | None
-    policy: Policy | None
-    about: About | None
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from trivium.errors import InputError, Problem
+from trivium.keywords import keywords, taken
 from trivium.runs.comparing.compare import compare
-from trivium.runs.comparing.comparison import Comparison
-from trivium.runs.comparing.decision import Options, Statistics
+from trivium.runs.comparing.comparison import Comparison, Statistics
+from trivium.runs.comparing.decision import Options
 from trivium.runs.confirming.confirmation import Agents, Confirmation
 from trivium.runs.event_loop import run_in_trivium_thread
 from trivium.runs.pipeline import NoProgress, Progress
@@ -20,17 +21,38 @@ from trivium.store.connection import DEFAULT_URL
 from trivium.store.store import Store
 
 
+class ConfirmationOptions(Statistics, total=False):
+    """Keywords of :func:`confirm`.
+
+    Attributes:
+        margin: The loss that does not matter; see :func:`trivium.compare` for this and the next five.
+        level: Confidence level of the intervals.
+        resamples: Number of bootstrap resamples.
+        seed: Seed of the bootstrap.
+        policy: How the answer is made.
+        about: Which question decides.
+        agent: The agent of head: what :func:`trivium.evaluate` takes, or a suite file that names it; by
+            default the one that head names.
+        base_agent: The agent of base. By default the one that base names, if it is known to be still of that
+            version; without it only head is asked.
+        version: Name of the version that ``agent`` is; refused if head is of another one.
+        store: The store, or its URL, of runs that are given by id.
+        progress: Receives the progress.
+    """
+
+    agent: Any
+    base_agent: Any
+    version: str | None
+    store: str | Path | Store
+    progress: Progress | None
+
+
+_keywords = keywords(store=DEFAULT_URL)
+
+
+@_keywords
 def confirm(
-    base: str | Run,
-    head: str | Run,
-    *,
-    calls: int,
-    agent: Any = None,
-    base_agent: Any = None,
-    version: str | None = None,
-    store: str | Path | Store = DEFAULT_URL,
-    progress: Progress | None = None,
-    **statistics: Unpack[Statistics],
+    base: str | Run, head: str | Run, *, calls: int, **options: Unpack[ConfirmationOptions]
 ) -> Comparison:
     """Ask the agents of two compared runs again, where that tells most, until the comparison is decided.
 
@@ -44,14 +66,7 @@ def confirm(
         base: The run compared with, or its id.
         head: The run in question, or its id.
         calls: Most calls of the agents, of both sides together, at least 1.
-        agent: The agent of head: what :func:`trivium.evaluate` takes, or a suite file that names it; by
-            default the one that head names.
-        base_agent: The agent of base. By default the one that base names, if it is known to be still of that
-            version; without it only head is asked.
-        version: Name of the version that ``agent`` is; refused if head is of another one.
-        store: The store, or its URL, of runs that are given by id.
-        progress: Receives the progress.
-        **statistics: See :func:`trivium.compare`.
+        **options: See :class:`ConfirmationOptions`.
 
     Raises:
         InputError: If an option, a run or an agent is wrong, the agent is known to be of another version, or
@@ -59,40 +74,21 @@ def confirm(
         ComparisonError: If the runs are not comparable.
         StoreError: If there is no such run, or the store fails; everything stored before stays.
     """
-    return run_in_trivium_thread(
-        lambda: confirm_async(
-            base,
-            head,
-            calls=calls,
-            agent=agent,
-            base_agent=base_agent,
-            version=version,
-            store=store,
-            progress=progress,
-            **statistics,
-        )
-    )
+    return run_in_trivium_thread(lambda: confirm_async(base, head, calls=calls, **options))
 
 
+@_keywords
 async def confirm_async(
-    base: str | Run,
-    head: str | Run,
-    *,
-    calls: int,
-    agent: Any = None,
-    base_agent: Any = None,
-    version: str | None = None,
-    store: str | Path | Store = DEFAULT_URL,
-    progress: Progress | None = None,
-    **statistics: Unpack[Statistics],
+    base: str | Run, head: str | Run, *, calls: int, **options: Unpack[ConfirmationOptions]
 ) -> Comparison:
     """Confirm inside a running event loop.
 
     Arguments, result and errors are those of :func:`confirm`.
     """
+    statistics: Statistics = taken(Statistics, options)
     if calls < 1:
         raise InputError("", Problem("calls", f"found {calls:,}, expected at least 1"))
-    opened = _opened(base, head, store)
+    opened = _opened(base, head, options["store"])
     runs = _finished(base, opened), _finished(head, opened)
     stop = stopped_for(runs[1])
     if stop is not None and stop.against == runs[0].id:
@@ -100,8 +96,8 @@ async def confirm_async(
         raise InputError(f"run {runs[1].id}", f"{what}confirming needs a run without --until-decided")
     comparison = compare(*runs, **statistics)
     confirmation = Confirmation(opened, runs, comparison, Options.of(runs[1], statistics))
-    agents = Agents(agent, base_agent, version)
-    if await confirmation.ask(agents, calls=calls, progress=progress or NoProgress()):
+    agents = Agents(options["agent"], options["base_agent"], options["version"])
+    if await confirmation.ask(agents, calls=calls, progress=options["progress"] or NoProgress()):
         comparison = compare(*runs, **statistics)
     return comparison
 
