@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from types import CoroutineType, TracebackType
 from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
+from trivium.keywords import keywords
 from trivium.traces.recording.collector import CURRENT, start_span
 from trivium.traces.recording.span import LiveSpan, NoSpan, ParentSpan
 from trivium.traces.trace import SpanKind
@@ -121,6 +122,7 @@ def agent(named: Any = None, /, *, name: str | None = None, input: Any = None) -
 def tool(named: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def tool(named: str | None = None, /, **options: Unpack[SpanOptions]) -> SpanDecorator: ...
+@keywords()
 def tool(named: Any = None, /, **options: Unpack[SpanOptions]) -> Any:
     """A tool call. Options as for :func:`agent`; ``agent`` is the caller, else the nearest agent above."""
     return _span_decorator("tool", named, **options)
@@ -130,6 +132,7 @@ def tool(named: Any = None, /, **options: Unpack[SpanOptions]) -> Any:
 def llm(named: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def llm(named: str | None = None, /, **options: Unpack[SpanOptions]) -> SpanDecorator: ...
+@keywords()
 def llm(named: Any = None, /, **options: Unpack[SpanOptions]) -> Any:
     """A model request, named by its model. Options as for :func:`tool`.
 
@@ -143,6 +146,7 @@ def llm(named: Any = None, /, **options: Unpack[SpanOptions]) -> Any:
 def span(named: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def span(named: str | None = None, /, **options: Unpack[SpanOptions]) -> SpanDecorator: ...
+@keywords()
 def span(named: Any = None, /, **options: Unpack[SpanOptions]) -> Any:
     """Any other piece of work."""
     return _span_decorator("other", named, **options)
