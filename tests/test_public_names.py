@@ -95,6 +95,7 @@ PLAIN = {
     "evaluate_async": tv.evaluate_async,
     "judge_pairs": tv.judge_pairs,
     "score": tv.score,
+    "score_traces": tv.score_traces,
     "Suite.load": tv.Suite.load,
 }
 """Functions whose keywords are all spelt out."""
@@ -115,7 +116,7 @@ def test_a_wrong_keyword_is_a_type_error_that_names_the_function(name: str) -> N
     assert called.startswith(f"{name}() got an unexpected keyword argument 'agnet'")
 
 
-@pytest.mark.parametrize("name", ["evaluate", "evaluate_async", "Suite.load", "compare", "confirm"])
+@pytest.mark.parametrize("name", ["evaluate", "evaluate_async", "Suite.load", "compare", "confirm", "score"])
 def test_a_wrong_keyword_of_a_record_names_the_nearest(name: str) -> None:
     assert _called(name, sed=1).endswith('. Did you mean "seed"?')
     assert _called(name, zzz=1).endswith("'zzz'.")

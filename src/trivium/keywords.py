@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, TypeVar, get_args
 
@@ -59,9 +59,10 @@ def keywords(otherwise: Any = None, **defaults: Any) -> Callable[[F], F]:
     return with_keywords
 
 
-def taken(record: type, given: Mapping[str, Any]) -> Any:
-    """The keywords of a record among those that are given, as a dictionary."""
-    return {name: given[name] for name in record.__annotations__ if name in given}
+def taken(names: type | Iterable[str], given: Mapping[str, object]) -> Any:
+    """The keywords of some names, or of a record, among those that are given, as a dictionary."""
+    names = names.__annotations__ if isinstance(names, type) else names
+    return {name: given[name] for name in names if name in given}
 
 
 def explained(text: str, record: str, name: str) -> str:

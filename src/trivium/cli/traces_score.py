@@ -8,6 +8,7 @@ import msgspec
 
 from trivium.cli import options
 from trivium.cli.options import split_names
+from trivium.keywords import taken
 
 WITH_ERRORS = 3
 
@@ -23,11 +24,16 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.argument("paths", metavar="FILE|FOLDER...", nargs=-1, required=True)
-@options.option("--format", "format_", metavar="NAME", help="Format of the files, if it cannot be detected.")
-@options.option("--trace-id", multiple=True, metavar="ID", help="Only this trace (may be repeated).")
-@options.option("--tag", multiple=True, metavar="TAG", help="Only traces with this tag (may be repeated).")
+@options.option("--format", metavar="NAME", help="Format of the files, if it cannot be detected.")
+@options.option(
+    "--trace-id", "trace_ids", multiple=True, metavar="ID", help="Only this trace (may be repeated)."
+)
+@options.option(
+    "--tag", "tags", multiple=True, metavar="TAG", help="Only traces with this tag (may be repeated)."
+)
 @click.option(
     "--agent",
+    "agents",
     multiple=True,
     metavar="NAME",
     envvar="TRIVIUM_TRACE_AGENT",
@@ -66,29 +72,15 @@ def score(paths: tuple[str, ...], **given: Any) -> int:
     from trivium.reports.trace_scores import TraceScoresTable
     from trivium.runs.run import Run
     from trivium.runs.trace_scores.score import score_traces
+    from trivium.runs.trace_scores.settings import TraceScoringOptions
 
     bar = ProgressBar(quiet=given["quiet"] or given["as_json"])
+    chosen = {"metrics": split_names(given["metrics"]), "progress": bar}
+    chosen |= {name: given[name] or None for name in ("judge", "rubric")}
     previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with reserved_stdout():
-            report = score_traces(
-                paths,
-                format=given["format_"],
-                metrics=split_names(given["metrics"]),
-                judge=given["judge"] or None,
-                rubric=given["rubric"] or None,
-                trace_ids=given["trace_id"],
-                tags=given["tag"],
-                agents=given["agent"],
-                since=given["since"],
-                until=given["until"],
-                config=given["config"],
-                store=given["store"],
-                resume=given["resume"],
-                workers=given["workers"],
-                engine=given["engine"],
-                progress=bar,
-            )
+            report = score_traces(paths, **taken(TraceScoringOptions, given) | chosen)
     finally:
         signal.signal(signal.SIGTERM, previous_handler)
     if given["policy"] is not None:

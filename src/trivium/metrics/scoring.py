@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 
@@ -17,6 +17,7 @@ from trivium.agents.attempt import AgentFailure, Attempt, Usage
 from trivium.agents.failures import may_be_ctrl_c, reason, shown
 from trivium.agents.response import masked_value, sanitise_output
 from trivium.errors import SuiteError
+from trivium.keywords import keywords, taken
 from trivium.metrics.metric import (
     STATUSES,
     Metric,
@@ -148,38 +149,10 @@ def _given(case: Case, field: str) -> bool:
     return bool(getattr(case, name, None) or getattr(case.expect, name, None))
 
 
-def score(
-    metric: str,
-    *,
-    output: Any = None,
-    references: Sequence[str] = (),
-    id: str = "1",  # noqa: A002 - the name of the field
-    input: Any = None,  # noqa: A002
-    source: str | None = None,
-    expect: Expect | Mapping[str, Any] = NOTHING_EXPECTED,
-    tags: Sequence[str] = (),
-    complexity: Complexity = "medium",
-    group: str | None = None,
-    metadata: Mapping[str, Any] | None = None,
-    repeat: int = 0,
-    seconds: float | None = None,
-    trace: Trace | None = None,
-    usage: Usage | None = None,
-    reward: float | None = None,
-    error: str | None = None,
-    flags: Sequence[str] = (),
-    encoder: str | PurePath | None = None,
-    similarity: Mapping[str, float] | None = None,
-    success: SuccessRule | Mapping[str, Any] | None = None,
-    tools: ToolSettings | Mapping[str, Any] | None = None,
-    messages: MessageSettings | Mapping[str, Any] | None = None,
-    judge: JudgeSettings | Mapping[str, Any] | None = None,
-    seed: int | None = None,
-) -> Score:
-    """Score one output with one metric.
+class ScoringOptions(TypedDict, total=False):
+    """Keywords of :func:`score`: fields of the case and of the attempt, and settings.
 
-    Args:
-        metric: The name of the metric.
+    Attributes:
         output: Output of the agent.
         references: Good outputs, with which the output is compared.
         id: Id of the case.
@@ -204,6 +177,41 @@ def score(
         messages: Which message types are coordination and which are productive work.
         judge: The judge's models, rubrics and limits.
         seed: Seed of all randomness.
+    """
+
+    output: Any
+    references: Sequence[str]
+    id: str
+    input: Any
+    source: str | None
+    expect: Expect | Mapping[str, Any]
+    tags: Sequence[str]
+    complexity: Complexity
+    group: str | None
+    metadata: Mapping[str, Any] | None
+    repeat: int
+    seconds: float | None
+    trace: Trace | None
+    usage: Usage | None
+    reward: float | None
+    error: str | None
+    flags: Sequence[str]
+    encoder: str | PurePath | None
+    similarity: Mapping[str, float] | None
+    success: SuccessRule | Mapping[str, Any] | None
+    tools: ToolSettings | Mapping[str, Any] | None
+    messages: MessageSettings | Mapping[str, Any] | None
+    judge: JudgeSettings | Mapping[str, Any] | None
+    seed: int | None
+
+
+@keywords(references=(), id="1", expect=NOTHING_EXPECTED, tags=(), complexity="medium", repeat=0, flags=())
+def score(metric: str, **options: Unpack[ScoringOptions]) -> Score:
+    """Score one output with one metric.
+
+    Args:
+        metric: The name of the metric.
+        **options: See :class:`ScoringOptions`.
 
     Raises:
         SuiteError: If the metric is unknown, or a setting is wrong.
@@ -212,38 +220,14 @@ def score(
         >>> score("jaccard", output="a b c", references=["a b d"]).value
         0.5
     """
-    given: dict[str, Any] = {
-        "encoder": None if encoder is None else str(encoder),
-        "similarity": similarity,
-        "success": success,
-        "tools": tools,
-        "messages": messages,
-        "judge": judge,
-        "seed": seed,
-    }
-    case = Case(
-        id=id,
-        input=input,
-        references=tuple(references),
-        source=source,
-        expect=_expect(expect),
-        tags=tuple(tags),
-        complexity=complexity,
-        group=group,
-    )
-    attempt = Attempt(
-        case=id,
-        repeat=repeat,
-        output=output,
-        seconds=seconds,
-        trace=trace,
-        usage=usage,
-        reward=reward,
-        error=error,
-        flags=tuple(flags),
-        metadata=dict(metadata or {}),
-    )
-    return _score_one(metric, case, attempt, {key: each for key, each in given.items() if each is not None})
+    given: dict[str, Any] = {**options, "case": options["id"], "expect": _expect(options["expect"])}
+    given |= {name: tuple(given[name]) for name in ("references", "tags", "flags")}
+    case = Case(**taken(Case, given) | {"metadata": {}})
+    attempt = Attempt(**taken(Attempt, given) | {"metadata": dict(options["metadata"] or {})})
+    encoder = None if options["encoder"] is None else str(options["encoder"])
+    changes = taken(("similarity", "success", "tools", "messages", "judge", "seed"), given)
+    changes["encoder"] = encoder
+    return _score_one(metric, case, attempt, {key: each for key, each in changes.items() if each is not None})
 
 
 def _score_one(metric: str, case: Case, attempt: Attempt, changes: Mapping[str, Any]) -> Score:

@@ -2,23 +2,20 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 
 from trivium.errors import InputError
-from trivium.runs.engines.processes import Engine
+from trivium.keywords import keywords, taken
 from trivium.runs.evaluate import evaluate
 from trivium.runs.event_loop import THRESHOLDS_WHILE_SCORING, reduced_garbage_collection
-from trivium.runs.pipeline import Progress
 from trivium.runs.summary import Summary
 from trivium.runs.trace_scores.report import TraceReport
-from trivium.runs.trace_scores.selection import Moment, Selection
-from trivium.runs.trace_scores.settings import Judge, Rubrics, settings_of_traces
+from trivium.runs.trace_scores.selection import Selection
+from trivium.runs.trace_scores.settings import TraceScoringOptions, settings_of_traces
 from trivium.runs.trace_scores.spool import Spool
 from trivium.store.connection import DEFAULT_URL
-from trivium.store.store import Store
 from trivium.suites.files.many_files import name_of
 from trivium.suites.suite import Suite
 from trivium.traces.trace import Trace
@@ -26,25 +23,9 @@ from trivium.traces.trace import Trace
 TraceSource = str | PathLike[str] | Trace
 
 
+@keywords(trace_ids=(), tags=(), agents=(), store=DEFAULT_URL, workers=1, engine="local")
 def score_traces(
-    traces: TraceSource | Iterable[TraceSource],
-    *,
-    format: str | None = None,  # noqa: A002
-    metrics: Sequence[str] | None = None,
-    judge: Judge | None = None,
-    rubric: Rubrics | None = None,
-    trace_ids: Sequence[str] = (),
-    tags: Sequence[str] = (),
-    agents: Sequence[str] = (),
-    since: Moment | None = None,
-    until: Moment | None = None,
-    name: str | None = None,
-    config: str | PathLike[str] | None = None,
-    store: str | Path | Store = DEFAULT_URL,
-    resume: str | None = None,
-    workers: int | None = 1,
-    engine: Engine = "local",
-    progress: Progress | None = None,
+    traces: TraceSource | Iterable[TraceSource], **options: Unpack[TraceScoringOptions]
 ) -> TraceReport:
     """Score recorded traces that belong to no suite; nothing is known but what they record.
 
@@ -54,23 +35,7 @@ def score_traces(
 
     Args:
         traces: Files, folders (searched for files of any known format) or :class:`Trace` objects, or one.
-        format: Format of all files; detected for each if None.
-        metrics: Metrics that replace those; none may need an expectation.
-        judge: Model or models that judge the traces by a rubric, or settings of the judge.
-        rubric: Rubric or rubrics of the judge (default: ``agent``); dimensions that need a reference are left
-            out.
-        trace_ids: Score only traces with one of these ids.
-        tags: Score only traces with one of these tags.
-        agents: Score only traces in which one of these agents acted.
-        since: Score only traces that began then or later: a datetime, an ISO date or time, or ``24h``.
-        until: Score only traces that began before this time.
-        name: Name of the run's suite (default: the name of the first file or folder).
-        config: A file of settings, such as ``tools``, ``messages``, ``judge`` and ``gates``.
-        store: The store, or its URL.
-        resume: Id of an interrupted run of the same traces to finish.
-        workers: Number of processes that score; see :func:`trivium.evaluate`.
-        engine: Where they run: ``local``, or ``ray`` for a Ray cluster. This process reads the files.
-        progress: Receives the progress of the run.
+        **options: See :class:`~trivium.runs.trace_scores.settings.TraceScoringOptions`.
 
     Returns:
         The figures, and the summary of the stored run.
@@ -87,21 +52,16 @@ def score_traces(
     sources = [traces] if isinstance(traces, str | PathLike | Trace) else list(traces)
     if not sources:
         raise InputError("traces", "names no file, folder or trace")
-    settings = settings_of_traces(metrics, judge, rubric, config)
-    selection = Selection(trace_ids=trace_ids, tags=tags, agents=agents, since=since, until=until)
-    spool = Spool(sources, format=format, selection=selection, limit=settings.limits.output_bytes)
+    settings = settings_of_traces(options["metrics"], options["judge"], options["rubric"], options["config"])
+    wanted = ("trace_ids", "tags", "agents", "since", "until")
+    selection = Selection(**taken(wanted, options))
+    spool = Spool(sources, format=options["format"], selection=selection, limit=settings.limits.output_bytes)
     with reduced_garbage_collection(THRESHOLDS_WHILE_SCORING), spool:
         notes = tuple(_notes(spool, selection))
-        suite = Suite(name=name or _name(sources), cases=spool.cases, settings=settings, notes=notes)
-        run = evaluate(
-            suite,
-            outputs=spool.attempts,
-            store=store,
-            resume=resume,
-            workers=workers,
-            engine=engine,
-            progress=progress,
-        )
+        name = options["name"] or _name(sources)
+        suite = Suite(name=name, cases=spool.cases, settings=settings, notes=notes)
+        how = taken(("store", "resume", "workers", "engine", "progress"), options)
+        run = evaluate(suite, outputs=spool.attempts, **how)
         summary = msgspec.convert(run.record.summary, Summary)
         return _report(spool, selection, run.id, summary)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -14,6 +14,10 @@ from trivium.metrics.registry import (
     metric_class,
     metrics_without_expectation,
 )
+from trivium.runs.engines.processes import Engine
+from trivium.runs.pipeline import Progress
+from trivium.runs.trace_scores.selection import Moment
+from trivium.store.store import Store
 from trivium.suites.rubrics.rubric import Rubric
 from trivium.suites.settings import JudgeSettings, Settings
 from trivium.suites.settings_loader import read_config, with_changes
@@ -25,6 +29,47 @@ DEFAULT_RUBRIC = "agent"
 
 Judge = str | Sequence[str] | JudgeSettings | Mapping[str, Any]
 Rubrics = str | Rubric | Sequence[str | Rubric]
+
+
+class TraceScoringOptions(TypedDict, total=False):
+    """Keywords of :func:`score_traces`.
+
+    Attributes:
+        format: Format of all files; detected for each if None.
+        metrics: Metrics that replace those; none may need an expectation.
+        judge: Model or models that judge the traces by a rubric, or settings of the judge.
+        rubric: Rubric or rubrics of the judge (default: ``agent``); dimensions that need a reference are left
+            out.
+        trace_ids: Score only traces with one of these ids.
+        tags: Score only traces with one of these tags.
+        agents: Score only traces in which one of these agents acted.
+        since: Score only traces that began then or later: a datetime, an ISO date or time, or ``24h``.
+        until: Score only traces that began before this time.
+        name: Name of the run's suite (default: the name of the first file or folder).
+        config: A file of settings, such as ``tools``, ``messages``, ``judge`` and ``gates``.
+        store: The store, or its URL.
+        resume: Id of an interrupted run of the same traces to finish.
+        workers: Number of processes that score; see :func:`trivium.evaluate`.
+        engine: Where they run: ``local``, or ``ray`` for a Ray cluster. This process reads the files.
+        progress: Receives the progress of the run.
+    """
+
+    format: str | None
+    metrics: Sequence[str] | None
+    judge: Judge | None
+    rubric: Rubrics | None
+    trace_ids: Sequence[str]
+    tags: Sequence[str]
+    agents: Sequence[str]
+    since: Moment | None
+    until: Moment | None
+    name: str | None
+    config: str | PathLike[str] | None
+    store: str | Path | Store
+    resume: str | None
+    workers: int | None
+    engine: Engine
+    progress: Progress | None
 
 
 def settings_of_traces(
