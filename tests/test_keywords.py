@@ -10,7 +10,7 @@ from typing import Any, TypedDict, Unpack
 import griffe
 import pytest
 
-from trivium.keywords import keywords
+from trivium.keywords import keywords, taken
 
 ROOT = Path(__file__).parents[1]
 
@@ -48,6 +48,29 @@ async def area_async(name: str, **sizes: Unpack[Sizes]) -> Mapping[str, Any]:
     return {"name": name, **sizes}
 
 
+class Room(Sizes, total=False):
+    """A room.
+
+    Attributes:
+        width: How wide.
+        height: How high.
+        doors: How many.
+    """
+
+    doors: int
+
+
+takes_room = keywords(height=3, doors=1)
+
+
+class House:
+    @classmethod
+    @takes_room
+    def add(cls, **room: Unpack[Room]) -> Mapping[str, Any]:
+        """Add a room."""
+        return {**room}
+
+
 EXPLAINED = """\
 Compute an area.
 
@@ -65,6 +88,7 @@ def test_a_function_receives_every_keyword() -> None:
     assert area("a", width=3) == {"name": "a", "width": 3, "height": 2}
     assert asyncio.run(area_async("a", height=4)) == {"name": "a", "width": None, "height": 4}
     assert inspect.iscoroutinefunction(area_async)
+    assert House.add(doors=2) == {"width": None, "height": 3, "doors": 2}
 
 
 def test_the_signature_and_the_docstring_spell_them_out() -> None:
@@ -95,3 +119,12 @@ def test_the_reference_spells_them_out_too() -> None:
     written = [(each.name, str(each.annotation), each.default) for each in function.parameters]
     assert written == [("name", "str", None), ("width", "int | None", "None"), ("height", "int", "2")]
     assert function.docstring.value == EXPLAINED
+    method = [(each.name, each.default) for each in found["House.add"].parameters]
+    assert method == [("cls", None), ("width", "None"), ("height", "3"), ("doors", "1")]
+
+
+def test_what_is_given_is_taken_by_name() -> None:
+    assert taken(Sizes, {"width": 1, "name": "a"}) == {"width": 1}
+    assert taken(("name",), {"width": 1, "name": "a"}) == {"name": "a"}
+    with pytest.raises(KeyError):
+        taken(("height",), {"width": 1})

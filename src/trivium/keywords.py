@@ -60,9 +60,14 @@ def keywords(otherwise: Any = None, **defaults: Any) -> Callable[[F], F]:
 
 
 def taken(names: type | Iterable[str], given: Mapping[str, object]) -> Any:
-    """The keywords of some names, or of a record, among those that are given, as a dictionary."""
-    names = names.__annotations__ if isinstance(names, type) else names
-    return {name: given[name] for name in names if name in given}
+    """What is given by some names, or by those of a record's keywords that are given, as a dictionary.
+
+    Raises:
+        KeyError: If one of the names is not given.
+    """
+    if isinstance(names, type):
+        names = [name for name in names.__annotations__ if name in given]
+    return {name: given[name] for name in names}
 
 
 def explained(text: str, record: str, name: str) -> str:

@@ -10,6 +10,7 @@ import click
 
 from trivium.cli import options
 from trivium.cli.options import F
+from trivium.keywords import taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -167,7 +168,7 @@ def run_compare(base: str | None, head: str | None, given: Mapping[str, Any], *,
     comparison = compare_runs(
         older,
         newer,
-        **{name: given[name] for name in _COMPARING},
+        **taken(_COMPARING, given),
     )
     _present(comparison, as_json=given["as_json"], quiet=given["quiet"], cases=given["cases"])
     links = {

@@ -11,6 +11,7 @@ from trivium.cli import trust_options as shared
 from trivium.cli.main import LazyCommands
 from trivium.cli.options import STANDARD_OUTPUT, Choice, option, output_file, split_names
 from trivium.cli.trust_options import load_calibrator, read_item_table
+from trivium.keywords import taken
 
 if TYPE_CHECKING:
     from trivium.runs.items.table import ItemTable
@@ -134,16 +135,11 @@ def curve(items: str | None, **given: Any) -> int:
         check_format(drawing)
     tables = _tables(items, given)
     chosen = CurveOptions(
-        confidence=given["confidence"],
-        loss=given["loss"],
+        **taken(CurveOptions, given),
         plan=_plan(given),
         grid=given["coverage_grid"],
-        area_coverage=given["area_coverage"],
-        scale=given["scale"],
         calibrator=load_calibrator(given["calibration"]),
-        intersection_only=given["intersection_only"],
         drawn=drawing is not None or given["html"] is not None,
-        created_at=given["created_at"],
     )
     with (
         shared.chunk_map(given["engine"]) as chunk_map,
@@ -200,15 +196,8 @@ def _item_table(source: str | None, mode: str | None, given: dict[str, Any]) -> 
     other = given.get("input")
     if source is not None and other is not None:
         raise click.UsageError(NAMED_TWICE)
-    return read_item_table(
-        source or other,
-        mode=mode,
-        dimension=given["dimension"],
-        labels=given["labels"],
-        queue=given["queue"],
-        store=given["store"],
-        unit=given["unit"],
-    )
+    shared_options = taken(("dimension", "labels", "queue", "store", "unit"), given)
+    return read_item_table(source or other, mode=mode, **shared_options)
 
 
 def _print_answer(answer: Any, table: Callable[[Any], Any], given: dict[str, Any]) -> None:
@@ -263,15 +252,8 @@ def calibrate(items: str | None, **given: Any) -> int:
     features, confidence = split_names(given["features"]) or [], given["confidence"]
     if not features and confidence is None and table.states_confidence:
         confidence = STATED
-    fitted = fit(
-        table,
-        method=given["method"],
-        features=features,
-        confidence=confidence,
-        target=given["target"],
-        scale=given["scale"],
-        seed=given["seed"],
-    )
+    how = taken(("method", "target", "scale", "seed"), given)
+    fitted = fit(table, features=features, confidence=confidence, **how)
     _print_answer(fitted.to_json(), CalibratorTable, given)
     return 0
 
@@ -331,16 +313,9 @@ def certify(items: str | None, **given: Any) -> int:
     from trivium.runs.artifacts.judge import certificate
 
     table = _item_table(items, given["mode"], given)
-    answer = certificate(
-        table,
-        given["confidence"],
-        epsilon=given["epsilon"],
-        delta=given["delta"],
-        tolerance=given["tolerance"],
-        group_size=given["group_size"],
-        bound=given["bound"],
-        calibrator=load_calibrator(given["calibration"]),
-    )
+    promise = taken(("epsilon", "delta", "tolerance", "group_size", "bound"), given)
+    calibrator = load_calibrator(given["calibration"])
+    answer = certificate(table, given["confidence"], calibrator=calibrator, **promise)
     kept, certified = given["output"], answer["threshold"] is not None
     _print_answer(answer, CertificateText, given if certified else given | {"output": None})
     if given["html"] is not None:
@@ -386,15 +361,8 @@ def agree(items: str | None, **given: Any) -> int:
         shared.chunk_map(given["engine"]) as chunk_map,
         resampling_bar(lambda: resamples, quiet=given["as_json"]) as progress,
     ):
-        answer = agreement_answer(
-            table,
-            step=given["step"],
-            scale=given["scale"],
-            resamples=resamples,
-            seed=given["seed"],
-            chunk_map=chunk_map,
-            progress=progress,
-        )
+        how = taken(("step", "scale", "seed"), given)
+        answer = agreement_answer(table, resamples=resamples, chunk_map=chunk_map, progress=progress, **how)
     _print_answer(answer, AgreementTable, given)
     if given["html"] is not None:
         from trivium.reports.trust.page import agreement_page
