@@ -16,6 +16,7 @@ from trivium.errors import InputError
 from trivium.runs.provenance import ask_git
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
+from trivium.values import resolved
 
 NAMED = "version"
 FINGERPRINT = "fingerprint"
@@ -56,6 +57,7 @@ End = Literal["decided", "calls", "cases", "costs", "nothing"]
 calls would cost more than they save, or none gives a value."""
 
 
+@resolved
 class Confirms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a run of further attempts at some cases of another run is for.
 
