@@ -2,7 +2,7 @@
 
     python -m benchmarks.decision_confirm
 
-prints how far off the estimate is, and how often its interval holds the truth, in 10,000 worlds (6 minutes).
+prints how far off the estimate is, and how often its interval holds the truth, in 10,000 worlds (minutes).
 
 For the decisions 60 cases have one attempt of each version. Then
 

@@ -11,9 +11,8 @@ from trivium.metrics.registry import CASE_FIGURES
 from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.comparing.decision import Options
 from trivium.runs.confirming.agents import SideAgent, agent_of, base_agent_if_known
-from trivium.runs.confirming.rounds import Chosen, Question, Rounds
+from trivium.runs.confirming.rounds import Chosen, Question, Rounds, Tallies
 from trivium.runs.confirming.sides import Arrival, Side
-from trivium.runs.confirming.tallies import Tallies
 from trivium.runs.pipeline import Progress
 from trivium.runs.run import Run
 from trivium.runs.versions import Confirms, End, confirming_runs, confirms

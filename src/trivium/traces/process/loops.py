@@ -241,7 +241,7 @@ class CallRepeats:
 
     @cached_property
     def loops(self) -> tuple[Loop, ...]:
-        """Loops: the same calls with the same arguments in the same order, at least three times.
+        """Runs of at least three rounds of the same calls: same arguments, same order.
 
         The calls of each agent are searched separately, so that agents that work in parallel do not hide each
         other's loops. A loop is as long as possible and its round as short as possible; a loop may lie within
