@@ -8,7 +8,7 @@ For the decisions 60 cases have one attempt of each version. Then
 
     one attempt   no further attempts are made
     confirm       further attempts in the batches that Trivium chooses, until ``balanced`` is sure enough, at
-                  most 60: half of what repeating everything takes
+                  most 40 or 60: a third or half of what repeating everything takes
     repeat all    one more attempt of each version at each case, 120 in all
 
 and ``balanced`` decides about these very cases, or about cases like them. Where one attempt makes it sure
@@ -44,7 +44,8 @@ from trivium.trust.case_model import Tally, case_posterior, error_on_these_cases
 from trivium.trust.decision import loss_beyond, loss_of_differences
 
 CASES, SMALL = 60, 20
-WAYS = ("one attempt", "confirm", "repeat all")
+WAYS: dict[str, int] = {"one attempt": 0, "confirm, 40": 40, "confirm, 60": 60, "repeat all": 2 * CASES}
+"""How further attempts are made, and at most how many."""
 
 
 class Confirmed(NamedTuple):
@@ -77,7 +78,7 @@ def unchosen(sums: Floats, attempts: Floats, about: About, margin: float) -> flo
 
 
 def asked_again(
-    outcomes: Floats, rates: Floats, *, about: About, margin: float, rng: np.random.Generator
+    outcomes: Floats, rates: Floats, *, about: About, calls: int, margin: float, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Sums and numbers of attempts once no more are asked, shape (2, n) each; see :func:`confirmed`."""
     n = outcomes.shape[1]
@@ -88,7 +89,7 @@ def asked_again(
     ]
     counts = CaseCounts(cases=[str(i) for i in range(n)], groups=np.arange(n), base=sides[0], head=sides[1])
     question = Question(margin, 0.95, DecideSettings(policy="balanced", about=about))
-    rounds = Rounds(counts, question, asked=(True, True), calls=n)
+    rounds = Rounds(counts, question, asked=(True, True), calls=calls)
     while batch := rounds.next():
         made = np.zeros_like(sums)
         made[tuple(np.array(batch).T)] = 1
@@ -118,8 +119,8 @@ def confirmed(
     if how == "repeat all":
         sums, attempts = sums + (rng.random(sums.shape) < rates), attempts + 1
     probability = unchosen(sums, attempts, about, margin)
-    if how == "confirm" and DOUBT <= probability <= 1 - DOUBT:
-        sums, attempts = asked_again(outcomes, rates, about=about, margin=margin, rng=rng)
+    if how.startswith("confirm") and DOUBT <= probability <= 1 - DOUBT:
+        sums, attempts = asked_again(outcomes, rates, about=about, calls=WAYS[how], margin=margin, rng=rng)
         if attempts.sum() > 2 * n:
             posterior = case_posterior(*tallied(sums, attempts), np.arange(n))
             probability = (posterior.these if about == "these" else posterior.like_these).below(-margin)
@@ -164,8 +165,8 @@ PLANTED: dict[str, World] = {
 
 def confirm_rows(count: int, margin: float, seed: int = 33) -> Iterator[str]:
     """Wrong ships + wrong blocks of 100 by how attempts were made, and how many further ones."""
-    yield "| question | world | one attempt | confirm | further attempts | named, % | repeat all |"
-    yield "|---" * 7 + "|"
+    yield f"| question | world | {' | '.join(WAYS)} | further attempts | named, % |"
+    yield "|---" * (4 + len(WAYS)) + "|"
     worlds = PLANTED | SIMULATED_SAME | SIMULATED_CHANGED
     questions: tuple[About, ...] = ("these", "like-these")
     for about in questions:
@@ -177,22 +178,20 @@ def confirm_rows(count: int, margin: float, seed: int = 33) -> Iterator[str]:
             rates = drawn.rates[:, :, :CASES]
             outcomes = np.stack([drawn.base, drawn.head])[:, :, :CASES]
             worse = ((rates[1] - rates[0]).mean(axis=1) if about == "these" else drawn.truth) < -margin
-            found = {}
+            wrong, asked, named = [], [], []
             for how in WAYS:
                 rng = np.random.default_rng([seed, number, 1])
-                each = (
+                found = [
                     confirmed(outcomes[:, at], rates[:, at], about=about, how=how, margin=margin, rng=rng)
                     for at in range(count)
-                )
-                found[how] = np.array(list(each), np.float64).T
-            fails = {how: probability > 0.5 for how, (probability, _, _) in found.items()}
-            one, confirm, repeated = (
-                f"{100 * (worse & ~fails[how]).mean():.1f} + {100 * (~worse & fails[how]).mean():.1f}"
-                for how in WAYS
-            )
-            _, calls, named = found["confirm"]
-            told = f"{100 * named.mean():.0f}" if name == "3 broken" else ""
-            yield f"| {about} | {name} | {one} | {confirm} | {calls.mean():.0f} | {told} | {repeated} |"
+                ]
+                fails = np.array([each.probability > 0.5 for each in found])
+                wrong.append(f"{100 * (worse & ~fails).mean():.1f} + {100 * (~worse & fails).mean():.1f}")
+                if how.startswith("confirm"):
+                    asked.append(f"{np.mean([each.calls for each in found]):.0f}")
+                    named.append(f"{100 * np.mean([each.named for each in found]):.0f}")
+            told = ", ".join(named) if name == "3 broken" else ""
+            yield f"| {about} | {name} | {' | '.join(wrong)} | {', '.join(asked)} | {told} |"
 
 
 def _same(rates: Floats, _: np.random.Generator) -> Floats:
@@ -233,7 +232,7 @@ def estimate_rows(count: int, margin: float, seed: int = 35) -> Iterator[str]:
             rates = np.stack([base, change(base.copy(), rng)])
             outcomes = (rng.random(rates.shape) < rates).astype(np.float64)
             later = np.maximum(rates - 0.2, 0) if name == "second attempts worse" else rates
-            sums, attempts = asked_again(outcomes, later, about="these", margin=margin, rng=rng)
+            sums, attempts = asked_again(outcomes, later, about="these", calls=SMALL, margin=margin, rng=rng)
             these = case_posterior(*tallied(sums, attempts), np.arange(SMALL)).these
             truth = float((rates[1] - rates[0]).mean())
             covered = these.quantile(0.025) - 1e-6 <= truth <= these.quantile(0.975) + 1e-6

@@ -69,6 +69,6 @@ def test_confirming_asks_at_most_half_of_a_repeat_and_nothing_where_it_is_sure(b
     rates = np.ones((2, 60))
     rates[1, :broken] = 0
     rng = np.random.default_rng(1)
-    found = decision_confirm.confirmed(rates, rates, about="these", how="confirm", margin=0.02, rng=rng)
+    found = decision_confirm.confirmed(rates, rates, about="these", how="confirm, 60", margin=0.02, rng=rng)
     assert found.calls in calls
     assert found.probability > 0.5
