@@ -35,7 +35,7 @@ simulations 8 keeps the error of the sign-flip test as well, and 4 finds fewer l
 
 _LEAST_COUNT = 1e-100
 _LEAST_TAIL = 1e-15
-_MOST_STEPS = 100
+_MOST_STEPS, _STRAIGHT_STEPS = 100, 12
 
 
 class ClusteredMean(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -277,22 +277,49 @@ class ClusteredMean(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def _end(self, limit: float, alpha: float) -> float:
         """The value between the mean and a limit of the range at which the tail is ``alpha``.
 
-        Found by false position on the normal scale, on which tails are nearly straight, and by bisection.
+        Found on the normal scale, on which tails are nearly straight.
         """
-        score = NormalDist().inv_cdf
-        outside, inside = limit, self.mean
-        below, above = score(_LEAST_TAIL) - score(alpha), -score(_LEAST_TAIL) - score(alpha)
-        for step in range(_MOST_STEPS):
-            share = 0.5 if step % 3 == 0 else below / (below - above)
-            at = outside + share * (inside - outside)
-            excess = score(min(1 - _LEAST_TAIL, max(_LEAST_TAIL, self.tail(at)))) - score(alpha)
-            if abs(excess) < 1e-12 or at in {outside, inside}:
-                return at
-            if excess < 0:
-                outside, below, above = at, excess, above / 2
-            else:
-                inside, above, below = at, excess, below / 2
-        return inside
+
+        def excess(value: float) -> float:
+            return excess_of(self.tail(value), alpha)
+
+        return crossing(excess, limit, self.mean, excess_of(0.0, alpha), excess_of(1.0, alpha))
+
+
+def excess_of(tail: float, alpha: float) -> float:
+    """By how much a p-value exceeds ``alpha`` on the normal scale; finite also for 0 and 1."""
+    score = NormalDist().inv_cdf
+    return score(min(1 - _LEAST_TAIL, max(_LEAST_TAIL, tail))) - score(alpha)
+
+
+def crossing(
+    excess: Callable[[float], float], outside: float, inside: float, below: float, above: float
+) -> float:
+    """The number between two others at which a function is 0.
+
+    Found by false position, which gives less weight to an end that stays twice (the Illinois method), and
+    where that takes long, by bisection, too.
+
+    Args:
+        excess: The function.
+        outside: Where it is below 0.
+        inside: Where it is above 0.
+        below: Its value ``outside``.
+        above: Its value ``inside``.
+    """
+    was_below: bool | None = None
+    for step in range(_MOST_STEPS):
+        share = 0.5 if step > _STRAIGHT_STEPS and step % 3 == 0 else below / (below - above)
+        at = outside + share * (inside - outside)
+        found = excess(at)
+        if abs(found) < 1e-12 or at in {outside, inside}:
+            return at
+        if found < 0:
+            outside, below, above = at, found, above / 2 if was_below is True else above
+        else:
+            inside, above, below = at, found, below / 2 if was_below is False else below
+        was_below = found < 0
+    return inside
 
 
 def clusters(values: npt.ArrayLike, groups: npt.ArrayLike) -> tuple[Floats, Ints, int]:

@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 import msgspec
 
-from trivium.trust.clustered import ClusteredMean
+from trivium.trust.clustered import ClusteredMean, crossing, excess_of
 
 MOST_NEEDED = 10_000
 """Further groups (cases, if each is its own group) above which no number is reported."""
@@ -25,7 +25,6 @@ TARGET_POWER = 0.85
 normal approximations err. In ``benchmarks/needed_cases.py`` it settles 85 to 90 % if the true mean equals the
 estimate, and 71 to 80 % if the estimate misses the true mean by its own error."""
 
-_STEPS = 40
 _FAR = 9.0
 """Standard errors from the estimate beyond which a mean is considered impossible."""
 
@@ -73,23 +72,27 @@ def _chance_to_settle(
     clustered: ClusteredMean, further: int, *, above: float, below: float, level: float
 ) -> float:
     """Probability that this many further groups settle the question, if the true mean equals the estimate."""
+    alpha = (1 - level) / 2
     total = clustered.groups + further
     spread = 0.0 if clustered.equal else sqrt(clustered.variance * clustered.groups * further) / total
 
-    def passes(mean: float) -> bool:
-        found = extrapolated(clustered, total, mean)
-        return mean > above and found.tail(above) <= (1 - level) / 2
+    def short_of_passing(mean: float) -> float:
+        if mean <= above:
+            return excess_of(1.0, alpha)
+        return excess_of(extrapolated(clustered, total, mean).tail(above), alpha)
 
-    def fails(mean: float) -> bool:
+    def sure_of_failing(mean: float) -> float:
+        if mean >= below:
+            return -excess_of(1.0, alpha)
         found = extrapolated(clustered, total, mean)
         tail = found.sign_flip_tail() if found.kind == "difference" else found.tail(below)
-        return mean < below and tail <= (1 - level) / 2
+        return -excess_of(tail, alpha)
 
     if not spread:
-        return float(passes(clustered.mean) or fails(clustered.mean))
+        return float(short_of_passing(clustered.mean) <= 0 or sure_of_failing(clustered.mean) >= 0)
     least, most = clustered.mean - _FAR * spread, clustered.mean + _FAR * spread
-    low_enough = _last(lambda mean: not passes(mean), least, most)
-    high_too_low = _last(fails, least, most)
+    low_enough = _last(short_of_passing, least, most)
+    high_too_low = _last(sure_of_failing, least, most)
     normal = NormalDist(clustered.mean, spread)
     return 1 - normal.cdf(low_enough) + normal.cdf(high_too_low)
 
@@ -132,10 +135,10 @@ def detectable_difference(
         In (0, 1]; None if the observed groups are all equal or even a difference of 1 is not detected.
     """
 
-    def missed(difference: float) -> bool:
-        return _chance_to_detect(clustered, clustered.groups, difference, level=level) < power
+    def missed(difference: float) -> float:
+        return -excess_of(_chance_to_detect(clustered, clustered.groups, difference, level=level), power)
 
-    if not clustered.variance or missed(1.0):
+    if not clustered.variance or missed(1.0) > 0:
         return None
     return _last(missed, 0.0, 1.0)
 
@@ -144,8 +147,9 @@ def _chance_to_detect(clustered: ClusteredMean, groups: float, difference: float
     """Probability that the low end exceeds 0 with this many groups and this true mean."""
     spread = sqrt(clustered.variance * clustered.groups / groups)
 
-    def includes_0(mean: float) -> bool:
-        return mean <= 0 or extrapolated(clustered, groups, mean).sign_flip_tail() > (1 - level) / 2
+    def includes_0(mean: float) -> float:
+        tail = extrapolated(clustered, groups, mean).sign_flip_tail() if mean > 0 else 1.0
+        return excess_of(tail, (1 - level) / 2)
 
     limit = _last(includes_0, difference - _FAR * spread, difference + _FAR * spread)
     return 1 - NormalDist(difference, spread).cdf(limit)
@@ -232,16 +236,12 @@ def _scaled(clustered: ClusteredMean, share: float, scale: float) -> dict[str, f
     return {name: getattr(clustered, name) * share * scale**power for name, power in powers.items()}
 
 
-def _last(holds: Callable[[float], bool], least: float, most: float) -> float:
-    """The largest number in [least, most] up to which a condition holds, by bisection."""
-    if not holds(least):
+def _last(excess: Callable[[float], float], least: float, most: float) -> float:
+    """The largest number in [least, most] up to which a function is above 0."""
+    at_least, at_most = excess(least), excess(most)
+    if at_least <= 0:
         return least
-    if holds(most):
-        return most
-    for _ in range(_STEPS):
-        middle = (least + most) / 2
-        least, most = (middle, most) if holds(middle) else (least, middle)
-    return most
+    return most if at_most > 0 else crossing(excess, most, least, at_most, at_least)
 
 
 def extrapolated(clustered: ClusteredMean, groups: float, mean: float) -> ClusteredMean:
