@@ -1,5 +1,7 @@
 """Tests the provenance of judges, and that runs of different judges are not compared unless forced."""
 
+import os
+import subprocess
 from importlib.metadata import version
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 import trivium as tv
 from tests.runs.judging.suites import MODEL, OTHER, provider, run, suite
 from trivium.errors import ComparisonError
+from trivium.runs.provenance import ask_git
 from trivium.store.store import Store
 
 
@@ -57,3 +60,32 @@ def test_runs_judged_at_different_addresses_are_compared_only_when_forced(store,
         other = run(suite(3), store)
     with pytest.raises(ComparisonError, match="was asked at"):
         tv.compare(one, other)
+
+
+def git(folder, *words):
+    """What git itself says; None if it fails."""
+    done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def test_git_is_asked_wherever_it_finds_a_repository(tmp_path, monkeypatch):
+    monkeypatch.delenv("GIT_DIR")
+    for name in ("tree/below", "outside"):
+        (tmp_path / name).mkdir(parents=True)
+    me = ("-c", "user.name=me", "-c", "user.email=me@example.org")
+    git(tmp_path / "tree", "init", "--quiet")
+    git(tmp_path / "tree", *me, "commit", "--quiet", "--allow-empty", "--message", "first")
+    git(tmp_path / "tree", "worktree", "add", "--quiet", "../linked")
+    git(tmp_path, "clone", "--quiet", "--bare", "tree", "bare")
+    answers = {}
+    for place in ("tree", "tree/below", "tree/.git", "linked", "bare", "outside"):
+        for given in (None, "../tree/.git", ".git", os.devnull):
+            with monkeypatch.context() as patch:
+                if given is not None:
+                    patch.setenv("GIT_DIR", given)
+                answers[place, given] = git(tmp_path / place, "rev-parse", "HEAD")
+                assert ask_git(tmp_path / place, "rev-parse", "HEAD") == answers[place, given], (place, given)
+    without = {place for (place, given), commit in answers.items() if given is None and commit is None}
+    assert without == {"outside"}
+    assert answers["outside", "../tree/.git"] is not None
+    assert answers["tree", ".git"] is not None

@@ -83,6 +83,8 @@ def _git(folder: Path) -> dict[str, Any] | None:
 
 def ask_git(folder: Path, *arguments: str) -> str | None:
     """What git says of a folder; None if there is no git, no repository, or no answer in 10 s."""
+    if not _may_be_in_repository(folder):
+        return None
     try:
         return subprocess.run(  # noqa: S603 - the arguments are constants
             ["git", *arguments],  # noqa: S607 - the git on the user's path
@@ -97,6 +99,16 @@ def ask_git(folder: Path, *arguments: str) -> str | None:
         ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None
+
+
+def _may_be_in_repository(folder: Path) -> bool:
+    """Whether git, which takes longer to start, might find a repository, also a bare one."""
+    given, above = os.environ.get("GIT_DIR"), (folder.absolute(), *folder.absolute().parents)
+    places = [folder / given] if given else [each / name for each in above for name in (".git", "HEAD")]
+    try:
+        return any(place.is_dir() or place.is_file() for place in places)
+    except OSError:  # a folder above may not be looked into
+        return True
 
 
 def judge_provenance(metrics: Sequence[Metric], settings: Settings) -> dict[str, Any]:
