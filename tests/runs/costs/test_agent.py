@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import trivium as tv
 from trivium.agents.attempt import Attempt, Usage
-from trivium.number_buffer import NumberBuffer
+from trivium.number_buffer import BLOCK, NumberBuffer
 from trivium.reports.wording import agent_line
 from trivium.runs.costs.agent import AgentTally, quantile
 from trivium.store.store import Store
@@ -38,6 +38,14 @@ def totals(*attempts):
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=300), st.integers(1, 100))
 def test_quantiles_are_those_of_numpy_by_nearest_rank(values, percent):
+    numbers = NumberBuffer("d")
+    numbers.extend(values)
+    assert quantile(numbers, percent) == np.quantile(values, percent / 100, method="inverted_cdf")
+
+
+@pytest.mark.parametrize("percent", [1, 50, 95, 100])
+def test_quantiles_of_more_numbers_than_are_kept_in_memory_are_those_of_numpy(percent):
+    values = np.random.default_rng(1).exponential(size=3 * BLOCK + 1).round(4)
     numbers = NumberBuffer("d")
     numbers.extend(values)
     assert quantile(numbers, percent) == np.quantile(values, percent / 100, method="inverted_cdf")

@@ -9,7 +9,7 @@ import numpy as np
 
 from trivium.agents.attempt import Attempt, Usage
 from trivium.metrics.judge.budget.prices import Prices
-from trivium.number_buffer import NumberBuffer
+from trivium.number_buffer import BLOCK, NumberBuffer
 from trivium.runs.case_values import Sum
 from trivium.runs.summary import AgentTotals
 from trivium.store.records import AttemptUsage, RequestUsage
@@ -112,7 +112,7 @@ def quantile(numbers: NumberBuffer[float], percent: int) -> float | None:
     """The quantile of numbers by nearest rank, one of these numbers (Hyndman & Fan 1996, type 1).
 
     Args:
-        numbers: Finite, none of them negative; they are read four times, a part at a time.
+        numbers: Finite, none of them negative; many are read four times, a part at a time.
         percent: In [1, 100].
 
     Returns:
@@ -121,6 +121,8 @@ def quantile(numbers: NumberBuffer[float], percent: int) -> float | None:
     if not len(numbers):
         return None
     rank = -(-len(numbers) * percent // 100)  # rounded up, in whole numbers
+    if len(numbers) <= BLOCK:
+        return float(np.partition(numbers.all(), rank - 1)[rank - 1])
     found = np.uint64(0)
     # Such numbers are in the order of their bits, of which each round finds the next sixteen.
     for shift in (48, 32, 16, 0):
