@@ -31,7 +31,7 @@ BUDGET_USD = 0.004
 def judged(*, budget: float | None = None, **judge) -> Monitored:
     settings = {
         "name": "judged",
-        "judge": {"models": [MODEL], "prices": PRICES, "timeout": 5, "rubric": "agent"} | judge,
+        "judge": {"models": [MODEL], "prices": PRICES, "rubric": "agent"} | judge,
     }
     return monitored(settings, monitor={} if budget is None else {"budget_usd_per_day": budget})
 
@@ -209,7 +209,9 @@ from trivium.store.judge_cache import cache_size
 
 def die(store, *_):
     end = time.monotonic() + 60
-    while cache_size(store).answers < 4 and time.monotonic() < end:
+    while cache_size(store).answers < 4:
+        if time.monotonic() > end:
+            sys.exit(f"{cache_size(store).answers} of 4 answers are kept after a minute")
         time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -28,7 +28,7 @@ def suite(cases: int = 4, *, metrics: tuple[str, ...] = ("similarity", "clarity"
             ],
             "metrics": list(metrics),
             "similarity": {"cosine": 1},
-            "judge": {"models": [MODEL], "prices": PRICES, "timeout": 5} | judge,
+            "judge": {"models": [MODEL], "prices": PRICES} | judge,
         }
     )
 

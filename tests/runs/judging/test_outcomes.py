@@ -24,9 +24,9 @@ def store(tmp_path):
         yield opened
 
 
-def spent(store, model, **judge):
+def spent(store, model, *, hangs=False, **judge):
     """What a suite of one case spent."""
-    asked = {"models": [model], "prices": ALL_PRICES, "timeout": 1, "on_failure": "skip"}
+    asked = {"models": [model], "prices": ALL_PRICES, "timeout": 1 if hangs else 60, "on_failure": "skip"}
     return run(suite(1, **asked | judge), store).summary().spent
 
 
@@ -61,7 +61,7 @@ def test_a_request_that_is_turned_away_costs_nothing(store, monkeypatch, model, 
 def test_an_unknown_cost_is_charged_at_its_maximum(store, monkeypatch, model, fault):
     """One request is answered after it, so that exactly one has the unknown end."""
     with provider(monkeypatch, plan=at({0: fault})):
-        found = spent(store, model, max_tokens=1000)
+        found = spent(store, model, max_tokens=1000, hangs=fault is HANG)
     assert (found.requests, found.answered, found.unknown) == (2, 1, 1)
     assert found.unknown_tokens > 1000
     price = ALL_PRICES[model]
