@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+DESCRIBED = {"Comparison": "trivium.reports.comparison:describe"}
+"""Function that describes each record in blocks, for any place in which it is shown."""
+
+PRINTED, FRAGMENT = "trivium.reports.document.terminal:Printed", "trivium.reports.document.html:fragment"
+"""Writers of blocks for a terminal and for a notebook."""
+
 RENDERABLES = {
-    "Comparison": "trivium.reports.comparison_text:ComparisonTable",
     "ComparisonPlan": "trivium.reports.plan:PlanTable",
     "Disagreements": "trivium.reports.disagreements:DisagreementTable",
     "PairComparison": "trivium.reports.pairwise:PairTable",
@@ -24,7 +29,6 @@ FRAGMENTS = {
     "Agreement": "trivium.reports.notebook.reprs:agreement_fragment",
     "Calibrator": "trivium.reports.notebook.reprs:calibrator_fragment",
     "Certificate": "trivium.reports.notebook.reprs:certificate_fragment",
-    "Comparison": "trivium.reports.notebook.reprs:comparison_fragment",
     "Curve": "trivium.reports.notebook.reprs:curve_fragment",
     "Run": "trivium.reports.notebook.reprs:run_fragment",
     "Summary": "trivium.reports.notebook.reprs:summary_fragment",
@@ -48,6 +52,8 @@ class RichRepr:
     __slots__ = ()
 
     def __rich__(self) -> Any:
+        if (describe := _renderer(DESCRIBED, self)) is not None:
+            return _function(PRINTED)(describe(self, "terminal"))
         return _renderer(RENDERABLES, self)(self)
 
     def __str__(self) -> str:
@@ -57,6 +63,8 @@ class RichRepr:
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         text = str(self)
+        if (describe := _renderer(DESCRIBED, self)) is not None:
+            return {"text/plain": text, "text/html": _function(FRAGMENT)(describe(self, "notebook"))}
         if type(self).__name__ in FRAGMENTS:
             return {"text/plain": text, "text/html": _renderer(FRAGMENTS, self)(self)}
         from html import escape
@@ -65,9 +73,13 @@ class RichRepr:
 
 
 def _renderer(table: dict[str, str], record: object) -> Any:
-    """Import the renderer that a table names for a record's class or one of its base classes."""
-    name = next(cls.__name__ for cls in type(record).__mro__ if cls.__name__ in table)
-    module, _, function = table[name].partition(":")
+    """Import the function that a table names for a record's class or a base class, if it names one."""
+    name = next((cls.__name__ for cls in type(record).__mro__ if cls.__name__ in table), None)
+    return None if name is None else _function(table[name])
+
+
+def _function(name: str) -> Any:
+    module, _, function = name.partition(":")
     return getattr(import_module(module), function)
 
 
@@ -75,7 +87,7 @@ def as_text(renderable: "RenderableType", *, width: int = 80, colour: bool = Fal
     """Render as a terminal would show it.
 
     Args:
-        renderable: A :class:`~trivium.reports.terminal.SummaryTable` or any other Rich renderable.
+        renderable: A record with a table, or any Rich renderable.
         width: Columns to fill.
         colour: Whether to add ANSI colours.
     """

@@ -202,7 +202,7 @@ def test_so_many_moved_cases_are_shown_with_their_outputs(run, outcome):
     text = outcome("compare", *runs)[1]
     assert "4 of 30 cases moved" in text
     assert text.count("↓ c") == 3
-    assert "head      word0 word1 word2 word3 word4" in text
+    assert "head       word0 word1 word2 word3 word4" in text
     assert outcome("compare", *runs, "--cases", "1")[1].count("↓ c") == 1
     assert "↓ c" not in outcome("compare", *runs, "--cases", "0")[1]
     assert outcome("compare", *runs, "--cases", "-1")[0] == 2

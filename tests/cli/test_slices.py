@@ -4,9 +4,13 @@ import json
 
 import pytest
 
+import trivium as tv
 from trivium.cli.main import run_command
 from trivium.display import as_text
-from trivium.reports.slices import SliceRows, markdown_table, terminal_table
+from trivium.reports.document.html import html
+from trivium.reports.document.markdown import markdown
+from trivium.reports.document.terminal import Printed
+from trivium.reports.slices import run_slices
 
 HOSTILE = "<script>alert(1)</script>|x\x1b[31m"
 
@@ -69,7 +73,7 @@ def test_a_comparison_says_which_slices_got_worse(store, capsys):
     assert row.endswith("worse")
     assert ">99 %" in row
     assert not any(line.startswith("refund") and line.endswith(("worse", "better")) for line in lines)
-    assert "| shipping | 20 |" in (store / "c.md").read_text(encoding="utf-8")
+    assert "| `shipping` | 20 |" in (store / "c.md").read_text(encoding="utf-8")
     assert "Pass rate by tag, largest loss first" in (store / "c.html").read_text(encoding="utf-8")
     assert run_command(["compare", "--by", "tag", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["slices"]["tag"][0]["value"] == "shipping"
@@ -92,11 +96,15 @@ def test_an_unknown_key_ends_with_exit_code_2_and_the_known_keys(store, capsys):
     assert "lang" in message
 
 
-def test_a_terminal_and_a_comment_count_the_slices_that_they_leave_out():
-    rows = tuple((f"v{i}", "1", "0.5", "–", "–") for i in range(25))
-    head = ("value", "cases", "pass rate", "interval", "than the others")
-    table = SliceRows(title="by tag, worst first", head=head, rows=rows, tones=("",) * 25, notes=())
-    for text in (as_text(terminal_table(table)), markdown_table(table)):
+def test_a_terminal_and_a_comment_count_the_slices_that_they_leave_out(store):
+    cases = [{"id": f"c{i}", "input": "q", "references": ["a"], "tags": [f"v{i:02}"]} for i in range(25)]
+    run = tv.evaluate({"name": "s", "cases": cases, "metrics": ["jaccard"]}, agent=str, store="other.db")
+    slices = run.slices("tag")
+    for text in (
+        as_text(Printed([run_slices(slices, "terminal")])),
+        markdown([run_slices(slices, "comment")]),
+    ):
         assert "and 5 more slices" in text
         assert "v19" in text
         assert "v20" not in text
+    assert "v24" in html([run_slices(slices, "page")])

@@ -8,9 +8,7 @@ from rich.console import Console
 from tests.reports import comparison_samples as samples
 from tests.reports.html.parsed import Page
 from trivium.reports import comparison_text as phrases
-from trivium.reports.comparison_markdown import render_markdown
-from trivium.reports.comparison_page import write_html
-from trivium.reports.comparison_text import ComparisonTable
+from trivium.reports.comparison import render_markdown, write_html
 from trivium.runs.comparing.graph_diff import EdgeChange, GraphComparison, PaceChange
 
 
@@ -72,7 +70,7 @@ def graphs(edges=(), paces=(), **fields):
 
 def printed(comparison, width=80):
     console = Console(file=io.StringIO(), width=width)
-    console.print(ComparisonTable(comparison))
+    console.print(comparison)
     return console.file.getvalue()
 
 

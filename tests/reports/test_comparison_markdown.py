@@ -3,7 +3,7 @@ import re
 import trivium as tv
 from tests.reports import comparison_samples as samples
 from tests.runs.comparing.told_runs import run_of
-from trivium.reports.comparison_markdown import render_markdown
+from trivium.reports.comparison import render_markdown
 from trivium.runs.comparing.moved_cases import MovedCases
 from trivium.store.store import Store
 
@@ -49,5 +49,5 @@ def test_the_cases_that_broke_are_named_after_the_answer_and_flaky_ones_are_not(
         lines = render_markdown(tv.compare(*runs)).splitlines()
         same = render_markdown(tv.compare(runs[0], runs[0]))
     assert lines[2].startswith("Worse")
-    assert lines[3].rstrip() == "**Broke**: " + ", ".join(f"q{i}" for i in range(20)) + " and 2 more"
+    assert lines[3].rstrip() == "Broke: " + ", ".join(f"q{i}" for i in range(20)) + " and 2 more."
     assert "Broke" not in same

@@ -9,7 +9,7 @@ import pytest
 from tests.reports import comparison_samples as samples
 from tests.reports.html.parsed import Page
 from trivium.errors import InputError
-from trivium.reports.comparison_page import write_html
+from trivium.reports.comparison import write_html
 from trivium.runs.comparing.moved_cases import MovedCases
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.reports import comparison_samples as samples
 from trivium.errors import InputError, MissingExtra
-from trivium.reports.comparison_page import forest, write_chart
+from trivium.reports.forest import forest, write_chart
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -16,7 +16,7 @@ def test_a_difference_has_its_sign_unless_it_rounds_to_nothing(value, text):
     ("value", "text"), [(0.0002, "<0.001"), (0.05, "0.050"), (1.0, "1.000"), (None, "–")]
 )
 def test_a_small_probability_is_never_0(value, text):
-    assert phrases.probability(value) == text
+    assert wording.probability(value) == text
 
 
 def test_each_deciding_figure_says_what_it_could_tell():

@@ -5,12 +5,11 @@ from rich.cells import cell_len
 
 from tests.reports import comparison_samples as samples
 from trivium.display import as_text
-from trivium.reports.comparison_text import ComparisonTable
 from trivium.runs.comparing.moved_cases import MovedCases
 
 
 def shown(comparison, **options):
-    return as_text(ComparisonTable(comparison), **options)
+    return as_text(comparison, **options)
 
 
 @pytest.mark.parametrize("width", [80, 104, 160])

@@ -9,7 +9,8 @@ from markdown_it import MarkdownIt
 
 from tests.reports import samples
 from tests.reports.hostile_samples import hostile_summary
-from trivium.reports.markdown import code, prose, render_markdown
+from trivium.reports.document.markdown import code, prose
+from trivium.reports.markdown import render_markdown
 from trivium.runs.summary import AgentTotals
 
 texts = st.text(max_size=80) | st.text("`|\\<>&@#*_[]()!~: \n$wx.h/", max_size=40)

@@ -233,14 +233,13 @@ def _present(comparison: "Comparison", *, as_json: bool, quiet: bool, cases: int
         click.echo()
     elif not quiet:
         from trivium.cli.output import show
-        from trivium.reports.comparison_text import ComparisonTable
-        from trivium.reports.moved_cases.terminal import CASES_SHOWN
+        from trivium.reports.comparison import describe
 
-        show(ComparisonTable(comparison, cases=CASES_SHOWN if cases is None else cases))
+        show(describe(comparison, "terminal", cases=cases))
 
 
 def _html(comparison: "Comparison", path: Path, *, links: dict[str, str]) -> None:
-    from trivium.reports.comparison_page import write_html
+    from trivium.reports.comparison import write_html
 
     write_html(path, comparison, links=links)
 
@@ -253,11 +252,9 @@ def _address(page: str, path: Path) -> str:
 
 
 def _markdown(comparison: "Comparison", path: Path, *, cases: int | None) -> None:
-    from trivium.reports.comparison_markdown import render_markdown
-    from trivium.reports.moved_cases.markdown import CASES_SHOWN
+    from trivium.reports.comparison import render_markdown
 
-    text = render_markdown(comparison, cases=CASES_SHOWN if cases is None else cases)
-    path.write_text(text, encoding="utf-8")
+    path.write_text(render_markdown(comparison, cases=cases), encoding="utf-8")
 
 
 def _junit(comparison: "Comparison", path: Path) -> None:
@@ -268,7 +265,7 @@ def _junit(comparison: "Comparison", path: Path) -> None:
 
 
 def _chart(comparison: "Comparison", path: Path) -> None:
-    from trivium.reports.comparison_page import write_chart
+    from trivium.reports.forest import write_chart
 
     write_chart(path, comparison)
 

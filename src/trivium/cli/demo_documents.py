@@ -142,7 +142,7 @@ def write_pages(result: Result, folder: Path) -> Path:
         MissingExtra: If ``trivium[report]`` is not installed.
     """
     from trivium.cli.output import run_page
-    from trivium.reports.comparison_page import write_html
+    from trivium.reports.comparison import write_html
     from trivium.reports.trust.page import curve_page
 
     for run, name in ((result.a, "a.html"), (result.b, "b.html")):

@@ -17,6 +17,9 @@ from trivium.cli.options import STANDARD_OUTPUT, prints_document
 from trivium.errors import InputError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from trivium.reports.document.blocks import Block
     from trivium.reports.view import EvaluationView
     from trivium.runs.disagreements import Disagreements
     from trivium.runs.run import Run
@@ -128,10 +131,10 @@ def _show(run: "Run", summary: "Summary", how: Presentation) -> None:
 
         show(SummaryTable(summary, details=how.details, provenance=run.provenance))
         if how.slices:
-            from trivium.reports.slices import run_rows, terminal_table
+            from trivium.reports.slices import run_slices
 
-            for one in how.slices:
-                show(terminal_table(run_rows(one)))
+            click.echo()
+            show(run_slices(one, "terminal") for one in how.slices)
 
 
 def write_report(path: Path, write: Callable[[Path], object]) -> None:
@@ -217,10 +220,10 @@ def _markdown(summary: "Summary", how: Presentation) -> str:
 
     if not how.slices:
         return render_markdown(summary)
-    from trivium.reports.slices import markdown_table, run_rows
+    from trivium.reports.document.markdown import markdown
+    from trivium.reports.slices import run_slices
 
-    tables = [markdown_table(run_rows(one)) for one in how.slices]
-    return "\n\n".join([render_markdown(summary), *tables]) + "\n"
+    return f"{render_markdown(summary)}\n{markdown(run_slices(one, 'comment') for one in how.slices)}"
 
 
 def _junit(run: "Run", summary: "Summary", path: Path) -> None:
@@ -335,8 +338,8 @@ MIN_COLUMNS = 80
 _TRAILING_BLANKS = re.compile(r"(?: |\x1b\[[0-9;]*m)+$", re.MULTILINE)
 
 
-def show(renderable: Any) -> None:
-    """Print a Rich renderable on standard output, without trailing blanks.
+def show(shown: "Iterator[Block] | RenderableType") -> None:
+    """Print blocks, or a Rich renderable, on standard output, without trailing blanks.
 
     Names and outputs are text, also where they have brackets: nothing is read as Rich's markup. Nothing is
     printed where an option writes a document there.
@@ -345,10 +348,12 @@ def show(renderable: Any) -> None:
         return
     from rich.console import Console
 
+    from trivium.reports.document.terminal import Printed
+
     console = Console(highlight=False, markup=False, emoji=False, legacy_windows=False)
     console.width = max(MIN_COLUMNS, console.width) if sys.stdout.isatty() else MIN_COLUMNS
     with console.capture() as captured:
-        console.print(renderable)
+        console.print(Printed(shown) if isinstance(shown, Iterator) else shown)
     sys.stdout.write(_TRAILING_BLANKS.sub(lambda end: end[0].replace(" ", ""), captured.get()))
 
 

@@ -1,22 +1,18 @@
-"""Wording of a comparison, and its table for the terminal."""
+"""Wording of a comparison."""
 
 from collections import Counter
 from itertools import islice
 
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.table import Table
-from rich.text import Text
+import msgspec
 
+from trivium.reports.document.blocks import Tone
 from trivium.reports.escape import one_line
-from trivium.reports.moved_cases.terminal import CASES_SHOWN, moved_cases_section
-from trivium.reports.terminal import marked_paragraph
 from trivium.reports.wording import (
     NOTHING,
     counted,
     dollars,
     intervals_label,
     number,
-    seconds,
     share,
     signed,
     signed_interval,
@@ -44,7 +40,6 @@ ENDS: dict[End | None, str] = {
 }
 """Why no further attempts were made."""
 
-MARKS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
 PROVEN = {"pass": "no worse", "fail": "worse", "inconclusive": "neither"}
 
 
@@ -55,25 +50,26 @@ def interval_of(figure: MetricDelta, comparison: Comparison) -> str:
     return signed_interval(figure.ci95)
 
 
-def probability(value: float | None) -> str:
-    """A p-value; a small one is shown as <0.001, never as 0."""
-    if value is None:
-        return NOTHING
-    return "<0.001" if value < 0.001 else f"{value:.3f}"
-
-
 def wins_losses_ties(figure: MetricDelta) -> str:
     """Wins, losses and ties."""
-    return f"{figure.wins:,} / {figure.losses:,} / {figure.ties:,}"
+    return f"{figure.wins:,}/{figure.losses:,}/{figure.ties:,}"
 
 
-def rows(comparison: Comparison) -> list[tuple[str, MetricDelta, bool]]:
-    """Each value once, what decides first: names (``pass_rate = composite``), figure, whether it decides."""
+class ComparedFigure(msgspec.Struct, frozen=True):
+    """A figure of a comparison, with its names (``pass_rate = composite``) and whether it decides."""
+
+    name: str
+    figure: MetricDelta
+    decides: bool
+
+
+def rows(comparison: Comparison) -> list[ComparedFigure]:
+    """Each value once, what decides first."""
     names: dict[str, list[str]] = {}
     for name, figure in comparison.metrics.items():
         names.setdefault(figure.same_as or name, []).append(name)
     return [
-        (
+        ComparedFigure(
             " = ".join(sorted(alike, key=lambda name: name != first)),
             comparison.metrics[first],
             first in comparison.decided_by,
@@ -327,6 +323,11 @@ def change_word(change: EdgeChange | PaceChange) -> str:
     return change.became if change.sure or change.became == "same" else f"{change.became}?"
 
 
+def pace_tone(change: PaceChange) -> Tone:
+    """Bad if it became slower, good if it became faster, quiet if that may be chance."""
+    return ("bad" if change.became == "slower" else "good") if change.sure else "quiet"
+
+
 def factor(value: float) -> str:
     """``×1.35``."""
     return f"×{value:.2f}"
@@ -380,146 +381,3 @@ def graph_note(graphs: GraphComparison) -> str:
         f"times per attempt, averaged by case; {share(graphs.level)} intervals by cluster t, "
         f"p by exact sign tests over {counted(graphs.groups, 'group')}; ? may be chance"
     )
-
-
-WIDE = 104
-"""Width in columns from which the means of both runs are shown."""
-NAME_COLUMNS = 20
-STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}
-
-
-class ComparisonTable:
-    """A Rich renderable of a comparison: ``console.print(ComparisonTable(comparison))``.
-
-    Args:
-        comparison: The comparison.
-        cases: Largest number of moved cases shown with their outputs.
-    """
-
-    def __init__(self, comparison: Comparison, *, cases: int = CASES_SHOWN) -> None:
-        self.comparison, self.cases = comparison, cases
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        comparison = self.comparison
-        title = Text(one_line(comparison.suite, at_most=300), style="bold")
-        title.append(f"  {one_line(comparison.head)} against {one_line(comparison.base)}", style="dim")
-        yield title
-        yield Text(pairs_compared(comparison))
-        yield Text()
-        yield marked_paragraph(
-            MARKS[comparison.answer],
-            f"{comparison.answer}. " + "\n".join(answer_lines(comparison)),
-            style=STYLES[comparison.answer],
-        )
-        yield from moved_cases_section(comparison.moved_cases, at_most=self.cases)
-        yield Text()
-        yield _figures(comparison, wide=options.max_width >= WIDE)
-        yield Text()
-        yield from (Text(line) for line in outlook(comparison))
-        if comparison.slices:
-            from trivium.reports.slices import compared_rows, terminal_table
-
-            yield from (terminal_table(compared_rows(comparison, by)) for by in comparison.slices)
-        if comparison.graphs is not None:
-            yield from graphs_section(comparison.graphs)
-        if comparison.warnings:
-            yield Text()
-        yield from (
-            marked_paragraph("!", one_line(line, at_most=2000), style="yellow")
-            for line in comparison.warnings
-        )
-        yield Text(f"\n{rule(comparison)}\n{note(comparison)}", style="dim")
-
-
-def _figures(comparison: Comparison, *, wide: bool) -> RenderableType:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("", no_wrap=True)
-    figures = rows(comparison)
-    names = max(len(one_line(name)) for name, _, _ in figures)
-    table.add_column("metric", overflow="fold", min_width=min(names, NAME_COLUMNS))
-    if wide:
-        table.add_column("base", justify="right", no_wrap=True)
-        table.add_column("head", justify="right", no_wrap=True)
-    table.add_column("delta", justify="right", no_wrap=True)
-    table.add_column("interval", no_wrap=True)
-    table.add_column("p (Holm)", justify="right", no_wrap=True)
-    table.add_column("+/−/=", justify="right", overflow="fold")
-    table.add_column("needs", justify="right", no_wrap=True)
-    for name, figure, decides in figures:
-        table.add_row(*_row(name, figure, comparison, wide=wide, decides=decides))
-    return table
-
-
-def _row(name: str, figure: MetricDelta, comparison: Comparison, *, wide: bool, decides: bool) -> list[Text]:
-    means = [Text(number(figure.base)), Text(number(figure.head))] if wide else []
-    return [
-        Text(MARKS[figure.answer], style=STYLES[figure.answer]),
-        Text(one_line(name), style="bold" if decides else ""),
-        *means,
-        Text(signed(figure.delta), style="bold"),
-        Text(interval_of(figure, comparison)),
-        Text(probability(figure.p_holm)),
-        Text(wins_losses_ties(figure).replace(" ", "")),
-        Text(further_cases(figure)),
-    ]
-
-
-ROWS_SHOWN = 15
-
-
-def graphs_section(graphs: GraphComparison) -> RenderResult:
-    """The section on traces; yields Rich renderables."""
-    yield Text("\nchanges in the traces", style="bold")
-    yield Text(f"{traces_compared(graphs)}\n{edges_changed(graphs)}")
-    if graphs.edges:
-        yield Text("")
-        yield _edges(graphs.edges[:ROWS_SHOWN])
-    if graphs.paces:
-        yield Text("")
-        yield _paces(graphs.paces[:ROWS_SHOWN])
-    if omitted := rows_left_out(graphs, ROWS_SHOWN):
-        yield Text(omitted)
-    yield Text(graph_note(graphs), style="dim")
-
-
-def _edges(changes: tuple[EdgeChange, ...]) -> Table:
-    table = _plain("edge", "base", "head", "delta", "interval", "p (Holm)")
-    for one in changes:
-        table.add_row(
-            _change_cell(one),
-            Text(edge_text(one)),
-            number(one.base),
-            number(one.head),
-            signed(one.delta),
-            Text(signed_interval(one.ci95)),
-            probability(one.p_holm),
-        )
-    return table
-
-
-def _paces(changes: tuple[PaceChange, ...]) -> Table:
-    table = _plain("median time", "base", "head", "factor", "interval", "p (Holm)")
-    for one in changes:
-        table.add_row(
-            _change_cell(one),
-            Text(f"{one.kind} {one_line(one.name, at_most=NAME_CHARS)}"),
-            seconds(one.base),
-            seconds(one.head),
-            factor(one.factor),
-            Text(factors(one.ci95)),
-            probability(one.p_holm),
-        )
-    return table
-
-
-def _change_cell(change: EdgeChange | PaceChange) -> Text:
-    return Text(change_word(change), style="bold" if change.sure else "dim")
-
-
-def _plain(what: str, *others: str) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("", no_wrap=True)
-    table.add_column(what, overflow="fold", min_width=12)
-    for name in others:
-        table.add_column(name, justify="left" if name == "interval" else "right", no_wrap=True)
-    return table

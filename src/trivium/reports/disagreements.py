@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from trivium.reports import wording
+from trivium.reports.document.markdown import code, prose
 from trivium.reports.escape import one_line
-from trivium.reports.markdown import code, prose
 from trivium.reports.view import anchor
 from trivium.reports.wording import attempt_name, number
 from trivium.runs.disagreements import Disagreement, Disagreements, Opinion, Tally

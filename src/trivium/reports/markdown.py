@@ -1,22 +1,15 @@
 """Renders the summary of a run as Markdown for a comment in a code review (GitHub, GitLab)."""
 
-import re
 from collections.abc import Mapping
 
 from trivium.reports import wording
-from trivium.reports.escape import one_line
+from trivium.reports.document.markdown import ANSWER_MARKS, code, prose
 from trivium.reports.wording import dollars, requests, spent_sentence
 from trivium.runs.summary import Figure, HumanFigure, JudgeCosts, Summary
 
 FAILURES_SHOWN = 20
 METRICS_SHOWN = 100
 RESERVATIONS_SHOWN = 12
-ANSWER_MARKS = {"pass": "✅", "fail": "❌", "inconclusive": "❔"}
-
-_PUNCTUATION = re.compile(r"([\\`*_\[\]{}|~!$])")
-_AUTOLINKS = re.compile(r"(@|#|://|www|GH)(?=\S)", re.IGNORECASE)
-_PLAIN = re.compile(r"[^`|\\\s](?:[^`|\\]*[^`|\\\s])?")
-_NOT_WORD = re.compile(r"[^0-9A-Za-z ]")
 
 
 def render_markdown(summary: Summary) -> str:
@@ -40,28 +33,6 @@ def render_markdown(summary: Summary) -> str:
     origin = " · ".join(part for part in (wording.provenance_line(summary), f"run {summary.run}") if part)
     blocks += [f"<sub>{prose(origin)}</sub>"]
     return "\n\n".join(blocks) + "\n"
-
-
-def code(text: str, *, at_most: int = 200) -> str:
-    """Text as code, without effect of mentions, links and markup; safe in a table cell."""
-    line = one_line(text, at_most=at_most)
-    if _PLAIN.fullmatch(line):
-        return f"`{line}`"
-    # A code span cannot hold every character; a character reference is never markup.
-    return f"<code>{_NOT_WORD.sub(lambda match: f'&#{ord(match[0])};', line)}</code>" if line else ""
-
-
-def prose(text: str, *, at_most: int = 2000) -> str:
-    """Text as plain words without markup, mentions and links; safe in a table cell."""
-    return escaped(one_line(text, at_most=at_most))
-
-
-def escaped(text: str) -> str:
-    """Text without markup, mentions and links; white space stays, so line breaks must be replaced."""
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    # GitHub finds mentions and bare addresses in the rendered text, so escaping does not stop them;
-    # a zero-width character in the middle does.
-    return _AUTOLINKS.sub("\\1\u200b", _PUNCTUATION.sub(r"\\\1", text))
 
 
 def _answer(summary: Summary) -> str:

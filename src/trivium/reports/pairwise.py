@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from trivium.reports import wording
+from trivium.reports.document.markdown import code, prose
 from trivium.reports.escape import one_line
-from trivium.reports.markdown import code, prose
 from trivium.reports.wording import attempt_name, interval, number, spent_sentence
 from trivium.runs.pairwise_result import JudgedPair, PairComparison, PairFigure
 

@@ -72,6 +72,18 @@ def share(value: float) -> str:
     return f"{value:.0%}".replace("%", " %")
 
 
+def known_share(value: float | None) -> str:
+    """A share in per cent, or a dash."""
+    return NOTHING if value is None else share(value)
+
+
+def probability(value: float | None) -> str:
+    """A p-value; a small one is shown as <0.001, never as 0."""
+    if value is None:
+        return NOTHING
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
 def seconds(value: float | None) -> str:
     """A duration in the most readable unit."""
     if value is None or not math.isfinite(value):

@@ -12,7 +12,7 @@ from tests.reports import samples
 from tests.reports.hostile_samples import hostile_summary, hostile_view
 from tests.reports.judged_samples import judged_view
 from tests.reports.trust.test_curve_pictures import artifact, table
-from trivium.reports.comparison_page import write_html as write_comparison
+from trivium.reports.comparison import write_html as write_comparison
 from trivium.reports.html.case import anchor as attempt_anchor
 from trivium.reports.html.page import write_html
 from trivium.reports.trust.page import curve_page

@@ -9,13 +9,12 @@ from trivium.reports.moved_cases.shown import (
     REFERENCES_SHOWN,
     call_text,
     plain_text,
-    shortened,
     shown_case,
     values_text,
     verdicts_text,
     what_moved,
 )
-from trivium.reports.moved_cases.word_diff import Piece
+from trivium.reports.moved_cases.word_diff import Piece, shortened
 from trivium.runs.comparing.moved_cases import MovedCases
 from trivium.traces.trace import Span, Trace
 

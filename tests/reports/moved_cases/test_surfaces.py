@@ -10,12 +10,10 @@ from tests.reports import moved_case_samples as samples
 from tests.reports.html.parsed import Page
 from trivium.display import as_text
 from trivium.errors import InputError
-from trivium.reports.comparison_markdown import render_markdown
-from trivium.reports.comparison_page import write_html
-from trivium.reports.comparison_text import ComparisonTable
+from trivium.reports.comparison import describe, render_markdown, write_html
+from trivium.reports.document.markdown import COMMENT_CHARS
+from trivium.reports.document.terminal import Printed
 from trivium.reports.html.case import anchor
-from trivium.reports.moved_cases.markdown import COMMENT_CHARS
-from trivium.reports.moved_cases.notebook import moved_cases_fragment
 from trivium.runs.comparing.moved_cases import MovedCases
 
 
@@ -33,7 +31,7 @@ def many(count, output="Lima", **fields):
 
 
 def terminal(moved, cases=3, **options):
-    return as_text(ComparisonTable(comparison(moved), cases=cases), **options)
+    return as_text(Printed(describe(comparison(moved), "terminal", cases=cases)), **options)
 
 
 def page(tmp_path, moved, **options):
@@ -61,7 +59,7 @@ def test_every_surface_says_whether_a_case_broke_or_is_flaky(tmp_path):
         "terminal": terminal(moved, width=120),
         "markdown": render_markdown(comparison(moved)),
         "page": page(tmp_path, moved),
-        "notebook": "".join(moved_cases_fragment(moved)),
+        "notebook": comparison(moved)._repr_mimebundle_()["text/html"],
     }
     marks = {"terminal": "↓~↓", "markdown": "🔴🟡🟡", "page": "↓~↓", "notebook": "↓~↓"}
     for name, shown in surfaces.items():
@@ -89,12 +87,12 @@ def test_the_terminal_shows_question_reference_outputs_reasons_and_calls():
     start = lines.index("↓ q3  passed → not passed")
     assert [re.sub(r"\s{2,}", "  ", line) for line in lines[start + 1 : start + 10]] == [
         "input  What is the capital of Peru?",
-        "expected  Lima",
+        "reference  Lima",
         "base  The capital of Peru is [-Lima-].",
         "head  The capital of Peru is {+Cusco+}.",
         "clarity  base 1.000: It is right.",
         "head 0.000: Cusco is not the capital.",
-        'calls  search(q: "search peru")',
+        'tool calls  search(q: "search peru")',
         '− read(q: "read lima")',
         '+ search(q: "search peru")',
     ]
@@ -135,7 +133,7 @@ def test_the_page_marks_differences_by_elements_and_not_by_colour_alone(tmp_path
     text = page(tmp_path, samples.calm())
     assert "The capital of Peru is <del>Lima</del>." in text
     assert "The capital of Peru is <ins>Cusco</ins>." in text
-    assert "<del>− read(q: &#34;read lima&#34;)</del>" in text
+    assert "<del>− read(q: &quot;read lima&quot;)</del>" in text
     style = "".join(Page(text).content["style"])
     assert "line-through" in style
     assert "[removed: " in style
@@ -206,7 +204,7 @@ def test_no_text_leaves_its_cell_or_its_fold():
 def test_a_notebook_folds_the_first_cases():
     html = comparison(many(9))._repr_mimebundle_()["text/html"]
     assert html.count("<details>") == 5
-    assert "4 further cases: comparison.moved_cases has all" in html
+    assert "4 further cases not shown; comparison.moved_cases has all" in html
     assert "<del" in comparison(samples.calm())._repr_mimebundle_()["text/html"]
 
 

@@ -8,13 +8,12 @@ from trivium.display import as_text
 from trivium.errors import TriviumError
 from trivium.integrations.pytest.options import option
 from trivium.integrations.pytest.session import RunNote, SessionRuns
-from trivium.reports.comparison_text import ComparisonTable
 from trivium.reports.escape import one_line
-from trivium.reports.terminal import SummaryTable
 from trivium.reports.wording import interval, number, passed_of
 from trivium.runs.comparing.compare import compare
 from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.run import Run
+from trivium.runs.summary import Summary
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 
@@ -82,7 +81,7 @@ def write_summary(reporter: pytest.TerminalReporter, runs: SessionRuns) -> None:
             continue
         summary = Run(runs.store, runs.store.run(note.run)).summary()
         if reporter.verbosity >= 0:
-            _write(reporter, SummaryTable(summary))
+            _write(reporter, summary)
         else:
             rate = summary.pass_rate
             figures = f"pass rate {number(rate.value)} {interval(rate.ci95)}, {passed_of(summary)}"
@@ -90,7 +89,7 @@ def write_summary(reporter: pytest.TerminalReporter, runs: SessionRuns) -> None:
     for each in runs.config.stash.get(_compared, []):
         if isinstance(each, Comparison):
             reporter.section(f"trivium: compared with {one_line(each.base)}: {each.answer}", sep="-")
-            _write(reporter, ComparisonTable(each))
+            _write(reporter, each)
         else:
             reporter.write_line(f"--trivium-compare: {each}", yellow=True)
 
@@ -118,7 +117,7 @@ def _write_unfinished(reporter: pytest.TerminalReporter, runs: SessionRuns, note
     reporter.write_line(f"  {shlex.join(['pytest', *words])}")
 
 
-def _write(reporter: pytest.TerminalReporter, table: SummaryTable | ComparisonTable) -> None:
+def _write(reporter: pytest.TerminalReporter, table: Summary | Comparison) -> None:
     width = min(reporter._tw.fullwidth, 120)  # noqa: SLF001 - the width that pytest itself writes to
     reporter.write(as_text(table, width=width, colour=reporter._tw.hasmarkup))  # noqa: SLF001
     reporter.write_line("")

@@ -1,30 +1,27 @@
 """Writes the report of a run as one HTML page."""
 
-import base64
-import hashlib
 import heapq
 import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from trivium.errors import InputError, MissingExtra
+from trivium.errors import InputError
 from trivium.reports import charts
-from trivium.reports.escape import visible
-from trivium.reports.html.fragments import breakable
+from trivium.reports.document.blocks import Section
+from trivium.reports.document.html import html
 from trivium.reports.html.overview import Distributions
 from trivium.reports.html.packing import Index, Packer, copied
 from trivium.reports.html.process import RunTimes
-from trivium.reports.slices import SliceRows, run_rows
+from trivium.reports.html.shell import asset, environment, policy, write_atomically
+from trivium.reports.slices import run_slices
 from trivium.reports.view import EvaluationView, worst_first
 from trivium.runs.disagreements import Disagreements
 from trivium.runs.slices import Slices
 from trivium.runs.summary import Summary
-from trivium.storage import replaced_when_complete
 
 if TYPE_CHECKING:
     import jinja2
@@ -79,7 +76,7 @@ def write_html(
             provenance or {},
             disagreements,
             times.context(summary.metadata.get("level", 0.95)),
-            slices=[run_rows(one) for one in slices],
+            slices=[run_slices(one, "page", place=at) for at, one in enumerate(slices, 1)],
             attempts={"total": total, "full": len(places), "in_the_open": min(IN_THE_OPEN, len(places))},
         )
         before, between, after = re.split(f"{_ATTEMPTS_MARK}|{_PARTS_MARK}", page)
@@ -193,7 +190,7 @@ def _render_page(
     disagreements: Disagreements | None,
     times_context: dict[str, Any] | None,
     *,
-    slices: Sequence[SliceRows],
+    slices: Sequence[Section],
     attempts: Mapping[str, int],
 ) -> str:
     from markupsafe import Markup
@@ -207,7 +204,7 @@ def _render_page(
         overview_context(summary, distributions.by_name, provenance),
         disagreements=None if disagreements is None else section_context(disagreements),
         times=times_context,
-        slices=slices,
+        slices=html(slices),
         style=Markup(style),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own file
         policy=policy(style, script),
@@ -216,67 +213,3 @@ def _render_page(
         parts_mark=Markup(_PARTS_MARK),  # noqa: S704 - ours too
         version=__version__,
     )
-
-
-_TEMPLATES = Path(__file__).parent / "templates"
-
-
-@cache
-def asset(name: str) -> str:
-    """The text of a file in the templates folder."""
-    return (_TEMPLATES / name).read_text(encoding="utf-8")
-
-
-def policy(style: str, script: str | None = None) -> str:
-    """A Content-Security-Policy that allows only this style and this script."""
-    scripts = "'none'" if script is None else f"'{_hash(script)}'"
-    return (
-        f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src {scripts}; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-@cache
-def environment() -> "jinja2.Environment":
-    """A Jinja environment that escapes everything, with the reports' wording as filters.
-
-    Raises:
-        MissingExtra: If ``trivium[report]`` is not installed.
-    """
-    try:
-        import jinja2
-    except ImportError as error:
-        raise MissingExtra("report", "The HTML report") from error
-    from trivium.reports import wording
-
-    templates = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_printable,
-    )
-    templates.filters |= {
-        "number": wording.number,
-        "interval": wording.interval,
-        "share": wording.share,
-        "words": wording.words,
-        "breakable": breakable,
-    }
-    return templates
-
-
-def write_atomically(target: Path, parts: Iterable[bytes]) -> None:
-    """Write a file, which takes the place of an earlier one once it is complete."""
-    with replaced_when_complete(target) as unfinished, unfinished.open("wb") as file:
-        file.writelines(parts)
-
-
-def _hash(content: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-
-
-def _printable(value: Any) -> Any:
-    """Make control characters in untrusted text visible before a template prints it."""
-    return visible(value) if type(value) is str else value

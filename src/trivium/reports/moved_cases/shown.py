@@ -1,14 +1,16 @@
 """What reports show of a moved case: texts with their differences, verdicts, reasons and tool calls."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from trivium.metrics.evaluation import Evaluation
 from trivium.metrics.metric import Score
+from trivium.reports.document.blocks import Case, Kind, Part, Piece, ShownText, Tone
 from trivium.reports.escape import as_json, one_line, visible
-from trivium.reports.moved_cases.word_diff import Kind, Piece, sequence_diff, word_diff
+from trivium.reports.moved_cases.word_diff import sequence_diff, shortened, word_diff
+from trivium.reports.view import anchor
 from trivium.reports.wording import counted, number
 from trivium.runs.comparing.moved_cases import MovedCase, MovedCases, ScoredAttempt
 from trivium.traces.trace import Span, Trace, canonical
@@ -18,24 +20,10 @@ DIFF_CHARS = 20_000
 CALLS_COMPARED = 500
 ARGUMENT_CHARS = 160
 REFERENCES_SHOWN = 3
-NEAR_CHARS = 80
-"""Characters of equal text that stay at each side of a difference when a text is shortened."""
 
 _MARKS = {"broke": "↓", "fixed": "↑", "flaky": "~"}
-_TONES = {"broke": "bad", "worse": "bad", "fixed": "good", "better": "good"}
+_TONES: dict[str, Tone] = {"broke": "bad", "worse": "bad", "fixed": "good", "better": "good"}
 _VERDICTS = {True: "passed", False: "not passed", None: "no verdict"}
-
-
-class ShownText(msgspec.Struct, frozen=True, kw_only=True):
-    """A text to show.
-
-    Attributes:
-        pieces: Its pieces; a piece of None stands for equal text that is left out.
-        left_out: Number of characters that are not shown.
-    """
-
-    pieces: tuple[Piece | None, ...]
-    left_out: int = 0
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +63,7 @@ class ShownCase(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     word: str
     mark: str
-    tone: str
+    tone: Tone
     why: str
     verdicts: tuple[str, str]
     values: tuple[tuple[str, float, float], ...]
@@ -137,47 +125,6 @@ def plain_text(text: str, at_most: int) -> ShownText:
     return shortened(
         [Piece("same", visible(text[: at_most + 1]))], at_most, more=max(0, len(text) - at_most - 1)
     )
-
-
-def shortened(pieces: Sequence[Piece], at_most: int, *, more: int = 0) -> ShownText:
-    """Shorten a text: first what is far from every difference, then its end.
-
-    Args:
-        pieces: The text.
-        at_most: Largest number of characters.
-        more: Characters after the last piece, which are left out.
-    """
-    total = sum(len(piece.text) for piece in pieces)
-    if total <= at_most:
-        return ShownText(pieces=tuple(pieces), left_out=more)
-    kept: list[Piece | None] = []
-    room = at_most
-    for piece in _near_differences(pieces):
-        if piece is None:
-            kept.append(None)
-        elif room > 0:
-            kept.append(Piece(piece.kind, piece.text[:room]))
-            room -= len(piece.text)
-    shown = sum(len(piece.text) for piece in kept if piece is not None)
-    while kept and kept[-1] is None:
-        kept.pop()
-    return ShownText(pieces=tuple(kept), left_out=total - shown + more)
-
-
-def _near_differences(pieces: Sequence[Piece]) -> Iterator[Piece | None]:
-    """Pass the pieces on, and None for equal text that is far from every difference."""
-    for at, piece in enumerate(pieces):
-        first, last = at == 0, at == len(pieces) - 1
-        before, after = (0 if first else NEAR_CHARS), (0 if last else NEAR_CHARS)
-        text = piece.text
-        if piece.kind != "same" or (first and last) or len(text) <= before + after:
-            yield piece
-            continue
-        if before:
-            yield Piece("same", text[:before])
-        yield None
-        if after:
-            yield Piece("same", text[-after:])
 
 
 def _compared(base: str, head: str) -> tuple[list[Piece], list[Piece], str]:
@@ -290,10 +237,59 @@ def verdicts_text(case: ShownCase) -> str:
     return before if before == after else f"{before} → {after}"
 
 
-def facts_text(case: ShownCase) -> str:
-    """Its state and what that rests on, verdicts, values, and which attempt is shown."""
+def case_block(moved: MovedCase, chars: int, calls: int, *, pages: Mapping[str, str] | None = None) -> Case:
+    """A moved case as a block.
+
+    Args:
+        moved: The case.
+        chars: Largest number of characters of each text.
+        calls: Largest number of tool calls.
+        pages: Addresses of the attempts of ``base`` and ``head``.
+    """
+    case = shown_case(moved, chars=chars, calls=calls)
+    before, after = case.verdicts
     state = f"{case.word}: {case.why}" if case.why else ""
-    return " · ".join(filter(None, (state, verdicts_text(case), values_text(case), case.repeats)))
+    facts = (state, verdicts_text(case), values_text(case), case.repeats)
+    return Case(
+        name=case.id,
+        mark=case.mark,
+        word=case.word,
+        tone=case.tone,
+        facts=tuple(filter(None, facts)),
+        gist="".join("…" if piece is None else piece.text for piece in case.input.pieces),
+        change=verdicts_text(case) if before != after else values_text(case) or before,
+        parts=tuple(_parts(case, pages or {})),
+        anchor=anchor(*case.attempt),
+    )
+
+
+def _parts(case: ShownCase, pages: Mapping[str, str]) -> Iterator[Part]:
+    yield Part(label="input", texts=(case.input,))
+    for place, reference in enumerate(case.references, 1):
+        left_out = case.references_left_out if place == len(case.references) else 0
+        yield Part(label="reference", texts=(reference,), more=_further(left_out, "reference"))
+    if case.same:
+        yield Part(label="both outputs", texts=case.outputs[:1])
+    else:
+        for side, output, problem in zip(("base", "head"), case.outputs, case.problems, strict=True):
+            words = output if problem is None else _said(f"failed: {problem}")
+            tone: Tone = "" if problem is None else "bad"
+            yield Part(label=side, texts=(words,), tone=tone, side=True, link=pages.get(side, ""))
+        if case.note:
+            yield Part(label="", texts=(_said(case.note),), tone="quiet")
+    for name, base, head in case.reasons:
+        yield Part(label=name, texts=(_said(f"base {base}"), _said(f"head {head}")))
+    if case.calls:
+        texts = tuple(_said(f"{CALL_MARKS[one.kind]} {call_text(one)}", one.kind) for one in case.calls)
+        yield Part(label="tool calls", texts=texts, more=_further(case.calls_left_out, "call"))
+
+
+def _said(words: str, kind: Kind = "same") -> ShownText:
+    return ShownText(pieces=(Piece(kind, words),))
+
+
+def _further(count: int, what: str) -> str:
+    return counted(count, f"further {what}") if count else ""
 
 
 def what_moved(moved: MovedCases) -> str:

@@ -7,12 +7,12 @@ and end.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Literal, TypeVar
+from typing import TypeVar
 
-import msgspec
 import regex
 
-Kind = Literal["same", "deleted", "inserted"]
+from trivium.reports.document.blocks import Kind, Piece, ShownText
+
 T = TypeVar("T", bound=Hashable)
 
 MAX_STEPS = 30_000
@@ -27,13 +27,6 @@ _TOKENS = regex.compile(
     r"|(?:(?![\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}])[\w\p{M}])+"
     r"|\X"
 )
-
-
-class Piece(msgspec.Struct, frozen=True):
-    """A part of a text: ``same`` in both, ``deleted`` from base, or ``inserted`` in head."""
-
-    kind: Kind
-    text: str
 
 
 def word_diff(base: str, head: str, *, max_steps: int = MAX_STEPS) -> list[Piece]:
@@ -208,3 +201,48 @@ def _without_scraps(edits: Iterable[_Edit]) -> list[_Edit]:
 def _is_scrap(edit: _Edit, before: _Edit) -> bool:
     """Whether the equal words between two differences are too short to be kept."""
     return bool(edit.changed) and edit.common < SCRAP * min(before.changed, edit.changed)
+
+
+NEAR_CHARS = 80
+"""Characters of equal text that stay at each side of a difference when a text is shortened."""
+
+
+def shortened(pieces: Sequence[Piece], at_most: int, *, more: int = 0) -> ShownText:
+    """Shorten a text: first what is far from every difference, then its end.
+
+    Args:
+        pieces: The text.
+        at_most: Largest number of characters.
+        more: Characters after the last piece, which are left out.
+    """
+    total = sum(len(piece.text) for piece in pieces)
+    if total <= at_most:
+        return ShownText(pieces=tuple(pieces), left_out=more)
+    kept: list[Piece | None] = []
+    room = at_most
+    for piece in _near_differences(pieces):
+        if piece is None:
+            kept.append(None)
+        elif room > 0:
+            kept.append(Piece(piece.kind, piece.text[:room]))
+            room -= len(piece.text)
+    shown = sum(len(piece.text) for piece in kept if piece is not None)
+    while kept and kept[-1] is None:
+        kept.pop()
+    return ShownText(pieces=tuple(kept), left_out=total - shown + more)
+
+
+def _near_differences(pieces: Sequence[Piece]) -> Iterator[Piece | None]:
+    """Pass the pieces on, and None for equal text that is far from every difference."""
+    for at, piece in enumerate(pieces):
+        first, last = at == 0, at == len(pieces) - 1
+        before, after = (0 if first else NEAR_CHARS), (0 if last else NEAR_CHARS)
+        text = piece.text
+        if piece.kind != "same" or (first and last) or len(text) <= before + after:
+            yield piece
+            continue
+        if before:
+            yield Piece("same", text[:before])
+        yield None
+        if after:
+            yield Piece("same", text[-after:])

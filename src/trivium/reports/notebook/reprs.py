@@ -1,14 +1,11 @@
-"""HTML of runs, summaries, comparisons, curves, calibrators and certificates in notebooks."""
+"""HTML of runs, summaries, curves, calibrators and certificates in notebooks."""
 
 from collections.abc import Iterator
 
 import msgspec
 
-from trivium.reports import comparison_text as phrases
 from trivium.reports import wording
-from trivium.reports.comparison_page import forest
 from trivium.reports.drawings.svg import element, picture, text
-from trivium.reports.moved_cases.notebook import moved_cases_fragment
 from trivium.reports.notebook.fragment import (
     BLUE,
     FAINT,
@@ -22,42 +19,12 @@ from trivium.reports.notebook.fragment import (
 )
 from trivium.reports.trust.tables import MEASURES, NAMES, WHEN
 from trivium.reports.wording import condition_sentence, counted, interval, number, share, spent_sentence
-from trivium.runs.comparing.comparison import Comparison, MetricDelta
 from trivium.runs.run import Run
 from trivium.runs.summary import Figure, Summary
 from trivium.trust.calibration.calibrator import Calibrator
 from trivium.trust.certification import Certificate
 from trivium.trust.rater_agreement import Agreement
 from trivium.trust.selective.curve import Curve, augrc, aurc, risk_at
-
-
-def comparison_fragment(comparison: Comparison) -> str:
-    """The answer, the first cases that moved, and every difference with its interval."""
-    rows = [_comparison_row(name, figure) for name, figure, _ in phrases.rows(comparison)]
-    return box(
-        heading(comparison.suite, f"{comparison.head} against {comparison.base}"),
-        line(phrases.pairs_compared(comparison)),
-        verdict(comparison.answer, phrases.answer_text(comparison)),
-        *moved_cases_fragment(comparison.moved_cases),
-        forest(comparison),
-        table(["metric", "base", "head", "p (Holm)", "wins / losses / ties", "needs"], rows),
-        *(line(words) for words in phrases.outlook(comparison)),
-        warnings(comparison.warnings),
-        line(phrases.rule(comparison), quiet=True),
-        line(phrases.note(comparison), quiet=True),
-    )
-
-
-def _comparison_row(name: str, figure: MetricDelta) -> list[str]:
-    return [
-        text(name),
-        number(figure.base),
-        number(figure.head),
-        text(phrases.probability(figure.p_holm)),
-        text(phrases.wins_losses_ties(figure)),
-        text(phrases.further_cases(figure)),
-    ]
-
 
 WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM, TOP = 520, 220, 46, 24, 34, 10
 """Of the drawing and of what surrounds its axes, in pixels."""

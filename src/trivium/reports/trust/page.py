@@ -12,7 +12,7 @@ from rich.text import Text
 
 from trivium.reports.charts import load_altair
 from trivium.reports.escape import one_line
-from trivium.reports.html.page import asset, environment, policy
+from trivium.reports.html.shell import asset, environment, policy
 from trivium.reports.trust.charts import MOST_VARIANTS, describe_curves, in_page_colours
 from trivium.reports.trust.tables import (
     AgreementTable,

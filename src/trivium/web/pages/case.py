@@ -9,13 +9,14 @@ import msgspec
 from litestar import Request, Response, get
 from litestar.params import FromPath, QueryParameter
 from litestar.response import Redirect
+from markupsafe import Markup
 
 from trivium.reports import wording
+from trivium.reports.document.html import marked
 from trivium.reports.escape import one_line
 from trivium.reports.html.case import case_context
 from trivium.reports.html.fragments import folded
-from trivium.reports.moved_cases.shown import ShownText, shortened
-from trivium.reports.moved_cases.word_diff import word_diff
+from trivium.reports.moved_cases.word_diff import shortened, word_diff
 from trivium.reports.view import EvaluationView
 from trivium.runs.aggregation import why_not_passed
 from trivium.store.browsing.attempts import Row, attempts_of_case, position_of
@@ -147,7 +148,7 @@ def repeat_of(rows: list[Row], case: str, repeat: int) -> Row:
     raise Refused(404, f'Case "{one_line(case, at_most=100)}" has no repeat {repeat} (it has {known}).')
 
 
-def _differences(references: Sequence[str], output: object) -> ShownText | None:
+def _differences(references: Sequence[str], output: object) -> Markup | None:
     """The words in which an output differs from the reference that it shares most words with."""
     if not isinstance(output, str) or not output or len(output) > COMPARED_CHARS:
         return None
@@ -156,7 +157,7 @@ def _differences(references: Sequence[str], output: object) -> ShownText | None:
     nearest = max(near, key=lambda text: _overlap(words, text), default=None)
     if nearest is None or nearest == output:
         return None
-    return shortened(word_diff(nearest, output), COMPARED_CHARS)
+    return marked(shortened(word_diff(nearest, output), COMPARED_CHARS))
 
 
 def _overlap(words: Set[str], text: str) -> float:

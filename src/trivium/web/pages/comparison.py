@@ -1,25 +1,34 @@
 """Two runs compared: the answer, what changed with both outputs, the figures, the graphs that changed."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from threading import Lock
 from typing import Annotated, Any, Final
 
 from litestar import Request, Response, get
 from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect, Stream
-from markupsafe import Markup
 
 from trivium.errors import InputError
-from trivium.reports.comparison_page import FILTERS, body_context
-from trivium.reports.moved_cases.page import list_html
-from trivium.reports.moved_cases.shown import ShownCase
+from trivium.reports.comparison import describe, page_cases
+from trivium.reports.document.blocks import Block, Case, Cases, Links
+from trivium.reports.document.html import html
 from trivium.runs.comparing.compare import compare
 from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.comparing.moved_cases import MovedCase
 from trivium.runs.run import Run
 from trivium.web.errors import Refused
-from trivium.web.pages.site import Column, Form, Site, case_address, redirected, run_of, segment, table_export
+from trivium.web.pages.site import (
+    Column,
+    Form,
+    Site,
+    case_address,
+    query,
+    redirected,
+    run_of,
+    segment,
+    table_export,
+)
 from trivium.web.threads import slowly
 
 __all__ = ["Comparisons", "routes"]
@@ -40,7 +49,6 @@ COLUMNS: Final = tuple(
 
 def routes(site: Site) -> list[Any]:
     """The routes of the page."""
-    site.templates.filters.update(FILTERS)
     comparisons = Comparisons()
 
     @get("/compare", include_in_schema=False, sync_to_thread=True)
@@ -79,17 +87,14 @@ def routes(site: Site) -> list[Any]:
             )
         if format != "html":
             return table_export(_rows(found), COLUMNS, file=f"{head} against {base}", form=format)
-        moved = len(found.moved_cases)
+        moved = _moved(comparisons.cases(found, start), start, len(found.moved_cases), request)
         return site.page(
             request,
             "compared.html",
             title=f"{found.suite}: {found.answer}",
             section="runs",
-            **body_context(found, comparisons.cases(found, start)),
-            total=moved,
-            start=start,
-            next=start + CASES if start + CASES < moved else None,
-            previous=max(0, start - CASES) if start else None,
+            comparison=found,
+            body=html(describe(found, "page", moved=moved)),
         )
 
     return [choose, compared]
@@ -101,7 +106,7 @@ class Comparisons:
     def __init__(self) -> None:
         self._lock = Lock()
         self._known: OrderedDict[tuple[object, ...], Comparison] = OrderedDict()
-        self._drawn: OrderedDict[tuple[int, int], tuple[Comparison, Markup]] = OrderedDict()
+        self._shown: OrderedDict[tuple[int, int], tuple[Comparison, tuple[Case, ...]]] = OrderedDict()
 
     def of(self, base: Run, head: Run, *, force: bool) -> Comparison:
         """The comparison of two runs as they are now."""
@@ -116,17 +121,17 @@ class Comparisons:
                 self._known.popitem(last=False)
         return found
 
-    def cases(self, comparison: Comparison, start: int) -> Markup:
-        """The moved cases from a place on, drawn; word by word, which takes most of the page's time."""
+    def cases(self, comparison: Comparison, start: int) -> tuple[Case, ...]:
+        """The moved cases from a place on; comparing their texts takes most of the page's time."""
         key = id(comparison), start
         with self._lock:
-            known = self._drawn.pop(key, None)
+            known = self._shown.pop(key, None)
         if known is None or known[0] is not comparison:  # another one at the same address
-            known = comparison, _cases(comparison.moved_cases[start : start + CASES], comparison)
+            known = comparison, tuple(_cases(comparison.moved_cases[start : start + CASES], comparison))
         with self._lock:
-            self._drawn[key] = known
-            if len(self._drawn) > REMEMBERED:
-                self._drawn.popitem(last=False)
+            self._shown[key] = known
+            if len(self._shown) > REMEMBERED:
+                self._shown.popitem(last=False)
         return known[1]
 
 
@@ -134,16 +139,31 @@ def _version(run: Run) -> tuple[object, ...]:
     return run.record.number, run.record.finished
 
 
-def _cases(cases: Iterable[MovedCase], comparison: Comparison) -> Markup:
-    def pages_of(case: ShownCase) -> Mapping[str, str]:
-        name, repeat = case.attempt
-        return {
-            side: case_address(run, name, repeat)
-            for side, run in (("base", comparison.base), ("head", comparison.head))
-        }
+def _cases(cases: Iterable[MovedCase], comparison: Comparison) -> Iterator[Case]:
+    def pages_of(case: str, repeat: int) -> dict[str, str]:
+        runs = {"base": comparison.base, "head": comparison.head}
+        return {side: case_address(run, case, repeat) for side, run in runs.items()}
 
-    html = b"".join(list_html(cases, pages_of, open_cases=1)).decode()
-    return Markup('<div class="list">{}</div>').format(Markup(html)) if html else Markup("")  # noqa: S704
+    return page_cases(cases, pages_of)
+
+
+def _moved(
+    cases: tuple[Case, ...], start: int, total: int, request: Request[Any, Any, Any]
+) -> Iterator[Block]:
+    """The moved cases of a page, with links to those before and after."""
+    if cases:
+        yield Cases(cases=cases, total=total, open_cases=1)
+    if total > CASES:
+        end = min(start + CASES, total)
+        links = [("Previous", max(0, start - CASES))] if start else []
+        links += [("Next", end)] if end < total else []
+        yield Links(
+            f"Cases {start + 1:,}–{end:,} of {total:,} that changed",
+            tuple(
+                (word, f"{query(request.query_params.multi_items(), start=place or None)}#moved")
+                for word, place in links
+            ),
+        )
 
 
 def _rows(comparison: Comparison) -> Iterable[dict[str, Any]]:

@@ -7,11 +7,13 @@ import msgspec
 from litestar import Request, Response, get
 from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect, Stream
+from markupsafe import Markup
 
 from trivium.errors import InputError
+from trivium.reports.document.html import html
 from trivium.reports.escape import one_line
 from trivium.reports.html.overview import overview_context
-from trivium.reports.slices import run_rows
+from trivium.reports.slices import run_slices
 from trivium.runs.slices import slices_of
 from trivium.runs.summarize import summarise
 from trivium.runs.summary import Summary
@@ -139,13 +141,14 @@ def _summary(site: Site, run: RunRecord) -> Summary | None:
     return None
 
 
-def _slices(site: Site, run: RunRecord, by: str) -> tuple[list[Any], str]:
+def _slices(site: Site, run: RunRecord, by: str) -> tuple[Markup, str]:
     if not by:
-        return [], ""
+        return Markup(), ""
     try:
-        return [run_rows(slices_of(site.store, run, by))], ""
+        section = run_slices(slices_of(site.store, run, by), "page")
     except InputError as error:
-        return [], str(error)
+        return Markup(), str(error)
+    return html([section]), ""
 
 
 def listed(row: Row, settings: Settings) -> dict[str, Any]:

@@ -23,8 +23,8 @@ from litestar.response import Redirect, Stream
 from trivium.errors import InputError, StoreError
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LabelQueue
-from trivium.reports.html.page import asset as report_asset
-from trivium.reports.html.page import environment
+from trivium.reports.html.shell import asset as report_asset
+from trivium.reports.html.shell import environment
 from trivium.reports.wording import moment
 from trivium.store.records import RunRecord
 from trivium.store.store import Store

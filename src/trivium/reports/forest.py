@@ -1,144 +1,16 @@
-"""Writes a comparison as an HTML page, with a forest plot of the differences."""
+"""The forest plot of a comparison: the difference of each metric with its interval."""
 
-import os
 import re
-from collections.abc import Callable, Mapping
-from itertools import chain
+from collections.abc import Callable
 from math import floor, log10
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from trivium.errors import InputError, MissingExtra
 from trivium.reports import comparison_text as phrases
+from trivium.reports.document.blocks import ANSWERS
 from trivium.reports.drawings.svg import element, picture, text
-from trivium.reports.escape import one_line
-from trivium.reports.html.page import asset, environment, policy, write_atomically
-from trivium.reports.moved_cases.page import cases_html, checked_link
-from trivium.reports.moved_cases.shown import what_moved
-from trivium.reports.slices import compared_rows
-from trivium.reports.wording import seconds, signed, signed_interval
+from trivium.reports.wording import signed, signed_interval
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
-from trivium.runs.comparing.graph_diff import GraphComparison
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
-
-ROWS_SHOWN = 60
-"""Rows in each table of edges and times; the others are counted."""
-
-_TONES = {"pass": "good", "fail": "bad", "inconclusive": "warn"}
-
-
-def write_html(
-    path: str | os.PathLike[str], comparison: Comparison, *, links: Mapping[str, str] | None = None
-) -> None:
-    """Write the comparison as an HTML page, with all cases that moved.
-
-    The cases are read from the stores and written one after another, so memory does not grow with them.
-
-    Args:
-        path: The file; an existing file is replaced only when the new one is complete.
-        comparison: The comparison.
-        links: Pages to link to, by what they show: ``base`` and ``head`` are the pages of the runs, which
-            every case links to; any other name is the text of a further link. Addresses are relative to
-            this page, or begin with ``https:`` or ``http:``.
-
-    Raises:
-        MissingExtra: If ``trivium[report]`` is not installed.
-        InputError: If the file cannot be written, or a link is of another kind.
-        StoreError: If the cases cannot be read.
-    """
-    target = Path(path)
-    links = {name: checked_link(link) for name, link in (links or {}).items()}
-    before, after = _page(comparison, links).split(_CASES_MARK)
-    cases = cases_html(comparison.moved_cases, links)
-    try:
-        write_atomically(target, chain([before.encode()], cases, [after.encode()]))
-    except OSError as error:
-        raise InputError(str(target), f"cannot be written: {error.strerror or error}") from error
-
-
-_CASES_MARK = "<!-- cases -->"
-
-
-def _page(comparison: Comparison, links: Mapping[str, str]) -> str:
-    from markupsafe import Markup
-
-    from trivium._version import __version__
-
-    templates = environment().overlay()
-    templates.filters = {**templates.filters, **FILTERS}
-    style = asset("style.css")
-    cases = Markup(_CASES_MARK)  # noqa: S704 - our own
-    return templates.get_template("comparison.html").render(
-        body_context(comparison, cases),
-        pairs_compared=phrases.pairs_compared(comparison),
-        links=links,
-        style=Markup(style),  # noqa: S704 - our own file
-        policy=policy(style),
-        version=__version__,
-    )
-
-
-FILTERS: dict[str, Callable[..., Any]] = {
-    "signed": signed,
-    "signed_interval": signed_interval,
-    "interval_of": phrases.interval_of,
-    "probability": phrases.probability,
-    "wins_losses_ties": phrases.wins_losses_ties,
-    "further_cases": phrases.further_cases,
-    "change_word": phrases.change_word,
-    "edge_text": phrases.edge_text,
-    "factor": phrases.factor,
-    "factors": phrases.factors,
-    "seconds": seconds,
-}
-"""Filters of ``comparison_body.html``."""
-
-
-def body_context(comparison: Comparison, cases: "Markup") -> dict[str, Any]:
-    """Values for ``comparison_body.html``: the answer, what changed, the figures, the reservations.
-
-    Args:
-        comparison: The comparison.
-        cases: The cases that moved, as HTML.
-    """
-    from markupsafe import Markup
-
-    return {
-        "comparison": comparison,
-        "outlook": phrases.outlook(comparison),
-        "sentence": phrases.answer_sentence(comparison),
-        "grounds": [
-            comparison.reason,
-            phrases.confirmed_sentence(comparison),
-            phrases.questions_sentence(comparison),
-            phrases.policy_sentence(comparison),
-        ],
-        "what_moved": what_moved(comparison.moved_cases),
-        "cases": cases,
-        "note": phrases.note(comparison),
-        "slices": [compared_rows(comparison, by) for by in comparison.slices],
-        "figures": [(one_line(name), figure) for name, figure, _ in phrases.rows(comparison)],
-        "unpaired": [("base", comparison.only_base), ("head", comparison.only_head)],
-        "forest": Markup(forest(comparison)),  # noqa: S704 - names are escaped, the rest is numbers
-        "graphs": None if comparison.graphs is None else _graphs(comparison.graphs),
-        "marks": phrases.MARKS,
-        "proven": phrases.PROVEN,
-        "tones": _TONES,
-    }
-
-
-def _graphs(graphs: GraphComparison) -> dict[str, Any]:
-    return {
-        "traces_compared": phrases.traces_compared(graphs),
-        "edges_changed": phrases.edges_changed(graphs),
-        "edges": graphs.edges[:ROWS_SHOWN],
-        "paces": graphs.paces[:ROWS_SHOWN],
-        "left_out": phrases.rows_left_out(graphs, ROWS_SHOWN),
-        "note": phrases.graph_note(graphs),
-    }
-
 
 ROW, TOP, BOTTOM = 30, 30, 46
 NAMES, PLOT, NUMBERS = 180, 470, 200
@@ -197,9 +69,9 @@ def forest(comparison: Comparison) -> str:
             "middle",
         ),
     ]
-    for row, (name, figure, decides) in enumerate(figures):
+    for row, each in enumerate(figures):
         y = TOP + ROW * row + ROW / 2
-        parts += _row(name, figure, y, x, bold=decides)
+        parts += _row(each.name, each.figure, y, x, bold=each.decides)
     return picture(
         *parts, label=_description(comparison), width=WIDTH, height=bottom + BOTTOM, class_="forest"
     )
@@ -222,7 +94,7 @@ def _row(name: str, figure: MetricDelta, y: float, x: Callable[[float], float], 
         drawn.append(element("circle", cx=x(figure.delta), cy=y, r=5, fill=colour))
     label = f"{signed(figure.delta)} {signed_interval(figure.ci95)}"
     # The mark is a text of its own: a font that lacks it would switch the font of its neighbours too.
-    drawn.append(_label(phrases.MARKS[figure.answer], NAMES + PLOT + 14, y + 4, figure.answer, "start"))
+    drawn.append(_label(ANSWERS[figure.answer][0], NAMES + PLOT + 14, y + 4, figure.answer, "start"))
     drawn.append(_label(label, NAMES + PLOT + 30, y + 4, "ink", "start"))
     return drawn
 
@@ -270,8 +142,8 @@ def _label(label: str, x: float, y: float, colour: str, anchor: str, weight: str
 def _description(comparison: Comparison) -> str:
     """The plot in words, for screen readers."""
     rows = [
-        f"{name} {signed(figure.delta)} {signed_interval(figure.ci95)} {figure.answer}"
-        for name, figure, _ in phrases.rows(comparison)
+        f"{one.name} {signed(one.figure.delta)} {signed_interval(one.figure.ci95)} {one.figure.answer}"
+        for one in phrases.rows(comparison)
     ]
     return f"Differences, head minus base: {'; '.join(rows)}"
 

@@ -1,0 +1,274 @@
+"""What a report says: blocks, which every writer draws in its own way.
+
+A result is described once, by a function that yields blocks. Their texts are as they came, also from
+strangers: each writer makes them harmless for the place that it writes to. A new kind of block needs an arm
+in each writer; the type checker finds those that lack it.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+
+Surface = Literal["terminal", "comment", "page", "notebook"]
+"""Where a report is read: a terminal, a comment in a code review, an HTML page, a notebook's cell."""
+
+Tone = Literal["", "strong", "quiet", "good", "bad", "warn"]
+
+ANSWERS: dict[str, tuple[str, Tone]] = {
+    "pass": ("✓", "good"),
+    "fail": ("✗", "bad"),
+    "inconclusive": ("?", "warn"),
+}
+"""Mark and tone of each answer."""
+
+
+class Toned(msgspec.Struct, frozen=True):
+    """A text with a tone."""
+
+    text: str
+    tone: Tone
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """An answer (pass, fail, inconclusive) in a table.
+
+    Attributes:
+        answer: The answer.
+        words: What it says, where there is room.
+    """
+
+    answer: str
+    words: str
+
+
+Cell = str | Toned | Mark
+"""A cell of a table."""
+
+Row = TypeVar("Row")
+
+
+class Column(msgspec.Struct, Generic[Row], frozen=True):
+    """A column of a table.
+
+    Attributes:
+        head: Its heading.
+        cell: Gives the cell of a row.
+        kind: ``number`` and ``tally`` are aligned to the right, and a long tally may be broken;
+            ``name`` is an identifier, which may be long and anybody's; ``text`` is words.
+        where: ``wide`` leaves it out of a narrow terminal, ``page`` shows it on pages only.
+        brief: Its heading in a terminal, if it is another one.
+    """
+
+    head: str
+    cell: Callable[[Row], Cell]
+    kind: Literal["mark", "name", "number", "tally", "interval", "text"] = "number"
+    where: Literal["always", "wide", "page"] = "always"
+    brief: str = ""
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """A table; see :func:`table`.
+
+    Attributes:
+        columns: Its columns.
+        rows: Cells, one for each column.
+        label: What it holds, for screen readers.
+        notes: Lines below it.
+    """
+
+    columns: tuple[Column[Any], ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    label: str = ""
+    notes: tuple[str, ...] = ()
+
+    def of(self, *places: str) -> "Table":
+        """The table with the columns that are shown at these places (``always``, ``wide``, ``page``)."""
+        kept = [at for at, column in enumerate(self.columns) if column.where in places]
+        return Table(
+            columns=tuple(self.columns[at] for at in kept),
+            rows=tuple(tuple(row[at] for at in kept) for row in self.rows),
+            label=self.label,
+            notes=self.notes,
+        )
+
+
+def table(
+    columns: Iterable[Column[Row]], rows: Iterable[Row], *, label: str = "", notes: Iterable[str] = ()
+) -> Table:
+    """A table with a row for each record.
+
+    Args:
+        columns: Its columns.
+        rows: The records.
+        label: What it holds, for screen readers.
+        notes: Lines below it; empty ones are left out.
+    """
+    shown = tuple(columns)
+    return Table(
+        columns=shown,
+        rows=tuple(tuple(column.cell(row) for column in shown) for row in rows),
+        label=label,
+        notes=tuple(filter(None, notes)),
+    )
+
+
+class Title(msgspec.Struct, frozen=True, kw_only=True):
+    """The title of a report: what it is about, beside it which runs, and the answer if it gives one."""
+
+    text: str
+    beside: str = ""
+    answer: str = ""
+
+
+class Paragraph(msgspec.Struct, frozen=True):
+    """Lines of text that belong together."""
+
+    lines: tuple[str, ...]
+    tone: Tone = ""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of a report: pass, fail or inconclusive, in a sentence, and on which grounds."""
+
+    answer: str
+    sentence: str
+    grounds: tuple[str, ...]
+
+    @property
+    def lines(self) -> list[str]:
+        """The sentence with the first of the grounds, then the others."""
+        first, *others = self.grounds
+        return [line for line in (" ".join(filter(None, (self.sentence, first))), *others) if line]
+
+
+class Remarks(msgspec.Struct, frozen=True):
+    """Reservations that change how to read the figures."""
+
+    lines: tuple[str, ...]
+
+
+class Drawing(msgspec.Struct, frozen=True):
+    """A drawing as SVG, made by us; only HTML has it."""
+
+    svg: str
+
+
+class Links(msgspec.Struct, frozen=True):
+    """Words with links (text and address, made by us) after them; only HTML has them."""
+
+    text: str
+    links: tuple[tuple[str, str], ...]
+
+
+Kind = Literal["same", "deleted", "inserted"]
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """A part of a text: ``same`` in both, ``deleted`` from base, or ``inserted`` in head."""
+
+    kind: Kind
+    text: str
+
+
+class ShownText(msgspec.Struct, frozen=True, kw_only=True):
+    """A text to show, of which pieces may be marked; control characters in it are visible.
+
+    Attributes:
+        pieces: Its pieces; a piece of None stands for equal text that is left out.
+        left_out: Number of characters that are not shown.
+    """
+
+    pieces: tuple[Piece | None, ...]
+    left_out: int = 0
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One part of a case.
+
+    Attributes:
+        label: What it is.
+        texts: Its lines or paragraphs.
+        tone: ``bad`` for a failure, ``quiet`` for a note.
+        side: Whether it stands next to the part before or after it, where there is room.
+        more: What is left out.
+        link: Address of where all of it is, or an empty text.
+    """
+
+    label: str
+    texts: tuple[ShownText, ...]
+    tone: Tone = ""
+    side: bool = False
+    more: str = ""
+    link: str = ""
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """A case with its texts, folded where that is possible.
+
+    Attributes:
+        name: Its id.
+        mark: A sign.
+        word: Its state, in a word.
+        tone: good, bad or warn.
+        facts: What is known of it, besides its texts.
+        gist: The beginning of its input.
+        change: The fact that says most.
+        parts: Its texts.
+        anchor: Its place on a page.
+    """
+
+    name: str
+    mark: str
+    word: str
+    tone: Tone
+    facts: tuple[str, ...]
+    gist: str
+    change: str
+    parts: tuple[Part, ...]
+    anchor: str
+
+
+class Cases(msgspec.Struct, frozen=True, kw_only=True):
+    """Cases with their texts.
+
+    Attributes:
+        cases: The cases; read once, one after another.
+        total: How many there are, those that are not shown included.
+        further: What is said after ``3 further cases``; empty to say nothing.
+        open_cases: Cases that are unfolded at first.
+    """
+
+    cases: Iterable[Case]
+    total: int
+    further: str = ""
+    open_cases: int = 0
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """Blocks under a heading.
+
+    Attributes:
+        title: The heading.
+        blocks: The blocks; read once, one after another.
+        beside: Words beside or below the heading.
+        key: Its place on a page.
+    """
+
+    title: str
+    blocks: "Iterable[Block]"
+    beside: str = ""
+    key: str = ""
+
+
+class Fold(msgspec.Struct, frozen=True):
+    """Blocks that are folded under a title; only HTML has them."""
+
+    title: str
+    blocks: "Iterable[Block]"
+
+
+Leaf = Title | Paragraph | Answer | Remarks | Table | Drawing | Links
+"""A block that holds no others."""
+
+Block = Leaf | Cases | Section | Fold

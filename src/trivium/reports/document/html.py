@@ -1,0 +1,299 @@
+"""Writes blocks as HTML: for a page, which has our style sheet, and for a notebook, which has none.
+
+Notebooks and code hosts remove style sheets and scripts from the outputs of cells, so that a notebook's
+elements carry their style; they have no headings, links and anchors, which would be those of the document
+around them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, assert_never
+
+from trivium.reports.document import blocks as b
+from trivium.reports.drawings.svg import element
+from trivium.reports.escape import one_line
+from trivium.reports.wording import counted
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+GOOD, WARN, BAD, BLUE = "#1f9d63", "#c98a00", "#d9534f", "#3d8fc4"
+"""Colours that are visible on white and on black."""
+FAINT = "rgba(128,128,128,.35)"
+
+_QUIET = "opacity:.7;font-size:12px"
+_CELL = f"padding:2px 10px 2px 0;border:0;border-bottom:1px solid {FAINT};background:none;vertical-align:top"
+STYLES = {
+    "box": (
+        "font:13px/1.5 system-ui,sans-serif;color:inherit;max-width:980px;overflow-x:auto;"
+        # colours for drawings that use those of the page
+        f"--ink:currentColor;--muted:currentColor;--line:{FAINT};--soft:rgba(128,128,128,.15);"
+        f"--good:{GOOD};--warn:{WARN};--bad:{BAD}"
+    ),
+    "h1": "font-size:15px;font-weight:600",
+    "beside": "font-weight:400;margin-left:10px",
+    "h2": "font-weight:600;margin:10px 0 2px",
+    "h3": "opacity:.7;margin:6px 0 0",
+    "p": "margin:2px 0",
+    "quiet": _QUIET,
+    "cut": _QUIET,
+    "nothing": _QUIET,
+    "strong": "font-weight:600",
+    "pill": "white-space:nowrap",
+    "verdict": "font-weight:600",
+    "id": "font-weight:600",
+    "head": "opacity:.7",
+    "good": f"color:{GOOD}",
+    "bad": f"color:{BAD}",
+    "warn": f"color:{WARN}",
+    "problems": f"border-left:3px solid {WARN};padding-left:8px;margin:6px 0",
+    "table": "border-collapse:collapse;margin:8px 0;border:0;font-size:13px;color:inherit;background:none",
+    "tr": "background:none",
+    "th": f"{_CELL};text-align:left;font-weight:500",
+    "td": f"{_CELL};text-align:left",
+    "num": "text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums",
+    "nowrap": "white-space:nowrap",
+    "text": "white-space:pre-wrap;overflow-wrap:anywhere;max-width:680px",
+    "inside": "margin:2px 0 8px 16px",
+    "del": f"color:{BAD};text-decoration:line-through",
+    "ins": f"color:{GOOD}",
+}
+"""The style of each element and class in a notebook."""
+
+_PLAIN_TAGS = dict.fromkeys(("section", "h1", "h2", "h3", "p", "ul", "li", "ol"), "div") | {"bdi": "span"}
+_CLASSES: dict[b.Tone, str] = {
+    "strong": "strong",
+    "quiet": "quiet",
+    "good": "good",
+    "bad": "bad",
+    "warn": "warn",
+}
+_RELATIONS = {"Previous": "prev", "Next": "next"}
+_TAGS: dict[b.Kind, str] = {"deleted": "del", "inserted": "ins"}
+
+
+class Html:
+    """A writer of HTML.
+
+    Args:
+        styles: The style of each element and class; None for a page, whose style sheet knows them.
+    """
+
+    def __init__(self, styles: Mapping[str, str] | None = None) -> None:
+        self._styles = styles
+
+    def write(self, blocks: Iterable[b.Block]) -> Iterator[str]:
+        """Yield blocks as HTML, piece by piece; sections, folds and cases are read while they are written."""
+        for block in blocks:
+            if isinstance(block, b.Section):
+                yield from self._section(block)
+            elif isinstance(block, b.Fold):
+                yield '<details class="cases"><summary>' + _line(block.title) + "</summary>"
+                yield from self.write(block.blocks)
+                yield "</details>"
+            elif isinstance(block, b.Cases):
+                yield from self._cases(block)
+            else:
+                yield self._leaf(block)
+
+    def _leaf(self, block: b.Leaf) -> str:
+        match block:
+            case b.Title():
+                beside = self._element("span", _line(block.beside), role="beside quiet")
+                return self._element("h1", self._name(block.text, at_most=300), beside)
+            case b.Paragraph():
+                return "".join(self._paragraph(line, _CLASSES.get(block.tone, "")) for line in block.lines)
+            case b.Answer():
+                return self._answer(block)
+            case b.Remarks():
+                return self._list(block.lines)
+            case b.Table():
+                return self._table(block)
+            case b.Drawing():
+                return self._scroll(block.svg, "")
+            case b.Links():
+                return self._links(block)
+            case _:
+                assert_never(block)
+
+    def _element(self, tag: str, *children: str, role: str = "", **attributes: str | None) -> str:
+        if self._styles is None:
+            return element(tag, *children, class_=role.strip() or None, **attributes)
+        style = ";".join(self._styles[name] for name in (tag, *role.split()) if name in self._styles)
+        return element(_PLAIN_TAGS.get(tag, tag), *children, style=style or None, dir=attributes.get("dir"))
+
+    def _name(self, text: str, *, at_most: int = 200) -> str:
+        return self._element("bdi", _line(text, at_most=at_most))
+
+    def _paragraph(self, text: str, role: str) -> str:
+        # A page leaves nothing out; a notebook is kept small.
+        most = 2000 if self._styles is not None else max(2000, len(text))
+        return self._element("p", _line(text, at_most=most), role=role)
+
+    def _list(self, lines: Iterable[str]) -> str:
+        items = [self._element("li", _line(line)) for line in lines]
+        return self._element("ul", *items, role="problems")
+
+    def _answer(self, block: b.Answer) -> str:
+        mark, tone = b.ANSWERS.get(block.answer, ("?", "warn"))
+        pill = self._element("span", f"{mark} {_line(block.answer)}", role=f"pill {tone} verdict")
+        sentence = [self._paragraph(block.sentence, "strong")] if block.sentence else []
+        said = [*sentence, *(self._paragraph(line, "") for line in block.grounds if line)]
+        if self._styles is not None:
+            return self._element("div", pill, *said)
+        title = element("h2", "Answer") + element("p", pill, class_="big")
+        card = element("div", title, *said, class_="card")
+        return element("section", card, class_="cards", aria_label="Answer")
+
+    def _scroll(self, inner: str, label: str) -> str:
+        if self._styles is not None:
+            return inner
+        group = {"role_": "group", "aria_label": label} if label else {}
+        return element("div", inner, class_="scroll", tabindex="0", **group)
+
+    def _table(self, whole: b.Table) -> str:
+        block = whole.of("always", "wide", *(["page"] if self._styles is None else []))
+        sides = ["num" if each.kind in {"number", "tally", "interval"} else "" for each in block.columns]
+        heads = [
+            self._element("th", self._element("span", _line(each.head), role="head"), role=side, scope="col")
+            for each, side in zip(block.columns, sides, strict=True)
+        ]
+        rows = [
+            self._element(
+                "tr",
+                *(
+                    self._cell(cell, column, side)
+                    for cell, column, side in zip(row, block.columns, sides, strict=True)
+                ),
+            )
+            for row in block.rows
+        ]
+        head = element("thead", self._element("tr", *heads))
+        table = self._element("table", head, element("tbody", *rows), role="small")
+        notes = [self._paragraph(note, "quiet") for note in block.notes]
+        return self._scroll(table, block.label) + "".join(notes)
+
+    def _cell(self, cell: b.Cell, column: b.Column[object], side: str) -> str:
+        if isinstance(cell, b.Mark):
+            mark, tone = b.ANSWERS.get(cell.answer, ("?", "warn"))
+            return self._element(
+                "td", self._element("span", f"{mark} {_line(cell.words)}", role=f"pill {tone}")
+            )
+        text, tone = (cell.text, cell.tone) if isinstance(cell, b.Toned) else (cell, "")
+        if column.kind == "name":
+            short = "nowrap" if len(text) <= 32 else ""
+            return self._element("th", self._name(text), role=short, scope="row")
+        if column.kind == "mark":
+            pill = {"strong": "warn", "quiet": "plain", "": "plain"}.get(tone, tone)
+            return self._element("td", self._element("span", _line(text), role=f"pill {pill}"))
+        return self._element("td", _line(text), role=" ".join(filter(None, (side, _CLASSES.get(tone, "")))))
+
+    def _links(self, block: b.Links) -> str:
+        links = "".join(
+            f" {element('a', escape(text), href=link, rel=_RELATIONS.get(text))}"
+            for text, link in block.links
+        )
+        return self._element("p", self._element("span", _line(block.text), role="quiet"), links, role="turn")
+
+    def _section(self, block: b.Section) -> Iterator[str]:
+        heading = self._element("h2", _heading(block.title), id=f"{block.key}-title" if block.key else None)
+        beside = self._paragraph(block.beside, "quiet") if block.beside else ""
+        if self._styles is None:
+            named = (
+                f' id="{escape(block.key)}" aria-labelledby="{escape(block.key)}-title"' if block.key else ""
+            )
+            yield f"<section{named}>{heading}{beside}"
+        else:
+            yield f"<div>{heading}{beside}"
+        yield from self.write(block.blocks)
+        yield "</section>\n" if self._styles is None else "</div>"
+
+    def _cases(self, block: b.Cases) -> Iterator[str]:
+        shown = 0
+        yield '<div class="list">' if self._styles is None else "<div>"
+        for shown, case in enumerate(block.cases, 1):
+            yield self._case(case, is_open=shown <= block.open_cases)
+        yield "</div>"
+        if block.further and shown < block.total:
+            further = counted(block.total - shown, "further case")
+            yield self._paragraph(f"{further} {block.further}", "quiet")
+
+    def _case(self, case: b.Case, *, is_open: bool) -> str:
+        state = self._element("span", f"{_line(case.mark)} {_line(case.word)}", role=f"pill {case.tone}")
+        name = self._element("span", self._name(case.name), role="id")
+        gist = self._element("span", _line(case.gist), role="gist", dir="auto")
+        change = self._element("span", _line(case.change), role="value")
+        summary = element("summary", " ".join((state, name, gist, change)))
+        others = [fact for fact in case.facts if fact and fact != case.change]
+        facts = self._element("p", _line(" · ".join(others)), role="facts") if others else ""
+        inside = self._element("div", facts, *self._parts(case.parts), role="inside")
+        if self._styles is not None:
+            return element("details", summary, inside)
+        opened = {"open_": "open"} if is_open else {}
+        return element("details", summary, inside, class_="attempt moved", id=case.anchor, **opened)
+
+    def _parts(self, parts: Iterable[b.Part]) -> Iterator[str]:
+        """Yield the parts; those that are sides stand next to each other."""
+        sides: list[str] = []
+        for part in parts:
+            if part.side:
+                sides.append(self._part(part))
+                continue
+            if sides:
+                yield self._element("div", *sides, role="two")
+                sides = []
+            yield self._part(part)
+        if sides:
+            yield self._element("div", *sides, role="two")
+
+    def _part(self, part: b.Part) -> str:
+        if not part.label:
+            return self.text(part.texts, "cut")
+        link = f" {self._element('a', 'whole attempt', role='quiet', href=part.link)}" if part.link else ""
+        heading = self._element("h3", _line(part.label), link)
+        role = "reason bad" if part.tone == "bad" else "text"
+        more = [self._paragraph(f"{part.more} not shown here", "cut")] if part.more else []
+        return self._element("section", heading, self.text(part.texts, role), *more)
+
+    def text(self, texts: Sequence[b.ShownText], role: str) -> str:
+        """Texts below one another, with their marks."""
+        lines = ["".join(map(self._piece, text.pieces)) for text in texts]
+        if not any(lines):
+            return self._element("p", "empty", role="nothing")
+        left_out = sum(text.left_out for text in texts)
+        more = f"{left_out:,} further characters are not shown here."
+        cut = self._paragraph(more, "cut") if left_out else ""
+        return self._element("div", "\n".join(lines), role=role, dir="auto") + cut
+
+    def _piece(self, piece: b.Piece | None) -> str:
+        if piece is None:
+            return self._element("span", "…", role="gap")
+        words = escape(piece.text)
+        return words if piece.kind == "same" else self._element(_TAGS[piece.kind], words)
+
+
+def _heading(words: str) -> str:
+    return _line(words[:1].upper() + words[1:], at_most=300)
+
+
+def _line(text: str, *, at_most: int = 2000) -> str:
+    return escape(one_line(text, at_most=at_most))
+
+
+def marked(text: b.ShownText) -> "Markup":
+    """A text with its marks as HTML for a page."""
+    from markupsafe import Markup
+
+    return Markup(Html().text([text], "text moved"))  # noqa: S704 - escaped
+
+
+def html(blocks: Iterable[b.Block]) -> "Markup":
+    """Blocks as HTML for a page."""
+    from markupsafe import Markup
+
+    return Markup("".join(Html().write(blocks)))  # noqa: S704 - every text is escaped where it is written
+
+
+def fragment(blocks: Iterable[b.Block]) -> str:
+    """Blocks as HTML for a notebook's cell."""
+    return element("div", *Html(STYLES).write(blocks), style=STYLES["box"])

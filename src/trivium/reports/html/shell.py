@@ -1,0 +1,133 @@
+"""What all HTML pages share: style, templates, policy, and the page around a report's blocks."""
+
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trivium.errors import MissingExtra
+from trivium.reports.document.blocks import Block
+from trivium.reports.document.html import Html
+from trivium.reports.escape import visible
+from trivium.reports.html.fragments import breakable
+from trivium.storage import replaced_when_complete
+
+if TYPE_CHECKING:
+    import jinja2
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+@cache
+def asset(name: str) -> str:
+    """The text of a file in the templates folder."""
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def policy(style: str, script: str | None = None) -> str:
+    """A Content-Security-Policy that allows only this style and this script."""
+    scripts = "'none'" if script is None else f"'{_hash(script)}'"
+    return (
+        f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src {scripts}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+@cache
+def environment() -> "jinja2.Environment":
+    """A Jinja environment that escapes everything, with the reports' wording as filters.
+
+    Raises:
+        MissingExtra: If ``trivium[report]`` is not installed.
+    """
+    try:
+        import jinja2
+    except ImportError as error:
+        raise MissingExtra("report", "The HTML report") from error
+    from trivium.reports import wording
+
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_printable,
+    )
+    templates.filters |= {
+        "number": wording.number,
+        "interval": wording.interval,
+        "share": wording.share,
+        "words": wording.words,
+        "breakable": breakable,
+    }
+    return templates
+
+
+def write_atomically(target: Path, parts: Iterable[bytes]) -> None:
+    """Write a file, which takes the place of an earlier one once it is complete."""
+    with replaced_when_complete(target) as unfinished, unfinished.open("wb") as file:
+        file.writelines(parts)
+
+
+def _hash(content: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+
+
+def _printable(value: Any) -> Any:
+    """Make control characters in untrusted text visible before a template prints it."""
+    return visible(value) if type(value) is str else value
+
+
+def page(
+    blocks: Iterable[Block],
+    *,
+    brand: str,
+    heading: str,
+    answer: str = "",
+    meta: Iterable[str] = (),
+    links: Mapping[str, str] | None = None,
+) -> Iterator[bytes]:
+    """Yield a self-contained page piece by piece, so that memory does not grow with its blocks.
+
+    Args:
+        blocks: What it says, below its heading.
+        brand: What kind of page it is.
+        heading: Its heading.
+        answer: The answer, for the title of the window.
+        meta: Facts under the heading.
+        links: Addresses of other pages, made by us or checked, by their words.
+
+    Raises:
+        MissingExtra: If ``trivium[report]`` is not installed.
+    """
+    from markupsafe import Markup
+
+    from trivium._version import __version__
+
+    style = asset("style.css")
+    before, after = (
+        environment()
+        .get_template("document.html")
+        .render(
+            brand=brand,
+            heading=heading,
+            title=f"{heading}: {answer}" if answer else heading,
+            meta=meta,
+            links=links or {},
+            blocks=Markup(_BLOCKS_MARK),  # noqa: S704 - our own
+            style=Markup(style),  # noqa: S704 - our own file
+            policy=policy(style),
+            version=__version__,
+        )
+        .split(_BLOCKS_MARK)
+    )
+    yield before.encode()
+    for part in Html().write(blocks):
+        yield part.encode()
+    yield after.encode()
+
+
+_BLOCKS_MARK = "<!-- blocks -->"
