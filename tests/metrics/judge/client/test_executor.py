@@ -66,26 +66,30 @@ def test_closing_gives_up_what_hangs_and_leaves_no_thread(server):
 
 @pytest.mark.parametrize("where", ["its own thread", "another"])
 def test_a_bench_that_is_dropped_ends_wherever_the_garbage_collector_finds_it(server, where):
+    before = set(threading.enumerate())
     executor = JudgeExecutor(JudgeSettings(models=(GPT,)))
     executor.itself = executor  # only the garbage collector finds it
-    worker = executor._thread
+    answers(executor, call(GPT)).result()
+    (worker,) = (
+        each for each in threading.enumerate() if each.name == "trivium-judges" and each not in before
+    )
+    loop = executor._loop
 
     async def find():
         gc.collect()
 
-    answers(executor, call(GPT)).result()
     gc.disable()
     try:
         del executor
         if where == "another":
             gc.collect()
         else:
-            worker.run(find)
-            worker._thread.join(60)
+            asyncio.run_coroutine_threadsafe(find(), loop)
+            worker.join(60)
     finally:
         gc.enable()
-    assert not worker._thread.is_alive()
-    assert worker._loop.is_closed()
+    assert not worker.is_alive()
+    assert loop.is_closed()
 
 
 def test_a_prompt_that_always_fails_is_given_up_and_the_others_are_judged(server):

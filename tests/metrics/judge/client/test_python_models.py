@@ -123,4 +123,4 @@ def test_a_model_that_raises_is_asked_once_and_says_what_it_raised() -> None:
 
 def test_a_base_url_for_such_a_model_is_refused() -> None:
     with pytest.raises(ModelUnavailable, match="has no base URL that judge.servers could set"):
-        open_model("python:own_judges:kind", server=ServerSettings(base_url="http://127.0.0.1:1"))
+        open_model("python:own_judges:kind", ServerSettings(base_url="http://127.0.0.1:1"))

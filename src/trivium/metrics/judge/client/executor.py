@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -23,20 +23,18 @@ class JudgeExecutor:
     """Runs judgements on an event-loop thread of its own.
 
     The thread starts at first use and ends with :meth:`close`, or when the executor is garbage-collected.
-
-    Args:
-        settings: The suite's settings.
-
-    Attributes:
-        models: Answers the requests of judgements. Call it on the executor's thread only.
+    ``models`` answers the requests of judgements: call it on the executor's thread only.
     """
 
     def __init__(self, settings: JudgeSettings) -> None:
         self.settings = settings
         self.models = Models(settings)
         most = max(MAX_CONCURRENT_JUDGEMENTS, JUDGEMENTS_PER_REQUEST * (settings.concurrency or 0))
-        self._thread = _EventLoopThread(most, at_end=self.models.close)
-        self._finalizer = weakref.finalize(self, self._thread.stop)
+        self._slots = asyncio.Semaphore(most)
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._end: Callable[[], object] = lambda: None
+        self._closed = False
 
     def configure(self, *, cache: ResponseCache | None = None, budget: Budget | None = None) -> None:
         """Set the cache and budget of a run, before first use. The caller closes them."""
@@ -46,71 +44,57 @@ class JudgeExecutor:
 
     def submit(self, make: Callable[[], Coroutine[Any, Any, T]]) -> "Future[T]":
         """Run a coroutine on the executor's thread; it is cancelled when the executor is closed."""
-        return self._thread.run(make)
-
-    def close(self) -> None:
-        """Cancel judgements under way and close every connection. No request may follow."""
-        self._thread.stop()
-
-
-class _EventLoopThread:
-    """The executor's thread. It holds no reference to the executor, which may be collected first.
-
-    Args:
-        most: Most coroutines that run at the same time.
-        at_end: Run once all of them are cancelled.
-    """
-
-    def __init__(self, most: int, *, at_end: Callable[[], Awaitable[None]]) -> None:
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._stopped = False
-        self._at_end = at_end
-        self._slots = asyncio.Semaphore(most)
-        self._stopping = asyncio.Event()
-
-    def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> "Future[T]":
-        """Run a coroutine, which is cancelled when the thread is stopped."""
         with self._lock:
-            if self._stopped:
+            if self._closed:
                 cancelled: Future[T] = Future()
                 cancelled.cancel()
                 cancelled.set_running_or_notify_cancel()
                 return cancelled
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=self._run_loop, args=(self._loop,), name="trivium-judges", daemon=True
-                )
-                self._thread.start()
-            return asyncio.run_coroutine_threadsafe(self._in_slot(make), self._loop)
+                self._loop, self._end = self._started()
+            return asyncio.run_coroutine_threadsafe(_in_slot(self._slots, make), self._loop)
 
-    async def _in_slot(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        async with self._slots:
-            return await make()
-
-    def stop(self) -> None:
-        """Cancel all coroutines and end the thread."""
+    def close(self) -> None:
+        """Cancel judgements under way and close every connection. No request may follow."""
         with self._lock:
-            already, self._stopped = self._stopped, True
-            loop, thread = self._loop, self._thread
-        if loop is None or thread is None:
-            return
-        if not already:
-            loop.call_soon_threadsafe(self._stopping.set)
-        if thread is not threading.current_thread():  # where the garbage collector may run this
-            thread.join()
+            self._closed = True
+        self._end()
 
-    def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(self._run_until_stopped())
+    def _started(self) -> tuple[asyncio.AbstractEventLoop, Callable[[], object]]:
+        """Start the thread; return its loop and what ends it.
 
-    async def _run_until_stopped(self) -> None:
-        await self._stopping.wait()
+        The thread holds no reference to the executor, which may be collected first.
+        """
+        loop, stopping = asyncio.new_event_loop(), asyncio.Event()
+        thread = threading.Thread(
+            target=_run, args=(loop, stopping, self.models), name="trivium-judges", daemon=True
+        )
+        thread.start()
+        return loop, weakref.finalize(self, _stop, loop, stopping, thread)
+
+
+async def _in_slot(slots: asyncio.Semaphore, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async with slots:
+        return await make()
+
+
+def _run(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event, models: Models) -> None:
+    """Run the loop until it is to stop, then cancel what is under way."""
+
+    async def until_stopped() -> None:
+        await stopping.wait()
         under_way = asyncio.all_tasks() - {asyncio.current_task()}
         for task in under_way:
             task.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
-        await self._at_end()
+        await models.close()
         await asyncio.sleep(0)  # lets transports notice that they are closed
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(until_stopped())
+
+
+def _stop(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event, thread: threading.Thread) -> None:
+    loop.call_soon_threadsafe(stopping.set)
+    if thread is not threading.current_thread():  # where the garbage collector may run this
+        thread.join()

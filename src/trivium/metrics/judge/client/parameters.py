@@ -18,7 +18,7 @@ from trivium.metrics.judge.client.request import (
     KEY_VERSION,
     ModelRequest,
     ModelResponse,
-    ParameterRefused,
+    RequestError,
     schema_prompt,
 )
 from trivium.suites.settings import JudgeSettings, ServerSettings
@@ -37,17 +37,11 @@ class Parameters:
 
     Refusals are stored in the response cache, so that a later run does not repeat them.
 
-    Args:
-        name: The model's name in the suite.
-        settings: The suite's settings.
-        model: What is known about the model.
-        cache: Stores the refused parameters.
-
     Attributes:
         key: Key of the refused parameters in the cache.
         restored: Whether those of earlier runs are known.
-        marks: The parts that are marked, see :attr:`ModelRequest.marks`. Writing to the provider's cache
-            costs more and reading less, so the case is marked only if several requests contain it.
+        marks: See :attr:`ModelRequest.marks`. Writing to the provider's cache costs more and reading less, so
+            the case is marked only if several requests contain it.
         refused: Parameters that the server refused, in the order of refusal.
     """
 
@@ -62,7 +56,6 @@ class Parameters:
         self._settings = settings
         self._server = settings.servers.get(name) or ServerSettings()
         self._unset = frozenset(key for key, value in settings.parameters.items() if value is None)
-        self._limits = 0
         shown_again = settings.samples > 1 or not settings.together
         self.marks: Literal["", "static", "case"] = ""
         if model.marks_cache:
@@ -75,8 +68,7 @@ class Parameters:
     def restore(self, cached: ModelResponse | None) -> None:
         """Take over the refusals of earlier runs, which are cached under ``key``."""
         if not self.restored and cached is not None:
-            self.refused = tuple(msgspec.json.decode(cached.text, type=list[str]))
-            self._limits = self.refused.count("max_tokens")
+            self.refused = msgspec.json.decode(cached.text, type=tuple[str, ...])
         self.restored = True
 
     @asynccontextmanager
@@ -93,9 +85,7 @@ class Parameters:
         """Return a request with the parameters that the server accepts."""
         out = {*self._unset, *self.refused}
         output = request.output
-        if output == "native" and not self._model.native_schema:
-            output = "tool"
-        if output == "native" and "response_format" in out:
+        if output == "native" and ("response_format" in out or not self._model.native_schema):
             output = "tool"
         if output == "tool" and "tools" in out:
             output = "prompted"
@@ -117,25 +107,25 @@ class Parameters:
             marks="" if "cache_control" in out else self.marks,
         )
 
-    def refuse(self, refused: ParameterRefused, request: ModelRequest) -> bool:
-        """Leave a parameter out from now on, or replace it; return False if it cannot be left out."""
-        parameter = refused.parameter
+    def refuse(self, failure: RequestError, request: ModelRequest) -> bool:
+        """Leave a refused parameter out from now on, or replace it; return False if it cannot be left out."""
+        if (parameter := failure.refused) is None:
+            return False
         if self.refused_since(request) is not None:
             return True  # another request was refused first
         if parameter == "max_tokens":
             bounded = self._settings.budget_usd is not None or self._settings.budget_tokens is not None
-            if self._limits and bounded:
+            if parameter in self.refused and bounded:
                 return False  # a budget needs a limit on output tokens
-            self._limits += 1
         elif parameter in self._server.body or parameter in self.refused:
             return False
         self._adapting = True
         self.refused = (*self.refused, parameter)
         done = REPLACEMENTS.get(parameter, "it is left out")
-        if parameter == "max_tokens" and self._limits == 1:
+        if parameter == "max_tokens" and self._limit() != "none":
             done = f"it is sent as {self._limit()}"
         log.warning(
-            "the judge %s: %s is refused, and %s from now on: %s", self._name, parameter, done, refused
+            "the judge %s: %s is refused, and %s from now on: %s", self._name, parameter, done, failure
         )
         return True
 
@@ -158,9 +148,10 @@ class Parameters:
             self._cache.put(self.key, ModelResponse(text=refused, cost_usd=0.0))
 
     def _limit(self) -> str:
-        """See :attr:`ModelRequest.limit`."""
-        if "max_tokens" in self._unset or self._limits > 1:
+        """See :attr:`ModelRequest.limit`: refused once, it is sent by its other name, then left out."""
+        times = self.refused.count("max_tokens")
+        if "max_tokens" in self._unset or times > 1:
             return "none"
-        if not self._limits:
+        if not times:
             return ""
         return "max_tokens" if self._model.completion_limit else "max_completion_tokens"

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 SAME_FOR_ALL_REQUESTS = frozenset({401, 402, 403, 404})
 """Statuses about the key, the account or the model: every other request would fail, too."""
 
-PHASES_BEFORE_SENDING = ("pool", "connect")
-"""Phases of a connection before anything is sent: a failure there (host, certificate) is never billed."""
-
 GATEWAY_TIMEOUTS = frozenset({408, 499, 502, 504, 520, 522, 524, 598, 599})
 """Statuses of timeouts at a gateway; the model may have done the work and billed it."""
 
@@ -28,26 +25,18 @@ TRANSIENT = frozenset({408, 409, 425, 499})
 
 _RATE_LIMITED = frozenset({429, 503, 529})
 
-_STATUS_OF = {
-    "authentication_error": 401,
-    "invalid_api_key": 401,
-    "billing_error": 402,
-    "billing_hard_limit_reached": 402,
-    "credit_balance_exhausted": 402,
-    "insufficient_quota": 402,
-    "organization_spend_limit_exceeded": 402,
-    "organization_usage_limit_exceeded": 402,
-    "project_spend_limit_exceeded": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "model_not_found": 404,
-    "invalid_request_error": 400,
-    "rate_limit_error": 429,
-    "rate_limit_exceeded": 429,
-    "overloaded_error": 529,
-    "api_error": 500,
-    "server_error": 500,
+_CODES = {
+    400: "invalid_request_error",
+    401: "authentication_error invalid_api_key",
+    402: "billing_error billing_hard_limit_reached credit_balance_exhausted insufficient_quota"
+    " organization_spend_limit_exceeded organization_usage_limit_exceeded project_spend_limit_exceeded",
+    403: "permission_error",
+    404: "not_found_error model_not_found",
+    429: "rate_limit_error rate_limit_exceeded",
+    500: "api_error server_error",
+    529: "overloaded_error",
 }
+_STATUS_OF = {code: status for status, codes in _CODES.items() for code in codes.split()}
 """HTTP status that corresponds to the type or code of an error, which may be sent with another one."""
 
 _REFUSING = frozenset({400, 403, 404, 422, 500, 501})
@@ -98,7 +87,7 @@ def error_of(request: ModelRequest, error: "ModelAPIError") -> RequestError:
     from pydantic_ai import exceptions
 
     if isinstance(error, exceptions.ModelConnectionError | exceptions.ModelRequestTimeout):
-        sent = getattr(error, "phase", None) not in PHASES_BEFORE_SENDING
+        sent = getattr(error, "phase", None) not in ("pool", "connect")  # before: never billed
         return RequestError(_message(request.model, None, str(error)), kind="connection", billed=sent)
     status, body = getattr(error, "status_code", None), getattr(error, "body", None)
     failure = read_error(request, status, body if status is not None or body else str(error))
@@ -122,10 +111,7 @@ def decoded(body: bytes) -> Any:
 def error_of_response(
     request: ModelRequest, status: int, headers: Mapping[str, str], body: Any
 ) -> RequestError:
-    """Read the response to a request that failed.
-
-    Its status is below 400 if the body holds no answer; names of headers are in lower case.
-    """
+    """Read a response without an answer, of any status; names of headers are in lower case."""
     if status >= 400:
         return read_error(request, status, body, retry_after=retry_after_seconds(headers))
     error = body.get("error") if isinstance(body, Mapping) else None
@@ -138,10 +124,7 @@ def error_of_response(
 
 
 def rejected_answer(body: Any) -> ModelResponse | None:
-    """Return the answer of a model that its server rejects with an error, because it does not fit the schema.
-
-    It counts as any malformed answer. Its tokens are unknown.
-    """
+    """Return the answer that a server rejects because it does not fit the schema; it counts as malformed."""
     error = body.get("error", body) if isinstance(body, Mapping) else None
     if not isinstance(error, Mapping) or error.get("code") not in _NOT_AS_ASKED:
         return None
@@ -159,9 +142,7 @@ def read_error(
 ) -> RequestError:
     """Read an error that a provider reports.
 
-    The provider does not bill what it rejects (400, 401, 403, 404, 413, 422), rate limits (429, 503, 529) and
-    server errors (500). Billing is unknown for a 200 without an answer and for gateway timeouts. Azure bills
-    prompts that its content filter rejects.
+    What a provider rejects is not billed; a gateway timeout may be, and what Azure's content filter rejects.
 
     Args:
         request: The request that failed.
@@ -192,7 +173,7 @@ def read_error(
 
 
 def refused_parameter(sent: Collection[str], status: int | None, body: Any, message: str) -> str | None:
-    """Return which of the parameters that were sent an error reports as not supported, or None."""
+    """Return the parameter of those sent that an error reports as not supported, or None."""
     if status not in _REFUSING:
         return None
     if not _REFUSAL.search(message):

@@ -38,7 +38,7 @@ class Provider(NamedTuple):
 
     Attributes:
         format: Its request format.
-        base_url: Its base URL; empty for servers of one's own.
+        base_url: Empty for servers of one's own.
         needs: Environment variables of which one must be set, if the suite gives no base URL.
         key: Environment variable with the key.
         url: Environment variable with another base URL.

@@ -1,7 +1,4 @@
-"""Opens models with PydanticAI, and asks them: it supports every provider, and models of one's own.
-
-PydanticAI is imported only when a model is opened that ``direct_client.py`` cannot ask.
-"""
+"""Opens models of every other provider, and of Python code, with PydanticAI, and asks them."""
 
 import logging
 import os
@@ -50,23 +47,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PYTHON = "python:"
-"""Begins the name of a model that Python code makes: ``python:package.module:name``."""
+"""Begins the name of a model that Python code holds or a function returns: ``python:package.module:name``."""
 
 REQUEST_TIMEOUT = 24 * 3600.0
 """Timeout of the provider's client, seconds. The scheduler enforces the real one."""
 
 
 def model_address(name: str, server: ServerSettings | None = None) -> str:
-    """Return the base URL of a model, with secrets masked. Sends no request.
-
-    Args:
-        name: Its PydanticAI name, or ``python:`` and where it is.
-        server: Its server, if not the one that the environment names.
+    """Return the base URL of a model (:func:`open_model`), with secrets masked. Sends no request.
 
     Raises:
         ModelUnavailable: If it cannot be used.
     """
-    description = describe_direct(name, server) or describe(open_model(name, server=server), name)
+    description = describe_direct(name, server) or describe(open_model(name, server), name)
     return mask(description.base_url)
 
 
@@ -100,30 +93,27 @@ def describe(model: "Model", name: str) -> ModelDescription:
     )
 
 
-def check_sendable(
-    model: "Model", name: str, server: ServerSettings, parameters: Mapping[str, object]
-) -> None:
-    """Check that the provider's SDK sends every setting.
+def open_client(
+    name: str, server: ServerSettings, headers: Mapping[str, str], parameters: Mapping[str, object]
+) -> "PydanticAIClient":
+    """Open the client of a model (:func:`open_model`), for ``judge.parameters`` and with further headers.
 
     Raises:
-        ModelUnavailable: If it would silently drop one.
+        ModelUnavailable: If it cannot be used, or the provider's SDK would silently drop a setting.
     """
+    model = open_model(name, server)
     given = any(value is not None for value in parameters.values())
     for field, used in (("extra_body", server.body or given), ("extra_headers", server.headers)):
         if used and field in getattr(model, "unsupported_settings", ()):
             keys = "judge.servers.headers" if field == "extra_headers" else "judge.parameters or servers.body"
             raise ModelUnavailable(f"{name}: its provider's client sends no fields of one's own ({keys})")
+    return PydanticAIClient(model, name, headers)
 
 
-def open_model(name: str, *, server: ServerSettings | None = None) -> "Model":
+def open_model(name: str, server: ServerSettings | None = None) -> "Model":
     """Open a model of PydanticAI in the running event loop.
 
-    ``openai:…`` uses chat completions, which every OpenAI-compatible server offers and which return
-    log-probabilities; ``openai-responses:…`` uses the Responses API. Clients take OPENAI_BASE_URL and
-    ANTHROPIC_BASE_URL from the environment.
-
-    ``python:package.module:name`` is any PydanticAI model that this name holds, or that a function of this
-    name returns.
+    ``openai:…`` uses chat completions, which return log-probabilities.
 
     Args:
         name: Its PydanticAI name, or ``python:`` and where it is.
@@ -237,13 +227,7 @@ def _known_providers() -> set[str]:
 class PydanticAIClient:
     """Uses PydanticAI and the provider's SDK, with the SDK's retries turned off.
 
-    Args:
-        model: The model; its connections are closed with the client.
-        name: Its name in the suite.
-        headers: Added to each request.
-
-    Attributes:
-        description: What is known about the model.
+    The model's connections are closed with the client; ``headers`` are added to each request.
     """
 
     def __init__(self, model: "Model", name: str, headers: Mapping[str, str] | None = None) -> None:
@@ -360,9 +344,6 @@ def _parameters(request: ModelRequest) -> "ModelRequestParameters":
     if request.output == "prompted":
         return ModelRequestParameters(output_mode="text")
     tool = ToolDefinition(
-        name=NAME,
-        parameters_json_schema=request.schema,
-        description=PURPOSE,
-        kind="output",
+        name=NAME, parameters_json_schema=request.schema, description=PURPOSE, kind="output"
     )
     return ModelRequestParameters(output_mode="tool", output_tools=[tool], allow_text_output=False)

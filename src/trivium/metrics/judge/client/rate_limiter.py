@@ -1,12 +1,8 @@
-"""Decides when the next request to a model may be sent.
-
-The rate limiter limits the requests in flight by an adaptive window, and their rate by the Bayesian rate
-model once a request has been refused.
-"""
+"""Decides when the next request to a model may be sent (docs/design/judging.md)."""
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Literal
@@ -16,11 +12,8 @@ from trivium.metrics.judge.client.rate_model import RateModel
 if TYPE_CHECKING:
     from trivium.metrics.judge.client.rate_model import Vector
 
-MAX_IN_FLIGHT = 100
-"""Default maximum of requests in flight."""
-
-FIRST_WINDOW = 50
-"""Requests in flight before the first answers."""
+MAX_IN_FLIGHT, FIRST_WINDOW = 100, 50
+"""Default maximum of requests in flight, and the maximum before the first answers."""
 
 GAIN_SHARE = 0.3
 """A wider window stays if throughput rises by at least this share of what the window was widened by."""
@@ -41,20 +34,15 @@ RISK = 0.35
 DOUBT = 0.2
 """If this probability of refusal is exceeded even a moment after a request, its outcome is awaited first."""
 
-PROBE_SHARE = 0.3
-"""Interval between probes of a provider that refuses everything, as a share of the time it has done so."""
-
-SHORTEST_PROBE, LONGEST_PROBE = 0.004, 2.0
-"""Bounds of that interval, seconds."""
-
 CLOSED_AFTER = 20
 """Refusals in a row, in the order of sending, after which only probes are sent."""
 
-PROBE_PRICE = 2.0
-"""Cost of a refused probe, in mean intervals between admitted requests."""
+PROBE_SHARE, SHORTEST_PROBE, LONGEST_PROBE = 0.3, 0.004, 2.0
+"""Interval between probes: a share of the time for which everything was refused, and its bounds, seconds."""
 
-UNKNOWN_WAIT = 10.0
-"""Assumed wait, in such intervals, if the model cannot tell when a slot becomes free."""
+PROBE_PRICE, UNKNOWN_WAIT = 2.0, 10.0
+"""Cost of a refused probe, and the wait assumed if the rate model knows no time at which a slot becomes free:
+in mean intervals between admitted requests."""
 
 GAP_SAMPLES = 100
 """Admitted requests over which that mean interval is taken."""
@@ -63,8 +51,7 @@ REPLAYED = 300
 """Requests before the first refusal that are replayed into a new rate model."""
 
 JITTER_DECAY = 0.97
-"""Factor on the estimated jitter with each admitted request. Only refusals measure jitter; there may be few,
-and the first ones are slow."""
+"""Factor on the estimated jitter with each admission: it is measured by refusals, the first of them slow."""
 
 RECHECK_SHARE = 0.25
 """Share of the time since the last request after which a wait is computed again."""
@@ -73,20 +60,16 @@ LEAD_SAMPLES = 20
 """Recent requests whose lower quartile estimates the delay between the due time and the actual sending."""
 
 MAX_LATENESS = 0.005
-"""A request later than this (seconds) was held back by something other than the limiter."""
+"""A request that is later than this was held back by something other than the limiter, seconds."""
 
-MAX_WRITE_WAIT = 0.03
-"""Longest wait in seconds for a request to be written before the next one is considered."""
-
-MIN_WAIT = 0.0001
-"""Shorter waits are rounded up to this, seconds."""
+MIN_WAIT, MAX_WRITE_WAIT = 0.0001, 0.03
+"""Shortest wait, and the longest one for a request to be written before the next is considered; seconds."""
 
 SPREAD_SAMPLES = 7
 """Recent differences whose lower quartile is used: busy moments inflate the larger ones."""
 
 REFUSAL_MARGIN = 0.005
 """Seconds added to the time that a refusal usually takes."""
-
 
 Ended = Literal["answered", "refused", "timeout", "failed"]
 """How a request ended: answered, refused by a rate limit, or otherwise; a cancelled one failed."""
@@ -120,14 +103,7 @@ class SentRequest:
 
 
 class ConcurrencyWindow:
-    """Limits the requests in flight; the limit doubles while throughput rises, up to a maximum.
-
-    A wider window that does not raise throughput is taken back and tried again after a while. Timeouts halve
-    the window.
-
-    Args:
-        most: Maximum number of requests in flight.
-    """
+    """Limits the requests in flight, to ``most`` of them. Timeouts halve the limit."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -183,10 +159,9 @@ class ConcurrencyWindow:
 
 
 class OutcomeTracker:
-    """Orders outcomes by the time of sending.
+    """Orders outcomes by the time of sending, because refusals return faster than answers.
 
-    Refusals return faster than answers, so taking outcomes as they arrive would overstate refusals. A
-    request that was not refused within the time that refusals take counts as admitted.
+    A request that was not refused within the time that refusals take counts as admitted.
     """
 
     def __init__(self) -> None:
@@ -249,11 +224,6 @@ class OutcomeTracker:
 class RateLimiter:
     """Limits requests in flight and their rate, for all requests to one model at one address.
 
-    Requests in flight are limited by a window. From the first refusal on the rate model is consulted: a
-    request is sent when the estimated probability of a rate-limit refusal is below RISK. Random refusals are
-    ignored. If the limit may have changed, one request at a time tests it; if everything is refused, probes
-    follow at increasing intervals.
-
     Args:
         most: Maximum number of requests in flight.
 
@@ -298,9 +268,8 @@ class RateLimiter:
             gap = 0.0
         wait = max(self._last + gap, self._open_at) - now
         if wait <= 0 and self.rate_model is not None:
-            wait = (
-                MAX_WRITE_WAIT - (now - self._being_written.time) if self._being_written is not None else 0.0
-            )
+            unwritten = self._being_written
+            wait = 0.0 if unwritten is None else MAX_WRITE_WAIT - (now - unwritten.time)
             if wait <= 0:
                 wait = self._time_until_safe(self.rate_model, now + self._lead)
                 if self.refused_in_row >= CLOSED_AFTER:
@@ -349,9 +318,7 @@ class RateLimiter:
         if how == "refused":
             self._jitter = self._outcomes.observe_refusal(now - (sent.went_out or sent.time))
             if self.rate_model is None:
-                self.rate_model = self._replayed_model(
-                    sorted(self._recent, key=lambda each: (each.went_out is None, each.time))
-                )
+                self.rate_model = self._replayed_model()
             sent.outcome, sent.retry_at = "rejected", now + retry_after if retry_after else None
         else:
             self._answered = True
@@ -368,11 +335,10 @@ class RateLimiter:
         """Send nothing before a time."""
         self._open_at = max(self._open_at, until)
 
-    def _replayed_model(self, recent: Iterable[SentRequest]) -> RateModel:
+    def _replayed_model(self) -> RateModel:
         """Create the rate model and replay the requests sent so far."""
-        rate_model = RateModel()
-        now = -math.inf
-        for sent in recent:
+        rate_model, now = RateModel(), -math.inf
+        for sent in sorted(self._recent, key=lambda each: (each.went_out is None, each.time)):
             sent.time = now = max(now, sent.time)
             sent.refusal_probabilities = rate_model.sent(now, sent.in_flight)
             if sent.counted:
@@ -406,11 +372,9 @@ class RateLimiter:
     def _gap(self) -> float:
         """Mean interval between admitted requests, seconds."""
         admitted = self._admitted
-        return (
-            max(FREE_GAP, (admitted[-1] - admitted[0]) / (len(admitted) - 1))
-            if len(admitted) > 1
-            else FIRST_GAP
-        )
+        if len(admitted) < 2:
+            return FIRST_GAP
+        return max(FREE_GAP, (admitted[-1] - admitted[0]) / (len(admitted) - 1))
 
     def _is_doubtful(self, rate_model: RateModel, now: float) -> bool:
         """Whether a request may be refused even a moment after ``now``."""

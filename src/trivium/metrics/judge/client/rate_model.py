@@ -10,17 +10,11 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-RATES = np.geomspace(0.1, 1000, 236)
-"""Refill rates of token buckets, requests per second, in steps of 4 %."""
+RATES, BURSTS = np.geomspace(0.1, 1000, 236), (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 300.0)
+"""Token buckets: refill rates, requests per second, in steps of 4 %; and capacities, requests."""
 
-BURSTS = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 300.0)
-"""Capacities of token buckets, requests."""
-
-SPANS = (1.0, 10.0, 60.0)
-"""Lengths of counting windows, seconds."""
-
-COUNTS = np.unique(np.geomspace(1, 3000, 200).round())
-"""Requests that a counting window admits."""
+SPANS, COUNTS = (1.0, 10.0, 60.0), np.unique(np.geomspace(1, 3000, 200).round())
+"""Counting windows: lengths, seconds, and the requests that they admit."""
 
 CONCURRENCY_LIMITS = np.arange(1.0, 101)
 """Concurrency limits, requests in flight."""
@@ -45,11 +39,8 @@ an estimate that is too low; one that is too high is refuted at once."""
 EARLY_CHANGE = 0.1
 """Extra probability of change after the first outcome; divided by n after the n-th outcome."""
 
-RANDOM_SHARE, RANDOM_SHARE_WEIGHT = 0.05, 6.0
-"""Prior share of random refusals, and its weight in requests."""
-
-MAX_COUNTED = 150.0
-"""Largest number of requests over which that share is counted."""
+RANDOM_SHARE, RANDOM_SHARE_WEIGHT, MAX_COUNTED = 0.05, 6.0, 150.0
+"""Prior share of random refusals, its weight in requests, and the most requests over which it is counted."""
 
 JITTER, COARSE = 0.0004, 0.01
 """Uncertainty of the time at which a slot becomes free: seconds, and share of a bucket's interval."""
@@ -65,18 +56,13 @@ NEGLIGIBLE_WEIGHT = 1e-4
 class RateModel:
     """Posterior weights of many limits: none, token buckets, sliding windows, concurrency limits.
 
-    Each limit keeps its own count of the slots taken and predicts the probability that a request is refused.
-    Sliding windows stand for those that start anew at fixed times, too. Requests are also refused at random,
-    at a rate that is estimated for each limit. Outcomes update the weights by Bayes' rule. Because a limit
-    may change, every outcome also moves a small part of the weights to the prior, to earlier weights and to
-    faster buckets.
+    docs/design/judging.md explains the estimate.
     """
 
     def __init__(self) -> None:
         rate, burst = (each.ravel() for each in np.meshgrid(RATES, BURSTS))
-        count, span = (each.ravel() for each in np.meshgrid(COUNTS, SPANS))
         self._rate, self._burst = rate, burst
-        self._span = span
+        count, self._span = (each.ravel() for each in np.meshgrid(COUNTS, SPANS))
         self._nth = count.astype(np.int64)
         buckets, windows = len(rate), len(count)
         edges = np.cumsum([1, buckets, windows, len(CONCURRENCY_LIMITS)])
@@ -158,9 +144,8 @@ class RateModel:
         at_random = (1 - refusal_probabilities) * chance
         likelihood = np.clip(refusal_probabilities + at_random, MIN_LIKELIHOOD, 1 - MIN_LIKELIHOOD * 0.1)
         if refused:
-            by_limit = float(self.weights @ refusal_probabilities) / max(
-                1e-12, float(self.weights @ likelihood)
-            )
+            explained, expected = self.weights @ refusal_probabilities, self.weights @ likelihood
+            by_limit = float(explained) / max(1e-12, float(expected))
             share = at_random / np.maximum(1e-12, refusal_probabilities + at_random)
             self._refused += share
             self._counted += share
@@ -176,11 +161,6 @@ class RateModel:
         self._apply_transition(max(0.0, sent - self._learnt))
         self._learnt = sent
         return by_limit
-
-    @property
-    def chance(self) -> float:
-        """Estimated share of random refusals."""
-        return float(self.weights @ (self._refused / self._counted))
 
     def _free_at(self, in_flight: int) -> "Vector":
         """Time at which each limit admits the next request; infinite if one in flight must end first."""

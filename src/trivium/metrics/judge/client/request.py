@@ -21,7 +21,6 @@ NO_ANSWER = "(no answer)"
 MAX_TOKENS = 10_000_000
 """Largest plausible token count of one request, several times any model's limit."""
 
-
 OutputMode = Literal["native", "tool", "prompted"]
 
 MAX_CHARS_PER_TOKEN = 29
@@ -119,23 +118,15 @@ def schema_prompt(schema: dict[str, Any]) -> str:
 
 
 class Alternative(msgspec.Struct, frozen=True, gc=False):
-    """An alternative to a token of an answer.
-
-    Attributes:
-        logprob: Natural logarithm of its probability, as reported by the provider.
-    """
+    """The natural logarithm of the probability of an alternative to a token, as reported by the provider."""
 
     logprob: float | None = None
 
 
 class Token(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A token of an answer with its log-probability.
+    """A token of an answer; ``top_logprobs`` are the most probable tokens at its position.
 
-    Attributes:
-        token: Its text.
-        logprob: Natural logarithm of its probability, as reported by the provider.
-        top_logprobs: The most probable tokens at its position.
-        bytes: Its bytes if they differ from those of ``token``, as for part of a character; otherwise None.
+    ``bytes`` are given if they differ from those of ``token``, as for part of a character.
     """
 
     token: str
@@ -178,13 +169,12 @@ class ModelResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 REASON_CHARS = 300
-"""Length limit of an error message."""
 
 Kind = Literal["rate_limited", "provider_error", "connection", "timeout", "permanent"]
 
 
 class RequestError(Exception):
-    """A request failed; the message states the reason in one line, without secrets.
+    """A request failed; the message states the reason in one line of at most 300 characters, without secrets.
 
     Attributes:
         kind: ``rate_limited``: refused by a rate limit. ``provider_error``: the provider failed.
@@ -194,7 +184,7 @@ class RequestError(Exception):
         billed: Whether the provider may bill the request nevertheless.
         same_for_all: Whether every request to the model would fail, because the key, the account or the model
             name is wrong. None if that is uncertain, because a firewall may have rejected this text alone.
-        refused: The parameter that the server does not accept, or None.
+        refused: The parameter that the server does not accept, see :attr:`ModelRequest.parameters`.
     """
 
     def __init__(
@@ -221,47 +211,23 @@ the model cannot be used; it answered in another form, or refused to; its server
 
 
 class GivenUp(Exception):
-    """A model gave no usable answer; the message states the reason in one line.
-
-    Attributes:
-        cause: Why, in one word.
-    """
+    """A model gave no usable answer; the message states the reason in one line."""
 
     def __init__(self, why: str, *, cause: Cause = "failing") -> None:
         super().__init__(why)
         self.cause: Cause = cause
 
 
-class ParameterRefused(GivenUp):
-    """A model's server does not accept a parameter of the request.
-
-    Attributes:
-        parameter: Its name as in :attr:`ModelRequest.parameters`.
-    """
-
-    def __init__(self, why: str, parameter: str) -> None:
-        super().__init__(why, cause="unusable")
-        self.parameter = parameter
-
-
 OnSent = Callable[[], None]
 
 
 class Client(Protocol):
-    """Sends requests to a model.
-
-    Attributes:
-        description: What is known about the model.
-    """
+    """Sends requests to a model, which ``description`` describes."""
 
     description: ModelDescription
 
     async def send(self, request: ModelRequest, on_sent: OnSent = lambda: None) -> ModelResponse:
-        """Send a request and return the response.
-
-        Args:
-            request: The request.
-            on_sent: Called when the request is written, as far as the client knows.
+        """Send a request and return the response; ``on_sent`` is called when it is written, as far as known.
 
         Raises:
             RequestError: If there is no response.

@@ -1,9 +1,6 @@
-"""Schedules, retries and hedges the requests to one model (docs/definitions/judge.md#unavailable-judge).
+"""Schedules, retries and hedges the requests to one model (docs/design/judging.md).
 
-A request waits in one of three queues. It is sent when the rate limiter allows it, the budget has reserved
-its maximum cost and the response cache is not too far behind. A failed request is retried after a delay. A
-request that takes much longer than usual is sent a second time (hedging). When every request fails, the
-scheduler declares an outage, probes with one request at a time, and gives up after a while.
+Definition: docs/definitions/judge.md#unavailable-judge.
 """
 
 import asyncio
@@ -22,14 +19,7 @@ from trivium.http import Backoff
 from trivium.metrics.judge.budget.budget import Budget
 from trivium.metrics.judge.client.cache import MemoryResponseCache, ResponseCache
 from trivium.metrics.judge.client.rate_limiter import MAX_IN_FLIGHT, Ended, RateLimiter, SentRequest
-from trivium.metrics.judge.client.request import (
-    Client,
-    GivenUp,
-    ModelRequest,
-    ModelResponse,
-    ParameterRefused,
-    RequestError,
-)
+from trivium.metrics.judge.client.request import Client, GivenUp, ModelRequest, ModelResponse, RequestError
 from trivium.suites.settings import JudgeSettings
 
 log = logging.getLogger(__name__)
@@ -38,17 +28,13 @@ Priority = Literal["often", "again", "new"]
 """Queue priority: retries go before new requests, but after them during an outage. Requests that were refused
 often go last as soon as a few requests in a row are refused."""
 
-HEDGE_AFTER = 2.0
-"""A request is overdue when it has taken this many times the 95th percentile of recent latencies, and …"""
+HEDGE_AFTER, HEDGE_SECONDS, HEDGE_SHARE = 2.0, 1.0, 1 / 3
+"""A request is overdue after this many times the 95th percentile of recent latencies, and at least so many
+seconds, or this share of its timeout if that is shorter."""
 
-HEDGE_SECONDS, HEDGE_SHARE = 1.0, 1 / 3
-"""… at least this long, or this share of its timeout if that is shorter."""
-
-MAX_HEDGED_SHARE = 0.1
-"""If more than this share of the requests in flight is overdue, the provider is slow and none is hedged."""
-
-HEDGE_CHECK_SECONDS = 0.1
-"""Interval between checks for overdue requests."""
+HEDGE_CHECK_SECONDS, MAX_HEDGED_SHARE = 0.1, 0.1
+"""Interval between checks for overdue requests. If they are more than this share of those in flight, the
+provider is slow and none is hedged."""
 
 MIN_FOR_FAILURE_SHARE = 20
 """First attempts needed before the share of failures among them is used."""
@@ -56,22 +42,18 @@ MIN_FOR_FAILURE_SHARE = 20
 CACHE_WAIT_SECONDS = 0.005
 """Interval between checks of the cache's backlog, which is bounded because a killed process loses it."""
 
-OUTAGE_FAILURES = 3
-"""Judgements in a row whose failure counts as an outage; the number of requests in flight if that is larger,
-because failures return faster than answers. Also used for refusals in a row."""
-
-OUTAGE_PROBE_SECONDS = 1.0
-"""Interval between the probes of a provider in an outage."""
+OUTAGE_FAILURES, OUTAGE_PROBE_SECONDS = 3, 1.0
+"""Judgements in a row whose failure counts as an outage, or the number of requests in flight if that is
+larger, because failures return faster than answers; and the interval between probes then. The former is also
+used for refusals in a row."""
 
 LOGGED_WAIT_SECONDS = 10.0
 """A Retry-After of at least this long is logged, with the time at which it ends."""
 
-FAILED = Backoff(first=0.05, longest=5)
-"""Waits after failures."""
-
-REFUSED, REFUSED_ALONE = Backoff(first=0.01, longest=0.1), Backoff(first=0.2, longest=5)
-"""Waits of a prompt that is refused repeatedly, so that others go first (the rate limiter decides when it is
-sent); and of one that is refused while others are admitted."""
+FAILED, REFUSED_ALONE = Backoff(first=0.05, longest=5), Backoff(first=0.2, longest=5)
+REFUSED = Backoff(first=0.01, longest=0.1)
+"""Waits of a prompt after a failure, while it is refused and others are admitted, and while it is refused
+repeatedly, so that others go first: the rate limiter decides when it is sent."""
 
 TRIES, MAX_TRIES, BAD_LUCK = 5, 20, 1e-6
 """Failed requests after which a judgement is given up. If failures are frequent, more are allowed, up to the
@@ -85,9 +67,8 @@ OUTAGE_SECONDS, NEVER_ANSWERED_SECONDS = 120.0, 5.0
 """Seconds to wait for a provider that fails every request, if it answered before and if it never did."""
 
 UNUSABLE_AFTER_ANSWER, UNUSABLE_BEFORE_ANSWER = 10, 1
-"""Errors about the key, the account or the model after which a model is turned off: since its last answer, or
-if it has never answered. Then two more are allowed for status 403, which a firewall may send because of one
-text."""
+"""Errors about the key, the account or the model after which it is turned off: since its last answer, or if
+it has never answered. Then status 403, which a firewall may send for one text, needs two more."""
 
 
 @dataclass(eq=False, slots=True)
@@ -152,11 +133,11 @@ class RequestScheduler:
 
     Args:
         client: Sends one request.
-        budget: Reserves the cost of every request before it is sent and settles it afterwards.
-        settings: How many requests are sent at the same time, and how long they are waited for.
+        budget: Reserves the cost of a request before it is sent.
+        settings: The suite's settings.
         name: The model's name in the suite.
-        refused_since: Returns a parameter that the server has refused since the request was queued, or None.
         cache: Stores every response. Nothing is sent while too many of them are not yet durable.
+        refused_since: Returns a parameter that the server has refused since the request was queued, or None.
     """
 
     def __init__(
@@ -206,6 +187,7 @@ class RequestScheduler:
         """Return the response and the number of requests it took, retries and hedges included.
 
         Raises:
+            RequestError: If the server refuses a parameter.
             GivenUp: If there is no response after all retries.
             BudgetExhausted: If the budget does not allow another request.
         """
@@ -225,7 +207,7 @@ class RequestScheduler:
                     requests += in_flight.requests
                     self._record_failure(failure, state)
                     if failure.refused is not None:
-                        raise ParameterRefused(str(failure), failure.refused) from None
+                        raise
                     if failure.kind == "permanent":
                         closed = self._closed_reason()
                         raise GivenUp(str(failure), cause="failing" if closed else "unusable") from None
@@ -404,7 +386,7 @@ class RequestScheduler:
                     self._launch(in_flight, "again")
 
     def _record_failure(self, failure: RequestError, state: RetryState) -> None:
-        """Count the first failure of a prompt, to tell bad luck, a bad prompt and an outage apart."""
+        """Count the first failure of a prompt: bad luck, a bad prompt and an outage are told apart by it."""
         self._first_attempts += not state
         if not state and failure.kind in ("provider_error", "connection", "timeout"):
             self._failed_first_attempts += 1
@@ -415,10 +397,6 @@ class RequestScheduler:
 
     def _in_outage(self) -> bool:
         return len(self._failing) >= max(OUTAGE_FAILURES, self.limiter.in_flight)
-
-    def _last_success(self) -> float:
-        """Time of the last answer, or of the first request if there was none."""
-        return self._last_answer or self._began or self._loop.time()
 
     def _closed_reason(self) -> str | None:
         """Return why no request may be sent now, or None."""
@@ -468,10 +446,7 @@ class RequestScheduler:
         return f"; it asks to wait {asked:,.0f} s (Retry-After), until {_clock(asked)}, beyond {limit}"
 
     def _outage_start(self, since: float) -> float:
-        """Return when an outage began: after the Retry-After of the provider, if that is later.
-
-        After too many values of Retry-After without an answer in between they are ignored.
-        """
+        """Return when an outage began: after a Retry-After, unless there were too many without an answer."""
         return max(since, self._wait_until) if self._waits <= TRIES else since
 
     def _exhausted(self, state: RetryState, failure: RequestError) -> bool:
@@ -480,7 +455,7 @@ class RequestScheduler:
             return True
         if self._in_outage():
             most = OUTAGE_SECONDS if self._last_answer else NEVER_ANSWERED_SECONDS
-            if now - self._outage_start(self._last_success()) < most:
+            if now - self._outage_start(self._last_answer or self._began or now) < most:
                 return False
             self._give_up(failure, now)
             return True

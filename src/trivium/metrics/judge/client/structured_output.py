@@ -3,7 +3,6 @@
 Definition: docs/definitions/judge.md#unavailable-judge.
 """
 
-import itertools
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -26,6 +25,9 @@ log = logging.getLogger(__name__)
 NEVER_AS_ASKED = "answered {}, never as asked: "
 
 CUT_OFF = " (cut off at {:,} tokens, judge.max_tokens)"
+
+Parse = Callable[[str, Collection[str]], Answers]
+"""Parses a text into answers about some dimensions, or raises MalformedAnswer."""
 
 NEXT_OUTPUT: dict[OutputMode, OutputMode] = {"native": "tool", "tool": "prompted"}
 """How a schema is sent that was answered twice, never with JSON of its form."""
@@ -58,13 +60,9 @@ class StructuredAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def ask(
-    models: Models,
-    name: str,
-    request: ModelRequest,
-    dimensions: tuple[str, ...],
-    parse: Callable[[str, Collection[str]], Answers],
+    models: Models, name: str, request: ModelRequest, dimensions: tuple[str, ...], parse: Parse
 ) -> StructuredAnswer:
-    """Ask a model, and ask once more for the dimensions whose answer is invalid.
+    """Ask a model, and ask once more, with the error, for the dimensions whose answer is invalid.
 
     If the second answer too holds no JSON, and was not cut off, the schema is sent as a tool, and then in the
     prompt. Invalid answers are removed from the cache, so that a later run asks again.
@@ -74,8 +72,7 @@ async def ask(
         name: The model's name in the suite.
         request: The request, with every parameter that the server may still refuse.
         dimensions: Names of the dimensions that are judged.
-        parse: Parses a text into answers about some dimensions, or raises MalformedAnswer. The error is sent
-            to the model with a second request, for the dimensions without an answer only.
+        parse: Parses an answer.
 
     Raises:
         GivenUp: If there is no usable answer.
@@ -88,7 +85,7 @@ async def ask(
     errors: dict[str, str] = {}
     before, after = NEVER_AS_ASKED.format("twice"), ""
     sent, left = request, dimensions
-    for times in itertools.count(1):
+    while True:
         try:
             results.append(await models.ask(name, sent, about=dimensions))
         except (GivenUp, BudgetExhausted) as failure:
@@ -97,7 +94,7 @@ async def ask(
             # Keep the valid part of the first answer.
             before, after = "answered once, not as asked (", f"), and no more: {failure}"
             break
-        response = results[-1].response
+        times, response = len(results), results[-1].response
         _check_read(models, results)
         error, valid = _parsed(response, left, parse)
         answer |= valid
@@ -171,7 +168,7 @@ def _once_more(
 
 
 def _parsed(
-    response: ModelResponse, names: Collection[str], parse: Callable[[str, Collection[str]], Answers]
+    response: ModelResponse, names: Collection[str], parse: Parse
 ) -> tuple[MalformedAnswer | None, Answers]:
     """Parse a response; return the error or None, and the valid answers."""
     try:

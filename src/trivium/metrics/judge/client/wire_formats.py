@@ -1,7 +1,6 @@
 """The three request formats: OpenAI's chat completions and Responses, and Anthropic's Messages.
 
-Each has a function that builds the body of a request and one that reads the body of a response. Sources:
-https://platform.openai.com/docs/api-reference and https://platform.claude.com/docs/en/api/messages.
+Sources: https://platform.openai.com/docs/api-reference, https://platform.claude.com/docs/en/api/messages.
 """
 
 import json
@@ -36,13 +35,7 @@ Body = dict[str, Any]
 
 
 class WireFormat(NamedTuple):
-    """One request format.
-
-    Attributes:
-        path: End of the address, after the base URL.
-        build: Builds the body of a request.
-        read: Reads the body of a response; None if it holds no answer.
-    """
+    """One request format: ``path`` ends the address, ``read`` returns None if the body holds no answer."""
 
     path: str
     build: Callable[[ModelRequest, ModelDescription], Body]
@@ -125,10 +118,8 @@ def _sampling(request: ModelRequest, model: ModelDescription, logprobs: Body) ->
 
 
 def _tool(tool: Body, request: ModelRequest, model: ModelDescription) -> Body:
-    return {
-        "tools": [tool],
-        "tool_choice": "required" if model.forces_tool(request.reasoning_effort) else "auto",
-    }
+    forced = model.forces_tool(request.reasoning_effort)
+    return {"tools": [tool], "tool_choice": "required" if forced else "auto"}
 
 
 def _text(text: str) -> Body:
@@ -155,6 +146,9 @@ class _Logprobs(msgspec.Struct):
     content: list[Token] | None = None
 
 
+Logprobs = _Logprobs | list[Token] | None
+
+
 class _Object(msgspec.Struct):
     """Any object of a response, with the fields that are read."""
 
@@ -172,7 +166,7 @@ class _Object(msgspec.Struct):
     function: "_Object | None" = None
     arguments: str | None = None
     input: msgspec.Raw = msgspec.Raw()
-    logprobs: _Logprobs | list[Token] | None = None
+    logprobs: Logprobs = None
     finish_reason: str | None = None
     stop_reason: str | None = None
     status: str | None = None
@@ -185,7 +179,6 @@ _KINDS = {"usage": dict} | dict.fromkeys(("model", "finish_reason", "stop_reason
 _TEXTS = ("content", "arguments")
 """Fields of a response that are read if they are of that type, and those that hold an answer as a text."""
 
-MAX_DIGITS = 19
 _UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 
 _FINISH = {
@@ -233,10 +226,12 @@ def read_messages(body: bytes) -> ModelResponse | None:
     if message is None or not isinstance(message.content, list):
         return None
     # The input of a tool stays undecoded, so that duplicate keys are noticed.
-    calls = [
-        bytes(each.input).decode(errors="replace") for each in message.content if each.type == "tool_use"
-    ]
-    text = calls[0] if calls else _joined(each for each in message.content if each.type == "text")
+    calls = [bytes(each.input) for each in message.content if each.type == "tool_use"]
+    text = (
+        calls[0].decode(errors="replace")
+        if calls
+        else _joined(each for each in message.content if each.type == "text")
+    )
     usage = message.usage or {}
     cached, written = (_count(usage, f"cache_{kind}_input_tokens") for kind in ("read", "creation"))
     return ModelResponse(
@@ -251,11 +246,7 @@ def read_messages(body: bytes) -> ModelResponse | None:
 
 
 def _response(
-    top: _Object,
-    text: str,
-    ended: str | None,
-    logprobs: _Logprobs | list[Token] | None,
-    counts: tuple[str, str],
+    top: _Object, text: str, ended: str | None, logprobs: Logprobs, counts: tuple[str, str]
 ) -> ModelResponse:
     """A response of one of OpenAI's formats, which name the counts of tokens differently."""
     usage = top.usage or {}
@@ -290,7 +281,7 @@ def _decoded(body: bytes) -> _Object | None:
 
 def _bounded(digits: str) -> int | float:
     """A whole number, as a float if it has more digits than JSON's readers take."""
-    return int(digits) if len(digits) < MAX_DIGITS else float(digits)
+    return int(digits) if len(digits) < 19 else float(digits)
 
 
 def _without_oddities(node: Any) -> Any:
@@ -315,7 +306,7 @@ def _count(usage: Body, name: str) -> int:
     return plausible_count(usage.get(name))
 
 
-def _tokens(logprobs: _Logprobs | list[Token] | None, text: str) -> list[Token] | None:
+def _tokens(logprobs: Logprobs, text: str) -> list[Token] | None:
     """The log-probabilities of an answer's tokens, or None without any."""
     tokens = logprobs.content if isinstance(logprobs, _Logprobs) else logprobs
     if not tokens:
@@ -341,9 +332,8 @@ def read_logprobs(given: Any, text: str) -> list[Token] | None:
 
 
 _JOINER = "\u200d"
-"""Breaks up special tokens of chat templates: servers of open models may take ``<|im_start|>`` in a text for
-the beginning of another message. A model copies the joiner, or writes another invisible character for it. The
-tokens are those of PydanticAI 2.68, which breaks them up in the same way."""
+"""Breaks up the special tokens of chat templates that PydanticAI 2.68 breaks up. A model copies the joiner,
+or writes another invisible character for it."""
 
 _INVISIBLE = "\u200b-\u200d\u2060\ufeff"
 _TAILS = {
