@@ -18,10 +18,10 @@ import trivium as tv
 from tests.runs import worker_metrics
 from tests.runs.worker_metrics import FATAL
 from trivium.agents.recorded import Partitioned, open_recorded
-from trivium.agents.recorded.record import PART_ATTEMPTS
 from trivium.errors import MissingExtra, OutputsError, Problem, TriviumError, TrustError
 from trivium.metrics.registry import BUILT_IN, CASE_FIGURES, REGISTERED, build_metrics
 from trivium.metrics.text.encoders.encoder import cores
+from trivium.records.lines import PART_RECORDS
 from trivium.runs.engines import processes as engine
 from trivium.runs.engines.job import AttemptKeys, Job, Task, packed
 from trivium.runs.engines.partition import LOST, PartScorer
@@ -32,7 +32,7 @@ from trivium.store.store import Store
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
 
-CASES = 3 * PART_ATTEMPTS + 10
+CASES = 3 * PART_RECORDS + 10
 ODD = "tests.runs.worker_metrics"
 METRICS = ("cosine", "jaccard", "success", "time")
 
@@ -113,7 +113,7 @@ def test_without_a_number_a_run_begins_in_its_own_process(
     monkeypatch.setattr(engine, "SECONDS_BEFORE_WORKERS", 0.0)
     monkeypatch.setattr(engine, "SECONDS_WORTH_WORKERS", 0.0)
     scored(tmp_path, "long", workers=None)
-    assert started[0] == range(PART_ATTEMPTS, 2 * PART_ATTEMPTS)  # the first part was scored here
+    assert started[0] == range(PART_RECORDS, 2 * PART_RECORDS)  # the first part was scored here
     assert started[-1].stop == CASES + CASES // 50 + 1
 
 
@@ -124,7 +124,7 @@ def test_stored_attempts_are_scored_again_by_several_processes(
     store = f"{tmp_path}/one.db"
     again: dict = {"attempts_of": one.id, "outputs": None, "metrics": ["jaccard", "time"]}
     here = scored(tmp_path, "one", **again)
-    monkeypatch.setattr("trivium.agents.recorded.outputs.OutputsFile.read", None)  # the store has them
+    monkeypatch.setattr("trivium.agents.recorded.outputs.RecordedOutputs.read", None)  # the store has them
     two = scored(tmp_path, "one", workers=2, **again)
     assert (stored(store, two), figures(two)) == (stored(store, here), figures(here))
     assert len([row for row in stored(store, two) if row]) == CASES + CASES // 50 + 1
@@ -145,7 +145,7 @@ def test_without_a_number_stored_attempts_are_scored_by_several_processes_if_tha
         lambda self, tasks: inner(self, (begun.append(each.indices) or each for each in tasks)),
     )
     two = scored(tmp_path, "one", workers=None, **again)
-    assert begun[0] == range(PART_ATTEMPTS, 2 * PART_ATTEMPTS)
+    assert begun[0] == range(PART_RECORDS, 2 * PART_RECORDS)
     assert figures(two) == figures(here)
 
 
@@ -292,7 +292,7 @@ def test_an_error_of_a_worker_ends_the_run(tmp_path: Path, caplog: pytest.LogCap
                 file.write("\n")
 
     # Two workers have four parts in hand, and get the fifth once the first is stored.
-    suite, outputs = files(tmp_path, cases=6 * PART_ATTEMPTS)
+    suite, outputs = files(tmp_path, cases=6 * PART_RECORDS)
     given = {"outputs": str(outputs), "metrics": ["jaccard"], "store": f"{tmp_path}/two.db", "workers": 2}
     with pytest.raises(OutputsError, match=r"outputs.jsonl: has changed since it was checked"):
         tv.evaluate(Suite.load(suite, repeats=2), **given, progress=Change())
@@ -385,7 +385,7 @@ def job_of(folder: Path, suite: Suite, recorded: object) -> tuple[Job, range]:
 
 def test_parts_cover_all_and_are_bounded_in_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     suite, outputs = files(tmp_path)
-    monkeypatch.setattr("trivium.agents.recorded.record.PART_BYTES", 1000)
+    monkeypatch.setattr("trivium.records.lines.PART_BYTES", 1000)
     recorded = open_recorded(str(outputs), Suite.load(suite, repeats=2))
     assert isinstance(recorded, Partitioned)
     parts = list(recorded.parts())

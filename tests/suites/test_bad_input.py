@@ -104,8 +104,10 @@ BAD = {
     "deep TOML": ("s.toml", "a = " + "[" * 50_000, "is nested too deeply"),
     # lines
     "empty lines": ("c.jsonl", "\n\n", "c.jsonl: holds no case"),
-    "broken line": ("c.jsonl", CASE + '\n\n{"id": "2", "input": }', "c.jsonl: line 3: broken JSON: "),
-    "cut line": ("c.jsonl", '{"id": "1", "inp', "c.jsonl: line 1: broken JSON: Unterminated string"),
+    "broken line": ("c.jsonl", CASE + '\n\n{"id": "2", "input": }',
+                    "c.jsonl: line 3, column 22: broken JSON: "),
+    "cut line": ("c.jsonl", '{"id": "1", "inp',
+                 "c.jsonl: line 1, column 13: broken JSON: Unterminated string"),
     "deep line": ("c.jsonl", '{"id": "1", "input": ' + "[" * 200_000,
                   "c.jsonl: line 1: is nested too deeply"),
     "line of a list": ("c.jsonl", "[1]", "line 1: found a list, expected one case a line"),
@@ -193,7 +195,7 @@ def test_line_4711_is_named(tmp_path):
     lines = [json.dumps({"id": i, "input": "q"}) for i in range(5000)]
     lines[4710] = lines[4710][:-3]
     (tmp_path / "c.jsonl").write_text("\n".join(lines))
-    with pytest.raises(SuiteError, match=r"c\.jsonl: line 4711: broken JSON: "):
+    with pytest.raises(SuiteError, match=r"c\.jsonl: line 4711, column \d+: broken JSON: "):
         Suite.load(tmp_path / "c.jsonl")
 
 
@@ -246,9 +248,9 @@ def test_a_document_that_is_too_large_is_not_read(tmp_path):
 
 
 def test_a_line_that_is_too_long_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("trivium.suites.files.jsonl.LONGEST_LINE", 30)
+    monkeypatch.setattr("trivium.records.lines.LONGEST_LINE", 30)
     (tmp_path / "c.jsonl").write_text(f'{CASE}\n{{"id": "2", "input": "{"x" * 100}"}}')
-    with pytest.raises(SuiteError, match="line 2: is longer than 30 bytes: one case a line"):
+    with pytest.raises(SuiteError, match="line 2: is longer than 30 bytes: one record a line"):
         Suite.load(tmp_path / "c.jsonl")
 
 

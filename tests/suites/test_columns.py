@@ -115,7 +115,7 @@ def test_what_could_be_two_things_is_asked(row: dict[str, str], message: str) ->
 def test_a_wrong_line_of_mapped_json_lines_is_named(tmp_path: Path) -> None:
     file = tmp_path / "s.jsonl"
     file.write_text('{"question": "a"}\n\n{"question": }\n')
-    with pytest.raises(SuiteError, match="line 3: broken JSON"):
+    with pytest.raises(SuiteError, match=r"line 3, column \d+: broken JSON"):
         Suite.load(file)
     file.write_text('{"question": "a"}\n[1]\n')
     with pytest.raises(SuiteError, match="line 2: found a list of 1, expected a case"):

@@ -23,8 +23,8 @@ import msgspec
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.record import checked_attempt
 from trivium.errors import MOST_PROBLEMS, OutputsError, Problem, SuiteError, raise_problems
+from trivium.records.documents import MalformedDocument, read_mapping
 from trivium.suites.case import Case
-from trivium.suites.files.documents import MalformedDocument, read_mapping
 from trivium.suites.selection import cases_of
 from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from trivium.errors import ItemsError, suggest
+from trivium.records.documents import MalformedDocument, read_text
 from trivium.runs.items.files import lenient_json
 from trivium.runs.items.records import Item
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
 from trivium.suites.case import Id
-from trivium.suites.files.documents import MalformedDocument, read_text
 from trivium.suites.validation import convert
 from trivium.values import resolved
 

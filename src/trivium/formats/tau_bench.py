@@ -13,8 +13,8 @@ import msgspec
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.record import checked_attempt
 from trivium.errors import OutputsError, Problem, SuiteError, TraceError, raise_problems, suggest
+from trivium.records.documents import MalformedDocument, parse_json, read_text
 from trivium.suites.case import Case
-from trivium.suites.files.documents import MalformedDocument, parse_json, read_text
 from trivium.suites.selection import cases_of
 from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite

@@ -12,11 +12,11 @@ import msgspec
 
 from trivium.errors import InputError
 from trivium.labels.joining import labels_for
+from trivium.records.documents import read_document
 from trivium.runs.certificates import ACCEPTED, EXPIRED, Certificates, is_due, marks, unmarked
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.certificate import read_certificate
-from trivium.suites.files.documents import read_document
 from trivium.suites.settings import Settings
 
 __all__ = ["CertificateCheck", "check_certificate"]

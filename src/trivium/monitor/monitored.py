@@ -8,7 +8,7 @@ import msgspec
 
 from trivium.errors import InputError, Problem, raise_problems
 from trivium.metrics.registry import CASE_FIGURES, asked_metrics, metric_class, metrics_without_expectation
-from trivium.suites.files.documents import read_document
+from trivium.records.documents import read_document
 from trivium.suites.files.suite_files import DOCUMENTS
 from trivium.suites.monitor_settings import MonitorSettings
 from trivium.suites.settings import CompositeSettings, PassRule, Settings

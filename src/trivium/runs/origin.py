@@ -10,7 +10,7 @@ from trivium.agents.adapters.function import with_own_loop
 from trivium.agents.attempt import AgentAdapter
 from trivium.agents.loading import load_agent
 from trivium.agents.recorded import ReadyAttempts, Recorded, open_recorded
-from trivium.agents.recorded.in_memory import OutputsInMemory
+from trivium.agents.recorded.outputs import RecordedOutputs, listed_outputs
 from trivium.errors import InputError, OutputsError
 from trivium.masking import mask
 from trivium.runs.event_loop import in_trivium_thread
@@ -124,7 +124,7 @@ class Origin:
         if self.leave_one_out:
             what = "leave_one_out needs a source of people's outputs, such as peerread:FOLDER"
             raise OutputsError("outputs", what)
-        return OutputsInMemory(self.outputs, suite, skip_invalid=self.skip_invalid)
+        return RecordedOutputs(listed_outputs(self.outputs), suite, skip_invalid=self.skip_invalid)
 
     def name(self, adapter: AgentAdapter | None, scored_before: RunRecord | None) -> str:
         """Readable name of the agent, the run or the outputs that the attempts come from."""

@@ -20,45 +20,6 @@ Texts = Annotated[tuple[str, ...], Meta(extra={"also": "single"}, extra_json_sch
 """Several texts. A file may have a single text instead of a list."""
 
 
-COLUMN_ALIASES = {
-    "id": ("id", "_id", "idx", "question_id", "task_id", "name"),
-    "input": (
-        "input",
-        "inputs",
-        "question",
-        "prompt",
-        "instruction",
-        "query",
-        "problem",
-        "text",
-        "user_input",
-    ),
-    "references": (
-        "references",
-        "reference",
-        "answer",
-        "answers",
-        "target",
-        "expected_output",
-        "expected",
-        "output",
-        "solution",
-        "ground_truth",
-        "ground_truths",
-        "ideal",
-        "gold",
-        "expected_answer",
-        "correct_answer",
-        "reference_answer",
-    ),
-    "source": ("source", "context", "document", "passage"),
-    "group": ("group",),
-    "tags": ("tags",),
-    "complexity": ("complexity",),
-}
-"""Column names that other tools use for the fields of a case, most likely first."""
-
-
 class ExpectedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A tool call that a good attempt makes.
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from trivium.errors import Problem, SuiteError
-from trivium.suites.files.documents import read_document
+from trivium.records.documents import read_document
 from trivium.values import resolved
 
 MADE_BY = "trivium trust certify RUN --dimension D --labels FILE --output CERTIFICATE.json"

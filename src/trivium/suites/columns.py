@@ -11,27 +11,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trivium.errors import Problem, suggest
-from trivium.suites.case import COLUMN_ALIASES, Case
+from trivium.records.names import CASE_NAMES, EITHER, OUTPUT_NAMES, plain_name
+from trivium.suites.case import Case
 from trivium.values import is_absent, json_text
-
-OUTPUT_ALIASES = {
-    "case": ("case", "case_id", "id", "_id", "idx", "question_id", "task_id"),
-    "output": (
-        "output",
-        "outputs",
-        "response",
-        "prediction",
-        "predictions",
-        "predicted",
-        "completion",
-        "generation",
-        "generated_answer",
-        "actual_output",
-        "model_output",
-        "answer",
-    ),
-}
-"""Column names that other tools use for the fields of a recorded output."""
 
 OUTPUT_FIELDS = (
     "case",
@@ -47,18 +29,8 @@ OUTPUT_FIELDS = (
     "flags",
 )
 
-EITHER = frozenset({"answer", "output"})
-"""Names of the reference in some tools, and of the agent's output in others."""
-
 _NO_ID = frozenset({"name"})
 """Aliases of ``id`` in data sets that are often not unique in a table."""
-
-EXCEL = frozenset({".xlsx", ".xls", ".xlsm", ".ods"})
-
-EXCEL_REFUSED = (
-    "is a workbook, which Trivium does not read: save the sheet as CSV (UTF-8), or in Python pass "
-    "pandas.read_excel(…)"
-)
 
 
 class Columns(NamedTuple):
@@ -98,10 +70,6 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:6]) + more
 
 
-def _plain(name: str) -> str:
-    return name.strip().lower().replace(" ", "_").replace("-", "_")
-
-
 class FieldNames:
     """Finds fields under the names that other tools use, and keeps which it found.
 
@@ -117,7 +85,7 @@ class FieldNames:
         """The names, with a field in place of its first other name where the field itself is not there."""
         found: list[str] = []
         for name in names:
-            field = self._field.get(_plain(name))
+            field = self._field.get(plain_name(name))
             known = field is None or field in names or field in found
             if field is not None and not known:
                 self.used[name] = field
@@ -142,17 +110,17 @@ def case_columns(names: Sequence[str], *, lenient: bool = False) -> Columns | No
         return None
     fields = {name: name for name in names if name in Case.__struct_fields__}
     problems: list[Problem] = []
-    outputs = _matching(unknown, OUTPUT_ALIASES["output"])
+    outputs = _matching(unknown, OUTPUT_NAMES["output"])
     for field in ("id", "input", "references", "source"):
         if field in fields:
             continue
-        found = [name for name in _matching(unknown, COLUMN_ALIASES[field]) if name not in fields.values()]
+        found = [name for name in _matching(unknown, CASE_NAMES[field]) if name not in fields.values()]
         if field == "id":
-            found = [name for name in found if _plain(name) not in _NO_ID][:1]
+            found = [name for name in found if plain_name(name) not in _NO_ID][:1]
         if field == "references":
-            clear = [name for name in found if _plain(name) not in EITHER]
-            found = clear or [name for name in found if _plain(name) == "answer"] or found
-            if found and not clear and _plain(found[0]) == "output":
+            clear = [name for name in found if plain_name(name) not in EITHER]
+            found = clear or [name for name in found if plain_name(name) == "answer"] or found
+            if found and not clear and plain_name(found[0]) == "output":
                 problems.append(_either(found[0]))
                 outputs.remove(found[0])
                 unknown.remove(found[0])
@@ -183,10 +151,10 @@ def output_columns(names: Sequence[str]) -> Columns | None:
     for field in ("case", "output"):
         if field in fields:
             continue
-        found = _matching(unknown, OUTPUT_ALIASES[field])
+        found = _matching(unknown, OUTPUT_NAMES[field])
         if field == "case":
             found = found[:1]
-        elif clear := [name for name in found if _plain(name) not in EITHER]:
+        elif clear := [name for name in found if plain_name(name) not in EITHER]:
             found = clear
         if len(found) > 1:
             problems.append(_several(found, field))
@@ -195,7 +163,7 @@ def output_columns(names: Sequence[str]) -> Columns | None:
     of_cases = {
         name
         for field in ("id", "input", "references", "source", "tags", "group", "complexity")
-        for name in _matching(unknown, (*COLUMN_ALIASES[field], field))
+        for name in _matching(unknown, (*CASE_NAMES[field], field))
     }
     mapped = any(name != field for field, name in fields.items()) or ("output" in fields and bool(of_cases))
     left_out = tuple(name for name in unknown if mapped and name in of_cases and name not in fields.values())
@@ -205,14 +173,14 @@ def output_columns(names: Sequence[str]) -> Columns | None:
 
 def input_column(names: Sequence[str]) -> str | None:
     """The column of a table of outputs that repeats the input of the case, or None."""
-    return next(iter(_matching(names, COLUMN_ALIASES["input"])), None)
+    return next(iter(_matching(names, CASE_NAMES["input"])), None)
 
 
 def _matching(names: Sequence[str], aliases: Sequence[str]) -> list[str]:
     """Return the names that are aliases, most likely first."""
     by_name: dict[str, str] = {}
     for name in names:
-        by_name.setdefault(_plain(name), name)
+        by_name.setdefault(plain_name(name), name)
     return [by_name[alias] for alias in aliases if alias in by_name]
 
 
@@ -274,10 +242,11 @@ def rows_as_cases(
         return made, None  # the conversion to cases names each wrong key where it is
     if columns.problems:
         return made, columns
-    return [_case(row, columns, number) for number, row in enumerate(made, first)], columns
+    return [case_of_row(row, columns, number) for number, row in enumerate(made, first)], columns
 
 
-def _case(row: Mapping[Any, Any], columns: Columns, number: int) -> dict[str, Any]:
+def case_of_row(row: Mapping[Any, Any], columns: Columns, number: int) -> dict[str, Any]:
+    """Make a raw case of a row with the names of another tool; its number is the id if it has none."""
     case: dict[str, Any] = {} if "id" in columns.fields else {"id": str(number)}
     for field, column in columns.fields.items():
         if not is_absent(row.get(column)):

@@ -12,9 +12,9 @@ import msgspec
 
 from trivium.errors import Problem, raise_problems, suggest
 from trivium.masking import mask
+from trivium.records.documents import read_document
 from trivium.suites.agent_settings import AgentSettings, agent_problems, header_problems
 from trivium.suites.certificate import read_certificates
-from trivium.suites.files.documents import read_document
 from trivium.suites.monitor_settings import monitor_problems
 from trivium.suites.rubrics.loader import load_judge_rubrics, step_problem
 from trivium.suites.settings import (

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import inspect
 
 from trivium.errors import Problem, suggest
-from trivium.suites.case import COLUMN_ALIASES
+from trivium.records.names import CASE_NAMES
 from trivium.values import is_number
 
 T = TypeVar("T")
@@ -103,7 +103,7 @@ def decimal_text(number: float) -> str:
 
 def unknown_key(key: str, known: Sequence[str]) -> str:
     """The message for an unknown key."""
-    aliased = [field for field, names in COLUMN_ALIASES.items() if key.lower() in names and field in known]
+    aliased = [field for field, names in CASE_NAMES.items() if key.lower() in names and field in known]
     alias = f' Did you mean "{aliased[0]}"?' if aliased and {"id", "input"} <= set(known) else ""
     hint = alias or suggest(key, known) or f" Known: {', '.join(known)}"
     return f'unknown key "{quote(key)}".{hint}'

@@ -13,10 +13,10 @@ import pytest
 
 import trivium as tv
 from trivium.agents.recorded import Partitioned, open_recorded
-from trivium.agents.recorded.table_outputs import TableOutputs
+from trivium.agents.recorded.outputs import RecordedOutputs
 from trivium.errors import OutputsError
-from trivium.suites.files import parquet
-from trivium.suites.files.parquet import ParquetFile
+from trivium.records import parquet
+from trivium.records.parquet import ParquetFile
 from trivium.suites.suite import Suite
 
 SUITE = Suite.load(
@@ -118,7 +118,7 @@ def test_outputs_find_their_cases_by_the_input(tmp_path: Path) -> None:
     table = [{"question": f"{index}?", "answer": "x"} for index in range(600)]
     recorded = open_recorded(written(tmp_path / "o.parquet", table), SUITE)
     assert [case.id for case, _ in recorded] == [str(index) for index in range(600)]
-    assert isinstance(recorded, TableOutputs)
+    assert isinstance(recorded, RecordedOutputs)
     assert recorded.notes == (
         "outputs: read answer as output; not read: question; cases found by their question",
     )
@@ -186,7 +186,7 @@ def test_few_rows_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     }
     recorded = open_recorded(written(tmp_path / "o.parquet", table | {"output": ["x"] * 20_000}), SUITE)
     assert len(list(recorded)) == 20_000
-    assert max(held) <= 256
+    assert max(held) <= 4096
 
 
 def test_it_is_closed_and_can_be_read_again(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import trivium as tv
 from trivium.agents.recorded import Recorded, open_recorded
-from trivium.agents.recorded.in_memory import OutputsInMemory
+from trivium.agents.recorded.outputs import RecordedOutputs, listed_outputs
 from trivium.cli.main import run_command
 from trivium.errors import InputError, OutputsError
 from trivium.suites.suite import Suite
@@ -88,7 +88,7 @@ def test_a_file_without_a_valid_output_is_refused(tmp_path: Path, kind: str) -> 
 
 
 def test_a_list_in_memory_is_read_likewise() -> None:
-    recorded = OutputsInMemory(MIXED, SUITE, skip_invalid=True)
+    recorded = RecordedOutputs(listed_outputs(MIXED), SUITE, skip_invalid=True)
     assert cases(recorded) == in_parts(recorded) == [row["case"] for row in VALID]
     assert "outputs[6]: duplicate of outputs[1]" in recorded.notes[0]
 

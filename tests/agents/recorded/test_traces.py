@@ -192,7 +192,7 @@ CHAT = [
     ],
 )
 def test_of_a_chat_the_last_answer_is_the_output_and_its_calls_are_the_trace(line, output, calls):
-    parsed, problems, flags = read_line(json.dumps({"case": "1", **line}).encode(), 1)
+    parsed, problems, flags = read_line(json.dumps({"case": "1", **line}).encode(), "line 1")
     assert problems == []
     attempt = attempt_from(parsed, flags, folder=Path(), limit=1000)
     assert attempt.output == output
@@ -200,6 +200,6 @@ def test_of_a_chat_the_last_answer_is_the_output_and_its_calls_are_the_trace(lin
 
 
 def test_parts_of_a_chat_that_are_no_text_are_counted():
-    parsed, _, flags = read_line(json.dumps({"case": "1", "messages": CHAT}).encode(), 1)
+    parsed, _, flags = read_line(json.dumps({"case": "1", "messages": CHAT}).encode(), "line 1")
     trace = attempt_from(parsed, flags, folder=Path(), limit=1000).trace
     assert [each.what for each in trace.problems] == ["parts that are no text are left out: 1 audio"]

@@ -25,7 +25,7 @@ ODD = "tests.runs.worker_metrics"
 
 @pytest.fixture(autouse=True)
 def _short_parts(monkeypatch):
-    monkeypatch.setattr("trivium.agents.recorded.in_memory.PART_ATTEMPTS", PART_ATTEMPTS)
+    monkeypatch.setattr("trivium.records.source.PART_RECORDS", PART_ATTEMPTS)
 
 
 @pytest.fixture(autouse=True)

@@ -176,7 +176,7 @@ def test_judges_are_asked_by_the_run_and_a_lost_node_costs_no_answer_twice(
             cluster.remove_node(cluster.nodes_of_test.pop(), allow_graceful=False)
         return ANSWER
 
-    monkeypatch.setattr("trivium.agents.recorded.in_memory.PART_ATTEMPTS", judged.PART_ATTEMPTS)
+    monkeypatch.setattr("trivium.records.source.PART_RECORDS", judged.PART_ATTEMPTS)
     with judged.provider(monkeypatch) as server:
         _, alone = judged.scored(tmp_path, "one", workers=1)
         spent = judged.billed(server)

@@ -12,7 +12,7 @@ from hypothesis import assume, given
 
 from tests.strategies import json_objects
 from trivium.errors import OutputsError, SuiteError
-from trivium.suites.files.documents import (
+from trivium.records.documents import (
     MalformedDocument,
     parse_json,
     parse_toml,

@@ -79,7 +79,7 @@ def test_mistakes_of_all_files_are_told_together(folder):
     (folder / "a.jsonl").write_text(lines("01") + "{\n" + lines("01"))
     (folder / "b.csv").write_text("id,input,expect\n3,q,{\n")
     told = problems(folder).splitlines()
-    assert told[0].startswith(f"{folder}/a.jsonl: line 3: ")
+    assert told[0].startswith(f"{folder}/a.jsonl: line 3, column 2: ")
     assert told[1].startswith(f"{folder}/b.csv: line 2")
     (folder / "a.jsonl").write_text("{\n" * 30)
     told = problems(folder).splitlines()

@@ -70,7 +70,7 @@ CASES = [{"id": "1", "input": "q"}]
 
 def written(path, raw):
     if path.suffix == ".toml":
-        from trivium.suites.files.documents import dump_toml
+        from trivium.records.documents import dump_toml
 
         path.write_text(dump_toml(raw, source=str(path)))
     else:

@@ -108,11 +108,12 @@ def open_recorded(
     if prefix is not None and prefix not in SOURCES:
         raise OutputsError(source, f'holds no outputs: "{prefix}:" is a suite only')
     if prefix is None:
-        from trivium.agents.recorded.many_files import OutputsFiles, files_of, open_file
+        from trivium.agents.recorded.many_files import OutputsFiles, files_of
+        from trivium.agents.recorded.outputs import RecordedOutputs, open_outputs
 
         files = files_of(path)
         if files is None:
-            return open_file(path_of(path), suite, skip_invalid=skip_invalid)
+            return RecordedOutputs(open_outputs(path_of(path)), suite, skip_invalid=skip_invalid)
         return OutputsFiles(files, suite, skip_invalid=skip_invalid)
     module, _, function = SOURCES[prefix].partition(":")
     recorded: Recorded = getattr(import_module(module), function)(Path(path), suite)
@@ -130,7 +131,7 @@ def _traces(path: str, suite: Suite, *, leave_one_out: bool) -> Recorded:
 def holds_traces(path: str | Path) -> bool:
     """Whether a path is a folder or a file whose beginning is that of a trace rather than of an output."""
     from trivium.agents.recorded.many_files import files_of
-    from trivium.agents.recorded.tables import TABLES
+    from trivium.records.source import TABLES
     from trivium.traces.readers.collection import trace_format
 
     if is_remote(str(path)) and glob.has_magic(str(path)):

@@ -7,20 +7,16 @@ from itertools import accumulate, chain
 from pathlib import Path
 
 from trivium.agents.attempt import Attempt
-from trivium.agents.recorded.in_memory import OutputsInMemory
 from trivium.agents.recorded.mistakes import Mistakes
-from trivium.agents.recorded.outputs import OutputsFile, Together, equal_hashes
-from trivium.agents.recorded.table_outputs import TableOutputs
-from trivium.agents.recorded.tables import TABLES, rows_of_file
+from trivium.agents.recorded.outputs import RecordedOutputs, Together, equal_hashes, open_outputs
 from trivium.errors import OutputsError, Problem
 from trivium.number_buffer import NumberBuffer
+from trivium.records.source import FILES, TABLES
 from trivium.storage import is_remote, path_of
 from trivium.suites.case import Case
 from trivium.suites.files.many_files import files_in, matching_files
 from trivium.suites.suite import Suite
 from trivium.traces.readers.collection import first_object
-
-SUFFIXES = frozenset({".jsonl", *TABLES})
 
 
 def files_of(source: str) -> list[Path] | None:
@@ -33,7 +29,7 @@ def files_of(source: str) -> list[Path] | None:
         return matching_files(source, error=OutputsError)
     path = path_of(source)
     if path.is_dir():
-        files = files_in(path, SUFFIXES, error=OutputsError)
+        files = files_in(path, FILES, error=OutputsError)
         return files if files and _hold_outputs(files) else None
     return matching_files(source, error=OutputsError)
 
@@ -45,36 +41,8 @@ def _hold_outputs(files: Sequence[Path]) -> bool:
     return len(lines) < len(files) if found is None else "case" in found
 
 
-def open_file(
-    path: Path,
-    suite: Suite,
-    *,
-    together: Together | None = None,
-    skip_invalid: bool = False,
-) -> "OutputsFile | TableOutputs | OutputsInMemory":
-    """Open the attempts of one file; all are validated before this returns.
-
-    Tables, and lines with Trivium's own keys, are read a part at a time, others into memory.
-
-    Args:
-        path: The file.
-        suite: The suite with the cases.
-        together: What it shares with other files, if it is one of several.
-        skip_invalid: Leave out outputs with mistakes, as long as there are others.
-
-    Raises:
-        OutputsError: With the first twenty mistakes and the number of further ones.
-    """
-    if path.suffix.lower() in TABLES:
-        return TableOutputs(path, suite, together=together, skip_invalid=skip_invalid)
-    rows = rows_of_file(path, suite)
-    if rows is None:
-        return OutputsFile(path, suite, together=together, skip_invalid=skip_invalid)
-    return OutputsInMemory(rows, suite, source=str(path), together=together, skip_invalid=skip_invalid)
-
-
 class OutputsFiles:
-    """The attempts of many files, file after file; see :func:`open_file` for what is in memory.
+    """The attempts of many files, file after file; see :class:`RecordedOutputs`.
 
     Args:
         files: The files.
@@ -90,12 +58,15 @@ class OutputsFiles:
     """
 
     def __init__(self, files: Sequence[Path], suite: Suite, *, skip_invalid: bool = False) -> None:
-        self._files: list[OutputsFile | TableOutputs | OutputsInMemory] = []
+        self._files: list[RecordedOutputs] = []
         self.mistakes = Mistakes(skip=skip_invalid)
         together = Together()
         for path in files:
             try:
-                self._files.append(open_file(path, suite, together=together, skip_invalid=skip_invalid))
+                records = open_outputs(path, spill=together.spill)
+                self._files.append(
+                    RecordedOutputs(records, suite, together=together, skip_invalid=skip_invalid)
+                )
             except OutputsError as error:
                 self.mistakes.lose(error)
         self._first = [0, *accumulate(map(len, self._files))]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from trivium.errors import MOST_PROBLEMS, OutputsError, Problem
-from trivium.suites.files.documents import placed
+from trivium.records.documents import placed
 
 MOST_IN_A_NOTE = 3
 """Most mistakes that the note of a run lists."""

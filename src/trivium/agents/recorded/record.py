@@ -1,12 +1,10 @@
-"""Validates the lines of a file of outputs and makes attempts from them."""
+"""Validates the records of recorded outputs and makes attempts from them."""
 
+import math
 import re
-from array import array
-from bisect import bisect_left
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -14,27 +12,18 @@ from msgspec import Meta
 from trivium.agents.attempt import TRACE_LEFT_OUT, AgentFailure, Attempt, Usage
 from trivium.agents.failures import reason, shown
 from trivium.agents.response import NOTHING, sanitise_output, secret_flags
-from trivium.errors import InputError, OutputsError, Problem, TraceError, suggest
-from trivium.number_buffer import NumberBuffer
+from trivium.errors import InputError, Problem, TraceError, suggest
+from trivium.records.documents import parse_line
 from trivium.storage import Stamp, named_path, stamp_of
 from trivium.suites.case import Id
-from trivium.suites.files.documents import MalformedDocument, decode, parse_json
 from trivium.suites.sanitize import sanitise
-from trivium.suites.validation import convert
+from trivium.suites.validation import at, convert, describe, problem
 from trivium.traces.native import native_trace
 from trivium.traces.readers import FORMATS, read_trace_file
 from trivium.traces.readers.chat import answer_of, trace_of_chat
 from trivium.traces.trace import Trace, wall_seconds
-from trivium.values import TOO_MANY_VALUES, holds_too_many_values, resolved
+from trivium.values import resolved
 
-LONGEST_LINE = 256 * 1024**2
-"""Bytes; a line is held in memory as a whole."""
-
-PART_ATTEMPTS = 256
-PART_BYTES = 8_000_000
-"""A part of a file that is read by itself ends at either limit, unless a single line is longer."""
-
-_BOM = b"\xef\xbb\xbf"
 _SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 """Escapes of NUL and of surrogates: the texts of such a line are sanitised."""
 
@@ -123,44 +112,7 @@ ParsedLine = tuple[Output | None, list[Problem], tuple[str, ...]]
 """The parsed line, or None; every problem of it; and flags for what sanitising changed."""
 
 
-def parts_of(starts: "NumberBuffer[int] | array[int]") -> Iterator[range]:
-    """Yield ranges of indices that cover lines of a file in order, each bounded in number and size.
-
-    Args:
-        starts: The offset of each line.
-    """
-    first = 0
-    while first < len(starts):
-        most = min(first + PART_ATTEMPTS, len(starts))
-        last = bisect_left(starts, starts[first] + PART_BYTES, first + 1, most)
-        yield range(first, last)
-        first = last
-
-
-def lines_of(
-    file: IO[bytes], source: str, *, error: type[InputError] = OutputsError
-) -> Iterator[tuple[int, int, bytes]]:
-    """Yield number, start offset and bytes of every line that is not blank.
-
-    Raises:
-        InputError: As ``error``, if a line is too long or holds too many values.
-    """
-    start, number = 0, 0
-    while line := file.readline(LONGEST_LINE + 1):
-        number += 1
-        if len(line) > LONGEST_LINE:
-            what = f"is longer than {LONGEST_LINE:,} bytes: one record a line"
-            raise error(source, Problem(f"line {number}", what))
-        if holds_too_many_values(line):
-            raise error(source, Problem(f"line {number}", TOO_MANY_VALUES))
-        mark = len(_BOM) if not start and line.startswith(_BOM) else 0
-        text = line[mark:]
-        if text and not text.isspace():
-            yield number, start + mark, text
-        start += len(line)
-
-
-def read_line(line: bytes, number: int) -> ParsedLine:
+def read_line(line: bytes, place: str) -> ParsedLine:
     """Parse a line, apart from its trace, which ``trace_problems`` and ``attempt_from`` read."""
     if not _SUSPECT.search(line):
         for decoder in (_TRACED_DECODER, _DECODER):
@@ -168,20 +120,37 @@ def read_line(line: bytes, number: int) -> ParsedLine:
                 return decoder.decode(line), [], ()
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 pass  # the slower path below finds and describes the mistake
-    try:
-        raw = parse_json(decode(line))
-    except MalformedDocument as malformed:
-        column = malformed.problem.where.rpartition(", ")[2]
-        where = f"line {number}" + (f", {column}" if column.startswith("column") else "")
-        return None, [Problem(where, malformed.problem.what)], ()
-    value, flags = sanitise(raw)
-    output, problems = convert(value, Output, f"line {number}:")
+    raw = parse_line(line, place)
+    return (None, [raw], ()) if isinstance(raw, Problem) else read_row(raw, place)
+
+
+def read_row(row: Any, place: str) -> ParsedLine:
+    """Convert a JSON value to a record, or list its mistakes."""
+    if isinstance(row, Problem):
+        return None, [row], ()
+    value, flags = sanitise(row)
+    where = place if place.startswith("outputs[") else f"{place}:"
+    output, problems = convert(value, Output, where)
+    if output is not None and (problems := _not_finite(output, where)):
+        output = None
     return output, problems, flags
 
 
-def trace_problems(output: Output, number: int, folder: Path) -> list[Problem]:
-    """List the mistakes in the trace of a line; a trace file is not read."""
-    where = f"line {number}: trace"
+def _not_finite(output: Output, where: str) -> list[Problem]:
+    """The numbers of a record that are infinite or NaN, which JSON has no word for but tables have."""
+    numbers = [(at(where, "seconds"), output.seconds), (at(where, "reward"), output.reward)]
+    if output.usage is not None:
+        numbers.append((at(at(where, "usage"), "cost_usd"), output.usage.cost_usd))
+    return [
+        problem(place, f"found {describe(number)}, expected a finite number")
+        for place, number in numbers
+        if number is not None and not math.isfinite(number)
+    ]
+
+
+def trace_problems(output: Output, place: str, folder: Path) -> list[Problem]:
+    """List the mistakes in the trace of a record; a trace file is not read."""
+    where = f"{place}: trace"
     try:
         trace = _trace_value(output)
         if trace is None or isinstance(trace, Trace):

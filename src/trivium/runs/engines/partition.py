@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from trivium.agents.recorded.record import PART_ATTEMPTS
 from trivium.errors import StoreError
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import Scores, batch_size, score_attempts
+from trivium.records.lines import PART_RECORDS
 from trivium.runs.engines.job import Job, Task
 from trivium.runs.incremental_aggregation import IncrementalAggregation
 from trivium.store.partitions.file import Partition, PartitionFile
@@ -77,14 +77,14 @@ class PartScorer:
             TriviumError: If the outputs or the cases have changed since they were checked.
         """
         with _Warnings() as warnings:
-            if self._job.partitions is not None and len(task.indices) > PART_ATTEMPTS:
+            if self._job.partitions is not None and len(task.indices) > PART_RECORDS:
                 return self._partition(task.indices, self._job.partitions, warnings)
             stored = self._read(task)
             return self._part(stored, self._scores(stored), warnings)
 
     def _scores(self, stored: Sequence[StoredAttempt]) -> list[Scores]:
         scores: list[Scores] = []
-        for batch in batched(stored, batch_size(self._metrics, PART_ATTEMPTS)):
+        for batch in batched(stored, batch_size(self._metrics, PART_RECORDS)):
             pairs = [(self._case(each), each.attempt) for each in batch]
             scores += score_attempts(self._metrics, pairs)
         return scores

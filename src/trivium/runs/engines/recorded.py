@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Set
 
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded import Carried, Partitioned, Recorded
-from trivium.agents.recorded.record import PART_ATTEMPTS, PART_BYTES
 from trivium.errors import OutputsError
+from trivium.records.lines import PART_BYTES, PART_RECORDS
 from trivium.runs.engines.agent import ask_and_score
 from trivium.runs.engines.job import AttemptKeys, Task
 from trivium.runs.pipeline import Pipeline
@@ -136,7 +136,7 @@ class StoredAttempts:
         for row in self._store.attempt_rows(self._run, unscored_only=True):
             rows.append(row)
             size += len(row[2])
-            if len(rows) == PART_ATTEMPTS or size >= PART_BYTES:
+            if len(rows) == PART_RECORDS or size >= PART_BYTES:
                 yield Task(range(first, first + len(rows)), tuple(rows))
                 rows, first, size = [], first + len(rows), 0
         if rows:

@@ -8,20 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from trivium.agents.recorded.record import lines_of
 from trivium.errors import ItemsError, Problem, TrustError, suggest
+from trivium.records.csv_file import CsvFile
+from trivium.records.documents import MalformedDocument, parse_line, read_text
+from trivium.records.source import Records, open_records
 from trivium.runs.items.records import LISTED, Item, Label
-from trivium.storage import open_file
 from trivium.store.export.tables import unescape_formula
 from trivium.suites.columns import FieldNames
-from trivium.suites.files.csv_file import CsvHeader, csv_rows
-from trivium.suites.files.documents import (
-    MalformedDocument,
-    check_is_file,
-    decode,
-    read_text,
-)
-from trivium.suites.files.parquet import parquet_rows
 from trivium.suites.sanitize import sanitise
 from trivium.suites.validation import convert, unknown_key
 
@@ -54,36 +47,40 @@ def read_records(
     Raises:
         ItemsError: If the file cannot be read in the format of its suffix.
     """
-    check_is_file(path, error=ItemsError)
-    readers = {".jsonl": _jsonl, ".csv": _csv, ".tsv": _csv, ".parquet": _parquet}
-    read = readers.get(path.suffix.lower())
-    if read is None:
-        raise ItemsError(
-            str(path), f'cannot tell the format from "{path.suffix}": expected {", ".join(readers)}'
-        )
-    try:
-        yield from read(path, kind, refuse, names or FieldNames({}))
-    except OSError as failure:
-        raise ItemsError(str(path), f"cannot be read: {failure.strerror or failure}") from failure
+    records = open_records(path, error=ItemsError)
+    fields = names or FieldNames({})
+    if not records.names:
+        yield from _of_lines(records, kind, refuse, fields)
+        return
+    header = fields.of(records.names)
+    _check_columns(header, kind, path)
+    field_of = dict(zip(records.names, header, strict=True))
+    texts = isinstance(records, CsvFile)
+    for number, row in records.scan():
+        if isinstance(row, Problem):
+            refuse(number, row.what)
+            continue
+        named = ((field_of[name], cell) for name, cell in row.items())
+        read = ((name, _cell(name, cell) if texts or name in JSON_FIELDS else cell) for name, cell in named)
+        raw = {name: value for name, value in read if value is not None}
+        yield from _converted(_whole(raw, kind, header, number), kind, number, refuse)
 
 
-def _jsonl(path: Path, kind: type[T], refuse: Refuse, names: FieldNames) -> Iterator[tuple[int, T]]:
+def _of_lines(records: Records, kind: type[T], refuse: Refuse, names: FieldNames) -> Iterator[tuple[int, T]]:
     decoder = msgspec.json.Decoder(kind)
-    with open_file(path) as file:
-        for number, _, line in lines_of(file, str(path), error=ItemsError):
-            try:
-                yield number, decoder.decode(line)
-                continue
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                pass  # parsed again below, for a readable message
-            try:
-                raw = lenient_json(decode(line))
-            except MalformedDocument as malformed:
-                refuse(number, malformed.problem.what)
-            else:
-                if isinstance(raw, dict):
-                    raw = dict(zip(names.of(list(raw)), raw.values(), strict=True))
-                yield from _converted(raw, kind, number, refuse)
+    for number, line in records.scan():
+        try:
+            yield number, decoder.decode(line)
+            continue
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            pass  # parsed again below, for a readable message
+        raw = parse_line(line, "", parse=lenient_json)
+        if isinstance(raw, Problem):
+            refuse(number, str(raw))
+            continue
+        if isinstance(raw, dict):
+            raw = dict(zip(names.of(list(raw)), raw.values(), strict=True))
+        yield from _converted(raw, kind, number, refuse)
 
 
 def lenient_json(text: str) -> Any:
@@ -95,7 +92,7 @@ def lenient_json(text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as wrong:
-        raise MalformedDocument("", f"column {wrong.colno}: broken JSON: {wrong.msg}") from wrong
+        raise MalformedDocument(f"column {wrong.colno}", f"broken JSON: {wrong.msg}") from wrong
     except RecursionError as wrong:
         raise MalformedDocument("", "is nested too deeply") from wrong
     except ValueError as wrong:
@@ -118,25 +115,14 @@ def _called(raw: Any) -> str:
     return f"{', '.join(keys)}: " if keys else ""
 
 
-def _csv(path: Path, kind: type[T], refuse: Refuse, names: FieldNames) -> Iterator[tuple[int, T]]:
-    header, fields = CsvHeader(), list[str]()
-    for _, number, cells in csv_rows(path, header, error=ItemsError):
-        if not fields:
-            fields = names.of(header.names)
-            _check_columns(fields, kind, path)
-            field_of = dict(zip(header.names, fields, strict=True))
-        if isinstance(cells, Problem):
-            refuse(number, cells.what)
-            continue
-        named = ((field_of.get(name, name), cell) for name, cell in cells)
-        raw = {name: value for name, cell in named if (value := _cell(name, cell)) is not None}
-        yield from _converted(_whole(raw, kind, fields, number), kind, number, refuse)
-    if not fields:
-        _check_columns(names.of(header.names), kind, path)
-
-
-def _cell(name: str, cell: str) -> Any:
+def _cell(name: str, cell: Any) -> Any:
     """Convert a cell of a table to None, a boolean, a number, text or JSON."""
+    if name in JSON_FIELDS and isinstance(
+        cell, dict
+    ):  # a struct or a map: null means that a signal is absent
+        return {signal: value for signal, value in cell.items() if value is not None}
+    if not isinstance(cell, str):
+        return cell
     cell = unescape_formula(cell)
     if cell == "" or name in TEXT_FIELDS:
         return cell or None
@@ -172,42 +158,12 @@ def _whole(raw: dict[str, Any], kind: type[msgspec.Struct], header: list[str], n
 def _check_columns(names: list[str], kind: type[msgspec.Struct], path: Path) -> None:
     known = kind.__struct_fields__
     problems = [
-        Problem("", f'duplicate column "{name}"') for place, name in enumerate(names) if name in names[:place]
-    ]
-    problems += [
         Problem("", unknown_key(name, known).replace("key", "column", 1))
         for name in names
         if name not in known and not ("signals" in known and name.startswith("signals."))
     ]
     if problems:
         raise ItemsError(str(path), problems)
-
-
-def _parquet(path: Path, kind: type[T], refuse: Refuse, names: FieldNames) -> Iterator[tuple[int, T]]:
-    columns: list[str] = []
-    header: list[str] = []
-
-    def check(found: list[str]) -> None:
-        columns.extend(found)
-        header.extend(names.of(found))
-        _check_columns(header, kind, path)
-
-    rows = parquet_rows(path, error=ItemsError, check=check, rows_at_once=4096)
-    for number, row in enumerate(rows, start=1):
-        field_of = dict(zip(columns, header, strict=True))
-        raw = {
-            field_of[name]: _from_arrow(cell) if name in JSON_FIELDS else cell
-            for name, cell in row.items()
-            if cell is not None
-        }
-        yield from _converted(_whole(raw, kind, header, number), kind, number, refuse)
-
-
-def _from_arrow(cell: Any) -> Any:
-    """Convert signals given as JSON, a struct or a map; null means that a signal is absent."""
-    if isinstance(cell, dict):
-        return {name: value for name, value in cell.items() if value is not None}
-    return _cell("signals", cell) if isinstance(cell, str) else cell
 
 
 Key = tuple[str, int, str]

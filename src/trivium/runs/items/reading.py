@@ -5,8 +5,9 @@ from importlib import import_module
 from pathlib import Path
 
 from trivium.errors import ItemsError
+from trivium.records.names import ITEM_NAMES
 from trivium.runs.items.files import WORDS, read_records
-from trivium.runs.items.records import ITEM_ALIASES, Item
+from trivium.runs.items.records import Item
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
 from trivium.storage import path_of
 from trivium.suites.columns import FieldNames
@@ -44,7 +45,7 @@ def read_items(path: str | Path, *, mode: str | None = None) -> ItemTable:
         raise ItemsError(str(path), f'only a run artifact (.json) has modes; "{mode}" means nothing here')
     files = _files_of(str(path))
     builder = TableBuilder(Origin(path=str(path)), word=WORDS.get(place.suffix.lower(), "line"))
-    names = FieldNames(ITEM_ALIASES)
+    names = FieldNames(ITEM_NAMES)
     for file in files or [place]:
         if files is not None:
             builder.begin_file(str(file), WORDS.get(file.suffix.lower(), "line"))

@@ -14,15 +14,6 @@ from trivium.values import resolved
 
 Repeat = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
-
-ITEM_ALIASES = {
-    "group": ("paper_id", "document_id", "case_id", "case", "participant_id", "patient_id", "user_id", "id"),
-    "item": ("question", "question_id", "dimension"),
-    "pred": ("prediction", "predicted"),
-    "gt": ("ground_truth", "label", "truth", "target"),
-}
-"""Names that other tools use for the fields of an item."""
-
 LISTED = 10
 """Most mistakes that an error lists; the others are counted."""
 

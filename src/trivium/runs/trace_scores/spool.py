@@ -12,10 +12,10 @@ import msgspec
 
 from trivium.agents.attempt import Attempt, Usage
 from trivium.agents.recorded import ReadyAttempts
-from trivium.agents.recorded.record import parts_of
 from trivium.agents.recorded.traces import attempt_of_trace
 from trivium.agents.response import masked
 from trivium.errors import Problem, TraceError
+from trivium.records.lines import parts_of
 from trivium.runs.trace_scores.selection import Selection
 from trivium.runs.trace_scores.totals import TraceTotals
 from trivium.suites.case import Case

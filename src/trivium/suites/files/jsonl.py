@@ -17,28 +17,15 @@ import msgspec
 
 from trivium.errors import Problem, SuiteError
 from trivium.number_buffer import NumberBuffer, SpillFile, ascending, repeated
-from trivium.storage import Stamp, local_copy, open_file, path_of
+from trivium.records.documents import check_is_file, parse_line
+from trivium.records.lines import lines_of
+from trivium.storage import Stamp, local_copy, path_of
 from trivium.suites.case import Case, CaseTuple
-from trivium.suites.columns import Columns, case_columns, rows_as_cases
-from trivium.suites.files.documents import (
-    MalformedDocument,
-    check_is_file,
-    decode,
-    parse_json,
-    parse_json_cases,
-    read_text,
-)
 from trivium.suites.sanitize import sanitise
-from trivium.suites.validation import convert, describe
-from trivium.values import TOO_MANY_VALUES, holds_too_many_values
+from trivium.suites.validation import convert
 
 MOST_PROBLEMS = 20
 """Mistakes that an error lists; further ones are counted."""
-
-LONGEST_LINE = 256 * 1024**2
-"""Longest line in bytes; a line is read into memory as a whole."""
-
-A_LIST = "found a list, expected one case a line; a JSON list goes into a .json file"
 
 CASES_CACHED = 64
 """Number of decoded cases that are cached."""
@@ -48,7 +35,6 @@ _HASH_BYTES = 16
 _STEP = 512
 """Keys or hashes that are read together."""
 
-_BOM = b"\xef\xbb\xbf"
 _DECODER = msgspec.json.Decoder(Case)
 _SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 """Escapes of NUL and of surrogates: the texts of such a line are sanitised."""
@@ -140,12 +126,14 @@ class CaseFile(Sequence[Case]):
 
     Attributes:
         ids: The index of the ids.
+        notes: Notes on what was mapped.
 
     Raises:
         SuiteError: With every mistake in the file; on access, if the file has changed.
     """
 
     decoded = True
+    notes: tuple[str, ...] = ()
 
     def __init__(self, path: str | Path, spill: SpillFile | None = None) -> None:
         self.path = path_of(path) if isinstance(path, str) else path
@@ -263,7 +251,7 @@ class CaseFile(Sequence[Case]):
         hashes: NumberBuffer[int] = NumberBuffer("Q", self._starts.file)
         problems: list[Problem] = []
         found = 0
-        for number, start, line in self._lines():
+        for start, number, line in lines_of(self._opened(), str(self.path), error=SuiteError):
             case, wrong = _case_of(line, number, start)
             found += len(wrong)
             problems.extend(wrong[: MOST_PROBLEMS - len(problems)])
@@ -273,23 +261,6 @@ class CaseFile(Sequence[Case]):
         if problems:
             raise SuiteError(str(self.path), problems, left_out=found - len(problems))
         return hashes
-
-    def _lines(self) -> Iterator[tuple[int, int, bytes]]:
-        """Yield number, offset and bytes of every line that is not blank."""
-        start, number = 0, 0
-        file = self._opened()
-        while line := file.readline(LONGEST_LINE + 1):
-            number += 1
-            if len(line) > LONGEST_LINE:
-                where = Problem(f"line {number}", f"is longer than {LONGEST_LINE:,} bytes: one case a line")
-                raise SuiteError(str(self.path), where)
-            if holds_too_many_values(line):
-                raise SuiteError(str(self.path), Problem(f"line {number}", TOO_MANY_VALUES))
-            mark = len(_BOM) if not start and line.startswith(_BOM) else 0
-            text = line[mark:]
-            if text and not text.isspace():
-                yield number, start + mark, text
-            start += len(line)
 
     def _check_duplicates(self) -> None:
         problems: list[Problem] = []
@@ -345,68 +316,16 @@ def _case_of(line: bytes, number: int, start: int) -> tuple[Case | None, list[Pr
             return _DECODER.decode(line), []
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             pass  # the slower path below describes the mistakes
-    try:
-        raw: Any = parse_json(decode(line, start=start))
-    except MalformedDocument as malformed:
-        _, _, column = malformed.problem.where.partition(", ")
-        what = f"{malformed.problem.what} ({column})" if column else malformed.problem.what
-        return None, [Problem(f"line {number}", what)]
-    if isinstance(raw, list):
-        return None, [Problem(f"line {number}", A_LIST)]
-    if isinstance(raw, dict) and {"case", "output"} <= raw.keys() and "input" not in raw:
+    raw = parse_line(line, f"line {number}", start=start)
+    if isinstance(raw, Problem):
+        return None, [raw]
+    if is_output(raw):
         return None, [
             Problem(f"line {number}", "is an output, expected a case: are SUITE and --outputs swapped?")
         ]
     return convert(sanitise(raw)[0], Case, f"line {number}:")
 
 
-def foreign_rows(path: Path, first: int = 0) -> tuple[list[tuple[str, Any]], Columns | None]:
-    """Read a file whose keys are those of another tool as placed raw cases, in memory.
-
-    Args:
-        path: The file.
-        first: Number of the first case, if none has an id.
-
-    Returns:
-        Nothing and None if the keys of the first line are Trivium's own, or none of them means a field.
-    """
-    columns = _columns_of_first(path)
-    if columns is None or not (columns.renamed or columns.asks):
-        return [], None
-    rows, places = [], []
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            raw = parse_json_cases(line)
-        except MalformedDocument as malformed:
-            raise SuiteError(str(path), Problem(f"line {number}", malformed.problem.what)) from malformed
-        if not isinstance(raw, dict):
-            raise SuiteError(str(path), Problem(f"line {number}", f"found {describe(raw)}, expected a case"))
-        rows.append(raw)
-        places.append(f"line {number}:")
-    made, found = rows_as_cases(rows, first=first)
-    return list(zip(places, made, strict=True)), found
-
-
-def _columns_of_first(path: Path) -> Columns | None:
-    """Map the keys of the first line that is not blank; None if it is no JSON object.
-
-    None also for a line that cannot be read or is too large: reading the file says what is wrong.
-    """
-    check_is_file(path)
-    try:
-        with open_file(path) as file:
-            line = next(
-                (line for line in iter(lambda: file.readline(LONGEST_LINE), b"") if line.strip()), b""
-            )
-        if line.lstrip().startswith(b"["):
-            raise SuiteError(str(path), Problem("line 1", A_LIST))
-        if holds_too_many_values(line):
-            return None
-        raw = parse_json(decode(line))
-    except (OSError, MalformedDocument):
-        return None
-    if not isinstance(raw, dict) or ({"case", "output"} <= raw.keys() and "input" not in raw):
-        return None
-    return case_columns([str(key) for key in raw])
+def is_output(raw: Any) -> bool:
+    """Whether what should be a case is a recorded output."""
+    return isinstance(raw, dict) and {"case", "output"} <= raw.keys() and "input" not in raw

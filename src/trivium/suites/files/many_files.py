@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, overload
 
 from trivium.errors import Problem, SuiteError
 from trivium.number_buffer import NumberBuffer, SpillFile
+from trivium.records.documents import InputErrorType, placed
 from trivium.storage import is_local, is_named_file, is_remote, matching
 from trivium.suites.case import Case, CaseTuple
-from trivium.suites.files.documents import InputErrorType, placed
 from trivium.suites.files.jsonl import MOST_PROBLEMS, CaseFile, IdIndex, hash_of
 
 

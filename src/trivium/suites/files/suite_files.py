@@ -15,13 +15,13 @@ import msgspec
 
 from trivium.errors import MissingExtra, Problem, SuiteError, raise_problems
 from trivium.number_buffer import SpillFile
+from trivium.records.documents import check_is_file, dump_toml, placed, read_document
+from trivium.records.source import FILES, WORKBOOK_REFUSED, WORKBOOKS
 from trivium.storage import is_remote, joined, path_of, replaced_when_complete
 from trivium.suites.case import NOTHING_EXPECTED, Case, CaseTuple
-from trivium.suites.columns import EXCEL, EXCEL_REFUSED, rows_as_cases
-from trivium.suites.files.documents import check_is_file, dump_toml, placed, read_document
-from trivium.suites.files.jsonl import CaseFile, foreign_rows
+from trivium.suites.columns import rows_as_cases
 from trivium.suites.files.many_files import CaseFiles, CasesRead, files_in, matching_files, name_of
-from trivium.suites.files.tables import TableCases, is_large, read_rows
+from trivium.suites.files.tables import case_file, read_rows
 from trivium.suites.selection import cases_of
 from trivium.suites.settings import Settings
 from trivium.suites.settings_loader import (
@@ -38,9 +38,6 @@ from trivium.values import json_text
 
 SUITE_KEYS = ("name", "description", "cases", *SOURCES, "config", *SETTING_KEYS)
 DOCUMENTS = (".yaml", ".yml", ".json", ".toml")
-TABLES = (".csv", ".tsv", ".parquet")
-CASES = (".jsonl", *TABLES)
-"""Files of cases in a folder; others may be anything."""
 
 _ONE_CASE = frozenset({"id", "input", "question", "references", "answer", "expected", "expect"})
 """Keys of a case; a mapping with one of them and without cases is no suite."""
@@ -225,7 +222,7 @@ def _files_of_cases(source: str, folder: Path = Path()) -> list[Path] | None:
         return matching_files(source)
     path = joined(folder, source)
     try:
-        return (files_in(path, CASES) or None) if path.is_dir() else matching_files(source, folder=folder)
+        return (files_in(path, FILES) or None) if path.is_dir() else matching_files(source, folder=folder)
     except OSError:
         return None  # a name that no file can have, which reading it describes
 
@@ -242,23 +239,16 @@ def read_cases(path: Path, first: int = 0, spill: SpillFile | None = None) -> Ca
         SuiteError: With the mistakes in the file.
     """
     suffix = path.suffix.lower()
-    if suffix == ".jsonl":
-        rows, columns = foreign_rows(path, first)
-        if columns is None:
-            return CasesRead(CaseFile(path, spill))
-        raise_problems(columns.problems, str(path))
-        return _cases_of_rows(rows, path, (columns.note(),))
-    if suffix in TABLES:
-        if is_large(path):
-            large = TableCases(path, first, spill)
-            return CasesRead(large, large.notes)
-        placed_rows, notes = read_rows(path, first)
-        return _cases_of_rows(placed_rows, path, notes)
-    if suffix in EXCEL:
+    if suffix in FILES:
+        cases = case_file(path, first, spill)
+        if cases is not None:
+            return CasesRead(cases, cases.notes)
+        return _cases_of_rows(*read_rows(path, first), path)
+    if suffix in WORKBOOKS:
         check_is_file(path)
-        raise SuiteError(str(path), EXCEL_REFUSED)
+        raise SuiteError(str(path), WORKBOOK_REFUSED)
     if suffix not in DOCUMENTS:
-        expected = ", ".join((".jsonl", *TABLES, *DOCUMENTS))
+        expected = ", ".join((*FILES, *DOCUMENTS))
         raise SuiteError(str(path), f'cannot tell the format from "{path.suffix}": expected {expected}')
     raw = read_document(path, of_cases=True)
     if isinstance(raw, dict) and set(raw) == {"cases"}:
@@ -270,7 +260,7 @@ def read_cases(path: Path, first: int = 0, spill: SpillFile | None = None) -> Ca
     return found
 
 
-def _cases_of_rows(rows: Iterable[tuple[str, Any]], path: Path, notes: tuple[str, ...]) -> CasesRead:
+def _cases_of_rows(rows: Iterable[tuple[str, Any]], notes: tuple[str, ...], path: Path) -> CasesRead:
     """Convert the rows of a file, each with its place, to cases."""
     places: list[str] = []
 

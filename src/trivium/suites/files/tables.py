@@ -1,13 +1,12 @@
-"""Reads cases from the rows of CSV and Parquet files.
+"""Reads cases from the rows of CSV and Parquet files, and from JSON lines with the keys of another tool.
 
 The columns ``expect`` and ``metadata`` contain JSON (in Parquet also structs), ``references`` a JSON list or
 one text, ``tags`` a JSON list or words separated by commas. ``metadata.KEY`` and ``expect.output`` contain
 one text of the mapping, and ``FIELD.json`` any field as JSON. An empty cell is a missing value.
 """
 
-import math
-from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,22 +14,23 @@ import msgspec
 
 from trivium.errors import Problem, SuiteError
 from trivium.number_buffer import SpillFile
-from trivium.storage import Stamp, temporary_copy
-from trivium.suites.case import Case
-from trivium.suites.columns import Columns, case_columns
-from trivium.suites.files.csv_file import CSV, CsvHeader, csv_rows
-from trivium.suites.files.documents import (
+from trivium.records.documents import (
     LARGEST_DOCUMENT,
-    InputErrorType,
     MalformedDocument,
     check_is_file,
     parse_json,
+    parse_json_cases,
+    parse_line,
 )
-from trivium.suites.files.jsonl import MOST_PROBLEMS, CaseFile
-from trivium.suites.files.parquet import ParquetFile, parquet_rows
+from trivium.records.lines import JsonLines, readable
+from trivium.records.parquet import ParquetFile
+from trivium.records.source import TABLES, Records, open_records, present_cells
+from trivium.storage import Stamp, temporary_copy
+from trivium.suites.case import Case
+from trivium.suites.columns import Columns, case_columns, case_of_row
+from trivium.suites.files.jsonl import MOST_PROBLEMS, CaseFile, is_output
 from trivium.suites.sanitize import sanitise
-from trivium.suites.validation import convert, unknown_key
-from trivium.values import is_absent
+from trivium.suites.validation import convert, describe, unknown_key
 
 COLUMNS = ("id", "input", "references", "source", "expect", "tags", "complexity", "group", "metadata")
 
@@ -43,49 +43,78 @@ MOST_COMPRESSED = 100
 LARGE_FROM = 16 * 1024**2
 """Bytes above which cases are not held in memory; of Parquet those stated of its decompressed rows."""
 
-Row = list[tuple[str, Any]]
-"""Column names and cells, without empty cells."""
-
 
 def read_rows(
     path: Path, first: int = 0, *, largest: int | None = None
 ) -> tuple[Iterator[tuple[str, Any]], tuple[str, ...]]:
-    """Return place and raw case of every row of a .csv or .parquet file, and a note on what was mapped.
+    """Return place and raw case of every record of a file, and a note on what was mapped.
 
     Args:
-        path: The file.
-        first: Number of the first row, if there is no column ``id``.
+        path: A .csv or .parquet file, or one of JSON lines with the keys of another tool.
+        first: Number of the first row, if none has an id.
         largest: Largest Parquet file in bytes of decompressed rows; None for ``LARGEST_TABLE``.
 
     Raises:
         SuiteError: If the file is not such a table, or a column or cell is invalid.
     """
-    names, rows = table_rows(path, largest=largest)
+    records = _opened(path, largest)
+    names = records.names or _keys(records)
     columns = case_columns(names)
-    _check_columns(names, path, columns)
+    _check_columns(records.names, path, columns)
     notes = (columns.note(),) if columns is not None and columns.renamed else ()
     given = "id" in (columns.fields if columns else names)
-    return _raw_cases(rows, columns, path, first=None if given else first), notes
+    return _raw_cases(records, columns, first=None if given else first), notes
 
 
-def is_large(path: Path) -> bool:
-    """Whether a .csv or .parquet file is read by :class:`TableCases`.
+def _opened(path: Path, largest: int | None = None) -> Records:
+    if path.suffix.lower() == ".parquet":
+        return ParquetFile(path, error=SuiteError, largest=largest or LARGEST_TABLE)
+    return open_records(path, error=SuiteError)
+
+
+def case_file(path: Path, first: int, spill: SpillFile | None) -> CaseFile | None:
+    """The cases of a file that are read on access; None if :func:`read_rows` reads them into memory.
+
+    Args:
+        path: The file.
+        first: Number of the first case, if none has an id.
+        spill: See :class:`CaseFile`.
 
     Raises:
-        SuiteError: If it cannot be read, or is no Parquet file.
+        SuiteError: With the first mistakes in the file, and the number of the others.
     """
+    if path.suffix.lower() not in TABLES and not _has_other_keys(path):
+        return CaseFile(path, spill)
+    return TableCases(path, first, spill) if _is_large(path) else None
+
+
+def _has_other_keys(path: Path) -> bool:
+    """Whether the keys of the first JSON line of a file are those of another tool.
+
+    False also for a line that is no case: reading the file says what is wrong.
+
+    Raises:
+        SuiteError: If the file cannot be read.
+    """
+    raw = parse_line(JsonLines(path, error=SuiteError).first("case"), "")
+    if not isinstance(raw, dict) or is_output(raw):
+        return False
+    columns = case_columns([str(key) for key in raw])
+    return columns is not None and bool(columns.renamed or columns.asks)
+
+
+def _is_large(path: Path) -> bool:
+    """Whether a file is read by :class:`TableCases`."""
     check_is_file(path)
     if path.suffix.lower() == ".parquet":
         stated: int = ParquetFile(path, error=SuiteError).bytes
         return stated > LARGE_FROM
-    try:
+    with readable(path, SuiteError):
         return path.stat().st_size > LARGE_FROM
-    except OSError as failure:
-        raise SuiteError(str(path), f"cannot be read: {failure.strerror or failure}") from failure
 
 
 class TableCases(CaseFile):
-    """The cases of a large .csv or .parquet file.
+    """The cases of a large file whose lines are not as Trivium has them.
 
     Cases are read in any order, which such files are slow at: every machine writes the rows to a temporary
     file of JSON lines, and reads that.
@@ -116,10 +145,9 @@ class TableCases(CaseFile):
 
     def place(self, index: int) -> str:
         """Place of a case, for messages."""
-        if self.path.suffix.lower() == ".parquet":
-            return f"row {index + 1}"
-        _, rows = table_rows(self.path)
-        return next(islice(rows, index, None))[0]
+        records = _opened(self.path)
+        number, _ = next(islice(records.scan(), index, None))
+        return records.named(number)
 
     def _copied(self) -> tuple[Stamp, Path]:
         try:
@@ -147,81 +175,51 @@ def _largest(path: Path) -> int:
     return max(LARGEST_TABLE, MOST_COMPRESSED * path.stat().st_size)
 
 
-def _raw_cases(
-    rows: Iterator[tuple[str, Row]], columns: Columns | None, path: Path, *, first: int | None
-) -> Iterator[tuple[str, Any]]:
-    for number, (where, row) in enumerate(rows, first or 0):
+def _keys(records: Records) -> list[str]:
+    """All keys of a file of JSON lines."""
+    parsed = (_parsed(records, number, line) for number, line in records.scan())
+    return list(dict.fromkeys(str(key) for raw in parsed for key in raw))
+
+
+def _parsed(records: Records, number: int, content: Any) -> Mapping[str, Any]:
+    """The cells of a row, or the object of a line."""
+    raw = content
+    if isinstance(content, bytes):
+        raw = parse_line(content, records.named(number), parse=parse_json_cases)
+        if not isinstance(raw, dict | Problem):
+            raw = Problem(records.named(number), f"found {describe(raw)}, expected a case")
+    if isinstance(raw, Problem):
+        raise SuiteError(str(records.path), raw)
+    found: Mapping[str, Any] = raw
+    return found
+
+
+def _raw_cases(records: Records, columns: Columns | None, *, first: int | None) -> Iterator[tuple[str, Any]]:
+    for count, (number, content) in enumerate(records.scan(), first or 0):
+        where = records.named(number)
+        row = _parsed(records, number, content)
+        if columns is not None and not records.names:
+            yield f"{where}:", case_of_row(row, columns, count)
+            continue
         try:
-            raw = _raw_case(row if columns is None else _renamed(row, columns))
+            cells = present_cells(row)
+            raw = _raw_case(cells if columns is None else _renamed(cells, columns))
         except MalformedDocument as malformed:
-            raise SuiteError(str(path), Problem(where, malformed.problem.what)) from malformed
-        yield f"{where}:", raw if first is None else {"id": str(number), **raw}
+            raise SuiteError(str(records.path), Problem(where, malformed.problem.what)) from malformed
+        yield f"{where}:", raw if first is None else {"id": str(count), **raw}
 
 
-def _renamed(row: Row, columns: Columns) -> Row:
+def _renamed(row: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
     """Give cells the names of fields, or of metadata, and drop columns that are not read."""
     names = columns.renamed | {name: f"metadata.{name}" for name in columns.metadata}
-    return [(names.get(name, name), cell) for name, cell in row if name not in columns.left_out]
-
-
-def table_rows(
-    path: Path, *, error: InputErrorType = SuiteError, largest: int | None = None
-) -> tuple[list[str], Iterator[tuple[str, Row]]]:
-    """Return the columns of a .csv or .parquet file, and its rows, each with its place.
-
-    Raises:
-        InputError: As ``error``, if the file is not such a table; also while the rows are read.
-    """
-    names: list[str] = []
-    header = CsvHeader()
-    csv_file = path.suffix.lower() in CSV
-    rows = _csv_rows(path, header, error) if csv_file else _parquet_rows(path, names, error, largest)
-    first = next(rows, None)
-    return names or header.names, rows if first is None else chain([first], rows)
-
-
-def _csv_rows(path: Path, header: CsvHeader, error: InputErrorType) -> Iterator[tuple[str, Row]]:
-    """Yield place and cells of each row, after filling in the column names."""
-    for _, line, cells in csv_rows(path, header, error=error):
-        if isinstance(cells, Problem):
-            raise error(str(path), cells)
-        yield f"line {line}", cells
-
-
-def _parquet_rows(
-    path: Path, names: list[str], error: InputErrorType, largest: int | None
-) -> Iterator[tuple[str, Row]]:
-    check_is_file(path, error=error)
-    rows = parquet_rows(path, error=error, check=names.extend, largest=largest or LARGEST_TABLE)
-    for number, row in enumerate(rows, start=1):
-        where = f"row {number}"
-        try:
-            yield where, present_cells(row)
-        except MalformedDocument as malformed:
-            raise error(str(path), Problem(where, malformed.problem.what)) from malformed
-
-
-def present_cells(row: dict[str, Any]) -> Row:
-    """Names and cells of a row of Parquet, without those that are missing."""
-    return [(name, _without_absent(cell)) for name, cell in row.items() if not is_absent(cell)]
-
-
-def _without_absent(value: Any) -> Any:
-    """Remove the missing parts of a cell."""
-    if isinstance(value, dict):
-        return {key: _without_absent(item) for key, item in value.items() if not is_absent(item)}
-    if isinstance(value, float) and math.isinf(value):
-        raise MalformedDocument("", "holds infinity, expected a finite number")
-    return [_without_absent(item) for item in value] if isinstance(value, list) else value
+    return {names.get(name, name): cell for name, cell in row.items() if name not in columns.left_out}
 
 
 def _check_columns(names: Sequence[str], path: Path, columns: Columns | None) -> None:
     problems = []
-    for index, name in enumerate(names):
+    for name in names:
         field, dot, _ = name.partition(".")
-        if name in names[:index]:
-            problems.append(Problem("", f'duplicate column "{name}"'))
-        elif (
+        if (
             dot
             and field in Case.__struct_fields__
             and (not name.endswith(".json") and field not in {"metadata", "expect"})
@@ -232,9 +230,9 @@ def _check_columns(names: Sequence[str], path: Path, columns: Columns | None) ->
         raise SuiteError(str(path), problems)
 
 
-def _raw_case(row: Row) -> dict[str, Any]:
+def _raw_case(row: Mapping[str, Any]) -> dict[str, Any]:
     raw: dict[str, Any] = {}
-    for name, cell in row:
+    for name, cell in row.items():
         field, dot, rest = name.partition(".")
         if dot and rest != "json":
             below = raw.setdefault(field, {})

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from trivium.errors import Problem, SuiteError, suggest
-from trivium.suites.files.documents import read_document
+from trivium.records.documents import read_document
 from trivium.suites.rubrics.built_in import BUILT_IN
 from trivium.suites.rubrics.rubric import (
     LEVELS,

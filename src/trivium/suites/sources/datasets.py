@@ -13,9 +13,10 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from trivium.errors import MissingExtra, Problem, SuiteError, raise_problems, suggest
-from trivium.suites.case import COLUMN_ALIASES, Cases
+from trivium.records.documents import read_document
+from trivium.records.names import CASE_NAMES
+from trivium.suites.case import Cases
 from trivium.suites.columns import json_value, texts_of
-from trivium.suites.files.documents import read_document
 from trivium.suites.selection import cases_of
 from trivium.suites.sources import SourceCases
 
@@ -36,18 +37,16 @@ def columns_of(known: Sequence[str], given: Mapping[str, str], *, source: str) -
     """
     problems = []
     for field, column in given.items():
-        if field not in COLUMN_ALIASES:
-            fields = ", ".join(COLUMN_ALIASES)
-            what = (
-                f'a case takes no "{field}" from a column.{suggest(field, COLUMN_ALIASES)} It takes: {fields}'
-            )
+        if field not in CASE_NAMES:
+            fields = ", ".join(CASE_NAMES)
+            what = f'a case takes no "{field}" from a column.{suggest(field, CASE_NAMES)} It takes: {fields}'
             problems.append(Problem(f"columns.{field}", what))
         elif column not in known:
             what = f'there is no column "{column}".{suggest(column, known)} There are: {", ".join(known)}'
             problems.append(Problem(f"columns.{field}", what))
     raise_problems(problems, source)
     found = dict(given)
-    for field, names in COLUMN_ALIASES.items():
+    for field, names in CASE_NAMES.items():
         free = (name for name in names if name in known and name not in found.values())
         if field not in found and field not in NEVER_GUESSED and (name := next(free, None)) is not None:
             found[field] = name

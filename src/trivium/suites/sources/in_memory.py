@@ -1,14 +1,14 @@
 """Reads suites and outputs from Python objects: lists of cases, mappings, data frames and data sets."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from trivium.errors import SuiteError, raise_problems
+from trivium.records.source import rows_of_table
 from trivium.suites.case import Case, Cases
 from trivium.suites.columns import rows_as_cases
 from trivium.suites.sources.datasets import is_dataset, of_object
 from trivium.suites.validation import describe
-from trivium.values import is_absent
 
 
 def suite_keys(source: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -49,56 +49,6 @@ def suite_keys(source: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
         "suite",
         f"found {describe(source)}, expected a suite, a file, a list of cases, a mapping or a data frame",
     )
-
-
-def rows_of_table(table: Any) -> list[Any] | None:
-    """Return the rows of a data frame of pandas or polars, or of an Arrow table; None for any other object.
-
-    Missing cells (None, NaN, NA, NaT) are left out of the rows.
-    """
-    if isinstance(table, type | Mapping):
-        return None
-    rows: Any = None
-    if callable(getattr(table, "to_pylist", None)):  # Arrow
-        rows = table.to_pylist()
-    elif callable(getattr(table, "to_dicts", None)):  # polars
-        rows = table.to_dicts()
-    elif callable(getattr(table, "to_dict", None)) and not isinstance(
-        getattr(table, "column_names", None), list
-    ):
-        try:
-            rows = table.to_dict("records")
-        except TypeError:  # the method of something else
-            return None
-    if not isinstance(rows, list):
-        return None
-    gaps = _whole_with_gaps(rows)
-    return [_without_missing(row, gaps) if isinstance(row, Mapping) else row for row in rows]
-
-
-def _whole_with_gaps(rows: Sequence[Any]) -> set[Any]:
-    """Columns of whole numbers that are floats because a cell is missing, as pandas has them."""
-    gaps, others = set(), set()
-    for row in rows:
-        for name, cell in row.items() if isinstance(row, Mapping) else ():
-            if is_absent(cell):
-                gaps.add(name)
-            elif not (isinstance(cell, float) and cell.is_integer()):
-                others.add(name)
-    return gaps - others
-
-
-def _without_missing(row: Mapping[Any, Any], whole: Container[Any]) -> dict[str, Any]:
-    return {
-        str(name): int(cell) if name in whole else _plain(cell)
-        for name, cell in row.items()
-        if not is_absent(cell)
-    }
-
-
-def _plain(cell: Any) -> Any:
-    """Convert NumPy's types to Python's."""
-    return cell.tolist() if hasattr(cell, "tolist") else cell
 
 
 def _raw_cases(rows: Sequence[Any], *, lenient: bool) -> tuple[list[Any], tuple[str, ...]]:

@@ -5,7 +5,7 @@ out the type annotation of texts. NaN and infinity are not changed.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
@@ -15,14 +15,20 @@ from typing import Any
 import msgspec
 
 from trivium.errors import MissingExtra, Problem
-from trivium.storage import is_local, open_file
-from trivium.suites.files.documents import InputErrorType
+from trivium.number_buffer import SpillFile
+from trivium.records.documents import InputErrorType, check_is_file
+from trivium.records.lines import (
+    PART_BYTES,
+    PART_RECORDS,
+    check_names,
+    check_unchanged,
+    readable,
+    runs,
+)
+from trivium.storage import is_local, open_file, stamp_of
 
-ROWS_AT_ONCE = 256
-"""Rows that are decoded at once, and most rows of a part."""
-
-PART_BYTES = 8_000_000
-"""Largest part, by the mean size of the rows of its row group; a single row may be larger."""
+ROWS_AT_ONCE = 4096
+"""Most rows that are decoded at once; fewer where they are larger than ``PART_BYTES`` in the mean."""
 
 LARGEST_BATCH = 1024**3
 """Largest batch in bytes of decompressed rows; 7 kB can decompress to 3 GB."""
@@ -33,82 +39,66 @@ _READ_AT_ONCE = 1 << 20
 _MOST_IDLE = 2
 
 
-def parquet_rows(
-    path: Path,
-    *,
-    error: InputErrorType,
-    check: Callable[[list[str]], None],
-    largest: int | None = None,
-    rows_at_once: int = ROWS_AT_ONCE,
-) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a Parquet file, each a mapping of columns to JSON values.
-
-    Args:
-        path: The file.
-        error: Class of the errors raised.
-        check: Called with the column names before any row is read.
-        largest: Largest total size of the decompressed rows in bytes; None for no limit.
-        rows_at_once: Batch size in rows.
-
-    Raises:
-        InputError: As ``error``, if the file is not Parquet, is larger than ``largest``, or has a value
-            without a JSON form.
-        MissingExtra: If PyArrow is not installed.
-    """
-    file = ParquetFile(path, error=error)
-    check(file.names)
-    _check_size(file.bytes, largest, path, error)
-    cursor = _Cursor(file, 0, rows_at_once)
-    try:
-        held = 0
-        for batch in iter(cursor.batch, None):
-            held += batch.nbytes
-            _check_size(held, largest, path, error)
-            yield from _plain_rows(batch, cursor.row - len(batch), file)
-    finally:
-        cursor.close()
-
-
 class ParquetFile:
-    """The rows of a Parquet file, of which any range can be read without those of other row groups.
+    """The rows of a Parquet file, each a mapping of columns to JSON values.
 
-    Can be pickled, to be read in another process, and be read by several threads.
+    Any row can be read without those of other row groups. Can be pickled, to be read in another process, and
+    be read by several threads.
 
     Args:
         path: The file.
         error: Class of the errors raised.
+        spill: Not used: the file itself says where its rows are.
+        largest: Largest total size of the decompressed rows in bytes; None for no limit.
 
     Attributes:
         path: The file.
         names: Names of the columns.
         bytes: Size of the decompressed rows that the file states.
+        word: What a row is in messages.
 
     Raises:
-        InputError: As ``error``, if the file is not Parquet.
+        InputError: As ``error``, if the file is not Parquet, is larger than ``largest``, or two columns have
+            one name.
         MissingExtra: If PyArrow is not installed.
     """
 
-    def __init__(self, path: Path, *, error: InputErrorType) -> None:
+    word = "row"
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        error: InputErrorType,
+        spill: SpillFile | None = None,
+        largest: int | None = None,
+    ) -> None:
+        check_is_file(path, error=error)
         self.path = path
         self.error = error
+        with readable(path, error):
+            self._stamp = stamp_of(path)
         with self.explained(), _opened(path) as table:
             groups = [table.metadata.row_group(index) for index in range(table.metadata.num_row_groups)]
             self.names = list(table.schema_arrow.names)
             self.already = all(_is_plain(column.type) for column in table.schema_arrow)
-        self.bytes = sum(group.total_byte_size for group in groups)
+        check_names(self.names, path, error)
         self._sizes = [group.total_byte_size for group in groups]
         self.first: list[int] = [0, *accumulate(int(group.num_rows) for group in groups)]
+        self.bytes = sum(self._sizes)
+        self._largest = largest
+        _check_size(self.bytes, largest, path, error)
         self._start()
 
     def _start(self) -> None:
         self._lock = Lock()
         self._idle: list[_Cursor] = []
 
-    def __getstate__(self) -> tuple[object, ...]:
-        return self.path, self.error, self.names, self.already, self.bytes, self._sizes, self.first
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in {"_lock", "_idle"}}
 
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.path, self.error, self.names, self.already, self.bytes, self._sizes, self.first = state
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
         self._start()
 
     def __len__(self) -> int:
@@ -117,21 +107,42 @@ class ParquetFile:
     def parts(self) -> Iterator[range]:
         """Yield ranges of rows that cover the file in order, each bounded in number and in size."""
         for start, stop, size in zip(self.first, self.first[1:], self._sizes, strict=False):
-            rows = max(1, min(ROWS_AT_ONCE, PART_BYTES * (stop - start) // max(size, 1)))
+            rows = _at_once(stop - start, size, PART_RECORDS)
             for first in range(start, stop, rows):
                 yield range(first, min(first + rows, stop))
 
-    def rows(self, part: range) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield number, from 1, and values of each row of a range.
-
-        A range that follows one that was read before goes on where that one ended; otherwise the rows of the
-        row group before it are decoded and passed over.
+    def scan(self, *, keep: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield number, from 1, and values of each row.
 
         Raises:
-            InputError: If the file can no longer be read, or has a value without a JSON form.
+            InputError: If the file cannot be read, or has a value without a JSON form.
         """
-        if not part:
-            return
+        cursor = _Cursor(self, 0, _at_once(len(self), self.bytes, ROWS_AT_ONCE))
+        held = 0
+        try:
+            for batch in iter(cursor.batch, None):
+                held += batch.nbytes
+                _check_size(held, self._largest, self.path, self.error)
+                before = cursor.row - len(batch)
+                yield from enumerate(_plain_rows(batch, before, self), start=before + 1)
+        finally:
+            cursor.close()
+
+    def rows(self, indices: Sequence[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield number, from 1, and values of some rows, whose indices ascend.
+
+        Rows that follow those that were read before go on where those ended; otherwise the rows of the row
+        group before them are decoded and passed over.
+
+        Raises:
+            InputError: If the file can no longer be read, or has changed.
+        """
+        with readable(self.path, self.error):
+            check_unchanged(self.path, self._stamp, self.error)
+        for run in runs(indices):
+            yield from self._run(run)
+
+    def _run(self, part: range) -> Iterator[tuple[int, dict[str, Any]]]:
         cursor = self._cursor(part.start)
         try:
             while cursor.row < part.stop:
@@ -150,7 +161,14 @@ class ParquetFile:
 
     def place(self, index: int) -> str:
         """Place of a row, for messages."""
-        return f"row {index + 1}"
+        return self.named(index + 1)
+
+    def named(self, number: int) -> str:
+        """Place of the row with a number, for messages."""
+        return f"row {number}"
+
+    def seal(self) -> None:
+        """Do nothing: the file itself says where its rows are."""
 
     def _cursor(self, row: int) -> "_Cursor":
         """A cursor at a row: the idle one that is the least way before it in its row group, or a new one."""
@@ -192,7 +210,7 @@ class _Cursor:
         row: Index of the next row.
     """
 
-    def __init__(self, file: ParquetFile, group: int, rows_at_once: int = ROWS_AT_ONCE) -> None:
+    def __init__(self, file: ParquetFile, group: int, rows_at_once: int = PART_RECORDS) -> None:
         self._file = file
         self.row = file.first[group]
         with file.explained():
@@ -230,6 +248,11 @@ class _Cursor:
 
     def close(self) -> None:
         self._table.close(force=True)
+
+
+def _at_once(rows: int, size: int, most: int) -> int:
+    """How many rows of this size together are decoded at once."""
+    return max(1, min(most, PART_BYTES * rows // max(size, 1)))
 
 
 def _opened(path: Path) -> Any:

@@ -4,12 +4,11 @@ Scalars follow YAML 1.2's core schema: ``no``, ``on``, ``12:30`` and ``2024-05-2
 leading zeros are texts, too, because ids look like that.
 """
 
-import io
 import json
 import math
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, time
 from difflib import get_close_matches
 from functools import cache
@@ -17,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from trivium.errors import InputError, Problem, SuiteError
-from trivium.storage import open_file
-from trivium.suites.case import COLUMN_ALIASES
+from trivium.records.names import CASE_NAMES
 from trivium.values import TOO_MANY_VALUES, holds_too_many_values
 
 if TYPE_CHECKING:  # imported by what reads YAML only
@@ -26,6 +24,8 @@ if TYPE_CHECKING:  # imported by what reads YAML only
 
 LARGEST_DOCUMENT = 256 * 1024**2
 """Largest document in bytes; unlike a .jsonl file, a document is read into memory as a whole."""
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _ZIP = b"PK\x03\x04"
 _GZIP = b"\x1f\x8b\x08"
@@ -136,47 +136,6 @@ def read_text(path: Path, *, error: InputErrorType = SuiteError, largest: int = 
         raise error(str(path), malformed.problem) from malformed
 
 
-def read_lines(
-    path: Path, *, error: InputErrorType = SuiteError, start: int = 0, first: int = 1
-) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a text file, each with the offset in bytes at which it ends.
-
-    Lines keep their ends, which are those of any system; there is no byte order mark.
-
-    Args:
-        path: The file.
-        error: Class of the errors raised.
-        start: Offset of the first line that is read, in bytes.
-        first: Its number, for messages.
-
-    Raises:
-        InputError: As ``error``, if the file cannot be read, is not UTF-8, or has a line that is longer than
-            ``LARGEST_DOCUMENT``.
-    """
-    check_is_file(path, error=error)
-    try:
-        with open_file(path) as file:
-            file.seek(start)
-            for number, line in enumerate(iter(lambda: file.readline(LARGEST_DOCUMENT + 1), b""), first):
-                if len(line) > LARGEST_DOCUMENT:
-                    what = f"is longer than {LARGEST_DOCUMENT:,} bytes"
-                    raise error(str(path), Problem(f"line {number}", what))
-                try:
-                    text = line.decode() if start else decode(line)
-                except UnicodeDecodeError as wrong:
-                    what = _not_utf_8(line[wrong.start], start + wrong.start)
-                    raise error(str(path), Problem(f"line {number}", what)) from wrong
-                except MalformedDocument as malformed:
-                    raise error(str(path), malformed.problem) from malformed
-                end = start + len(line)
-                start = end - len(text.encode())
-                for part in io.StringIO(text, newline=""):
-                    start += len(part.encode())
-                    yield start, part
-    except OSError as failure:
-        raise error(str(path), f"cannot be read: {failure.strerror or failure}") from failure
-
-
 def decode(raw: bytes, *, start: int = 0) -> str:
     """Decode UTF-8 bytes that begin at ``start`` in their file; an error names the byte."""
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -191,12 +150,13 @@ def decode(raw: bytes, *, start: int = 0) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as wrong:
         # "utf-8-sig" counts from after the byte order mark
-        offset = wrong.start + (3 if raw.startswith(b"\xef\xbb\xbf") else 0)
+        offset = wrong.start + (3 if raw.startswith(BYTE_ORDER_MARK) else 0)
         line = raw.count(b"\n", 0, offset) + 1
-        raise MalformedDocument(f"line {line}", _not_utf_8(raw[offset], start + offset)) from wrong
+        raise MalformedDocument(f"line {line}", not_utf_8(raw[offset], start + offset)) from wrong
 
 
-def _not_utf_8(byte: int, offset: int) -> str:
+def not_utf_8(byte: int, offset: int) -> str:
+    """What is wrong with a byte of a text, and how to mend it."""
     return f"byte {byte:#04x} at offset {offset:,} is not valid UTF-8: {SAVE_AS_UTF_8}"
 
 
@@ -212,6 +172,23 @@ def parse_json(text: str) -> Any:
         raise MalformedDocument("", "is nested too deeply") from wrong
     except ValueError as wrong:
         raise MalformedDocument("", f"broken JSON: {wrong}") from wrong
+
+
+def parse_line(line: bytes, place: str, *, start: int = 0, parse: Callable[[str], Any] = parse_json) -> Any:
+    """Parse a line of JSON; what is wrong with it is returned as a Problem.
+
+    Args:
+        line: The line.
+        place: Its place in its file, such as ``line 3``.
+        start: Its offset in the file in bytes.
+        parse: The parser.
+    """
+    try:
+        return parse(decode(line, start=start))
+    except MalformedDocument as malformed:
+        column = malformed.problem.where.rpartition(", ")[2]
+        column = column if column.startswith("column") else ""
+        return Problem(", ".join(filter(None, (place, column))), malformed.problem.what)
 
 
 def parse_json_cases(text: str) -> Any:
@@ -323,10 +300,10 @@ _SCALARS = (
 """Tag, pattern and possible first characters of the scalars that are not texts."""
 
 
-_ANSWERS = frozenset(COLUMN_ALIASES["references"]) - {"references"}
+_ANSWERS = frozenset(CASE_NAMES["references"]) - {"references"}
 """Keys of other tools for the references of a case."""
 
-_WRITTEN = {"references", "group", *COLUMN_ALIASES["id"], *COLUMN_ALIASES["references"]}
+_WRITTEN = {"references", "group", *CASE_NAMES["id"], *CASE_NAMES["references"]}
 """Keys of a case whose numbers are texts."""
 
 

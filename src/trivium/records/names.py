@@ -1,0 +1,77 @@
+"""The names that other tools give to the fields of cases, recorded outputs and items.
+
+A new name is one word here. Where several columns of a table could be a field, the first name counts.
+"""
+
+CASE_NAMES = {
+    "id": ("id", "_id", "idx", "question_id", "task_id", "name"),
+    "input": (
+        "input",
+        "inputs",
+        "question",
+        "prompt",
+        "instruction",
+        "query",
+        "problem",
+        "text",
+        "user_input",
+    ),
+    "references": (
+        "references",
+        "reference",
+        "answer",
+        "answers",
+        "target",
+        "expected_output",
+        "expected",
+        "output",
+        "solution",
+        "ground_truth",
+        "ground_truths",
+        "ideal",
+        "gold",
+        "expected_answer",
+        "correct_answer",
+        "reference_answer",
+    ),
+    "source": ("source", "context", "document", "passage"),
+    "group": ("group",),
+    "tags": ("tags",),
+    "complexity": ("complexity",),
+}
+"""Names of the fields of a case."""
+
+OUTPUT_NAMES = {
+    "case": ("case", "case_id", "id", "_id", "idx", "question_id", "task_id"),
+    "output": (
+        "output",
+        "outputs",
+        "response",
+        "prediction",
+        "predictions",
+        "predicted",
+        "completion",
+        "generation",
+        "generated_answer",
+        "actual_output",
+        "model_output",
+        "answer",
+    ),
+}
+"""Names of the fields of a recorded output."""
+
+EITHER = frozenset({"answer", "output"})
+"""Names of the reference in some tools, and of the agent's output in others."""
+
+ITEM_NAMES = {
+    "group": ("paper_id", "document_id", "case_id", "case", "participant_id", "patient_id", "user_id", "id"),
+    "item": ("question", "question_id", "dimension"),
+    "pred": ("prediction", "predicted"),
+    "gt": ("ground_truth", "label", "truth", "target"),
+}
+"""Names of the fields of an item of a prediction and its truth."""
+
+
+def plain_name(name: str) -> str:
+    """A name in the form in which the tables above have it: ``Expected Output`` as ``expected_output``."""
+    return name.strip().lower().replace(" ", "_").replace("-", "_")
