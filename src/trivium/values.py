@@ -16,6 +16,9 @@ from typing import Any, TypeGuard, TypeVar
 
 import msgspec
 
+JsonObject = dict[str, Any]
+"""A decoded JSON object whose keys and values another program or a user chose: nothing is known of them."""
+
 R = TypeVar("R")
 T = TypeVar("T")
 
@@ -86,7 +89,7 @@ def nonempty_text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def dict_(value: Any) -> dict[str, Any]:
+def dict_(value: Any) -> JsonObject:
     """Return a JSON object; an empty one for any other value."""
     return value if isinstance(value, dict) else {}
 
@@ -96,7 +99,7 @@ def list_(value: Any) -> list[Any]:
     return value if isinstance(value, list) else list(value) if isinstance(value, tuple) else []
 
 
-def dicts(value: Any) -> list[dict[str, Any]]:
+def dicts(value: Any) -> list[JsonObject]:
     """Return the objects in a JSON list; an empty list for any other value."""
     return [item for item in list_(value) if isinstance(item, dict)]
 

@@ -174,12 +174,12 @@ def test_labels_asked_where_the_judge_was_unsure_are_weighted(queues, store):
     wrong = table.pred != table.gt
     assert np.average(wrong, weights=table.weights) != pytest.approx(wrong.mean(), abs=0.001)
     agreed = agreement_answer(table, resamples=200)
-    assert agreed["exact"]["value"] == pytest.approx(1 - np.average(wrong, weights=table.weights))
+    assert agreed.exact.value == pytest.approx(1 - np.average(wrong, weights=table.weights))
     area = curve_artifact([table], CurveOptions(plan=BootstrapOptions(resamples=200)))
-    risk = area["confidence_variants"]["confidence"]["curve"]["generalized_risk"][-1]
+    risk = area.confidence_variants["confidence"].curve.generalized_risk[-1]
     assert risk == pytest.approx(np.average(wrong, weights=table.weights))
     fitted = calibrate(table, method="temperature", confidence="confidence")
-    assert fitted.training_metadata["positive_rate"] == pytest.approx(agreed["exact"]["value"])
+    assert fitted.training_metadata["positive_rate"] == pytest.approx(agreed.exact.value)
 
 
 @on_sqlite
@@ -189,11 +189,11 @@ def test_a_certificate_uses_only_those_that_are_a_random_sample(queues, store):
     label_some(queues, queue, 90)
     table = items_of_queue(store, queue.id)
     made = certificate(table, None, epsilon=0.2, delta=0.2)
-    assert made["n"] == made["n_items"] == table.at_random.sum() < 60
-    left = f"{90 - made['n']} labels of items asked because the judge was unsure are not used"
-    assert any(left in note for note in made["warnings"])
-    corrected = agreement_answer(table, resamples=200)["corrected"]
-    assert (corrected["labelled"], corrected["unlabelled"]) == (made["n"], 120 - made["n"])
+    assert made.n == made.n_items == table.at_random.sum() < 60
+    left = f"{90 - made.n} labels of items asked because the judge was unsure are not used"
+    assert any(left in note for note in made.warnings)
+    corrected = agreement_answer(table, resamples=200).corrected
+    assert (corrected.labelled, corrected.unlabelled) == (made.n, 120 - made.n)
 
 
 @on_sqlite
@@ -203,7 +203,7 @@ def test_a_queue_for_a_certificate_asks_all_at_random(queues, store):
     label_some(queues, queue, 90)
     table = items_of_queue(store, queue.id)
     assert table.weights is None
-    assert certificate(table, None, epsilon=0.2, delta=0.2)["n"] == 90
+    assert certificate(table, None, epsilon=0.2, delta=0.2).n == 90
     assert "a simple random sample" in table.notes[0]
 
 

@@ -122,8 +122,8 @@ def test_labels_of_random_samples_certify_the_judge_of_several_days(queues, live
     assert table.n == len(queues.population(queue))
     assert table.rest.pred.size == 0
     found = certificate(table, "confidence", epsilon=0.2, delta=0.1)
-    assert 0.1 < found["threshold"] < 0.5  # below a half the judge is wrong
-    assert found["judged_by"]["models"] == ["m"]
+    assert 0.1 < found.threshold < 0.5  # below a half the judge is wrong
+    assert found.judged_by.models == ("m",)
 
 
 def test_labels_of_an_alert_certify_nothing(queues, live, store):

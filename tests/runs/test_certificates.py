@@ -28,7 +28,7 @@ def certified(judged, folder, dimension="clarity") -> str:
         )
     )
     made = certificate(judged.items(dimension=dimension, labels=labels), "verbalized", epsilon=0.4, delta=0.4)
-    assert made["threshold"] is not None
+    assert made.threshold is not None
     path = folder / "cert.json"
     path.write_bytes(msgspec.json.encode(made))
     return str(path)

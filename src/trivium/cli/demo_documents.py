@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
+    from trivium.runs.artifacts.curve import CurveArtifact
+    from trivium.runs.artifacts.judge import AgreementAnswer, CertificateAnswer
     from trivium.runs.comparing.comparison import Comparison, MetricDelta
     from trivium.runs.run import Run
     from trivium.suites.suite import Suite
@@ -45,9 +47,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     b: "Run"
     comparison: "Comparison"
     judge: str
-    agreement: dict[str, Any]
-    certificate: dict[str, Any]
-    curve: dict[str, Any]
+    agreement: "AgreementAnswer"
+    certificate: "CertificateAnswer"
+    curve: "CurveArtifact"
 
     @property
     def is_stand_in(self) -> bool:
@@ -246,16 +248,16 @@ def _overall(comparison: "Comparison") -> str:
 
 
 def _judge_against_people(result: Result) -> str:
-    exact, found = result.agreement["exact"], result.certificate
-    if exact["value"] is None:
-        return f"judged none of the {found['n_items']} answers that people labelled; trivium show says why"
+    exact, found = result.agreement.exact, result.certificate
+    if exact.value is None:
+        return f"judged none of the {found.n_items} answers that people labelled; trivium show says why"
     said = (
-        f"agrees with people in {_percent(exact['value'])}{_interval(exact['ci95'])} of "
-        f"{result.agreement['n']} answers; "
+        f"agrees with people in {_percent(exact.value)}{_interval(exact.ci95)} of "
+        f"{result.agreement.n} answers; "
     )
-    if found["threshold"] is None:
-        return f"{said}{found['shortfall']} to let it decide alone"
+    if found.threshold is None:
+        return f"{said}{found.shortfall} to let it decide alone"
     return (
-        f"{said}may decide alone where it is most confident, {_percent(found['coverage'])} of answers "
+        f"{said}may decide alone where it is most confident, {_percent(found.coverage)} of answers "
         f"(at most {_percent(EPSILON)} wrong, with probability {1 - DELTA:g})"
     )

@@ -14,6 +14,7 @@ from trivium.cli.trust_options import load_calibrator, read_item_table
 from trivium.keywords import taken
 
 if TYPE_CHECKING:
+    from trivium.runs.artifacts.judge import CertificateAnswer
     from trivium.runs.items.table import ItemTable
     from trivium.trust.cluster_bootstrap import Method
     from trivium.trust.selective.inference import BootstrapOptions
@@ -254,7 +255,7 @@ def calibrate(items: str | None, **given: Any) -> int:
         confidence = STATED
     how = taken(("method", "target", "scale", "seed"), given)
     fitted = fit(table, features=features, confidence=confidence, **how)
-    _print_answer(fitted.to_json(), CalibratorTable, given)
+    _print_answer(fitted.to_json(), lambda _: CalibratorTable(fitted), given)
     return 0
 
 
@@ -316,7 +317,7 @@ def certify(items: str | None, **given: Any) -> int:
     promise = taken(("epsilon", "delta", "tolerance", "group_size", "bound"), given)
     calibrator = load_calibrator(given["calibration"])
     answer = certificate(table, given["confidence"], calibrator=calibrator, **promise)
-    kept, certified = given["output"], answer["threshold"] is not None
+    kept, certified = given["output"], answer.threshold is not None
     _print_answer(answer, CertificateText, given if certified else given | {"output": None})
     if given["html"] is not None:
         from trivium.reports.trust.page import certificate_page
@@ -371,7 +372,7 @@ def agree(items: str | None, **given: Any) -> int:
     return 0
 
 
-def _certificate(table: "ItemTable") -> "dict[str, Any] | str | None":
+def _certificate(table: "ItemTable") -> "CertificateAnswer | str | None":
     """The default certificate of a judge's items, or why there is none; None if no judge predicted them."""
     from trivium.errors import TrustError
     from trivium.runs.artifacts.judge import certificate

@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trivium.reports.escape import one_line
 from trivium.runs.summary import (
@@ -19,6 +19,10 @@ from trivium.runs.summary import (
     Summary,
     further_cases_needed,
 )
+
+if TYPE_CHECKING:
+    from trivium.runs.artifacts.judge import CertificateAnswer
+    from trivium.trust.certification import Certificate
 
 NOTHING = "–"
 BESIDE_PEOPLE = "each output scored against the other people's outputs of its case"
@@ -320,12 +324,12 @@ SIZE_FROM = {
 }
 
 
-def condition_sentence(certificate: Mapping[str, Any]) -> str:
+def condition_sentence(certificate: "CertificateAnswer | Certificate") -> str:
     """The largest group for which a certificate holds, after a space; empty if items count one by one."""
-    if certificate["group_size_from"] == "unit":
+    if certificate.group_size_from == "unit":
         return ""
-    most = counted(certificate["group_size"], "verdict")
-    return f" This holds if no group has more than {most} ({SIZE_FROM[certificate['group_size_from']]})."
+    most = counted(certificate.group_size, "verdict")
+    return f" This holds if no group has more than {most} ({SIZE_FROM[certificate.group_size_from]})."
 
 
 def acceptance_sentence(name: str, acceptance: Acceptance) -> str:

@@ -18,7 +18,7 @@ from trivium.runs.columns import Column
 from trivium.runs.summary import Acceptance
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
-from trivium.suites.certificate import JudgeCertificate, loaded
+from trivium.suites.certificate import JudgeCertificate, JudgedBy, loaded
 from trivium.suites.rubrics.built_in import BUILT_IN
 from trivium.suites.rubrics.rubric import Rubric
 from trivium.suites.settings import Settings
@@ -202,7 +202,7 @@ class _Applied:
     def __init__(
         self,
         certificate: JudgeCertificate,
-        conditions: Mapping[str, Any],
+        conditions: JudgedBy,
         before: tuple[int, str | None] | None,
     ) -> None:
         self._certificate = certificate
@@ -285,15 +285,11 @@ def is_due(score: Score) -> bool:
     return score.tier == "judge" and (score.status == "ok" or is_missing(score))
 
 
-def judging_conditions(dimension: str, settings: Settings, provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the conditions under which a run judges a dimension; model and prompt are in each score.
-
-    Returns:
-        ``rubrics``, ``scale``, ``step`` and ``samples`` of :class:`~trivium.suites.certificate.JudgedBy`.
-    """
+def judging_conditions(dimension: str, settings: Settings, provenance: Mapping[str, Any]) -> JudgedBy:
+    """Return how a run judges a dimension, without models and prompts, which are in each score."""
     judge, recorded = settings.judge, provenance.get("judge")
     if judge is None or not isinstance(recorded, Mapping):
-        return {"rubrics": {}, "scale": None, "step": None, "samples": None}
+        return JudgedBy(models=(), prompts=())
     own = [each for each in judge.rubric if isinstance(each, Rubric)]
     digests = recorded.get("rubrics") or {}
     rubrics = {
@@ -302,18 +298,20 @@ def judging_conditions(dimension: str, settings: Settings, provenance: Mapping[s
         if rubric.name in digests
         and any(dimension in {each.name, f"{rubric.name}.{each.name}"} for each in rubric.dimensions)
     }
-    return {"rubrics": rubrics, "scale": judge.scale, "step": judge.step, "samples": judge.samples}
+    return JudgedBy(
+        models=(), prompts=(), rubrics=rubrics, scale=judge.scale, step=judge.step, samples=judge.samples
+    )
 
 
-def expiries(certificate: JudgeCertificate, conditions: Mapping[str, Any]) -> Iterator[str]:
+def expiries(certificate: JudgeCertificate, conditions: JudgedBy) -> Iterator[str]:
     """Yield the reasons why a certificate does not apply to judgements made under these conditions.
 
     Args:
         certificate: The certificate.
         conditions: Result of :func:`judging_conditions`.
     """
-    for name, now in conditions.items():
-        before = getattr(certificate.judged_by, name)
+    for name in ("rubrics", "scale", "step", "samples"):
+        before, now = getattr(certificate.judged_by, name), getattr(conditions, name)
         if before != now:
             was = json_text(before)
             yield f"{EXPIRED}judge.{name} is {json_text(now)}, and was {was} when it was certified"

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from trivium.errors import Problem, SuiteError
 from trivium.records.documents import read_document
-from trivium.values import resolved
+from trivium.values import JsonObject, resolved
 
 MADE_BY = "trivium trust certify RUN --dimension D --labels FILE --output CERTIFICATE.json"
 
@@ -64,7 +64,7 @@ class JudgeCertificate(msgspec.Struct, frozen=True, kw_only=True):
     delta: float
     judged_by: JudgedBy
     tolerance: float = 0.0
-    calibrator: dict[str, Any] | None = None
+    calibrator: JsonObject | None = None
     coverage: Annotated[float, Meta(ge=0, le=1)] | None = None
     groups: Annotated[int, Meta(ge=0)] | None = None
     group_size: Annotated[int, Meta(ge=1)] | None = None

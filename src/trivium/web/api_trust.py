@@ -1,7 +1,7 @@
 """The JSON interface to trust: how far a judge agrees with people, and what it is certified for."""
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from litestar import get
 from litestar.params import PathParameter, QueryParameter
@@ -9,7 +9,7 @@ from litestar.params import PathParameter, QueryParameter
 from trivium.errors import InputError, TrustError
 from trivium.labels.joining import items_of_queue
 from trivium.labels.queue import LabelQueues
-from trivium.runs.artifacts.judge import agreement_answer, certificate
+from trivium.runs.artifacts.judge import AgreementAnswer, CertificateAnswer, agreement_answer, certificate
 from trivium.runs.items.table import ItemTable
 from trivium.suites.sanitize import sanitise
 from trivium.web.errors import Refused, refusals
@@ -19,6 +19,8 @@ from trivium.web.services import Services
 from trivium.web.threads import slowly
 
 __all__ = ["trust_routes"]
+
+T = TypeVar("T")
 
 RunId = Annotated[str, PathParameter(max_length=100, description="Id of a run, or the beginning of it.")]
 QueueId = Annotated[str, PathParameter(max_length=100, description="Id of a queue.")]
@@ -43,7 +45,7 @@ def trust_routes(services: Services) -> list[Any]:
 
     @get("/runs/{run:str}/agreement", responses=refusals(404))
     @slowly
-    def agreement(run: RunId, dimension: OfDimension) -> dict[str, Any]:
+    def agreement(run: RunId, dimension: OfDimension) -> AgreementAnswer:
         """How far the judge of a run agrees with people, as ``trivium trust agree --json`` prints it."""
         return _answer(lambda: agreement_answer(of_run(run, dimension)))
 
@@ -51,26 +53,26 @@ def trust_routes(services: Services) -> list[Any]:
     @slowly
     def certified(
         run: RunId, dimension: OfDimension, epsilon: Epsilon = 0.1, delta: Delta = 0.1
-    ) -> dict[str, Any]:
+    ) -> CertificateAnswer:
         """Which judgements of a run need no person, as ``trivium trust certify --json`` prints it."""
         return _answer(lambda: certificate(of_run(run, dimension), None, epsilon=epsilon, delta=delta))
 
     @get("/labels/queues/{queue:str}/agreement", responses=refusals(404))
     @slowly
-    def agreement_of_queue(queue: QueueId) -> dict[str, Any]:
+    def agreement_of_queue(queue: QueueId) -> AgreementAnswer:
         """How far the judge agrees with people, by the labels of a queue."""
         return _answer(lambda: agreement_answer(of_queue(queue)))
 
     @get("/labels/queues/{queue:str}/certificate", responses=refusals(404))
     @slowly
-    def certified_by_queue(queue: QueueId, epsilon: Epsilon = 0.1, delta: Delta = 0.1) -> dict[str, Any]:
+    def certified_by_queue(queue: QueueId, epsilon: Epsilon = 0.1, delta: Delta = 0.1) -> CertificateAnswer:
         """Which judgements need no person, by the labels of a queue."""
         return _answer(lambda: certificate(of_queue(queue), None, epsilon=epsilon, delta=delta))
 
     return [agreement, certified, agreement_of_queue, certified_by_queue]
 
 
-def _answer(compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def _answer(compute: Callable[[], T]) -> T:
     """An answer; refused with 400 if there are no labels, or they do not fit."""
     try:
         return compute()

@@ -4,6 +4,7 @@ import re
 from html import unescape
 from xml.etree import ElementTree
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -12,7 +13,7 @@ from trivium.errors import InputError
 from trivium.reports.trust.charts import draw_curves
 from trivium.reports.trust.page import curve_page
 from trivium.reports.trust.tables import CurveTable
-from trivium.runs.artifacts.curve import CurveOptions, curve_artifact
+from trivium.runs.artifacts.curve import CurveArtifact, CurveOptions, curve_artifact
 from trivium.runs.items.records import Item
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
 from trivium.trust.selective.inference import BootstrapOptions
@@ -37,7 +38,7 @@ def table(*, abstain: float, name: str = "a.jsonl", seed: int = 4, steps: int = 
     return builder.table()
 
 
-def artifact(*tables: ItemTable) -> dict:
+def artifact(*tables: ItemTable) -> CurveArtifact:
     return curve_artifact(
         tables, CurveOptions(plan=BootstrapOptions(resamples=300), drawn=True, created_at="now")
     )
@@ -49,12 +50,12 @@ def words(svg: bytes | str) -> str:
 
 
 @pytest.fixture(scope="module")
-def one() -> dict:
+def one() -> CurveArtifact:
     return artifact(table(abstain=0.2))
 
 
 @pytest.fixture(scope="module")
-def two() -> dict:
+def two() -> CurveArtifact:
     return artifact(table(abstain=0.5), table(abstain=0.1, name="b.jsonl"))
 
 
@@ -87,15 +88,16 @@ def test_a_chart_names_its_axes_its_lines_and_where_answers_end(drawn):
 
 
 def test_a_row_says_by_what_its_answers_are_ranked_where_that_has_a_name(one, drawn_two):
-    named = dict(one, confidence_variants={"token_msp": one["confidence_variants"]["confidence"]})
+    variants = {"token_msp": one.confidence_variants["confidence"]}
+    named = msgspec.structs.replace(one, confidence_variants=variants)
     assert "a: how wrong are the most confident answers by token_msp?" in words(draw_curves(named, ".svg"))
     assert "How wrong are the most confident answers?" in words(drawn_two)
 
 
 def test_a_count_is_drawn_on_the_side_of_its_dot_without_the_line(one, drawn):
     above, below = {}, {}
-    entry = one["confidence_variants"]["confidence"]["reliability"]
-    for stated, right, n in zip(entry["confidence"], entry["accuracy"], entry["count"], strict=True):
+    entry = one.confidence_variants["confidence"].reliability
+    for stated, right, n in zip(entry.confidence, entry.accuracy, entry.count, strict=True):
         if n:
             (above if right >= stated else below)[n] = (stated, right)
     assert below, "some of these predictions are too sure"
@@ -111,28 +113,28 @@ def test_a_count_is_drawn_on_the_side_of_its_dot_without_the_line(one, drawn):
 
 
 def test_the_reliability_diagram_counts_all_predictions(one, drawn):
-    entry = one["confidence_variants"]["confidence"]
+    entry = one.confidence_variants["confidence"]
     shown = words(drawn)
-    counts = [count for count in entry["reliability"]["count"] if count]
-    assert sum(counts) == one["population"]["items_predicted"]
+    counts = [count for count in entry.reliability.count if count]
+    assert sum(counts) == one.population.items_predicted
     assert all(re.search(rf"\b{count}\b", shown) for count in counts)
 
 
 def test_the_curve_runs_inside_its_band(one):
-    entry = one["confidence_variants"]["confidence"]
-    band = entry["picture"]["band"]
-    drawn = np.interp(band["coverage"], entry["curve"]["coverage"], entry["curve"]["selective_risk"])
-    assert (np.array(band["low"]) <= drawn + 1e-9).all()
-    assert (np.array(band["high"]) >= drawn - 1e-9).all()
-    assert len(band["coverage"]) > 10
+    entry = one.confidence_variants["confidence"]
+    band = entry.picture.band
+    drawn = np.interp(band.coverage, entry.curve.coverage, entry.curve.selective_risk)
+    assert (np.array(band.low) <= drawn + 1e-9).all()
+    assert (np.array(band.high) >= drawn - 1e-9).all()
+    assert len(band.coverage) > 10
 
 
 def test_the_best_ranking_ends_where_the_curve_ends_and_is_never_worse(one):
-    entry = one["confidence_variants"]["confidence"]
-    best, curve = entry["picture"]["optimal"], entry["curve"]
-    assert best["selective_risk"][-1] == pytest.approx(curve["selective_risk"][-1])
-    there = np.interp(curve["coverage"], best["coverage"], best["selective_risk"])
-    assert (there <= np.array(curve["selective_risk"]) + 1e-9).all()
+    entry = one.confidence_variants["confidence"]
+    best, curve = entry.picture.optimal, entry.curve
+    assert best.selective_risk[-1] == pytest.approx(curve.selective_risk[-1])
+    there = np.interp(curve.coverage, best.coverage, best.selective_risk)
+    assert (there <= np.array(curve.selective_risk) + 1e-9).all()
 
 
 def test_two_inputs_stand_in_one_chart(drawn_two):
@@ -162,10 +164,10 @@ def test_names_of_strangers_are_text_in_a_chart():
 def test_the_table_of_two_says_both_areas_and_which_counts(two):
     text = as_text(CurveTable(two), width=80)
     assert max(map(len, text.splitlines())) <= 80
-    deltas = two["comparison"]["deltas"]["confidence"]
+    deltas = two.comparison.deltas["confidence"]
     for label, name in (("AURC ", "aurc_full"), ("AURC common", "aurc_common"), ("coverage", "cmax")):
         row = next(line for line in text.splitlines() if label in line and "[" in line)
-        assert f"{deltas[name]['delta']:+.3f}" in row
+        assert f"{getattr(deltas, name).delta:+.3f}" in row
     assert "up to the common coverage" in " ".join(text.split())
 
 

@@ -51,9 +51,9 @@ def plain(page: str) -> str:
 
 def test_the_page_of_agreement_begins_with_how_often_and_when_the_judge_may_decide(answer, certified):
     page = plain(agreement_page(answer, certified))
-    exact, (low, high) = answer["exact"]["value"], answer["exact"]["ci95"]
+    exact, (low, high) = answer.exact.value, answer.exact.ci95
     first = f"agrees with people in {100 * exact:.0f} % [{100 * low:.0f}, {100 * high:.0f}] of 300 items"
-    assert certified["threshold"] == 0.9
+    assert certified.threshold == 0.9
     decides = "may decide without a person where confidence ≥ 0.9, in 67 % of the items (at most 10 % wrong"
     assert page.index(first) < page.index(decides) < page.index("Numbers") < page.index("same label")
 
@@ -62,7 +62,7 @@ def test_no_promise_is_made_where_none_is_certified(answer):
     refused = certificate(judged(groups=6), None)
     page = plain(agreement_page(answer, refused))
     assert "No confidence is certified from which it may decide without a person" in page
-    assert refused["reason"] in page
+    assert refused.reason in page
     assert "It may decide" not in page
     assert "unknown: the confidence is missing." in plain(agreement_page(answer, "the confidence is missing"))
     assert "decide" not in plain(agreement_page(answer, None))
@@ -79,8 +79,8 @@ def test_the_header_names_judge_dimension_run_and_labels_and_not_the_store(answe
 def test_the_figures_are_in_a_table_with_heads(answer):
     page = agreement_page(answer, None)
     rows = dict(re.findall(r'<th scope="row"><bdi>(.+?)</bdi></th><td class="num">(.+?)</td>', page))
-    assert rows["same label"] == f"{answer['exact']['value']:.3f}"
-    assert rows["Cohen&#39;s κ"] == f"{answer['kappa']['value']:.3f}"
+    assert rows["same label"] == f"{answer.exact.value:.3f}"
+    assert rows["Cohen&#39;s κ"] == f"{answer.kappa.value:.3f}"
     assert "<pre" not in page
 
 
@@ -116,5 +116,5 @@ def test_pictures_take_the_colours_of_the_page():
 def test_the_conclusion_of_two_inputs_comes_first():
     two = artifact(table(abstain=0.5), table(abstain=0.1, name="b.jsonl"))
     page = plain(curve_page(two))
-    (words,) = {each["in_words"] for each in two["comparison"]["deltas"].values()}
+    (words,) = {each.in_words for each in two.comparison.deltas.values()}
     assert page.index(words) < page.index("Numbers")

@@ -128,7 +128,7 @@ def certificate_fragment(certificate: Certificate) -> str:
     else:
         verdicts = counted(certificate.n, "labelled verdict")
         accepted = f"{certificate.n_accepted:,} of {verdicts}, {certificate.errors:,} wrong."
-        accepted += condition_sentence(msgspec.structs.asdict(certificate))
+        accepted += condition_sentence(certificate)
         body = verdict("pass", f"Accept confidence ≥ {certificate.threshold:g} ({guarantee}): {accepted}")
     groups, thresholds = counted(certificate.groups, "group"), counted(certificate.tested, "threshold")
     tested = f"{groups}, {thresholds} tested, {certificate.method}"

@@ -4,7 +4,7 @@ Axes and lines carry labels in plain words, for readers who have never seen such
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -12,6 +12,9 @@ from trivium.errors import InputError
 from trivium.reports.charts import load_altair
 from trivium.reports.escape import one_line
 from trivium.reports.wording import counted
+from trivium.runs.artifacts.curve import CurveArtifact, Loss
+from trivium.runs.artifacts.variant import Band, CurvePoints, Diagram, Line, Picture, Variant
+from trivium.runs.items.table import Origin
 
 WIDTH, HEIGHT = 380, 260
 PIXELS = 2
@@ -30,7 +33,7 @@ PAPER, HALO, GRID = "white", "#fefefe", "#e5e7eb"
 Rows = list[dict[str, Any]]
 
 
-def draw_curves(artifact: Mapping[str, Any], suffix: str) -> bytes:
+def draw_curves(artifact: CurveArtifact, suffix: str) -> bytes:
     """Draw the curves of every confidence.
 
     Args:
@@ -59,7 +62,7 @@ def check_format(suffix: str) -> None:
 
 
 def describe_curves(
-    artifact: Mapping[str, Any], variants: Sequence[str] | None = None, *, apart: bool = False
+    artifact: CurveArtifact, variants: Sequence[str] | None = None, *, apart: bool = False
 ) -> list[dict[str, Any]]:
     """The picture as Vega-Lite specifications.
 
@@ -69,15 +72,14 @@ def describe_curves(
         apart: Whether each panel is a picture of its own; otherwise one picture has a row per confidence.
     """
     alt = load_altair()
-    names = list(variants or artifact["confidence_variants"])[:MOST_VARIANTS]
-    paired = bool(artifact["comparison"]["enabled"])
+    names = list(variants or artifact.confidence_variants)[:MOST_VARIANTS]
+    paired = artifact.comparison.enabled
     rows = []
     for name in names:
-        entry = artifact["confidence_variants"][name]
-        entries = list(entry.values()) if paired else [entry]
+        entries = artifact.sides(name)
         labels = _side_names(artifact) if paired else ["measured"]
-        panels = [_risk(alt, _title(artifact, name), entries, labels, artifact["loss"])]
-        panels += [_reliability(alt, entries[0])] if not paired and entries[0]["reliability"] else []
+        panels = [_risk(alt, _title(artifact, name), entries, labels, artifact.loss)]
+        panels += [_reliability(alt, entries[0].reliability)] if not paired and entries[0].reliability else []
         rows.append(panels)
     if apart:
         return [_styled(panel) for row in rows for panel in row]
@@ -126,28 +128,26 @@ def in_page_colours(svg: str) -> str:
     return _ROLES.sub("", svg)
 
 
-def _title(artifact: Mapping[str, Any], confidence: str) -> str:
+def _title(artifact: CurveArtifact, confidence: str) -> str:
     """The question that a row of the picture answers, with the confidence if it has a name."""
     ranked = "" if confidence == "confidence" else f" by {confidence}"
     question = f"ow wrong are the most confident answers{ranked}?"
-    if artifact["comparison"]["enabled"]:
+    if artifact.comparison.enabled:
         return f"H{question}"
-    return f"{one_line(_source_name(artifact['inputs'][0]), at_most=24)}: h{question}"
+    return f"{one_line(_source_name(artifact.inputs[0]), at_most=24)}: h{question}"
 
 
-def _side_names(artifact: Mapping[str, Any]) -> list[str]:
-    names = [one_line(_source_name(each), at_most=24) for each in artifact["inputs"]]
+def _side_names(artifact: CurveArtifact) -> list[str]:
+    names = [one_line(_source_name(each), at_most=24) for each in artifact.inputs]
     words = ("first", "second")
     return [f"{word}: {name}" for word, name in zip(words, names, strict=True)]
 
 
-def _source_name(source: Mapping[str, Any]) -> str:
-    return str(source["mode"] or PurePath(source["path"]).stem)
+def _source_name(source: Origin) -> str:
+    return source.mode or PurePath(source.path).stem
 
 
-def _risk(
-    alt: Any, title: str, entries: Sequence[Mapping[str, Any]], labels: Sequence[str], loss: Mapping[str, Any]
-) -> Any:
+def _risk(alt: Any, title: str, entries: Sequence[Variant], labels: Sequence[str], loss: Loss) -> Any:
     """Selective risk against coverage, with the band of each predictor."""
     x = alt.X(
         "coverage:Q",
@@ -156,11 +156,11 @@ def _risk(
             format=".0%", title="share of all items that are answered, the most confident first (coverage)"
         ),
     )
-    y_title = f"risk: mean loss of the answered ({loss['name']})"
+    y_title = f"risk: mean loss of the answered ({loss.name})"
     y = alt.Y("risk:Q", scale=alt.Scale(domainMin=0), axis=alt.Axis(title=y_title, tickCount=5))
     layers = []
     for entry, colour in zip(entries, SIDES, strict=False):
-        band = _to_the_ends(_points(entry["picture"]["band"], low="low", high="high"), entry["cmax"])
+        band = _to_the_ends(_points(_picture(entry).band, low="low", high="high"), entry.cmax)
         layers.append(
             alt.Chart(alt.Data(values=band))
             .mark_area(color=colour, opacity=0.16)
@@ -196,29 +196,33 @@ def _risk(
         alt.Chart(alt.Data(values=dots)).mark_circle(size=34, opacity=1).encode(x=x, y=y, color=colour)
     )
     for entry, tint in zip(entries, SIDES, strict=False):
-        if 0 < entry["cmax"] < 1:
-            layers += _end(alt, entry["cmax"], tint)
+        if 0 < entry.cmax < 1:
+            layers += _end(alt, entry.cmax, tint)
     return alt.layer(*layers).properties(
         width=WIDTH, height=HEIGHT, title=alt.Title(one_line(title, at_most=80), subtitle=_subtitle(entries))
     )
 
 
-def _curves(entries: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> tuple[Rows, Rows]:
+def _picture(entry: Variant) -> Picture:
+    return entry.picture or Picture()
+
+
+def _curves(entries: Sequence[Variant], labels: Sequence[str]) -> tuple[Rows, Rows]:
     """Points of the lines, and those that are drawn as dots: of curves with few points."""
     lines: Rows = []
     if len(entries) == 1:
-        lines += _named(entries[0]["picture"]["optimal"], "best ranking possible")
-        lines += _named(entries[0]["picture"]["lower_hull"], "lower hull")
+        lines += _named(_picture(entries[0]).optimal, "best ranking possible")
+        lines += _named(_picture(entries[0]).lower_hull, "lower hull")
     dots: Rows = []
     for entry, label in zip(entries, labels, strict=True):
-        measured = _named(entry["curve"], label)
+        measured = _named(entry.curve, label)
         dots += measured if len(measured) <= MOST_DOTS else []
         lines += [measured[0] | {"coverage": 0.0}, *measured] if measured else []
     return lines, dots
 
 
-def _subtitle(entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    groups = entries[0]["bootstrap"]["groups"]
+def _subtitle(entries: Sequence[Variant]) -> list[str]:
+    groups = entries[0].bootstrap.groups
     level = "95 % interval" if groups >= 10 else "interval"
     among = counted(groups, "group")
     return [
@@ -239,12 +243,11 @@ def _end(alt: Any, cmax: float, tint: str) -> list[Any]:
     ]
 
 
-def _reliability(alt: Any, entry: Mapping[str, Any]) -> Any:
+def _reliability(alt: Any, bins: Diagram) -> Any:
     """Share of right predictions against their confidence, with the number of predictions."""
-    bins = entry["reliability"]
     found = [
         {"stated": stated, "right": right, "n": n, "label": f"{n:,}"}
-        for stated, right, n in zip(bins["confidence"], bins["accuracy"], bins["count"], strict=True)
+        for stated, right, n in zip(bins.confidence, bins.accuracy, bins.count, strict=True)
         if n
     ]
     ends = alt.Scale(domain=[0, 1])
@@ -266,7 +269,6 @@ def _reliability(alt: Any, entry: Mapping[str, Any]) -> Any:
             these.mark_text(fontSize=11, **place, **style).encode(x=x, y=y, text="label:N")
             for style in ({"color": HALO, "stroke": HALO, "strokeWidth": 4}, {"color": INK})
         ]
-    ece = bins["ece"]
     return alt.layer(
         exact.mark_line(color=FAINT, strokeDash=[5, 4]).encode(x=x, y=y), gaps, dots, *texts
     ).properties(
@@ -276,7 +278,7 @@ def _reliability(alt: Any, entry: Mapping[str, Any]) -> Any:
             "Is the confidence calibrated?",
             subtitle=[
                 "On the dashed line it is; below it, too confident.",
-                f"Numbers count predictions. Mean gap (ECE): {ece:.3f}",
+                f"Numbers count predictions. Mean gap (ECE): {bins.ece:.3f}",
             ],
         ),
     )
@@ -287,12 +289,12 @@ def _to_the_ends(band: Rows, cmax: float) -> Rows:
     return [band[0] | {"coverage": 0.0}, *band, band[-1] | {"coverage": cmax}] if band else []
 
 
-def _points(columns: Mapping[str, Sequence[float]], **named: str) -> Rows:
+def _points(columns: Band | CurvePoints | Line, **named: str) -> Rows:
     return [
-        {"coverage": share} | {name: columns[key][place] for name, key in named.items()}
-        for place, share in enumerate(columns["coverage"])
+        {"coverage": share} | {name: getattr(columns, key)[place] for name, key in named.items()}
+        for place, share in enumerate(columns.coverage)
     ]
 
 
-def _named(columns: Mapping[str, Sequence[float]], line: str) -> Rows:
+def _named(columns: CurvePoints | Line, line: str) -> Rows:
     return [point | {"line": line} for point in _points(columns, risk="selective_risk")]

@@ -1,7 +1,7 @@
 """Renders the answers of ``trivium trust`` as self-contained HTML pages that begin with the conclusion."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -21,6 +21,9 @@ from trivium.reports.trust.tables import (
     may_decide_sentence,
 )
 from trivium.reports.wording import counted, judge_name
+from trivium.runs.artifacts.curve import CurveArtifact
+from trivium.runs.artifacts.judge import AgreementAnswer, CertificateAnswer
+from trivium.runs.items.table import Origin
 
 Shown = AgreementTable | CertificateText | CurveTable
 
@@ -43,7 +46,25 @@ class Blocks(msgspec.Struct, frozen=True, kw_only=True):
     provenance: list[str] = []
 
 
-def curve_page(artifact: Mapping[str, Any]) -> str:
+class TrustBody(msgspec.Struct, frozen=True, kw_only=True):
+    """Values for ``trust_body.html``.
+
+    Attributes:
+        blocks: What the command prints.
+        notes: Sentences about the numbers.
+        conclusions: The answer, in sentences.
+        pictures: Names and SVG of the curves.
+        left_out: Number of curves that are not drawn.
+    """
+
+    blocks: Blocks
+    notes: Sequence[str]
+    conclusions: Sequence[str] = ()
+    pictures: Sequence[tuple[str, Any]] = ()
+    left_out: int = 0
+
+
+def curve_page(artifact: CurveArtifact) -> str:
     """The page of risk–coverage curves; it loads nothing, runs no script, and escapes the texts of the items.
 
     Args:
@@ -52,11 +73,11 @@ def curve_page(artifact: Mapping[str, Any]) -> str:
     Raises:
         MissingExtra: If ``trivium[report]`` is not installed.
     """
-    counts = counted(artifact["population"]["items_total"], "labelled item")
-    return _page("Risk and coverage", curve_body(artifact), meta=[*_sources(artifact["inputs"]), counts])
+    counts = counted(artifact.population.items_total, "labelled item")
+    return _page("Risk and coverage", curve_body(artifact), meta=[*_sources(artifact.inputs), counts])
 
 
-def curve_body(artifact: Mapping[str, Any]) -> dict[str, Any]:
+def curve_body(artifact: CurveArtifact) -> TrustBody:
     """Values for ``trust_body.html``: the curves.
 
     Args:
@@ -69,7 +90,7 @@ def curve_body(artifact: Mapping[str, Any]) -> dict[str, Any]:
     import vl_convert
     from markupsafe import Markup
 
-    names = list(artifact["confidence_variants"])
+    names = list(artifact.confidence_variants)
     pictures = []
     for name in names[:MOST_VARIANTS]:
         for specification in describe_curves(artifact, [name], apart=True):
@@ -79,7 +100,7 @@ def curve_body(artifact: Mapping[str, Any]) -> dict[str, Any]:
     return _body(CurveTable(artifact), pictures=pictures, left_out=left_out)
 
 
-def agreement_page(answer: Mapping[str, Any], certificate: Mapping[str, Any] | str | None) -> str:
+def agreement_page(answer: AgreementAnswer, certificate: CertificateAnswer | str | None) -> str:
     """The page of the agreement of a judge with people, and of what follows from it.
 
     Args:
@@ -90,13 +111,13 @@ def agreement_page(answer: Mapping[str, Any], certificate: Mapping[str, Any] | s
     Raises:
         MissingExtra: If ``trivium[report]`` is not installed.
     """
-    one, other = (one_line(side, at_most=60) for side in answer["sides"])
+    one, other = (one_line(side, at_most=60) for side in answer.sides)
     title = f"{one[:1].upper()}{one[1:]} against {other}"
-    meta = [*_sources(answer["inputs"]), counted(answer["n"], "labelled item")]
+    meta = [*_sources(answer.inputs), counted(answer.n, "labelled item")]
     return _page(title, agreement_body(answer, certificate), meta=meta)
 
 
-def agreement_body(answer: Mapping[str, Any], certificate: Mapping[str, Any] | str | None) -> dict[str, Any]:
+def agreement_body(answer: AgreementAnswer, certificate: CertificateAnswer | str | None) -> TrustBody:
     """Values for ``trust_body.html``: the agreement, and from which confidence on a judge may decide.
 
     Args:
@@ -105,12 +126,12 @@ def agreement_body(answer: Mapping[str, Any], certificate: Mapping[str, Any] | s
     """
     further = [] if certificate is None else [may_decide_sentence(certificate)]
     notes = []
-    if isinstance(certificate, Mapping) and certificate["reason"]:
-        notes = [f"Why no confidence is enough: {certificate['reason']}."]
+    if isinstance(certificate, CertificateAnswer) and certificate.reason:
+        notes = [f"Why no confidence is enough: {certificate.reason}."]
     return _body(AgreementTable(answer), further=further, notes=notes)
 
 
-def certificate_page(answer: Mapping[str, Any]) -> str:
+def certificate_page(answer: CertificateAnswer) -> str:
     """The page of a certificate: from which confidence on verdicts need no person.
 
     Args:
@@ -119,22 +140,21 @@ def certificate_page(answer: Mapping[str, Any]) -> str:
     Raises:
         MissingExtra: If ``trivium[report]`` is not installed.
     """
-    meta = [*_sources(answer["inputs"]), counted(answer["n"], "labelled verdict")]
+    meta = [*_sources(answer.inputs), counted(answer.n, "labelled verdict")]
     return _page("Certificate", _body(CertificateText(answer)), meta=meta)
 
 
-def _sources(inputs: Sequence[Mapping[str, Any]]) -> list[str]:
+def _sources(inputs: Sequence[Origin]) -> list[str]:
     """Judge, dimension, and run or file of each input."""
     lines = []
     for source in inputs:
-        where = f"run {source['run_id']}" if source.get("run_id") else PurePath(source["path"]).name
-        judge = source.get("judge")
-        parts = [judge and judge_name(judge), source["mode"], where]
-        lines.append(" · ".join(one_line(str(part), at_most=120) for part in parts if part))
+        where = f"run {source.run_id}" if source.run_id else PurePath(source.path).name
+        parts = [source.judge and judge_name(source.judge), source.mode, where]
+        lines.append(" · ".join(one_line(part, at_most=120) for part in parts if part))
     return lines
 
 
-def _page(title: str, body: Mapping[str, Any], *, meta: Sequence[str]) -> str:
+def _page(title: str, body: TrustBody, *, meta: Sequence[str]) -> str:
     from markupsafe import Markup
 
     from trivium._version import __version__
@@ -144,7 +164,7 @@ def _page(title: str, body: Mapping[str, Any], *, meta: Sequence[str]) -> str:
         environment()
         .get_template("trust.html")
         .render(
-            body,
+            **msgspec.structs.asdict(body),
             policy=policy(style),
             style=Markup(style),  # noqa: S704 - our own file
             version=__version__,
@@ -161,15 +181,15 @@ def _body(
     notes: Sequence[str] = (),
     pictures: Sequence[tuple[str, Any]] = (),
     left_out: int = 0,
-) -> dict[str, Any]:
+) -> TrustBody:
     blocks = _blocks(shown)
-    return {
-        "blocks": blocks,
-        "notes": [*blocks.notes, *notes],
-        "conclusions": [*blocks.conclusions, *further],
-        "pictures": pictures,
-        "left_out": left_out,
-    }
+    return TrustBody(
+        blocks=blocks,
+        notes=[*blocks.notes, *notes],
+        conclusions=[*blocks.conclusions, *further],
+        pictures=pictures,
+        left_out=left_out,
+    )
 
 
 def _blocks(shown: Shown) -> Blocks:

@@ -1,23 +1,29 @@
 """Computes risk-coverage curves, their differences, and the counts of the items they describe."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from trivium.errors import ItemsError
 from trivium.runs.artifacts.variant import (
     AREA_COVERAGE,
     GRID,
+    Band,
+    Ends,
+    Line,
+    Picture,
+    Variant,
     describe_variant,
     ends,
     warnings_of_items,
     warnings_of_variant,
 )
-from trivium.runs.items.ranked import DEFINITIONS, Scale, choose, ranked, scale_of
-from trivium.runs.items.table import ItemTable
+from trivium.runs.items.ranked import DEFINITIONS, ChoiceMade, Scale, choose, ranked, scale_of
+from trivium.runs.items.table import ItemTable, Origin
 from trivium.trust.calibration.calibrator import Calibrator
 from trivium.trust.calibration.methods import EQUAL
 from trivium.trust.cluster_bootstrap import estimate, ordered_ids
@@ -33,7 +39,6 @@ from trivium.trust.selective.inference import (
 from trivium.trust.selective.items import Items
 
 SCHEMA_VERSION = "1"
-SIDES = ("input_0", "input_1")
 
 CONVENTIONS = {
     "areas": "trapezoids over [0, cmax], not divided by it; risk at coverage 0 is that at the first point",
@@ -71,7 +76,130 @@ class CurveOptions(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str | None = None
 
 
-def curve_artifact(tables: Sequence[ItemTable], options: CurveOptions) -> dict[str, Any]:
+class Population(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of groups and items; with two sides, the items of each.
+
+    ``cmax_failed_abstained`` is the coverage if the failed groups had abstained from all their items.
+    """
+
+    participants_total: int
+    participants_included: int
+    participants_failed: int
+    items_total: int
+    items_predicted: int | list[int]
+    cmax: float | list[float]
+    cmax_failed_abstained: float | list[float]
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """The loss of a prediction.
+
+    Attributes:
+        name: Its name.
+        definition: Its formula.
+        raw_multiplier: Factor that turns it into a distance on the scale.
+        range: Lowest and highest value of predictions and truths.
+        range_is: Where that range is from.
+    """
+
+    name: str
+    definition: str
+    raw_multiplier: float
+    range: tuple[float, float]
+    range_is: str
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """A metric of two sides: right minus left, with its interval and sign test.
+
+    ``p_holm`` is there where ``p`` is; ``why_none`` says why there is no interval.
+    """
+
+    delta: float | None
+    ci95: Ends | None
+    left: float | None
+    right: float | None
+    std_error: float | None
+    drop_rate: float
+    share_positive: float | None
+    p: float | None
+    mde: float | None
+    why_none: str | None
+    p_holm: float | UnsetType = UNSET
+
+
+class Differences(msgspec.Struct, frozen=True, kw_only=True):
+    """The differences of two sides in one confidence.
+
+    Attributes:
+        common_coverage: The coverage that both reach, up to which the ``…_common`` areas go.
+        in_words: Whether the areas differ; None if that is unknown.
+    """
+
+    aurc_full: Difference
+    augrc_full: Difference
+    cmax: Difference
+    aurc_common: Difference
+    augrc_common: Difference
+    common_coverage: float
+    in_words: str | None
+
+
+class SideComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """The comparison of two sides: their differences by confidence, and how their groups overlap."""
+
+    enabled: bool
+    intersection_only: bool
+    deltas: dict[str, Differences] | None = None
+    participants_left_only: int | UnsetType = UNSET
+    participants_right_only: int | UnsetType = UNSET
+    participants_overlap_total: int | UnsetType = UNSET
+    participants_overlap_included: int | UnsetType = UNSET
+    participants_failed_left: int | UnsetType = UNSET
+    participants_failed_right: int | UnsetType = UNSET
+
+
+class TwoSides(msgspec.Struct, frozen=True, kw_only=True):
+    """One confidence on both sides of a comparison."""
+
+    input_0: Variant
+    input_1: Variant
+
+
+class CurveArtifact(msgspec.Struct, frozen=True, kw_only=True):
+    """Risk and coverage of one table of items, or of two and their difference.
+
+    Attributes:
+        schema_version: Version of this format.
+        created_at: When it was computed, or the time that was asked for.
+        inputs: The source of each table.
+        population: How many groups and items there are.
+        loss: The loss of a prediction.
+        confidence_choice: Why these confidences are used.
+        confidence_variants: Each confidence.
+        comparison: The differences of two tables.
+        conventions: What is needed to reproduce the numbers.
+        warnings: Caveats for the reader.
+    """
+
+    schema_version: str
+    created_at: str
+    inputs: list[Origin]
+    population: Population
+    loss: Loss
+    confidence_choice: ChoiceMade
+    confidence_variants: dict[str, Variant | TwoSides]
+    comparison: SideComparison
+    conventions: dict[str, str]
+    warnings: list[str]
+
+    def sides(self, name: str) -> list[Variant]:
+        """One confidence, of each table."""
+        entry = self.confidence_variants[name]
+        return [entry.input_0, entry.input_1] if isinstance(entry, TwoSides) else [entry]
+
+
+def curve_artifact(tables: Sequence[ItemTable], options: CurveOptions) -> CurveArtifact:
     """Compute risk and coverage of one table of items, or of two tables and their difference.
 
     Args:
@@ -86,8 +214,8 @@ def curve_artifact(tables: Sequence[ItemTable], options: CurveOptions) -> dict[s
     included = included_groups(tables, intersection_only=options.intersection_only)
     warnings = warnings_of_items(tables, len(included), scale)
     notes: dict[str, list[str]] = {}
-    described: dict[str, Any] = {}
-    deltas: dict[str, Any] = {}
+    described: dict[str, Variant | TwoSides] = {}
+    deltas: dict[str, Differences] = {}
     for variant in choice.names:
         sides, entries = [], []
         for table in tables:
@@ -108,9 +236,8 @@ def curve_artifact(tables: Sequence[ItemTable], options: CurveOptions) -> dict[s
                 grid=options.grid,
                 area_coverage=options.area_coverage,
             )
-            if options.drawn:
-                entry["picture"] = curve_points(inside, plan=options.plan)
-            entry["calibration"] = msgspec.to_builtins(confidence.calibrator)
+            picture = curve_points(inside, plan=options.plan) if options.drawn else UNSET
+            entry = msgspec.structs.replace(entry, picture=picture, calibration=confidence.calibrator)
             sides.append(inside)
             entries.append(entry)
             called = variant if len(tables) == 1 else f"{variant} ({table.origin.mode or table.origin.path})"
@@ -119,20 +246,20 @@ def curve_artifact(tables: Sequence[ItemTable], options: CurveOptions) -> dict[s
         if len(tables) == 1:
             described[variant] = entries[0]
         else:
-            described[variant] = dict(zip(SIDES, entries, strict=True))
+            described[variant] = TwoSides(input_0=entries[0], input_1=entries[1])
             deltas[variant] = describe_difference(sides[0], sides[1], plan=options.plan)
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "created_at": options.created_at or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "inputs": [msgspec.structs.asdict(table.origin) for table in tables],
-        "population": population(tables, included),
-        "loss": _loss(options.loss, scale),
-        "confidence_choice": choice.to_json(),
-        "confidence_variants": described,
-        "comparison": _comparison(tables, included, deltas, options),
-        "conventions": CONVENTIONS,
-        "warnings": [*warnings, *(f"{', '.join(called)}: {note}" for note, called in notes.items())],
-    }
+    return CurveArtifact(
+        schema_version=SCHEMA_VERSION,
+        created_at=options.created_at or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        inputs=[table.origin for table in tables],
+        population=population(tables, included),
+        loss=_loss(options.loss, scale),
+        confidence_choice=choice.made(),
+        confidence_variants=described,
+        comparison=_comparison(tables, included, deltas, options),
+        conventions=CONVENTIONS,
+        warnings=[*warnings, *(f"{', '.join(called)}: {note}" for note, called in notes.items())],
+    )
 
 
 def resamples_of(tables: Sequence[ItemTable], options: CurveOptions) -> int:
@@ -142,26 +269,36 @@ def resamples_of(tables: Sequence[ItemTable], options: CurveOptions) -> int:
 
 
 def _comparison(
-    tables: Sequence[ItemTable], included: Sequence[str], deltas: dict[str, Any], options: CurveOptions
-) -> dict[str, Any]:
-    settings = {"enabled": len(tables) > 1, "intersection_only": options.intersection_only}
+    tables: Sequence[ItemTable],
+    included: Sequence[str],
+    deltas: dict[str, Differences],
+    options: CurveOptions,
+) -> SideComparison:
     if len(tables) == 1:
-        return {**settings, "deltas": None}
+        return SideComparison(enabled=False, intersection_only=options.intersection_only)
     for name in INNER:
-        known = [delta[name] for delta in deltas.values() if delta[name]["p"] is not None]
-        for figure, adjusted in zip(known, holm([figure["p"] for figure in known]), strict=True):
-            figure["p_holm"] = adjusted
-    return {**settings, "deltas": deltas, **overlap(tables, included)}
+        found = {variant: getattr(delta, name) for variant, delta in deltas.items()}
+        known = {variant: figure for variant, figure in found.items() if figure.p is not None}
+        adjusted = holm([figure.p for figure in known.values()])
+        for (variant, figure), p_holm in zip(known.items(), adjusted, strict=True):
+            corrected = msgspec.structs.replace(figure, p_holm=p_holm)
+            deltas[variant] = msgspec.structs.replace(deltas[variant], **{name: corrected})
+    return SideComparison(
+        enabled=True,
+        intersection_only=options.intersection_only,
+        deltas=deltas,
+        **overlap(tables, included),
+    )
 
 
-def _loss(name: str, scale: Scale) -> dict[str, Any]:
-    return {
-        "name": name,
-        "definition": DEFINITIONS[name].format(width=scale.width),
-        "raw_multiplier": scale.width if name == "abs_norm" else 1,
-        "range": [scale.low, scale.high],
-        "range_is": scale.source,
-    }
+def _loss(name: str, scale: Scale) -> Loss:
+    return Loss(
+        name=name,
+        definition=DEFINITIONS[name].format(width=scale.width),
+        raw_multiplier=scale.width if name == "abs_norm" else 1,
+        range=(scale.low, scale.high),
+        range_is=scale.source,
+    )
 
 
 STEPS = 20
@@ -171,7 +308,7 @@ MOST_POINTS = 200
 """Most points of a drawn line."""
 
 
-def curve_points(items: Items, *, plan: BootstrapOptions) -> dict[str, Any]:
+def curve_points(items: Items, *, plan: BootstrapOptions) -> Picture:
     """Compute the band of the selective risk, the optimal curve and the lower hull, for a chart.
 
     Args:
@@ -179,7 +316,7 @@ def curve_points(items: Items, *, plan: BootstrapOptions) -> dict[str, Any]:
         plan: Options of the bootstrap.
 
     Returns:
-        Lists of coordinates, empty without predictions.
+        The picture, empty without predictions.
     """
     predicted = items.predicted
     each = items.weights_of_predicted
@@ -187,22 +324,20 @@ def curve_points(items: Items, *, plan: BootstrapOptions) -> dict[str, Any]:
         items.loss[predicted], items.confidence[predicted], n_items=items.total, weights=each
     )
     if not curve.coverage.size:
-        nothing: dict[str, list[float]] = {"coverage": [], "selective_risk": []}
-        return {"band": {"coverage": [], "low": [], "high": []}, "optimal": nothing, "lower_hull": nothing}
+        return Picture()
     best = optimal_curve(items.loss[predicted], n_items=items.total, weights=each)
     some = np.unique(np.linspace(0, best.coverage.size - 1, MOST_POINTS).astype(np.int64))
     below = hull(curve.coverage.tolist(), curve.selective_risk.tolist())
-    return {
-        "band": _band(items, curve, plan),
-        "optimal": {
-            "coverage": best.coverage[some].tolist(),
-            "selective_risk": best.selective_risk[some].tolist(),
-        },
-        "lower_hull": dict(zip(("coverage", "selective_risk"), below, strict=True)),
-    }
+    return Picture(
+        band=_band(items, curve, plan),
+        optimal=Line(
+            coverage=best.coverage[some].tolist(), selective_risk=best.selective_risk[some].tolist()
+        ),
+        lower_hull=Line(coverage=below[0], selective_risk=below[1]),
+    )
 
 
-def _band(items: Items, curve: Curve, plan: BootstrapOptions) -> dict[str, list[float]]:
+def _band(items: Items, curve: Curve, plan: BootstrapOptions) -> Band:
     """Interval of the mean height of the curve over each stretch of coverage, placed at its middle.
 
     Heights are computed from areas, so that they fit the curve, which is linear between working points.
@@ -212,7 +347,7 @@ def _band(items: Items, curve: Curve, plan: BootstrapOptions) -> dict[str, list[
     found = bootstrap_selective_metrics(items, [*names, "cmax"], plan)
     reached = found["cmax"].replicates
     before, start = np.zeros_like(reached), 0.0
-    band: dict[str, list[float]] = {"coverage": [], "low": [], "high": []}
+    band = Band()
     for share, name in zip(shares, names, strict=True):
         area = found[name].replicates
         heights = np.where(reached >= share, (area - before) / (share - start), np.nan)
@@ -227,9 +362,9 @@ def _band(items: Items, curve: Curve, plan: BootstrapOptions) -> dict[str, list[
             )
         )
         if interval is not None:
-            band["coverage"].append((share + start) / 2)
-            band["low"].append(interval[0])
-            band["high"].append(interval[1])
+            band.coverage.append((share + start) / 2)
+            band.low.append(interval[0])
+            band.high.append(interval[1])
         before, start = area, share
     return band
 
@@ -244,22 +379,20 @@ INNER = {
 """Metrics of a comparison, by their names in the artifact."""
 
 
-def describe_difference(left: Items, right: Items, *, plan: BootstrapOptions) -> dict[str, Any]:
+def describe_difference(left: Items, right: Items, *, plan: BootstrapOptions) -> Differences:
     """Compute right minus left, over common groups and the same resamples of them."""
     deltas = bootstrap_deltas(left, right, list(INNER.values()), plan)
-    described: dict[str, Any] = {name: _figure(deltas[inner], plan) for name, inner in INNER.items()}
+    figures = {name: _figure(deltas[inner], plan) for name, inner in INNER.items()}
     reached = min(side.reached for side in (left, right))
-    described["common_coverage"] = reached
-    described["in_words"] = in_words(described)
-    return described
+    return Differences(**figures, common_coverage=reached, in_words=in_words(figures, reached))
 
 
-def in_words(described: dict[str, Any]) -> str | None:
+def in_words(figures: Mapping[str, Difference], common_coverage: float) -> str | None:
     """Describe whether the areas differ, in full and at common coverage; None if that is unknown."""
-    coverage = f"{100 * described['common_coverage']:.1f} %"
+    coverage = f"{100 * common_coverage:.1f} %"
     sentences: dict[str, list[str]] = {}
     for name in ("aurc", "augrc"):
-        full, common = (_verdict(described[f"{name}_{reach}"]["ci95"]) for reach in ("full", "common"))
+        full, common = (_verdict(figures[f"{name}_{reach}"].ci95) for reach in ("full", "common"))
         if full is None or common is None:
             continue
         words = f"{full}, in all and up to the common coverage {coverage}"
@@ -276,7 +409,7 @@ def in_words(described: dict[str, Any]) -> str | None:
     )
 
 
-def _verdict(ci95: list[float] | None) -> str | None:
+def _verdict(ci95: Ends | None) -> str | None:
     """Describe a difference of areas; lower is better, because areas are risks."""
     if ci95 is None:
         return None
@@ -285,20 +418,20 @@ def _verdict(ci95: list[float] | None) -> str | None:
     return "better" if ci95[1] < 0 else "not shown to differ"
 
 
-def _figure(found: Delta, plan: BootstrapOptions) -> dict[str, Any]:
+def _figure(found: Delta, plan: BootstrapOptions) -> Difference:
     error, sides = found.estimate.std_error, sign_counts(found.estimate.replicates)
-    return {
-        "delta": found.estimate.point,
-        "ci95": ends(found.estimate),
-        "left": found.left,
-        "right": found.right,
-        "std_error": error,
-        "drop_rate": found.estimate.drop_rate,
-        "share_positive": None if sides is None else float(sides.share_positive),
-        "p": None if sides is None else float(sides.p),
-        "mde": None if error is None else minimum_detectable_effect(error, level=plan.level),
-        "why_none": found.estimate.why_none,
-    }
+    return Difference(
+        delta=found.estimate.point,
+        ci95=ends(found.estimate),
+        left=found.left,
+        right=found.right,
+        std_error=error,
+        drop_rate=found.estimate.drop_rate,
+        share_positive=None if sides is None else float(sides.share_positive),
+        p=None if sides is None else float(sides.p),
+        mde=None if error is None else minimum_detectable_effect(error, level=plan.level),
+        why_none=found.estimate.why_none,
+    )
 
 
 SHOWN = 5
@@ -334,26 +467,23 @@ def included_groups(tables: Sequence[ItemTable], *, intersection_only: bool) -> 
     return ordered_ids(common)
 
 
-def population(tables: Sequence[ItemTable], included: Sequence[str]) -> dict[str, Any]:
-    """Count groups and items; with two sides, the items of each.
-
-    ``cmax_failed_abstained`` is the coverage if the failed groups had abstained from all their items.
-    """
+def population(tables: Sequence[ItemTable], included: Sequence[str]) -> Population:
+    """Count groups and items."""
     everyone = set.intersection(*(_all_ids(table) for table in tables))
     total, predicted = zip(*(_counts(table, included) for table in tables), strict=True)
     # A failed group has no items to count; assume as many as the others have on average.
     answered = len(included) / len(everyone) if everyone else 0.0
     shares = [part / whole if whole else 0.0 for part, whole in zip(predicted, total, strict=True)]
     worst = [share * answered for share in shares]
-    return {
-        "participants_total": len(everyone),
-        "participants_included": len(included),
-        "participants_failed": len(everyone) - len(included),
-        "items_total": total[0],
-        "items_predicted": predicted[0] if len(tables) == 1 else list(predicted),
-        "cmax": shares[0] if len(tables) == 1 else shares,
-        "cmax_failed_abstained": worst[0] if len(tables) == 1 else worst,
-    }
+    return Population(
+        participants_total=len(everyone),
+        participants_included=len(included),
+        participants_failed=len(everyone) - len(included),
+        items_total=total[0],
+        items_predicted=predicted[0] if len(tables) == 1 else list(predicted),
+        cmax=shares[0] if len(tables) == 1 else shares,
+        cmax_failed_abstained=worst[0] if len(tables) == 1 else worst,
+    )
 
 
 def overlap(tables: Sequence[ItemTable], included: Sequence[str]) -> dict[str, int]:

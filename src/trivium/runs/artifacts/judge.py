@@ -6,24 +6,98 @@ from typing import Any, Literal, Unpack
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import UNSET, UnsetType
 
 from trivium.errors import TrustError
-from trivium.runs.items.ranked import checked_scale, choose, confidences
-from trivium.runs.items.table import ItemTable, Unlabelled
+from trivium.runs.artifacts.variant import Ends
+from trivium.runs.items.ranked import ChoiceMade, checked_scale, choose, confidences
+from trivium.runs.items.table import ItemTable, Origin, Unlabelled
+from trivium.suites.certificate import JudgedBy
 from trivium.trust.bias_correction import Corrected, corrected_mean, corrected_rate
 from trivium.trust.calibration.calibrator import TEMPERATURE, Calibrator
 from trivium.trust.calibration.fitting import feature_matrix, fit_calibrator
 from trivium.trust.calibration.methods import EQUAL, target_values
-from trivium.trust.certification import MOST_LABELS, Certificate, certify, labels_needed
-from trivium.trust.cluster_bootstrap import Groups
-from trivium.trust.confidence.functions import Confidence
+from trivium.trust.certification import (
+    MOST_LABELS,
+    Certificate,
+    Shortfall,
+    SizeFrom,
+    certify,
+    labels_needed,
+)
+from trivium.trust.confidence.functions import CalibratorUse, Confidence
 from trivium.trust.distributions import Interval
-from trivium.trust.rater_agreement import RANKED, RATES, agreement
+from trivium.trust.rater_agreement import agreement
 from trivium.trust.resampling.statistics import Computing
+from trivium.values import JsonObject
 
 Ints = npt.NDArray[np.int64]
 
 FEW_GROUPS, TOO_FEW_GROUPS = 20, 10
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """A measure of agreement; ``reason`` says why it or its interval is missing."""
+
+    value: float | None
+    ci95: Ends | None
+    reason: str | None
+
+
+class CorrectedMean(msgspec.Struct, frozen=True, kw_only=True):
+    """People's mean, estimated from the judge's; see :class:`trivium.trust.bias_correction.Corrected`."""
+
+    value: float | None
+    judge: float | None
+    people: float | None
+    labelled: int
+    unlabelled: int
+    weight: float | None
+    sensitivity: float | None
+    specificity: float | None
+    reason: str | None
+    warnings: tuple[str, ...]
+    ci95: Ends | None
+    method: str | None
+
+
+class AgreementAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the predictions agree with the truths.
+
+    Attributes:
+        n: Items with both.
+        groups: Clusters of items.
+        abstained: Items without a prediction.
+        labels: The distinct labels, ascending.
+        step: Distance between neighbouring labels.
+        sides: Who predicts, and who gives the truth.
+        judge_mean: Mean prediction; None without items.
+        people_mean: Mean truth; None without items.
+        corrected: The mean truth of all items, estimated; None without unlabelled items.
+        corrected_rate: The same by sensitivity and specificity, where labels are 0 and 1.
+        inputs: Where the items are from.
+        warnings: Caveats for the reader.
+    """
+
+    n: int
+    groups: int
+    abstained: int
+    labels: list[float]
+    step: float
+    sides: tuple[str, str]
+    judge_mean: float | None
+    people_mean: float | None
+    exact: Figure
+    within_one: Figure
+    kappa: Figure
+    kappa_quadratic: Figure
+    alpha_ordinal: Figure
+    spearman: Figure
+    kendall: Figure
+    corrected: CorrectedMean | None
+    corrected_rate: CorrectedMean | UnsetType = UNSET
+    inputs: list[Origin]
+    warnings: list[str]
 
 
 def agreement_answer(
@@ -34,7 +108,7 @@ def agreement_answer(
     resamples: int = 10_000,
     seed: int = 42,
     **computing: Unpack[Computing],
-) -> dict[str, Any]:
+) -> AgreementAnswer:
     """Compute the agreement of predictions and truths, and people's mean estimated from the judge's.
 
     Args:
@@ -47,15 +121,12 @@ def agreement_answer(
         **computing: ``chunk_map`` and ``progress``, which change no result: see
             :class:`trivium.trust.resampling.statistics.Computing`.
 
-    Returns:
-        A JSON value.
-
     Raises:
         TrustError: If a value is off the scale, there are too many different labels, or an option is wrong.
     """
     predicted_rows = np.flatnonzero(table.predicted)
     judge, people = table.pred[predicted_rows], table.gt[predicted_rows]
-    groups = Groups.of([table.groups.ids[code] for code in table.groups.codes[predicted_rows]])
+    groups = table.groups_of(predicted_rows)
     ends = checked_scale(table, scale)
     apart = step or _step(judge, people, ends.width)
     weights = None if table.weights is None else table.weights[predicted_rows]
@@ -69,33 +140,36 @@ def agreement_answer(
         weights=weights,
         **computing,
     )
-    answer: dict[str, Any] = {
-        "n": found.n,
-        "groups": found.groups,
-        "abstained": table.n - found.n,
-        "labels": list(found.labels),
-        "step": apart,
-        "sides": list(table.sides),
-        "judge_mean": float(np.average(judge, weights=weights)) if judge.size else None,
-        "people_mean": float(np.average(people, weights=weights)) if people.size else None,
-    }
-    for name in (*RATES, *RANKED):
-        figure = found.figures[name]
-        answer[name] = {"value": figure.value, "ci95": _ends(figure.interval), "reason": figure.reason}
-    answer["corrected"] = None
+    corrected: CorrectedMean | None = None
+    corrected_by_rates: CorrectedMean | UnsetType = UNSET
     sample, rest = _random_sample(table)
     if rest.pred.size and sample.size:
         samples = table.gt[sample], table.pred[sample], rest.pred
-        groups = Groups.of([table.groups.ids[code] for code in table.groups.codes[sample]])
-        others = Groups.of(rest.groups)
-        mean = corrected_mean(*samples, groups=groups, groups_only=others, low=ends.low, high=ends.high)
-        answer["corrected"] = _corrected(mean)
+        groups = table.groups_of(sample)
+        mean = corrected_mean(*samples, groups=groups, groups_only=rest.groups, low=ends.low, high=ends.high)
+        corrected = _corrected(mean)
         if np.isin(np.concatenate(samples), (0.0, 1.0)).all():
-            rate = corrected_rate(*samples, groups=groups, groups_only=others)
-            answer["corrected_rate"] = _corrected(rate)
-    answer["inputs"] = [msgspec.structs.asdict(table.origin)]
-    answer["warnings"] = [*table.notes, *found.warnings, *_warnings(found.groups)]
-    return answer
+            rate = corrected_rate(*samples, groups=groups, groups_only=rest.groups)
+            corrected_by_rates = _corrected(rate)
+    figures = {
+        name: Figure(value=figure.value, ci95=_ends(figure.interval), reason=figure.reason)
+        for name, figure in found.figures.items()
+    }
+    return AgreementAnswer(
+        n=found.n,
+        groups=found.groups,
+        abstained=table.n - found.n,
+        labels=list(found.labels),
+        step=apart,
+        sides=table.sides,
+        judge_mean=float(np.average(judge, weights=weights)) if judge.size else None,
+        people_mean=float(np.average(people, weights=weights)) if people.size else None,
+        **figures,
+        corrected=corrected,
+        corrected_rate=corrected_by_rates,
+        inputs=[table.origin],
+        warnings=[*table.notes, *found.warnings, *_warnings(found.groups)],
+    )
 
 
 def _random_sample(table: ItemTable) -> tuple[Ints, Unlabelled]:
@@ -118,15 +192,14 @@ def _step(judge: Any, people: Any, width: float) -> float:
     return float(np.diff(labels).min())
 
 
-def _corrected(estimate: Corrected) -> dict[str, Any]:
-    fields = msgspec.structs.asdict(estimate) | {"ci95": _ends(estimate.interval)}
-    fields["method"] = estimate.interval.method if estimate.interval else None
-    fields.pop("interval")
-    return fields | {"warnings": list(estimate.warnings)}
+def _corrected(estimate: Corrected) -> CorrectedMean:
+    fields = msgspec.structs.asdict(estimate)
+    interval = fields.pop("interval")
+    return CorrectedMean(**fields, ci95=_ends(interval), method=interval.method if interval else None)
 
 
-def _ends(interval: Interval | None) -> list[float] | None:
-    return None if interval is None else [interval.low, interval.high]
+def _ends(interval: Interval | None) -> Ends | None:
+    return None if interval is None else (interval.low, interval.high)
 
 
 def _warnings(groups: int) -> list[str]:
@@ -140,6 +213,54 @@ def _warnings(groups: int) -> list[str]:
 SCHEMA_VERSION = "1"
 
 
+class CertificateAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """From which confidence on predictions are certified, as :class:`Certificate`, and for what that holds.
+
+    Attributes:
+        confidence: The confidence that the threshold is of.
+        delta: Probability that the promise is broken, whichever candidate was chosen.
+        labels_needed: About how many labels would certify something; None if that is unknown.
+        confidence_choice: Why this confidence is used.
+        calibration: How the confidence was calibrated; None if it was not.
+        schema_version: Version of this format.
+        dimension: What was judged; None for items that are not of a run.
+        judged_by: How it was judged; None for items that are not of a run.
+        calibrator: The calibrator that the confidence needs, or None.
+        n_items: Number of items.
+        tolerance: Largest distance from the truth at which a prediction counts as right.
+        inputs: Where the items are from.
+        warnings: Caveats for the reader.
+    """
+
+    confidence: str
+    threshold: float | None
+    n_accepted: int
+    errors: int
+    coverage: float
+    error_bound: float | None
+    epsilon: float
+    delta: float
+    method: str
+    n: int
+    groups: int
+    tested: int
+    reason: str | None
+    shortfall: Shortfall | None
+    group_size: int
+    group_size_from: SizeFrom
+    labels_needed: int | None
+    confidence_choice: ChoiceMade
+    calibration: CalibratorUse | None
+    schema_version: str
+    dimension: str | None
+    judged_by: JudgedBy | None
+    calibrator: JsonObject | None
+    n_items: int
+    tolerance: float
+    inputs: list[Origin]
+    warnings: list[str]
+
+
 def certificate(
     table: ItemTable,
     variant: str | None,
@@ -150,7 +271,7 @@ def certificate(
     group_size: int | None = None,
     bound: Literal["betting", "hoeffding"] = "betting",
     calibrator: Calibrator | None = None,
-) -> dict[str, Any]:
+) -> CertificateAnswer:
     """Find the lowest confidence from which on predictions are certified.
 
     Args:
@@ -165,9 +286,6 @@ def certificate(
             of the labelled items, which is no bound (docs/definitions/calibration.md#group-size).
         bound: The test for groups with several predictions.
         calibrator: For calibrated confidences.
-
-    Returns:
-        A JSON value.
 
     Raises:
         TrustError: If a value is off the declared scale, an option or a confidence is invalid, or the
@@ -187,7 +305,7 @@ def certificate(
     verdicts = (
         wrong.astype(np.float64),
         confidence.values[predicted_rows],
-        Groups.of([table.groups.ids[code] for code in table.groups.codes[predicted_rows]]),
+        table.groups_of(predicted_rows),
     )
     found = certify(
         *verdicts,
@@ -197,22 +315,27 @@ def certificate(
         group_size=group_size or known,
         bound=bound,
     )
-    answer: dict[str, Any] = {"confidence": named, **msgspec.structs.asdict(found), "delta": delta}
-    answer["group_size_from"] = "stated" if group_size is not None else known_from
-    answer["labels_needed"] = needed = labels_needed(*verdicts, found)
-    answer["reason"] = _with_outlook(found, needed)
-    return answer | {
-        "confidence_choice": choice.to_json(),
-        "calibration": msgspec.to_builtins(confidence.calibrator),
-        "schema_version": SCHEMA_VERSION,
-        "dimension": table.origin.mode if table.judged_by is not None else None,
-        "judged_by": table.judged_by,
-        "calibrator": None if calibrator is None or confidence.calibrator is None else calibrator.to_json(),
-        "n_items": items,
-        "tolerance": tolerance,
-        "inputs": [msgspec.structs.asdict(table.origin)],
-        "warnings": [*table.notes, *_left_out(table), *confidence.warnings],
-    }
+    needed = labels_needed(*verdicts, found)
+    return CertificateAnswer(
+        confidence=named,
+        **msgspec.structs.asdict(found)
+        | {
+            "delta": delta,
+            "reason": _with_outlook(found, needed),
+            "group_size_from": "stated" if group_size is not None else known_from,
+        },
+        labels_needed=needed,
+        confidence_choice=choice.made(),
+        calibration=confidence.calibrator,
+        schema_version=SCHEMA_VERSION,
+        dimension=table.origin.mode if table.judged_by is not None else None,
+        judged_by=table.judged_by,
+        calibrator=None if calibrator is None or confidence.calibrator is None else calibrator.to_json(),
+        n_items=items,
+        tolerance=tolerance,
+        inputs=[table.origin],
+        warnings=[*table.notes, *_left_out(table), *confidence.warnings],
+    )
 
 
 def _with_outlook(found: Certificate, needed: int | None) -> str | None:
@@ -294,7 +417,7 @@ def calibrate(
         x, notes = matrix[predicted_rows], tuple(filled)
     ends = checked_scale(table, scale)
     y = target_values(table.pred[predicted_rows], table.gt[predicted_rows], target, span=ends.width)
-    training: dict[str, Any] = {
+    training: JsonObject = {
         key: value for key, value in msgspec.structs.asdict(table.origin).items() if value is not None
     }
     return fit_calibrator(
@@ -302,7 +425,7 @@ def calibrate(
         x,
         y,
         features=named,
-        groups=Groups.of([table.groups.ids[code] for code in table.groups.codes[predicted_rows]]),
+        groups=table.groups_of(predicted_rows),
         target=target,
         confidence=confidence,
         training=training | table.provenance,

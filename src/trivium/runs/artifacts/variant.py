@@ -1,18 +1,23 @@
 """Computes the entry of one confidence variant in a risk-coverage artifact, with its warnings."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from trivium.runs.items.ranked import Scale
 from trivium.runs.items.table import ItemTable
-from trivium.trust.calibration.quality import probability_quality, reliability
+from trivium.trust.calibration.quality import Reliability, probability_quality, reliability
 from trivium.trust.cluster_bootstrap import Estimate
-from trivium.trust.selective.curve import Curve, risk_at, risk_coverage
+from trivium.trust.confidence.functions import CalibratorUse
+from trivium.trust.selective.curve import Curve, RiskAtCoverage, risk_at, risk_coverage
 from trivium.trust.selective.inference import BootstrapOptions, bootstrap_selective_metrics, selective_metrics
 from trivium.trust.selective.items import Items
+
+T = TypeVar("T")
+Ends = tuple[float, float]
 
 GRID = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Default coverages at which the risk is reported (docs/definitions/selective.md#risk-at-coverage)."""
@@ -32,6 +37,153 @@ NEGLIGIBLE = 1e-15
 """Smaller differences of areas are due to rounding."""
 
 
+class TruncatedArea(msgspec.Struct, frozen=True, kw_only=True):
+    """An area up to a coverage.
+
+    Attributes:
+        requested: The coverage asked for.
+        used: That coverage, or the largest one reached if it is smaller.
+        value: The area.
+    """
+
+    requested: float
+    used: float
+    value: float | None
+
+
+class Gaps(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a better confidence would gain, in percent; None where that is undefined.
+
+    Attributes:
+        aurc_gap_pct: Excess of AURC over that of the best ranking, in percent of the latter.
+        augrc_gap_pct: The same of AUGRC.
+        achievable_gain_pct: What the lower hull gains, in percent of AURC.
+    """
+
+    aurc_gap_pct: float | None
+    augrc_gap_pct: float | None
+    achievable_gain_pct: float | None
+
+
+class OfEach(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """A result of the bootstrap for each metric of ``RESAMPLED``, and for the risk at each coverage."""
+
+    aurc_full: T
+    augrc_full: T
+    aurc_at_c: T
+    augrc_at_c: T
+    cmax: T
+    aurc_per_cmax: T
+    augrc_per_cmax: T
+    mae_at_coverage: dict[str, T]
+
+
+class BootstrapResults(msgspec.Struct, frozen=True, kw_only=True):
+    """The intervals of a variant, and how they were computed.
+
+    Attributes:
+        seed: Seed of the resamples.
+        n_resamples: Number of resamples.
+        rng: How resamples are drawn.
+        method: How an interval is made of them.
+        groups: Number of groups that are resampled.
+        ci95: The intervals; None where there is none.
+        drop_rate: Share of resamples without a value.
+        std_error: Standard errors, by metric.
+        why_none: Why there is no interval, by metric.
+    """
+
+    seed: int
+    n_resamples: int
+    rng: str
+    method: str
+    groups: int
+    ci95: OfEach[Ends | None]
+    drop_rate: OfEach[float]
+    std_error: dict[str, float | None]
+    why_none: dict[str, str]
+
+
+class CurvePoints(msgspec.Struct, frozen=True, kw_only=True):
+    """Working points, at most ``MOST_POINTS`` of them, and their number; see :class:`Curve`."""
+
+    coverage: list[float]
+    selective_risk: list[float]
+    generalized_risk: list[float]
+    threshold: list[float]
+    working_points: int
+
+
+class Diagram(Reliability, frozen=True, kw_only=True):
+    """The reliability diagram with its measures (docs/definitions/calibration.md#ece)."""
+
+    auc_roc: float | None
+    brier_score: float | None
+    ece: float | None
+    nll: float | None
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """Points of a drawn line."""
+
+    coverage: list[float] = []
+    selective_risk: list[float] = []
+
+
+class Band(msgspec.Struct, frozen=True, kw_only=True):
+    """Intervals of the risk, each at a coverage."""
+
+    coverage: list[float] = []
+    low: list[float] = []
+    high: list[float] = []
+
+
+class Picture(msgspec.Struct, frozen=True, kw_only=True):
+    """What a chart adds to the curve: the band of its risk, the optimal curve and the lower hull."""
+
+    band: Band = Band()
+    optimal: Line = Line()
+    lower_hull: Line = Line()
+
+
+class Variant(msgspec.Struct, frozen=True, kw_only=True):
+    """The ranking by one confidence: its metrics, curve and reliability.
+
+    Areas and risks are in the unit of the loss, None where undefined.
+
+    Attributes:
+        cmax: Largest coverage reached, in [0, 1].
+        mae_at_coverage: Risk at each coverage of the grid; None where it is not reached.
+        bootstrap: The intervals.
+        curve: The working points.
+        reliability: None if the confidence is no probability.
+        reason: Why there is no curve, or None.
+        picture: For a chart, if one was asked for.
+        calibration: How the confidence was calibrated; None if it was not.
+    """
+
+    cmax: float
+    aurc_full: float | None
+    augrc_full: float | None
+    aurc_per_cmax: float | None
+    augrc_per_cmax: float | None
+    aurc_optimal: float | None
+    augrc_optimal: float | None
+    eaurc: float | None
+    eaugrc: float | None
+    aurc_achievable: float | None
+    interpretation: Gaps
+    aurc_at_c: TruncatedArea
+    augrc_at_c: TruncatedArea
+    mae_at_coverage: dict[str, RiskAtCoverage | None]
+    bootstrap: BootstrapResults
+    curve: CurvePoints
+    reliability: Diagram | None
+    reason: str | None
+    picture: Picture | UnsetType = UNSET
+    calibration: CalibratorUse | None = None
+
+
 def describe_variant(
     items: Items,
     right: np.ndarray[Any, np.dtype[np.bool_]],
@@ -39,7 +191,7 @@ def describe_variant(
     plan: BootstrapOptions,
     grid: Sequence[float] = GRID,
     area_coverage: float = AREA_COVERAGE,
-) -> dict[str, Any]:
+) -> Variant:
     """Compute the metrics of one ranking with intervals, the curve and the reliability diagram.
 
     Args:
@@ -67,36 +219,51 @@ def describe_variant(
     cmax = curve.cmax
     risks = {coverage_key(share): (share, estimates[f"mae_at_{share!r}"]) for share in dict.fromkeys(grid)}
     used = min(area_coverage, cmax)
-    return {
-        "cmax": cmax,
-        "aurc_full": by_name["aurc_full"].point,
-        "augrc_full": by_name["augrc_full"].point,
-        "aurc_per_cmax": by_name["aurc_per_cmax"].point,
-        "augrc_per_cmax": by_name["augrc_per_cmax"].point,
-        **{name: _rounded(ideal[name]) for name in IDEALS},
-        "interpretation": _interpretation(by_name["aurc_full"].point, ideal),
-        **{
-            name: {"requested": area_coverage, "used": used, "value": by_name[name].point}
-            for name in ("aurc_at_c", "augrc_at_c")
-        },
-        "mae_at_coverage": {key: _reading(curve, share) for key, (share, _) in risks.items()},
-        "bootstrap": {
-            "seed": plan.seed,
-            "n_resamples": plan.resamples,
-            "rng": plan.rng,
-            "method": plan.method,
-            "groups": items.groups.count,
-            "ci95": {name: ends(found) for name, found in by_name.items()}
-            | {"mae_at_coverage": {key: ends(found) for key, (_, found) in risks.items()}},
-            "drop_rate": {name: found.drop_rate for name, found in by_name.items()}
-            | {"mae_at_coverage": {key: _drop_rate(found, plan) for key, (_, found) in risks.items()}},
-            "std_error": {name: found.std_error for name, found in by_name.items()},
-            "why_none": {name: found.why_none for name, found in by_name.items() if found.why_none},
-        },
-        "curve": _thinned(curve),
-        "reliability": _reliability(items, right),
-        "reason": None if curve.coverage.size else "no item has a prediction",
-    }
+    return Variant(
+        cmax=cmax,
+        aurc_full=by_name["aurc_full"].point,
+        augrc_full=by_name["augrc_full"].point,
+        aurc_per_cmax=by_name["aurc_per_cmax"].point,
+        augrc_per_cmax=by_name["augrc_per_cmax"].point,
+        aurc_optimal=_rounded(ideal["aurc_optimal"]),
+        augrc_optimal=_rounded(ideal["augrc_optimal"]),
+        eaurc=_rounded(ideal["eaurc"]),
+        eaugrc=_rounded(ideal["eaugrc"]),
+        aurc_achievable=_rounded(ideal["aurc_achievable"]),
+        interpretation=_interpretation(by_name["aurc_full"].point, ideal),
+        aurc_at_c=TruncatedArea(requested=area_coverage, used=used, value=by_name["aurc_at_c"].point),
+        augrc_at_c=TruncatedArea(requested=area_coverage, used=used, value=by_name["augrc_at_c"].point),
+        mae_at_coverage={key: risk_at(curve, share) for key, (share, _) in risks.items()},
+        bootstrap=_bootstrap(by_name, risks, items, plan),
+        curve=_thinned(curve),
+        reliability=_reliability(items, right),
+        reason=None if curve.coverage.size else "no item has a prediction",
+    )
+
+
+def _bootstrap(
+    by_name: Mapping[str, Estimate],
+    risks: Mapping[str, tuple[float, Estimate]],
+    items: Items,
+    plan: BootstrapOptions,
+) -> BootstrapResults:
+    return BootstrapResults(
+        seed=plan.seed,
+        n_resamples=plan.resamples,
+        rng=plan.rng,
+        method=plan.method,
+        groups=items.groups.count,
+        ci95=OfEach(
+            **{name: ends(found) for name, found in by_name.items()},
+            mae_at_coverage={key: ends(found) for key, (_, found) in risks.items()},
+        ),
+        drop_rate=OfEach(
+            **{name: found.drop_rate for name, found in by_name.items()},
+            mae_at_coverage={key: _drop_rate(found, plan) for key, (_, found) in risks.items()},
+        ),
+        std_error={name: found.std_error for name, found in by_name.items()},
+        why_none={name: found.why_none for name, found in by_name.items() if found.why_none},
+    )
 
 
 def coverage_key(share: float) -> str:
@@ -105,11 +272,11 @@ def coverage_key(share: float) -> str:
     return short if float(short) == share else repr(share)
 
 
-def ends(estimate: Estimate) -> list[float] | None:
+def ends(estimate: Estimate) -> Ends | None:
     """Return the ends of an interval; None if there is none or the estimate is undefined."""
     if estimate.interval is None or estimate.point is None:
         return None
-    return [estimate.interval.low, estimate.interval.high]
+    return estimate.interval.low, estimate.interval.high
 
 
 def _drop_rate(estimate: Estimate, plan: BootstrapOptions) -> float:
@@ -121,32 +288,27 @@ def _rounded(value: float | None) -> float | None:
     return 0.0 if value is not None and abs(value) < NEGLIGIBLE else value
 
 
-def _thinned(curve: Curve) -> dict[str, Any]:
+def _thinned(curve: Curve) -> CurvePoints:
     """Return the working points, thinned to ``MOST_POINTS``, and their number."""
     points = curve.coverage.size
     shown = np.unique(np.linspace(0, points - 1, min(points, MOST_POINTS)).astype(np.int64))
-    return {
-        "coverage": curve.coverage[shown].tolist(),
-        "selective_risk": curve.selective_risk[shown].tolist(),
-        "generalized_risk": curve.generalized_risk[shown].tolist(),
-        "threshold": curve.threshold[shown].tolist(),
-        "working_points": points,
-    }
+    return CurvePoints(
+        coverage=curve.coverage[shown].tolist(),
+        selective_risk=curve.selective_risk[shown].tolist(),
+        generalized_risk=curve.generalized_risk[shown].tolist(),
+        threshold=curve.threshold[shown].tolist(),
+        working_points=points,
+    )
 
 
-def _reading(curve: Curve, share: float) -> dict[str, float] | None:
-    reading = risk_at(curve, share)
-    return None if reading is None else msgspec.structs.asdict(reading)
-
-
-def _interpretation(aurc: float | None, ideal: dict[str, float | None]) -> dict[str, float | None]:
+def _interpretation(aurc: float | None, ideal: dict[str, float | None]) -> Gaps:
     achievable = ideal["aurc_achievable"]
     gain = None if aurc is None or achievable is None else aurc - achievable
-    return {
-        "aurc_gap_pct": _percent(ideal["eaurc"], ideal["aurc_optimal"]),
-        "augrc_gap_pct": _percent(ideal["eaugrc"], ideal["augrc_optimal"]),
-        "achievable_gain_pct": _percent(gain, aurc),
-    }
+    return Gaps(
+        aurc_gap_pct=_percent(ideal["eaurc"], ideal["aurc_optimal"]),
+        augrc_gap_pct=_percent(ideal["eaugrc"], ideal["augrc_optimal"]),
+        achievable_gain_pct=_percent(gain, aurc),
+    )
 
 
 def _percent(part: float | None, whole: float | None) -> float | None:
@@ -154,14 +316,14 @@ def _percent(part: float | None, whole: float | None) -> float | None:
     return None if part is None or not whole else 100 * part / whole
 
 
-def _reliability(items: Items, right: np.ndarray[Any, np.dtype[np.bool_]]) -> dict[str, Any] | None:
+def _reliability(items: Items, right: np.ndarray[Any, np.dtype[np.bool_]]) -> Diagram | None:
     """Compute the reliability diagram; None if the confidence is not a probability."""
     confidence, correct = items.confidence[items.predicted], right[items.predicted]
     if not confidence.size or confidence.min() < 0 or confidence.max() > 1:
         return None
     each = items.weights_of_predicted
-    bins: dict[str, Any] = msgspec.to_builtins(reliability(confidence, correct, weights=each))
-    return bins | probability_quality(confidence, correct, weights=each)
+    bins = msgspec.structs.asdict(reliability(confidence, correct, weights=each))
+    return Diagram(**bins | probability_quality(confidence, correct, weights=each))
 
 
 FEW_GROUPS, TOO_FEW_GROUPS = 20, 10
@@ -203,10 +365,10 @@ def warnings_of_items(tables: Sequence[ItemTable], included: int, scale: Scale) 
     return notes
 
 
-def warnings_of_variant(items: Items, entry: dict[str, Any]) -> list[str]:
+def warnings_of_variant(items: Items, entry: Variant) -> list[str]:
     """Return the warnings about one confidence: ties, and jumps of the coverage that they cause."""
     notes = []
-    points, predicted = entry["curve"]["working_points"], int(items.predicted.sum())
+    points, predicted = entry.curve.working_points, int(items.predicted.sum())
     if points == 1 and predicted > 1:
         notes.append("every prediction has the same confidence, which ranks nothing")
     elif points > 1:
@@ -215,12 +377,12 @@ def warnings_of_variant(items: Items, entry: dict[str, Any]) -> list[str]:
             notes.append(
                 "more than a fifth of the predictions share one confidence; AUGRC bears ties better than AURC"
             )
-    readings = [reading for reading in entry["mae_at_coverage"].values() if reading]
-    widest = max(readings, key=lambda reading: reading["achieved"] - reading["requested"], default=None)
-    if points < predicted and widest and widest["achieved"] - widest["requested"] > WIDEST_JUMP:
+    readings = [reading for reading in entry.mae_at_coverage.values() if reading]
+    widest = max(readings, key=lambda reading: reading.achieved - reading.requested, default=None)
+    if points < predicted and widest and widest.achieved - widest.requested > WIDEST_JUMP:
         notes.append(
-            f"ties make coverage jump: the risk of the most confident {100 * widest['requested']:g} % is "
-            f"that of the most confident {100 * widest['achieved']:.1f} %"
+            f"ties make coverage jump: the risk of the most confident {100 * widest.requested:g} % is "
+            f"that of the most confident {100 * widest.achieved:.1f} %"
         )
     return notes
 

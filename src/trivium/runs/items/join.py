@@ -28,7 +28,7 @@ from trivium.runs.items.table import ItemTable, Origin, TableBuilder, Unlabelled
 from trivium.store.export.tables import VARYING_DETAILS
 from trivium.store.records import RunRecord, StoredEvaluation
 from trivium.store.store import Store
-from trivium.suites.certificate import JudgeCertificate, loaded
+from trivium.suites.certificate import JudgeCertificate, JudgedBy, loaded
 from trivium.suites.settings import Settings
 from trivium.values import is_number, nonempty_text
 
@@ -160,15 +160,12 @@ class _Join:
             what = f'has no score "{self._dimension}".{hint} It has: {", ".join(sorted(self._known))}'
             raise ItemsError(f"run {run.id}", what)
 
-    def table(self, provenance: Mapping[str, Any], judging: Mapping[str, Any]) -> ItemTable:
+    def table(self, provenance: Mapping[str, Any], judging: JudgedBy) -> ItemTable:
         """The items, with the provenance of their run and the conditions under which they were judged."""
         for group in self._failed.keys() - self._included:
             self._builder.add(Item(group=group, success=False), 0)
-        judged_by = {
-            "models": sorted(self._models, key=str),
-            "prompts": sorted(self._prompts, key=str),
-            **judging,
-        }
+        models, prompts = (tuple(sorted(found, key=str)) for found in (self._models, self._prompts))
+        judged_by = msgspec.structs.replace(judging, models=models, prompts=prompts)
         table = self._builder.table(
             notes=(*self._labels.notes, *_notes(self._statuses, self._failed, self._included)),
             rest=Unlabelled(groups=tuple(self._rest_groups), pred=np.array(self._rest_values, np.float64)),
@@ -219,7 +216,7 @@ def _evaluations(store: Store, run: RunRecord) -> Iterator[tuple[str, StoredEval
     return ((groups[stored.position], stored) for stored in store.evaluations(run))
 
 
-def _conditions(run: RunRecord, dimension: str) -> dict[str, Any]:
+def _conditions(run: RunRecord, dimension: str) -> JudgedBy:
     return judging_conditions(dimension, msgspec.convert(run.settings, Settings), run.provenance)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from statistics import fmean
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -196,6 +196,14 @@ CANDIDATES = ("verbalized", "llm", "retrieval_similarity_mean", "token_msp", "co
 """One confidence for each kind of signal. They are few, because a certificate pays for each candidate."""
 
 
+class ChoiceMade(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a confidence was chosen, among how many, and the AUROC of each; see :class:`Choice`."""
+
+    why: Literal["named", "stated", "best", "default"]
+    among: int
+    auroc: dict[str, float]
+
+
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """The chosen confidences, and the reason for the choice.
 
@@ -216,9 +224,9 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         """Number of confidences compared on the labels; 1 if none was."""
         return max(1, len(self.auroc))
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the choice as a JSON value."""
-        return {"why": self.why, "among": self.among, "auroc": self.auroc}
+    def made(self) -> ChoiceMade:
+        """Return what an artifact says of the choice."""
+        return ChoiceMade(why=self.why, among=self.among, auroc=self.auroc)
 
 
 def choose(tables: Sequence[ItemTable], word: str | None, *, tolerance: float = 0.0) -> Choice:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from trivium.errors import ItemsError, Problem
 from trivium.runs.items.records import LISTED, Item
+from trivium.suites.certificate import JudgedBy
 from trivium.trust.cluster_bootstrap import Groups, ordered_ids
 from trivium.trust.confidence.signals import SignalColumns
 
@@ -97,7 +98,7 @@ class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     rest: Unlabelled = Unlabelled()
     provenance: dict[str, Any] = {}
     default_confidence: str | None = None
-    judged_by: dict[str, Any] | None = None
+    judged_by: JudgedBy | None = None
     sides: tuple[str, str] = ("judge", "people")
     group_size: tuple[int, Literal["run", "unit"]] | None = None
 
@@ -123,6 +124,10 @@ class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def group_names(self) -> "Sequence[str]":
         """The group of each item, looked up on access."""
         return _GroupNames(self.groups)
+
+    def groups_of(self, rows: npt.NDArray[np.int64]) -> Groups:
+        """The groups of some items, without those that have none of them."""
+        return Groups.of([self.groups.ids[code] for code in self.groups.codes[rows]])
 
     def one_by_one(self) -> "ItemTable":
         """Return the same items, each a group of its own: for items that are independent within groups."""
@@ -307,7 +312,7 @@ class TableBuilder:
         rest: Unlabelled | None = None,
         provenance: dict[str, Any] | None = None,
         default_confidence: str | None = None,
-        judged_by: dict[str, Any] | None = None,
+        judged_by: JudgedBy | None = None,
         sides: tuple[str, str] = ("judge", "people"),
     ) -> ItemTable:
         """Build the table; the arguments are its attributes.

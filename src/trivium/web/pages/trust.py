@@ -17,10 +17,10 @@ from litestar.response import Redirect
 from trivium.errors import InputError, MissingExtra, TrustError
 from trivium.labels.joining import items_of_queue, labels_for
 from trivium.labels.queue import LabelQueues
-from trivium.reports.trust.page import agreement_body, curve_body
+from trivium.reports.trust.page import Blocks, TrustBody, agreement_body, curve_body
 from trivium.reports.wording import condition_sentence
 from trivium.runs.artifacts.curve import CurveOptions, curve_artifact
-from trivium.runs.artifacts.judge import agreement_answer, certificate
+from trivium.runs.artifacts.judge import CertificateAnswer, agreement_answer, certificate
 from trivium.runs.items.join import items_of_run
 from trivium.runs.items.table import ItemTable
 from trivium.store.store import Store
@@ -38,7 +38,8 @@ OfDimension = Annotated[str, QueryParameter(name="dimension", max_length=200)]
 Wrong = Annotated[float, QueryParameter(name="wrong", gt=0, lt=100)]
 Sure = Annotated[float, QueryParameter(name="sure", gt=0, lt=100)]
 
-Part = tuple[str, dict[str, Any]]
+Answers = tuple[list[tuple[str, TrustBody]], CertificateAnswer | None]
+"""Titles and values of the parts of the page, and the certificate."""
 
 
 def routes(site: Site) -> list[Any]:
@@ -136,7 +137,7 @@ class _Promise(msgspec.Struct, frozen=True):
     wrong: float
     sure: float
 
-    def certificate(self, table: ItemTable) -> dict[str, Any]:
+    def certificate(self, table: ItemTable) -> CertificateAnswer:
         """The certificate of some items that promises this."""
         epsilon, delta = round(self.wrong / 100, 9), round(1 - self.sure / 100, 9)
         return certificate(table, None, epsilon=epsilon, delta=delta)
@@ -156,9 +157,9 @@ class _Page:
         **context: Any,
     ) -> Response[str]:
         """The page about some items; without figures where there are no items to read."""
-        parts: list[Part] = []
+        parts: list[tuple[str, TrustBody]] = []
         problem = ""
-        certified: dict[str, Any] | None = None
+        certified: CertificateAnswer | None = None
         if items is not None:
             try:
                 parts, certified = self._answers.of(items(), promise)
@@ -182,10 +183,10 @@ class _Answers:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._known: OrderedDict[tuple[object, ...], tuple[list[Part], dict[str, Any] | None]] = OrderedDict()
+        self._known: OrderedDict[tuple[object, ...], Answers] = OrderedDict()
 
-    def of(self, table: ItemTable, promise: _Promise) -> tuple[list[Part], dict[str, Any] | None]:
-        """Titles and values of the parts of the page, and the certificate.
+    def of(self, table: ItemTable, promise: _Promise) -> Answers:
+        """The answers about some items.
 
         Raises:
             TrustError: If there are too few labels for anything.
@@ -194,13 +195,13 @@ class _Answers:
         with self._lock:
             found = self._known.pop(key, None)
         if found is None:
-            certified: dict[str, Any] | str | None = None
+            certified: CertificateAnswer | str | None = None
             if table.sides[0] == "judge":
                 try:
                     certified = promise.certificate(table)
                 except TrustError as error:
                     certified = sentence(error)
-            found = _computed(table, certified), certified if isinstance(certified, dict) else None
+            found = _computed(table, certified), None if isinstance(certified, str) else certified
         with self._lock:
             self._known[key] = found
             if len(self._known) > REMEMBERED:
@@ -208,7 +209,7 @@ class _Answers:
         return found
 
 
-def _computed(table: ItemTable, certified: dict[str, Any] | str | None) -> list[Part]:
+def _computed(table: ItemTable, certified: CertificateAnswer | str | None) -> list[tuple[str, TrustBody]]:
     parts = [("The judge against people", agreement_body(agreement_answer(table), certified))]
     # Where the store is, is nobody's business.
     origin = msgspec.structs.replace(table.origin, path=table.origin.run_id or "")
@@ -217,7 +218,8 @@ def _computed(table: ItemTable, certified: dict[str, Any] | str | None) -> list[
         artifact = curve_artifact([shown], CurveOptions(drawn=True))
         parts.append(("Risk and coverage", curve_body(artifact)))
     except (TrustError, MissingExtra) as error:
-        parts.append(("Risk and coverage", _only(sentence(error))))
+        body = TrustBody(blocks=Blocks(), notes=[sentence(error)])
+        parts.append(("Risk and coverage", body))
     return parts
 
 
@@ -227,8 +229,8 @@ def _download(items: Callable[[], ItemTable], promise: _Promise) -> Response[byt
         answer = promise.certificate(items())
     except (InputError, TrustError) as error:
         raise Refused(400, sentence(error)) from None
-    if answer["threshold"] is None:
-        raise Refused(400, f"nothing is certified: {answer['reason']}")
+    if answer.threshold is None:
+        raise Refused(400, f"nothing is certified: {answer.reason}")
     return Response(
         msgspec.json.format(msgspec.json.encode(answer), indent=2) + b"\n",
         media_type="application/json",
@@ -240,10 +242,3 @@ def sentence(error: Exception) -> str:
     """What is wrong, without the address of the store, which is nobody's business."""
     text = str(error)
     return text.partition(": ")[2] if text.startswith(("sqlite:", "postgresql")) else text
-
-
-def _only(sentence: str) -> dict[str, Any]:
-    """A part that says why it has no figures."""
-    from trivium.reports.trust.page import Blocks
-
-    return {"blocks": Blocks(), "notes": [sentence], "conclusions": [], "pictures": [], "left_out": 0}
