@@ -17,7 +17,7 @@ from typing import Any, TypeGuard, TypeVar
 import msgspec
 
 JsonObject = dict[str, Any]
-"""A decoded JSON object whose keys and values another program or a user chose: nothing is known of them."""
+"""A JSON object of a foreign format, or with keys that a user chose: of its values nothing is known."""
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -30,7 +30,7 @@ from trivium.traces.normalize import normalise
 from trivium.traces.readers import read_trace_file
 from trivium.traces.readers.json_input import documents_of, seconds, text
 from trivium.traces.trace import Message, Span, Trace, TraceProblem, start_time
-from trivium.values import dict_, dicts
+from trivium.values import JsonObject, dict_, dicts
 
 MESSAGE_TYPES = {
     "delegation": "task_request",
@@ -68,7 +68,7 @@ class Interaction:
         return self.type == "task_request"
 
 
-def interactions_of(document: dict[str, Any], graph: Any, problems: list[TraceProblem]) -> list[Interaction]:
+def interactions_of(document: JsonObject, graph: Any, problems: list[TraceProblem]) -> list[Interaction]:
     """The interactions of a trace, and the delegations of its graph without an interaction."""
     interactions = []
     for index, item in enumerate(dicts(document.get("agent_interactions"))):
@@ -95,9 +95,7 @@ def interactions_of(document: dict[str, Any], graph: Any, problems: list[TracePr
     ]
 
 
-def messages_of(
-    interactions: list[Interaction], document: dict[str, Any], *, first: str | None
-) -> list[Message]:
+def messages_of(interactions: list[Interaction], document: JsonObject, *, first: str | None) -> list[Message]:
     """The messages of a trace.
 
     An interaction is a message; a delegation whose call ended is answered by a ``result_delivery``,
@@ -143,7 +141,7 @@ def _message(interaction: Interaction, time: float | None) -> Message:
     )
 
 
-def _events(document: dict[str, Any], interactions: list[Interaction], first: str) -> Iterator[Message]:
+def _events(document: JsonObject, interactions: list[Interaction], first: str) -> Iterator[Message]:
     for event in dicts(document.get("coordination_events")):
         targets = event.get("target_agents")
         word = _type(event.get("coordination_type"), "coordination")
@@ -161,7 +159,7 @@ def _events(document: dict[str, Any], interactions: list[Interaction], first: st
             )
 
 
-def _repeats(event: dict[str, Any], target: str, word: str, interaction: Interaction) -> bool:
+def _repeats(event: JsonObject, target: str, word: str, interaction: Interaction) -> bool:
     return (
         not interaction.repeated
         and interaction.receiver == target
@@ -247,12 +245,12 @@ def read_suite(folder: Path) -> SourceCases:
     return SourceCases(folder.resolve().name, cases, {"metrics": list(METRICS)})
 
 
-def _metadata(folder: Path) -> dict[str, Any]:
+def _metadata(folder: Path) -> JsonObject:
     path = folder / "metadata.json"
     return read_mapping(path) if path.exists() else {}
 
 
-def _case(id_: str, metadata: dict[str, Any]) -> dict[str, Any]:
+def _case(id_: str, metadata: JsonObject) -> JsonObject:
     paper = metadata.get("paper_id")
     known = isinstance(paper, str) and paper != "unknown"
     present = {key: value for key, value in metadata.items() if value is not None}
@@ -411,7 +409,7 @@ def agents_eval_trace(document: Any, *, graph: Any = None, source: str = "") -> 
     )
 
 
-def _call(index: int, item: dict[str, Any]) -> Span:
+def _call(index: int, item: JsonObject) -> Span:
     end = seconds(item.get("timestamp"))
     duration = seconds(item.get("duration"))
     return Span(
@@ -518,7 +516,7 @@ def _below(call: Span, inferred: dict[str, Span]) -> Span:
     return msgspec.structs.replace(call, parent=inferred[call.agent or ""].id)
 
 
-def _stated_times(document: dict[str, Any]) -> tuple[float | None, float | None]:
+def _stated_times(document: JsonObject) -> tuple[float | None, float | None]:
     """Start and end of the whole run, as the file or its ``timing_data`` states them."""
     timing = dict_(document.get("timing_data"))
     start = seconds(document.get("start_time", timing.get("start_time", timing.get("start"))))

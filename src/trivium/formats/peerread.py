@@ -29,6 +29,7 @@ from trivium.suites.selection import cases_of
 from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite
 from trivium.suites.validation import describe, unknown_key
+from trivium.values import JsonObject
 
 FEWEST_MARGIN_NUMBERS = 5
 """Fewest consecutive lines with rising numbers that count as line numbers of the margin."""
@@ -93,7 +94,7 @@ class _Entries(msgspec.Struct, frozen=True, kw_only=True):
         left_out: Number of other entries by the reason why they are left out.
     """
 
-    reviews: list[tuple[int, dict[str, Any]]]
+    reviews: list[tuple[int, JsonObject]]
     meta: list[str]
     left_out: dict[str, int]
 
@@ -103,7 +104,7 @@ class _Paper(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     id: str
     path: Path
-    raw: dict[str, Any]
+    raw: JsonObject
 
     @property
     def split(self) -> str:
@@ -279,13 +280,13 @@ def _with_distinct_ids(papers: list[_Paper]) -> list[_Paper]:
     return papers
 
 
-def _paper_id(raw: dict[str, Any], path: Path) -> str:
+def _paper_id(raw: JsonObject, path: Path) -> str:
     id_ = raw.get("id")
     usable = isinstance(id_, str | int) and not isinstance(id_, bool) and id_ != ""
     return str(id_) if usable else path.stem
 
 
-def _case(paper: _Paper) -> dict[str, Any]:
+def _case(paper: _Paper) -> JsonObject:
     title = _text(paper.raw.get("title"))
     entries = paper.entries
     return {
@@ -347,7 +348,7 @@ def _paragraphs(*parts: str) -> str:
     return "\n\n".join(part for part in parts if part.strip())
 
 
-def _scores(review: dict[str, Any]) -> dict[str, float]:
+def _scores(review: JsonObject) -> dict[str, float]:
     """Aspect scores by lower-case name; missing and non-numeric ones are left out."""
     scores = {
         name.lower(): _number(value) for name, value in review.items() if name.isupper() and name not in META
@@ -365,25 +366,25 @@ def _number(value: Any) -> float | None:
     return None
 
 
-def _presentation(review: dict[str, Any]) -> dict[str, str]:
+def _presentation(review: JsonObject) -> dict[str, str]:
     presentation = _text(review.get("PRESENTATION_FORMAT"))
     return {"presentation_format": presentation} if presentation else {}
 
 
-def _is_meta(review: dict[str, Any]) -> bool:
+def _is_meta(review: JsonObject) -> bool:
     return any(review.get(key) is True for key in META)
 
 
-def _has_reviewer_fields(entry: dict[str, Any]) -> bool:
+def _has_reviewer_fields(entry: JsonObject) -> bool:
     return any(entry.get(field) is not None for field in REVIEWER_FIELDS)
 
 
-def _identity(entry: dict[str, Any]) -> str:
+def _identity(entry: JsonObject) -> str:
     """Identity of an entry, equal for duplicates: the words of its text, or all fields without a text."""
     return " ".join(_comments(entry).split()) or repr(sorted(entry.items()))
 
 
-def _comments(review: dict[str, Any]) -> str:
+def _comments(review: JsonObject) -> str:
     comments = _text(review.get("comments"))
     return comments if comments.strip() else ""
 

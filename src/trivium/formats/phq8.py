@@ -15,7 +15,7 @@ from trivium.runs.items.records import Item
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
 from trivium.suites.case import Id
 from trivium.suites.validation import convert
-from trivium.values import resolved
+from trivium.values import JsonObject, resolved
 
 SCALE = (0.0, 3.0)
 """Each item of a PHQ-8 questionnaire is answered by 0, 1, 2 or 3."""
@@ -27,7 +27,7 @@ class _Participant(msgspec.Struct, frozen=True, kw_only=True):
     success: bool
     predicted_items: dict[str, float | None] = {}
     ground_truth_items: dict[str, float | None] = {}
-    item_signals: dict[str, dict[str, Any] | None] = {}
+    item_signals: dict[str, JsonObject | None] = {}
 
 
 class _Results(msgspec.Struct, frozen=True, kw_only=True):

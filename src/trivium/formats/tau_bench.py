@@ -21,7 +21,7 @@ from trivium.suites.suite import Suite
 from trivium.traces.readers.chat import answer_of, trace_of_chat
 from trivium.traces.readers.json_input import at, documents_of, first_item, flat
 from trivium.traces.trace import Trace
-from trivium.values import dict_, dicts, list_
+from trivium.values import JsonObject, dict_, dicts, list_
 
 CHANGES_STATE = ("book", "cancel", "exchange", "modify", "return", "send", "update")
 """First words of the names of tools that change state, in the airline and the retail domain."""
@@ -42,12 +42,12 @@ def only_reads(tool: str) -> bool:
     return not changes_state(tool)
 
 
-def task_id(entry: dict[str, Any]) -> str:
+def task_id(entry: JsonObject) -> str:
     """Id of the case that a trajectory is an attempt of."""
     return str(entry["task_id"])
 
 
-def checked_trajectories(path: Path) -> list[dict[str, Any]]:
+def checked_trajectories(path: Path) -> list[JsonObject]:
     """The trajectories of a file; the fields that a case is made of are checked.
 
     Raises:
@@ -66,7 +66,7 @@ def checked_trajectories(path: Path) -> list[dict[str, Any]]:
 def read_suite(path: Path) -> SourceCases:
     """The tasks of a file as cases, one per id, with the number of trials as repeats."""
     entries = checked_trajectories(path)
-    tasks: dict[str, dict[str, Any]] = {}
+    tasks: dict[str, JsonObject] = {}
     trials: dict[str, int] = {}
     for entry in entries:
         tasks.setdefault(task_id(entry), entry["info"]["task"])
@@ -105,7 +105,7 @@ def _wrong(entry: Any, where: str) -> Iterator[Problem]:
         yield Problem(f"{where}.traj", "expected a list of messages")
 
 
-def _case(id_: str, task: dict[str, Any]) -> dict[str, Any]:
+def _case(id_: str, task: JsonObject) -> JsonObject:
     tools = [
         {"name": action["name"], "arguments": action.get("kwargs", {}), "reads": only_reads(action["name"])}
         for action in task.get("actions", [])
@@ -114,7 +114,7 @@ def _case(id_: str, task: dict[str, Any]) -> dict[str, Any]:
     return {"id": id_, "input": task["instruction"], "expect": {"tools": tools}, "metadata": metadata}
 
 
-def _tools(entry: dict[str, Any]) -> Iterator[str]:
+def _tools(entry: JsonObject) -> Iterator[str]:
     """Every tool that a trajectory expects or calls."""
     for action in entry["info"]["task"].get("actions", []):
         yield action["name"]
@@ -145,7 +145,7 @@ class Trajectory(msgspec.Struct, frozen=True, kw_only=True):
     trial: int
     reward: float | None
     instruction: str
-    actions: tuple[tuple[str, dict[str, Any]], ...]
+    actions: tuple[tuple[str, JsonObject], ...]
     outputs: tuple[str, ...]
     finished: bool
     answer: str

@@ -28,13 +28,14 @@ from trivium.traces.opentelemetry.semconv import NANOSECONDS
 from trivium.traces.readers import read_trace
 from trivium.traces.trace import Span, Trace
 from trivium.traces.writers.otlp import Clock, TraceToExport, clock_of
+from trivium.values import JsonObject
 
 __all__ = ["Pushed", "opik_metric", "push", "trivium_metric"]
 
 os.environ.setdefault("OPIK_ANALYTICS_ENABLE", "false")
 os.environ.setdefault("OPIK_SENTRY_ENABLE", "false")
 
-Record = tuple[str, dict[str, Any]]
+Record = tuple[str, JsonObject]
 """A kind (``traces``, ``spans`` or ``scores``) and the fields of one record."""
 
 MAX_RECORDS = 500
@@ -182,7 +183,7 @@ def push(
     return Pushed(url=address, **sent)
 
 
-def _send(api: Any, kind: str, batch: list[dict[str, Any]]) -> None:
+def _send(api: Any, kind: str, batch: list[JsonObject]) -> None:
     from opik.rest_api.types.feedback_score_batch_item import FeedbackScoreBatchItem
     from opik.rest_api.types.span_write import SpanWrite
     from opik.rest_api.types.trace_write import TraceWrite
@@ -195,9 +196,9 @@ def _send(api: Any, kind: str, batch: list[dict[str, Any]]) -> None:
         api.traces.score_batch_of_traces(scores=[FeedbackScoreBatchItem(**record) for record in batch])
 
 
-def _batches(records: Iterable[Record]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def _batches(records: Iterable[Record]) -> Iterator[tuple[str, list[JsonObject]]]:
     """Group records by kind into batches of one request; traces come before their spans and scores."""
-    pending: dict[str, list[dict[str, Any]]] = {"traces": [], "spans": [], "scores": []}
+    pending: dict[str, list[JsonObject]] = {"traces": [], "spans": [], "scores": []}
     sizes = dict.fromkeys(pending, 0)
     for kind, record in records:
         size = len(msgspec.json.encode(record))
@@ -265,7 +266,7 @@ def uuid7(moment: int, key: str) -> str:
     return str(UUID(bytes=milliseconds.to_bytes(6, "big") + marked + rest[3:10]))
 
 
-def _trace(exported: TraceToExport, trace_id: str, first: int, clock: Clock) -> dict[str, Any]:
+def _trace(exported: TraceToExport, trace_id: str, first: int, clock: Clock) -> JsonObject:
     ends = [at for span in exported.trace.spans if (at := clock.at(span.end)) is not None]
     seconds = exported.seconds or 0.0
     last = max(ends) if ends else first + round(seconds * NANOSECONDS)
@@ -283,9 +284,9 @@ def _trace(exported: TraceToExport, trace_id: str, first: int, clock: Clock) -> 
     }
 
 
-def _span(span: Span, clock: Clock, first: int) -> dict[str, Any]:
+def _span(span: Span, clock: Clock, first: int) -> JsonObject:
     start, end = clock.at(span.start), clock.at(span.end)
-    record: dict[str, Any] = {
+    record: JsonObject = {
         "name": span.name,
         "type": _SPAN_TYPES.get(span.kind, "general"),
         "start_time": _moment(first if start is None else start),
@@ -382,7 +383,7 @@ def opik_metric(
     return foreign_metric(name, measure, compares=compares, references=references)
 
 
-def _arguments(metric_input: MetricInput, reference: str | None) -> dict[str, Any]:
+def _arguments(metric_input: MetricInput, reference: str | None) -> JsonObject:
     case = metric_input.case
     return {
         "input": case.input_text,

@@ -20,7 +20,7 @@ from trivium.traces.opentelemetry.deployment import text_of
 from trivium.traces.readers.json_input import check_values, with_readable_text
 from trivium.traces.readers.otlp.json import FAILED_CODES, SCOPES
 from trivium.traces.readers.otlp.protobuf import FAILED, check_message, decode_request
-from trivium.values import dict_, dicts
+from trivium.values import JsonObject, dict_, dicts
 
 Encoding = Literal["protobuf", "json"]
 
@@ -158,7 +158,7 @@ def _decoded(body: bytes) -> tuple[Any, int]:
         return msgspec.json.decode(text), replaced
 
 
-def _drop_unreadable(document: dict[str, Any]) -> int:
+def _drop_unreadable(document: JsonObject) -> int:
     """Take the spans that are not OTLP out of a request; returns their number."""
     from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
@@ -176,7 +176,7 @@ def _drop_unreadable(document: dict[str, Any]) -> int:
     return dropped
 
 
-def _use_the_names_of_today(document: dict[str, Any]) -> None:
+def _use_the_names_of_today(document: JsonObject) -> None:
     """Rename what the first versions of OTLP and other writers call otherwise, as the reader of files does.
 
     ParseDict would leave out fields, and statuses, by names that it does not know, without a word.
@@ -195,23 +195,23 @@ def _use_the_names_of_today(document: dict[str, Any]) -> None:
                     status["code"] = FAILED
 
 
-def _rename(item: dict[str, Any], name: str, *others: str) -> None:
+def _rename(item: JsonObject, name: str, *others: str) -> None:
     for other in others:
         if other in item:
             item.setdefault(name, item.pop(other))
 
 
-def _json_scopes(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _json_scopes(document: JsonObject) -> Iterator[JsonObject]:
     for resource in dicts(document.get("resourceSpans")):
         yield from dicts(resource.get("scopeSpans"))
 
 
-def _json_spans(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _json_spans(document: JsonObject) -> Iterator[JsonObject]:
     for scope in _json_scopes(document):
         yield from dicts(scope.get("spans"))
 
 
-def _hex_to_base64(item: dict[str, Any], key: str, size: int) -> None:
+def _hex_to_base64(item: JsonObject, key: str, size: int) -> None:
     """Write an id as the JSON mapping of protobuf has it; one that is not hexadecimal becomes empty."""
     value = item.get(key)
     if value is None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from trivium.traces.trace import TraceProblem
-from trivium.values import dicts, list_
+from trivium.values import JsonObject, dicts, list_
 
 Speaker = Literal["user", "assistant"]
 
@@ -65,7 +65,7 @@ def _messages(value: Any) -> list[tuple[Speaker | None, str]] | None:
     return [(_SPEAKERS.get(_role(each) or ""), _text(each)) for each in found]
 
 
-def _found(value: Any, depth: int = 3) -> Iterator[dict[str, Any]]:
+def _found(value: Any, depth: int = 3) -> Iterator[JsonObject]:
     """The fields of the messages in a value, unwrapped."""
     if isinstance(value, dict):
         fields = next((value[key] for key in _NESTED if isinstance(value.get(key), dict)), value)
@@ -85,7 +85,7 @@ def _found(value: Any, depth: int = 3) -> Iterator[dict[str, Any]]:
             yield from _found(item, depth - 1)
 
 
-def _role(message: dict[str, Any]) -> str | None:
+def _role(message: JsonObject) -> str | None:
     """The role, in lower case; ``human`` of a class HumanMessage."""
     ids = message.get("id")
     stated = message.get("role") or message.get("_role") or message.get("type")
@@ -96,18 +96,18 @@ def _role(message: dict[str, Any]) -> str | None:
     return stated.lower().removesuffix("chunk").removesuffix("message") or None
 
 
-def _is_message(message: dict[str, Any]) -> bool:
+def _is_message(message: JsonObject) -> bool:
     return _role(message) in _ROLES and not message.keys().isdisjoint(_CONTENT)
 
 
 _CONTENT = ("parts", "content", "_content", "tool_calls")
 
 
-def _content(message: dict[str, Any]) -> Any:
+def _content(message: JsonObject) -> Any:
     return next((message[key] for key in _CONTENT[:3] if message.get(key)), None)
 
 
-def _text(message: dict[str, Any]) -> str:
+def _text(message: JsonObject) -> str:
     content = texts_of(_content(message))
     return content if isinstance(content, str) else ""
 
@@ -121,7 +121,7 @@ def texts_of(content: Any) -> Any:
     return "\n".join(text for text in texts if isinstance(text, str) and text)
 
 
-def _is_text(part: dict[str, Any]) -> bool:
+def _is_text(part: JsonObject) -> bool:
     return part.get("type", part.get("block_type")) in _TEXT_PARTS and part.get("thought") is not True
 
 

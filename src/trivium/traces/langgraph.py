@@ -14,14 +14,14 @@ run (``langgraph_node``, ``langgraph_step`` and ``langgraph_checkpoint_ns``) all
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.json_input import text
 from trivium.traces.trace import Message, Span, Trace, TraceProblem, parents_first, start_time
-from trivium.values import count
+from trivium.values import JsonObject, count
 
 PREBUILT = frozenset(
     {"agent", "model", "generate_structured_response", "pre_model_hook", "post_model_hook", "model_request"}
@@ -64,7 +64,7 @@ class GraphRun(NamedTuple):
 
     @classmethod
     def of(
-        cls, metadata: dict[str, Any], *, requested: Iterable[str] = (), call: str | None = None
+        cls, metadata: JsonObject, *, requested: Iterable[str] = (), call: str | None = None
     ) -> "GraphRun":
         """Read the metadata of a run."""
         return cls(
@@ -87,7 +87,7 @@ class GraphRun(NamedTuple):
         return self.namespace.split("|", 1)[0].split(":", 1)[0] if self.namespace else self.node
 
 
-def is_handoff(tool: str, metadata: dict[str, Any]) -> bool:
+def is_handoff(tool: str, metadata: JsonObject) -> bool:
     """Whether a tool's run hands over to another agent."""
     return HANDOFF in metadata or tool.startswith(("transfer_to_", "transfer_back_to_"))
 

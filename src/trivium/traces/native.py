@@ -10,7 +10,7 @@ from trivium.errors import MOST_PROBLEMS, Problem, TraceError, suggest
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.json_input import strict_value
 from trivium.traces.trace import Message, Span, Trace, TraceProblem
-from trivium.values import is_number
+from trivium.values import JsonObject, is_number
 
 _RECORDS: dict[str, type[msgspec.Struct]] = {"spans": Span, "messages": Message, "problems": TraceProblem}
 _IDS = ("id", "parent")
@@ -82,7 +82,7 @@ def _read_all_mistakes(value: Any, source: str, where: str) -> Trace:
     mistakes = _Problems()
     if not isinstance(value, dict):
         raise TraceError(source, Problem(where, f"expected an object with spans, found {_kind(value)}"))
-    fields: dict[str, Any] = {}
+    fields: JsonObject = {}
     for key, part in value.items():
         path = f"{where}: {key}" if where else str(key)
         if key in _RECORDS:

@@ -18,7 +18,7 @@ import msgspec
 
 from trivium.errors import InputError, MissingExtra, Problem, TraceError
 from trivium.storage import open_file, path_of
-from trivium.values import TOO_MANY_VALUES, dict_, holds_too_many_values, list_, nonempty_text
+from trivium.values import TOO_MANY_VALUES, JsonObject, dict_, holds_too_many_values, list_, nonempty_text
 
 MAX_FILE_BYTES = 4 * 2**30
 """Largest file read."""
@@ -178,7 +178,7 @@ class Sample(NamedTuple):
 
     id: str
     epoch: int
-    raw: dict[str, Any]
+    raw: JsonObject
     where: str
 
 
@@ -194,7 +194,7 @@ class Log:
 
     def __init__(self, path: str | Path) -> None:
         self.path = path_of(path)
-        self._document: dict[str, Any] | None = None
+        self._document: JsonObject | None = None
         self._archived = is_archive(self.path)
         header = self._archive_header() if self._archived else self._read_document()
         spec = header.get("eval")
@@ -235,7 +235,7 @@ class Log:
             raise TraceError(str(self.path), Problem(f"{where}: epoch", "expected a whole number from 1"))
         return Sample(str(id_), epoch, raw, where)
 
-    def _archive_header(self) -> dict[str, Any]:
+    def _archive_header(self) -> JsonObject:
         with Archive(self.path) as archive:
             names = set(archive.names())
             for name in _HEADERS:
@@ -246,7 +246,7 @@ class Log:
             str(self.path), f"is not a log of Inspect AI: it holds none of {', '.join(_HEADERS)}"
         )
 
-    def _read_document(self) -> dict[str, Any]:
+    def _read_document(self) -> JsonObject:
         try:
             with open_file(self.path) as file:
                 content = file.read(MAX_JSON_BYTES + 1)
@@ -295,7 +295,7 @@ def decode_json(content: bytes, *, source: str, where: str) -> Any:
             raise TraceError(source, Problem(where, f"not valid JSON: {strict}")) from strict
 
 
-def _headline(header: dict[str, Any]) -> str | None:
+def _headline(header: JsonObject) -> str | None:
     """The main score of the log: the one it names as headline, else the first."""
     results = header.get("results")
     if not isinstance(results, dict):

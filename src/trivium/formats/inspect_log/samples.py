@@ -18,7 +18,7 @@ from trivium.suites.case import Case
 from trivium.suites.selection import cases_of
 from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite
-from trivium.values import amount, dicts, nonempty_text, sum_known
+from trivium.values import JsonObject, amount, dicts, nonempty_text, sum_known
 
 PREFIX = "inspect."
 """Prefix that makes a metric's name from a scorer's."""
@@ -51,7 +51,7 @@ class RecordedScore(NamedTuple):
     original: float | None
 
 
-def scores_of(raw: dict[str, Any]) -> list[RecordedScore]:
+def scores_of(raw: JsonObject) -> list[RecordedScore]:
     """The scores of a sample; logs before 2025 hold one, without a name."""
     scores = raw.get("scores")
     if not isinstance(scores, dict):
@@ -61,7 +61,7 @@ def scores_of(raw: dict[str, Any]) -> list[RecordedScore]:
     ]
 
 
-def _parts(scorer: str, score: dict[str, Any]) -> Iterator[RecordedScore]:
+def _parts(scorer: str, score: JsonObject) -> Iterator[RecordedScore]:
     value = score.get("value")
     history = dicts(score.get("history"))
     authors = tuple(author for edit in history if (author := _author(edit)))
@@ -83,7 +83,7 @@ def _parts(scorer: str, score: dict[str, Any]) -> Iterator[RecordedScore]:
         )
 
 
-def _unscored(score: dict[str, Any], part: Any) -> str | None:
+def _unscored(score: JsonObject, part: Any) -> str | None:
     if part is not None and not (isinstance(part, float) and not isfinite(part)):
         return None
     return nonempty_text(score.get("reason")) or "the scorer gave no value"
@@ -105,7 +105,7 @@ def as_number(value: Any) -> float | None:
     return None
 
 
-def _author(edit: dict[str, Any]) -> str | None:
+def _author(edit: JsonObject) -> str | None:
     provenance = edit.get("provenance")
     return nonempty_text(provenance.get("author")) if isinstance(provenance, dict) else None
 
@@ -122,7 +122,7 @@ def read_suite(path: Path) -> SourceCases:
     """
     try:
         log = Log(path)
-        raw: dict[str, dict[str, Any]] = {}
+        raw: dict[str, JsonObject] = {}
         names: dict[str, None] = {}
         lowest: dict[str, float] = {}
         repeats, acted = 1, False
@@ -140,7 +140,7 @@ def read_suite(path: Path) -> SourceCases:
         raise SuiteError(str(path), "holds no sample: expected a log that includes its samples")
     cases, problems = cases_of((f"sample {id_}", case) for id_, case in raw.items())
     raise_problems(problems, str(path))
-    settings: dict[str, Any] = {"metrics": [*names, *(TRACE_METRICS if acted else ())], "repeats": repeats}
+    settings: JsonObject = {"metrics": [*names, *(TRACE_METRICS if acted else ())], "repeats": repeats}
     headline = _headline(log, list(lowest))
     if headline is not None:
         settings["success"] = {"metric": headline, "at_least": 1.0}
@@ -156,7 +156,7 @@ def _headline(log: Log, valued: list[str]) -> str | None:
     return named if named in valued else next(iter(valued), None)
 
 
-def _case(id_: str, raw: dict[str, Any]) -> dict[str, Any]:
+def _case(id_: str, raw: JsonObject) -> JsonObject:
     target = raw.get("target")
     references = [target] if isinstance(target, str) else target if isinstance(target, list) else []
     metadata = raw.get("metadata")
@@ -237,8 +237,8 @@ def _attempt(sample: Sample, limit: int) -> Attempt:
     return checked_attempt(attempt, limit=limit)
 
 
-def _metadata(raw: dict[str, Any]) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"scores": {}}
+def _metadata(raw: JsonObject) -> JsonObject:
+    metadata: JsonObject = {"scores": {}}
     for score in scores_of(raw):
         fields = {key: value for key, value in score._asdict().items() if value not in (None, (), "")}
         metadata["scores"][fields.pop("name")] = msgspec.to_builtins(fields)

@@ -18,14 +18,14 @@ from trivium.traces.conversation import unread_parts, unread_problems
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.json_input import seconds, text
 from trivium.traces.trace import Span, SpanUsage, Trace, nearest
-from trivium.values import amount, count, dict_, dicts, sum_known
+from trivium.values import JsonObject, amount, count, dict_, dicts, sum_known
 
 HANDOFF = "transfer_to_"
 _ATTACHED = "attachment://"
 _ROOT = "agent"
 
 
-def trace_of_sample(raw: dict[str, Any]) -> Trace:
+def trace_of_sample(raw: JsonObject) -> Trace:
     """Build the trace of a sample."""
     attachments = dict_(raw.get("attachments")) or dict_(dict_(raw.get("transcript")).get("content"))
     spans = _Builder(list(_flat(raw)), attachments).spans()
@@ -37,7 +37,7 @@ def trace_of_sample(raw: dict[str, Any]) -> Trace:
     return normalise(spans, trace_id=f"{id_}/{epoch}", problems=problems, metadata=metadata)
 
 
-def _flat(raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _flat(raw: JsonObject) -> Iterator[JsonObject]:
     """The events in order. Logs before 2025 nest those of a sub-task or tool within it."""
     events = raw.get("events")
     if not isinstance(events, list):
@@ -58,7 +58,7 @@ class _Builder:
     A node is a span of the log or a tool call; ``_parents`` maps each to its parent.
     """
 
-    def __init__(self, events: list[dict[str, Any]], attachments: dict[str, Any]) -> None:
+    def __init__(self, events: list[JsonObject], attachments: JsonObject) -> None:
         self._attachments = attachments
         self._parents: dict[str, str | None] = {}
         self._runs: dict[str, Span] = {}
@@ -71,7 +71,7 @@ class _Builder:
         for event in events:
             self._add(event)
 
-    def _add(self, event: dict[str, Any]) -> None:
+    def _add(self, event: JsonObject) -> None:
         kind = text(event, "event")
         if kind == "span_begin":
             self._begin(event, text(event, "id"), text(event, "parent_id"))
@@ -90,7 +90,7 @@ class _Builder:
         elif kind == "tool":
             self._calls.append(self._tool(event))
 
-    def _begin(self, event: dict[str, Any], id_: str | None, parent: str | None) -> None:
+    def _begin(self, event: JsonObject, id_: str | None, parent: str | None) -> None:
         if id_ is None or id_ in self._parents:
             return
         kind, name = text(event, "type") or "", text(event, "name") or _ROOT
@@ -105,13 +105,13 @@ class _Builder:
             start = seconds(event.get("timestamp"))
             self._runs[id_] = Span(id=id_, kind="agent", name=name, agent=name, start=start)
 
-    def _parent_of(self, event: dict[str, Any]) -> str | None:
+    def _parent_of(self, event: JsonObject) -> str | None:
         return text(event, "span_id") or self._stack[-1]
 
-    def _id(self, event: dict[str, Any], word: str) -> str:
+    def _id(self, event: JsonObject, word: str) -> str:
         return text(event, "uuid") or f"{word}-{len(self._calls)}"
 
-    def _model(self, event: dict[str, Any]) -> Span:
+    def _model(self, event: JsonObject) -> Span:
         output = dict_(event.get("output"))
         start, end = seconds(event.get("timestamp")), seconds(event.get("completed"))
         if end is None and start is not None and event.get("pending") is not True:
@@ -131,7 +131,7 @@ class _Builder:
             attributes={"cached": True} if cached else {},
         )
 
-    def _tool(self, event: dict[str, Any]) -> Span:
+    def _tool(self, event: JsonObject) -> Span:
         name, position = text(event, "function") or "", self._parent_of(event)
         id_ = self._id(event, "tool")
         waiting = self._waiting.get((position, name))
@@ -220,7 +220,7 @@ def usage_of(usage: Any) -> SpanUsage | None:
     )
 
 
-def _ok(event: dict[str, Any], *, failed: bool) -> bool | None:
+def _ok(event: JsonObject, *, failed: bool) -> bool | None:
     return False if failed else None if event.get("pending") is True else True
 
 

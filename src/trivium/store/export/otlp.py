@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from trivium.agents.attempt import Attempt
@@ -19,6 +19,7 @@ from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.traces.trace import Trace
 from trivium.traces.writers.otlp import ResourceSpans, TraceToExport, request, resource
+from trivium.values import JsonObject
 
 if TYPE_CHECKING:
     import httpx
@@ -160,7 +161,7 @@ def traces_of_run(store: Store, run: RunRecord) -> Iterator[TraceToExport]:
 
 
 def trace_of_attempt(
-    run: RunRecord, case: Case, attempt: Attempt, evaluation: Evaluation, resource_: dict[str, Any]
+    run: RunRecord, case: Case, attempt: Attempt, evaluation: Evaluation, resource_: JsonObject
 ) -> TraceToExport:
     """Build the trace of an attempt, with its scores as events.
 
@@ -171,7 +172,7 @@ def trace_of_attempt(
         evaluation: Its scores.
         resource_: OpenTelemetry resource attributes of the run.
     """
-    attributes: dict[str, Any] = {
+    attributes: JsonObject = {
         "trivium.case.id": case.id,
         "trivium.repeat": attempt.repeat,
         "trivium.attempt.seconds": attempt.seconds,
@@ -193,7 +194,7 @@ def trace_of_attempt(
     )
 
 
-def results(evaluation: Evaluation) -> list[dict[str, Any]]:
+def results(evaluation: Evaluation) -> list[JsonObject]:
     """Return the attributes of each result, by OpenTelemetry's GenAI conventions.
 
     The label of a score is its status, that of the composite its recommendation; ``passed`` is the verdict
@@ -209,7 +210,7 @@ def results(evaluation: Evaluation) -> list[dict[str, Any]]:
     return rows
 
 
-def _of_score(score: Score) -> dict[str, Any]:
+def _of_score(score: Score) -> JsonObject:
     extra = {"trivium.score.tier": score.tier, "trivium.score.method": score.method}
     if score.status == "error":
         extra["error.type"] = "_OTHER"
@@ -217,7 +218,7 @@ def _of_score(score: Score) -> dict[str, Any]:
     return attributes | {key: value for key, value in extra.items() if value is not None}
 
 
-def _result(name: str, value: float | None, label: str, explanation: str | None) -> dict[str, Any]:
+def _result(name: str, value: float | None, label: str, explanation: str | None) -> JsonObject:
     fields = {
         "gen_ai.evaluation.name": name,
         "gen_ai.evaluation.score.value": value,

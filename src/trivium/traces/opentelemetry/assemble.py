@@ -47,6 +47,7 @@ from trivium.traces.trace import (
     nearest,
     start_time,
 )
+from trivium.values import JsonObject
 
 _NODE_MARKS = (semconv.METADATA, semconv.CHECKPOINT_NAMESPACE)
 _LAST = 2**64
@@ -139,11 +140,11 @@ def _usages(
     return usages
 
 
-def _metadata(ordered: list[RecordedSpan], roles: list[SpanRole], origin: int | None) -> dict[str, Any]:
+def _metadata(ordered: list[RecordedSpan], roles: list[SpanRole], origin: int | None) -> JsonObject:
     """The start of the trace, and the instrumentations that recorded its agents."""
     pairs = zip(ordered, roles, strict=True)
     recorders = sorted({span.scope for span, role in pairs if role.kind == "agent" and span.scope})
-    metadata: dict[str, Any] = {} if origin is None else {"started": _moment(origin)}
+    metadata: JsonObject = {} if origin is None else {"started": _moment(origin)}
     if recorders:
         metadata[RECORDERS] = recorders
     return metadata | {SETS_UP: True} if all(map(sets_up, ordered)) else metadata

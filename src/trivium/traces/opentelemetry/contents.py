@@ -22,7 +22,7 @@ from trivium.traces.conversation import (
 from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.semconv import RecordedSpan, recognised
 from trivium.traces.trace import NO_ARGUMENTS, NO_CALLS, SpanKind, TraceProblem
-from trivium.values import dicts, json_or_text
+from trivium.values import JsonObject, dicts, json_or_text
 
 _DETAILS = "gen_ai.client.inference.operation.details"
 """Event whose attributes are those that the span would have."""
@@ -219,7 +219,7 @@ def not_recorded(spans: Sequence[RecordedSpan], kinds: Sequence[SpanKind]) -> st
     return NO_CALLS if any(not name.startswith(_FINAL) for name in names) else None
 
 
-def _requested(request: RecordedSpan) -> Iterator[dict[str, Any]]:
+def _requested(request: RecordedSpan) -> Iterator[JsonObject]:
     """The tool calls that the answer to a model request holds."""
     return _parts(_attributes(request).get(semconv.OUTPUT_MESSAGES), "tool_call")
 
@@ -264,9 +264,9 @@ def _decoded(attributes: Mapping[str, Any], key: str) -> Any:
     return json_or_text(value) if quoted and isinstance(value, str) else parsed(value)
 
 
-def _numbered_messages(attributes: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+def _numbered_messages(attributes: Mapping[str, Any]) -> list[JsonObject] | None:
     """The messages of a request of which each has attributes of its own; None if there are too many."""
-    messages: list[dict[str, Any]] = []
+    messages: list[JsonObject] = []
     for index in range(semconv.MOST_MESSAGES):
         role = attributes.get(f"{semconv.MESSAGE_ROLE} {index}")
         if role is None:
@@ -281,7 +281,7 @@ def _event_texts(span: RecordedSpan, name: str) -> Iterator[Any]:
             yield from (parsed(attributes[key]) for key in _MESSAGES if key in attributes)
 
 
-def _parts(messages: Any, kind: str) -> Iterator[dict[str, Any]]:
+def _parts(messages: Any, kind: str) -> Iterator[JsonObject]:
     """The parts of a kind in messages of the GenAI conventions."""
     for message in dicts(parsed(messages)):
         yield from (part for part in dicts(message.get("parts")) if part.get("type") == kind)
@@ -300,7 +300,7 @@ def _alone(value: Any) -> Any:
     return value
 
 
-def _choices(span: RecordedSpan) -> list[dict[str, Any]]:
+def _choices(span: RecordedSpan) -> list[JsonObject]:
     """The answers of a model that are events of its span, or that an attribute lists as events."""
     choices = [attributes for name, attributes in span.events or () if name == _CHOICE]
     if choices or semconv.MESSAGE_EVENTS not in span.attributes:

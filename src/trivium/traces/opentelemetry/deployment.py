@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from trivium.values import JsonObject
+
 SERVICE: Final = "service"
 VERSION: Final = "version"
 ENVIRONMENT: Final = "environment"
@@ -34,7 +36,7 @@ MOST_CHARS: Final = 200
 
 def deployment_metadata(
     resources: Iterable[Mapping[str, Any]], spans: Iterable[Mapping[str, Any]]
-) -> dict[str, Any]:
+) -> JsonObject:
     """Metadata of a trace: service, version, environment, tags and conversation, as far as they are given.
 
     Args:
@@ -45,7 +47,7 @@ def deployment_metadata(
     metadata = {key: _first_text(resources, names) for key, names in _OF_RESOURCE.items()}
     metadata[CONVERSATION] = _first_text(spans, _CONVERSATION)
     tags = dict.fromkeys(tag for attributes in (*resources, *spans) for tag in _tags(attributes))
-    stated: dict[str, Any] = {key: value for key, value in metadata.items() if value}
+    stated: JsonObject = {key: value for key, value in metadata.items() if value}
     return stated | {TAGS: list(tags)[:MOST_TAGS]} if tags else stated
 
 

@@ -13,7 +13,7 @@ from trivium.traces.opentelemetry.semconv import RecordedSpan
 from trivium.traces.opentelemetry.spans import SpanRole
 from trivium.traces.readers.json_input import text
 from trivium.traces.readers.langsmith import messages_of
-from trivium.values import dict_, dicts
+from trivium.values import JsonObject, dict_, dicts
 
 _FINISHING = frozenset({"final_answer", "finish"})
 """Tools with which a framework returns its answer; they are not tools of the agent."""
@@ -207,7 +207,7 @@ def as_tool_call(
     return msgspec.structs.replace(span, attributes=attributes, failed=span.failed or failed, error=why), call
 
 
-def _message(output: Any) -> dict[str, Any] | None:
+def _message(output: Any) -> JsonObject | None:
     """The fields of a tool's message, whichever serialiser wrote it."""
     fields = dict_(output)
     for key in _MESSAGE_KEYS:
@@ -246,7 +246,7 @@ def graph_runs(spans: list[RecordedSpan], roles: list[SpanRole]) -> list[GraphRu
     return runs
 
 
-def _metadata(span: RecordedSpan) -> dict[str, Any]:
+def _metadata(span: RecordedSpan) -> JsonObject:
     attributes = span.attributes
     path = attributes.get(semconv.CHECKPOINT_NAMESPACE)
     if isinstance(path, str):

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from trivium.traces.trace import SpanKind
+from trivium.values import JsonObject
 
 READ_AS: Final[dict[str, str]] = {}
 """The name under which the other modules of this package find each attribute."""
@@ -218,16 +219,16 @@ CONTENTS: Final[Mapping[SpanKind, tuple[str, str]]] = {
 """The attributes under which Trivium writes the input and the output of a span."""
 
 
-def recognised(attributes: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def recognised(attributes: Iterable[tuple[str, Any]]) -> JsonObject:
     """The attributes that are read, each under the name that it is read as; others are dropped."""
-    recognized: dict[str, Any] = {}
+    recognized: JsonObject = {}
     for key, value in attributes:
         if key in READ_AS:
             add_attribute(recognized, READ_AS[key], value)
     return recognized
 
 
-def add_attribute(recognized: dict[str, Any], name: str, value: Any) -> None:
+def add_attribute(recognized: JsonObject, name: str, value: Any) -> None:
     """Add an attribute; note it if two token counts contradict each other."""
     if name in _COUNTS and recognized.get(name, value) != value:
         recognized[CONTRADICTS] = True
@@ -261,10 +262,10 @@ class RecordedSpan(msgspec.Struct, kw_only=True, gc=False):
     name: str = ""
     start: int | None = None
     end: int | None = None
-    attributes: dict[str, Any] = {}
+    attributes: JsonObject = {}
     failed: bool = False
     error: str = ""
-    events: list[tuple[str, dict[str, Any]]] | None = None
+    events: list[tuple[str, JsonObject]] | None = None
     scope: str = ""
     remote: bool = False
 

@@ -10,7 +10,7 @@ from trivium.traces.opentelemetry.contents import contents_of
 from trivium.traces.opentelemetry.semconv import NANOSECONDS, PARTS_OF_TOKENS, RecordedSpan
 from trivium.traces.readers.json_input import text
 from trivium.traces.trace import Span, SpanKind, SpanUsage
-from trivium.values import amount, count, sum_known
+from trivium.values import JsonObject, amount, count, sum_known
 
 _OPERATIONS: Mapping[str, SpanKind] = {
     "invoke_agent": "agent",
@@ -304,8 +304,8 @@ def _failed(span: RecordedSpan) -> bool:
     )
 
 
-def _extra(span: RecordedSpan, *, failed: bool, handoff: bool) -> dict[str, Any]:
-    extra: dict[str, Any] = {}
+def _extra(span: RecordedSpan, *, failed: bool, handoff: bool) -> JsonObject:
+    extra: JsonObject = {}
     if failed and (why := error_of(span)):
         extra["error"] = why
     return extra | {"handoff": True} if handoff else extra

@@ -12,7 +12,7 @@ import msgspec
 from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.semconv import RecordedSpan
 from trivium.traces.trace import Message, Span, SpanKind
-from trivium.values import dicts, json_or_text
+from trivium.values import JsonObject, dicts, json_or_text
 
 MESSAGE: Final = "trivium.message"
 """Name of the event that is a message, and of its one attribute."""
@@ -42,7 +42,7 @@ class TriviumSpan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     ok: bool | None = None
     input: As | None = None
     output: As | None = None
-    attributes: dict[str, Any] = {}
+    attributes: JsonObject = {}
 
 
 class TriviumTrace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -56,7 +56,7 @@ class TriviumTrace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     trace_id: str
     zero: int | None = None
-    metadata: dict[str, Any] = {}
+    metadata: JsonObject = {}
 
 
 _SPAN = msgspec.json.Decoder(TriviumSpan)
@@ -140,7 +140,7 @@ def is_conversation(value: Any) -> bool:
     )
 
 
-def wrapped(text: str, role: str) -> list[dict[str, Any]]:
+def wrapped(text: str, role: str) -> list[JsonObject]:
     """Wrap a text as a conversation of one message."""
     return [{"role": role, "parts": [{"type": "text", "content": text}], WRAPPED: True}]
 

@@ -41,7 +41,7 @@ from trivium.traces.readers.json_input import (
 )
 from trivium.traces.readers.span_records import Record, RecordsByTrace, unwrapped
 from trivium.traces.trace import INCOMPLETE, Span, SpanKind, SpanUsage, Trace, TraceProblem
-from trivium.values import amount, dict_, dicts, sum_known
+from trivium.values import JsonObject, amount, dict_, dicts, sum_known
 
 
 @dataclass
@@ -566,7 +566,7 @@ def _call(
     number = text(row, "id")
     agent = text(row, "agent_id") or listed.get((kind, number or ""))
     start, end, duration = _times(row)
-    attributes: dict[str, Any] = {} if duration is None else {"duration": duration}
+    attributes: JsonObject = {} if duration is None else {"duration": duration}
     if kind == "llm" and row.get("name"):
         attributes["name"] = row["name"]
     for key in ("network_calls", "tool_call", "description"):

@@ -14,7 +14,7 @@ from trivium.traces.conversation import texts_of, unread_kinds, unread_problems
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.json_input import text
 from trivium.traces.trace import Message, Span, Trace, TraceProblem
-from trivium.values import dict_, dicts, json_or_text, list_
+from trivium.values import JsonObject, dict_, dicts, json_or_text, list_
 
 AGENT, USER = "agent", "user"
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
@@ -95,7 +95,7 @@ class _Builder:
         self.problems += unread_problems(self._unread)
         return self._spans
 
-    def add(self, position: int, turn: dict[str, Any]) -> None:
+    def add(self, position: int, turn: JsonObject) -> None:
         role, content = text(turn, "role"), self._text(turn.get("content"))
         if role == "user":
             self.messages.append(Message(sender=USER, receiver=AGENT, content=content))
@@ -119,7 +119,7 @@ class _Builder:
         self._unread.update(unread_kinds(content))
         return texts_of(content)
 
-    def _call(self, position: int, number: int, call: dict[str, Any]) -> None:
+    def _call(self, position: int, number: int, call: JsonObject) -> None:
         function = dict_(call.get("function"))
         arguments = function.get("arguments")
         self._open.append((str(call.get("id", "")), len(self._spans)))
@@ -133,7 +133,7 @@ class _Builder:
             )
         )
 
-    def _result(self, position: int, turn: dict[str, Any], content: Any) -> None:
+    def _result(self, position: int, turn: JsonObject, content: Any) -> None:
         if not self._open:
             self.problem(
                 "orphan_result", f"message {position} is a result without a call before it; it was left out"

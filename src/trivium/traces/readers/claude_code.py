@@ -21,7 +21,7 @@ from trivium.traces.normalize import normalise
 from trivium.traces.outcome import total_usage
 from trivium.traces.readers.json_input import content_of, first_item, flat, parse_documents, seconds, text
 from trivium.traces.trace import Message, Span, SpanUsage, Trace, TraceProblem
-from trivium.values import amount, count, dict_, dicts, json_or_text, sum_known
+from trivium.values import JsonObject, amount, count, dict_, dicts, json_or_text, sum_known
 
 STREAM_NAME = "stream.jsonl"
 """Name of the stream's file in a run folder; it may be empty."""
@@ -87,7 +87,7 @@ class ToolResult(NamedTuple):
     id: str
     ok: bool | None
     content: Any
-    details: dict[str, Any]
+    details: JsonObject
     """Further data in the event: agent ids, statuses, counts."""
     time: float | None
 
@@ -96,7 +96,7 @@ class Session(NamedTuple):
     """The events of one session, in order, and a problem for everything left out."""
 
     id: str
-    events: list[dict[str, Any]]
+    events: list[JsonObject]
     problems: list[TraceProblem]
 
 
@@ -162,20 +162,20 @@ def sessions_of(documents: Sequence[Any]) -> list[Session]:
     return list(sessions.values())
 
 
-def blocks(event: dict[str, Any]) -> list[dict[str, Any]]:
+def blocks(event: JsonObject) -> list[JsonObject]:
     """The content blocks of an event's message; a text alone is one block."""
     content = dict_(event.get("message")).get("content")
     return [{"type": "text", "text": content}] if isinstance(content, str) else dicts(content)
 
 
-def tool_uses(event: dict[str, Any]) -> Iterator[ToolUse]:
+def tool_uses(event: JsonObject) -> Iterator[ToolUse]:
     """The tool calls in an event: of local, server-side and MCP tools."""
     for block in blocks(event):
         if _type(block).endswith("tool_use"):
             yield ToolUse(text(block, "id") or "", text(block, "name") or "", block.get("input"))
 
 
-def tool_results(event: dict[str, Any]) -> Iterator[ToolResult]:
+def tool_results(event: JsonObject) -> Iterator[ToolResult]:
     """The tool results in an event."""
     details = event.get("tool_use_result", event.get("toolUseResult"))
     for block in blocks(event):
@@ -188,18 +188,18 @@ def tool_results(event: dict[str, Any]) -> Iterator[ToolResult]:
         yield ToolResult(text(block, "tool_use_id") or "", ok, content, dict_(details), time_of(event))
 
 
-def plain_text(event: dict[str, Any]) -> str:
+def plain_text(event: JsonObject) -> str:
     """The texts of an event, joined."""
     parts = [block["text"] for block in blocks(event) if isinstance(block.get("text"), str)]
     return "\n".join(parts)
 
 
-def time_of(event: dict[str, Any]) -> float | None:
+def time_of(event: JsonObject) -> float | None:
     """Seconds since 1970; streams have none."""
     return seconds(event.get("timestamp"))
 
 
-def was_interrupted(event: dict[str, Any]) -> bool:
+def was_interrupted(event: JsonObject) -> bool:
     """Whether an event says that a person stopped the agent."""
     return event.get("type") == "user" and plain_text(event).startswith(_INTERRUPTED)
 
@@ -256,7 +256,7 @@ class Run:
     ok: bool | None = None
     start: float | None = None
     end: float | None = None
-    attributes: dict[str, Any] | None = None
+    attributes: JsonObject | None = None
     has_started: bool = False
     """Whether any event shows that it started."""
 
@@ -285,7 +285,7 @@ class SessionAgents:
     first message is the prompt of the call.
     """
 
-    def __init__(self, events: Sequence[dict[str, Any]]) -> None:
+    def __init__(self, events: Sequence[JsonObject]) -> None:
         chains = {text(event, "agentId") for event in events if event.get("isSidechain") is True}
         turns = [event for event in events if event.get("type") in {"user", "assistant"}]
         # In a transcript of one sub-agent only, its run is the root.
@@ -304,7 +304,7 @@ class SessionAgents:
         for call in self._active_calls & self.runs.keys():
             self.runs[call].has_started = True
 
-    def _index_event(self, event: dict[str, Any]) -> None:
+    def _index_event(self, event: JsonObject) -> None:
         call = text(event, "parent_tool_use_id")
         if call is not None:
             self._active_calls.add(call)
@@ -332,7 +332,7 @@ class SessionAgents:
         if isinstance(prompt, str):
             self._prompts.setdefault(prompt.strip(), deque()).append(use.id)
 
-    def run_of(self, event: dict[str, Any]) -> Run:
+    def run_of(self, event: JsonObject) -> Run:
         """The run of an event; a run without a call is created, with a missing parent."""
         key = self._key(event)
         uuid = text(event, "uuid")
@@ -352,7 +352,7 @@ class SessionAgents:
         """The runs that calls started; those that never began are left out."""
         return [run for run in self.runs.values() if run is not self.lead and run.has_started]
 
-    def _key(self, event: dict[str, Any]) -> str:
+    def _key(self, event: JsonObject) -> str:
         call = text(event, "parent_tool_use_id")
         if call is not None:
             return call
@@ -413,7 +413,7 @@ class Messages:
         if result is not None and result.ok and text(result.details, "status") not in IN_BACKGROUND:
             self._add(started.name, run.name, "result_delivery", result.time, as_value(result.content))
 
-    def _sent(self, given: dict[str, Any], run: Run, time: float | None) -> None:
+    def _sent(self, given: JsonObject, run: Run, time: float | None) -> None:
         content = decoded(given.get("content", given.get("message")))
         kind = text(given, "type") or text(dict_(content), "type") or "message"
         receiver = text(given, "recipient", "to")
@@ -457,7 +457,7 @@ class _Turn:
         self.output: int | None = None
         self.initial_output: int | None = None
 
-    def add(self, event: dict[str, Any]) -> None:
+    def add(self, event: JsonObject) -> None:
         message = dict_(event.get("message"))
         usage = usage_of(message.get("usage"))
         if usage.input_tokens is not None:
@@ -539,7 +539,7 @@ class _Builder:
             metadata=metadata,
         )
 
-    def _update_times(self, event: dict[str, Any], run: Run) -> None:
+    def _update_times(self, event: JsonObject, run: Run) -> None:
         time = time_of(event)
         if time is None:
             return
@@ -548,7 +548,7 @@ class _Builder:
         if run is self._agents.lead:
             run.end = time if run.end is None else max(run.end, time)
 
-    def _assistant(self, event: dict[str, Any], run: Run) -> None:
+    def _assistant(self, event: JsonObject, run: Run) -> None:
         message = dict_(event.get("message"))
         model = text(message, "model") or "assistant"
         if model != _SYNTHETIC or event.get("isApiErrorMessage") is True:
@@ -600,7 +600,7 @@ class _Builder:
         }
         run.attributes = (run.attributes or {}) | counted
 
-    def _user(self, event: dict[str, Any], run: Run) -> None:
+    def _user(self, event: JsonObject, run: Run) -> None:
         if was_interrupted(event):
             self._problems.append(TraceProblem(kind="interrupted", span=run.id, what="a person stopped it"))
         event_text = plain_text(event)
@@ -609,7 +609,7 @@ class _Builder:
             run.input = event_text
         self._messages.received(event_text, run, time_of(event))
 
-    def _delta(self, event: dict[str, Any]) -> None:
+    def _delta(self, event: JsonObject) -> None:
         """Read the token count at the end of a turn; only streams with partial messages have it."""
         inner = dict_(event.get("event"))
         owner = text(event, "parent_tool_use_id") or LEAD
@@ -622,7 +622,7 @@ class _Builder:
             if turn is not None and outputs is not None:
                 turn.output = outputs
 
-    def _notified(self, event: dict[str, Any]) -> None:
+    def _notified(self, event: JsonObject) -> None:
         run = self._agents.run_named(text(event, "tool_use_id") or text(event, "task_id", "agent_id") or "")
         status = text(event, "status")
         if run is not None and run is not self._agents.lead and status in {"completed", "failed", "stopped"}:
@@ -634,7 +634,7 @@ class _Builder:
             self._messages.ended(run, text(event, "summary"))
 
 
-def totals_of(events: Sequence[dict[str, Any]], lead: Run, *, unanswered: int) -> dict[str, Any]:
+def totals_of(events: Sequence[JsonObject], lead: Run, *, unanswered: int) -> JsonObject:
     """The metadata of a trace; also sets how the lead's run ended.
 
     A session may have several ``result`` events: durations and the lead's tokens are summed; costs and tokens
@@ -667,7 +667,7 @@ def totals_of(events: Sequence[dict[str, Any]], lead: Run, *, unanswered: int) -
     return {key: value for key, value in metadata.items() if value is not None}
 
 
-def _completed(events: Sequence[dict[str, Any]], unanswered: int) -> bool | None:
+def _completed(events: Sequence[JsonObject], unanswered: int) -> bool | None:
     """True if the last turn in a transcript ended the lead's run; a stream has a result event instead."""
     turns = [
         event
@@ -682,22 +682,22 @@ def _completed(events: Sequence[dict[str, Any]], unanswered: int) -> bool | None
     )
 
 
-def _failed(event: dict[str, Any]) -> bool:
+def _failed(event: JsonObject) -> bool:
     return event.get("is_error") is True or (text(event, "subtype") or "").startswith("error")
 
 
-def _first_text(events: Sequence[dict[str, Any]], key: str) -> str | None:
+def _first_text(events: Sequence[JsonObject], key: str) -> str | None:
     return next((value for event in events if (value := text(event, key)) is not None), None)
 
 
-def _lead_usage(ends: Sequence[dict[str, Any]]) -> SpanUsage | None:
+def _lead_usage(ends: Sequence[JsonObject]) -> SpanUsage | None:
     usage = total_usage(usage_of(event.get("usage")) for event in ends)
     return None if usage == SpanUsage() else usage
 
 
-def _usage(ends: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+def _usage(ends: Sequence[JsonObject]) -> JsonObject | None:
     """Tokens and cost of the whole session, including sub-agents and teammates."""
-    usage: dict[str, Any] = {}
+    usage: JsonObject = {}
     models = next(
         (usage_by_model for event in reversed(ends) if (usage_by_model := dict_(event.get("modelUsage")))), {}
     )

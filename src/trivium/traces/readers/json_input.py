@@ -21,6 +21,7 @@ from trivium.traces.trace import SpanUsage, Trace, TraceProblem
 from trivium.values import (
     MAX_VALUES,
     TOO_MANY_VALUES,
+    JsonObject,
     amount,
     count,
     dict_,
@@ -228,7 +229,7 @@ _UNITS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
 """(threshold, seconds per unit): a Unix time above the threshold is in nano-, micro- or milliseconds."""
 
 
-def text(item: dict[str, Any], *keys: str) -> str | None:
+def text(item: JsonObject, *keys: str) -> str | None:
     """The value of the first key that holds a non-empty text or a number, as text."""
     for key in keys:
         value = item.get(key)
@@ -363,7 +364,7 @@ USAGE_KEYS = frozenset(
 """Keys under which providers state tokens, those within the details of ``DETAIL_KEYS`` included."""
 
 
-def _with_details(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _with_details(fields: Mapping[str, Any]) -> JsonObject:
     """Fields, with those that are nested in details of the input or the output."""
     return {
         f"{side}.{key}": value
@@ -387,7 +388,7 @@ def decoded(value: Any) -> Any:
     return value
 
 
-def snake(item: dict[str, Any]) -> dict[str, Any]:
+def snake(item: JsonObject) -> JsonObject:
     """Convert keys to snake case; where both forms exist, the value of the snake-case key wins."""
     if all(map(str.islower, item)):
         return item

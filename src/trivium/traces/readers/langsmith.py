@@ -21,7 +21,7 @@ from trivium.traces.readers.span_records import (
     unwrapped,
 )
 from trivium.traces.trace import Span, SpanKind, SpanUsage, Trace, nearest
-from trivium.values import dict_, dicts, list_
+from trivium.values import JsonObject, dict_, dicts, list_
 
 _KINDS: dict[str, SpanKind] = {"llm": "llm", "embedding": "llm", "tool": "tool", "retriever": "tool"}
 """Kinds of span by run type; chain, prompt, parser and unknown types are other."""
@@ -33,7 +33,7 @@ not."""
 _PENDING = frozenset({"pending", "interrupted"})
 
 
-def metadata_of(record: Record) -> dict[str, Any]:
+def metadata_of(record: Record) -> JsonObject:
     """The metadata of a run."""
     return dict_(at(record, "extra", "metadata")) or dict_(record.get("metadata"))
 
@@ -46,7 +46,7 @@ def graph_run(record: Record) -> GraphRun:
     return GraphRun.of(metadata_of(record), requested=requested, call=call)
 
 
-def _fields(message: dict[str, Any]) -> dict[str, Any]:
+def _fields(message: JsonObject) -> JsonObject:
     """The fields of a message, which LangChain's serialiser keeps under ``kwargs``."""
     return dict_(message.get("kwargs")) or message
 
@@ -59,7 +59,7 @@ def _requested_calls(record: Record) -> Iterator[str]:
                 yield name
 
 
-def messages_of(record: Record) -> Iterator[dict[str, Any]]:
+def messages_of(record: Record) -> Iterator[JsonObject]:
     """The output messages of a model's run, one for each prompt."""
     for choices in list_(at(record, "outputs", "generations")):
         first = dicts(choices)[:1] if isinstance(choices, list) else dicts([choices])
@@ -90,7 +90,7 @@ def span_of(nameless: str, record: Record) -> Span:
     )
 
 
-def _kind(type_: str, record: Record, metadata: dict[str, Any]) -> SpanKind:
+def _kind(type_: str, record: Record, metadata: JsonObject) -> SpanKind:
     kind = _KINDS.get(type_, "other")
     if kind == "tool" and (metadata.get("ls_agent_type") == "middleware" or "triggered" in metadata):
         return "other"  # a guardrail
@@ -99,7 +99,7 @@ def _kind(type_: str, record: Record, metadata: dict[str, Any]) -> SpanKind:
     return kind
 
 
-def _is_agent(type_: str, record: Record, metadata: dict[str, Any]) -> bool:
+def _is_agent(type_: str, record: Record, metadata: JsonObject) -> bool:
     """Whether a chain is marked as an agent's run; LangGraph's chains are not."""
     if type_ == "agent" or record.get("name") == "AgentExecutor":
         return True
@@ -127,7 +127,7 @@ def _outcome(record: Record) -> tuple[bool | None, Any]:
     return not failed, answer.get("content") if failed else None
 
 
-def _model(record: Record, metadata: dict[str, Any]) -> str | None:
+def _model(record: Record, metadata: JsonObject) -> str | None:
     params = dict_(at(record, "extra", "invocation_params"))
     return text(metadata, "ls_model_name") or text(params, "model", "model_name")
 
@@ -151,8 +151,8 @@ _METADATA_KEYS = ("langgraph_node", "langgraph_step", "langgraph_triggers")
 
 
 def _attributes(
-    type_: str, name: str, kind: SpanKind, metadata: dict[str, Any], error: Any, record: Record
-) -> dict[str, Any]:
+    type_: str, name: str, kind: SpanKind, metadata: JsonObject, error: Any, record: Record
+) -> JsonObject:
     attributes = {"run_type": type_} | {key: metadata[key] for key in _METADATA_KEYS if key in metadata}
     if kind == "llm":
         attributes["run_name"] = name
@@ -271,7 +271,7 @@ def _trace(name: str, _: Record, records: list[Record]) -> Trace:
     return count_usage_once(with_graph_agents(trace, [graph_run(record) for record in records], stated))
 
 
-def _metadata(records: list[Record]) -> dict[str, Any]:
+def _metadata(records: list[Record]) -> JsonObject:
     """Metadata of the trace from its first root: name, tags and thread."""
     for record in records:
         if text(record, "parent_run_id") is None:
@@ -311,7 +311,7 @@ _OF_RUNS = (
 """Where a message and a run may state tokens; the first that does is read."""
 
 
-def usage_of(record: Record, messages: list[dict[str, Any]]) -> SpanUsage | None:
+def usage_of(record: Record, messages: list[JsonObject]) -> SpanUsage | None:
     """Usage of a run: of its messages, else as in its outputs, its metadata or the run itself."""
     usages = [usage for message in messages if (usage := _first_usage(message, _OF_MESSAGES)) is not None]
     usage = total_usage(usages) if usages else _first_usage(record, _OF_RUNS)

@@ -23,7 +23,7 @@ from trivium.traces.readers.span_records import (
     unwrapped,
 )
 from trivium.traces.trace import Span, SpanKind, SpanUsage, Trace
-from trivium.values import dict_
+from trivium.values import JsonObject, dict_
 
 _WRAPPERS = ("spans", "traces", "content")
 _KINDS: dict[str, SpanKind] = {"tool": "tool", "llm": "llm"}
@@ -46,7 +46,7 @@ def sniff(document: Any) -> bool:
     return record is not None and (_is_span(record) or _is_trace(record))
 
 
-def _is_export(document: dict[str, Any]) -> bool:
+def _is_export(document: JsonObject) -> bool:
     trace = document.get("trace")
     return isinstance(trace, dict) and "spans" in document and "object" not in trace
 

@@ -15,7 +15,7 @@ import msgspec
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.json_input import decoded, moment, read_usage, text
 from trivium.traces.trace import Span, SpanUsage, Trace, TraceProblem
-from trivium.values import amount, dict_, dicts
+from trivium.values import JsonObject, amount, dict_, dicts
 
 UNNAMED = "agent"
 """Name of the agent, which a history does not state."""
@@ -57,9 +57,9 @@ def _is_message(value: Any) -> bool:
     )
 
 
-def _runs(history: list[Any]) -> Mapping[str, list[dict[str, Any]]]:
+def _runs(history: list[Any]) -> Mapping[str, list[JsonObject]]:
     """The messages of each run; one without an id belongs to the run before it."""
-    runs: dict[str, list[dict[str, Any]]] = {}
+    runs: dict[str, list[JsonObject]] = {}
     run = ""
     for message in dicts(history):
         run = text(message, "run_id") or run
@@ -67,7 +67,7 @@ def _runs(history: list[Any]) -> Mapping[str, list[dict[str, Any]]]:
     return runs
 
 
-def _trace(run: str, messages: list[dict[str, Any]]) -> Trace:
+def _trace(run: str, messages: list[JsonObject]) -> Trace:
     builder = _Builder()
     for position, message in enumerate(messages):
         builder.add(position, message)
@@ -113,7 +113,7 @@ class _Builder:
                 )
         return self._spans
 
-    def add(self, position: int, message: dict[str, Any]) -> None:
+    def add(self, position: int, message: JsonObject) -> None:
         parts = dicts(message.get("parts"))
         time = moment(message.get("timestamp"))
         if message.get("kind") == "response":
@@ -131,7 +131,7 @@ class _Builder:
             self._request_time = max((time for time in times if time is not None), default=None)
 
     def _response(
-        self, position: int, message: dict[str, Any], parts: list[dict[str, Any]], time: float | None
+        self, position: int, message: JsonObject, parts: list[JsonObject], time: float | None
     ) -> None:
         texts = [part["content"] for part in parts if part.get("part_kind") == "text" and "content" in part]
         self.answer = "\n".join(map(str, texts)) if texts else self.answer
@@ -153,7 +153,7 @@ class _Builder:
             elif text(part, "part_kind") in _RETURNS:  # a provider-side tool returns in the same response
                 self._return(position, part)
 
-    def _call(self, span_id: str, part: dict[str, Any], time: float | None) -> None:
+    def _call(self, span_id: str, part: JsonObject, time: float | None) -> None:
         self._open.append((text(part, "tool_call_id") or "", len(self._spans)))
         self._spans.append(
             Span(
@@ -166,7 +166,7 @@ class _Builder:
             )
         )
 
-    def _return(self, position: int, part: dict[str, Any]) -> None:
+    def _return(self, position: int, part: JsonObject) -> None:
         call_id = text(part, "tool_call_id") or ""
         same = [index for index, (call, _) in enumerate(self._open) if call == call_id]
         if not same:
@@ -185,6 +185,6 @@ class _Builder:
         )
 
 
-def _usage(usage: dict[str, Any]) -> SpanUsage | None:
+def _usage(usage: JsonObject) -> SpanUsage | None:
     keys = ("input_tokens", "request_tokens"), ("output_tokens", "response_tokens")
     return read_usage(usage, *keys, cost=amount(usage.get("cost")))

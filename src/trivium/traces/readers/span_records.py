@@ -8,8 +8,9 @@ import msgspec
 from trivium.errors import TraceError
 from trivium.traces.readers.json_input import snake, text
 from trivium.traces.trace import Message, Span, Trace, TraceProblem, parents_first
+from trivium.values import JsonObject
 
-Record = dict[str, Any]
+Record = JsonObject
 
 
 def unwrapped(documents: Iterable[Any], *keys: str) -> Iterator[Any]:

@@ -15,6 +15,7 @@ from trivium.errors import Problem, TraceError
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.json_input import at, first_item, flat, text
 from trivium.traces.trace import Message, Span, Trace, TraceProblem
+from trivium.values import JsonObject
 
 PEOPLE = frozenset({"human", "user"})
 """Human speakers, in files where the role is the speaker."""
@@ -63,7 +64,7 @@ def _trace(item: Any, source: str, where: str) -> Trace:
         raise TraceError(source, Problem(where, what))
     problems: list[TraceProblem] = []
     turns = _turns(item["history"], problems)
-    metadata: dict[str, Any] = {key: item[key] for key in _METADATA_KEYS if key in item}
+    metadata: JsonObject = {key: item[key] for key in _METADATA_KEYS if key in item}
     metadata |= _mistake(item, turns, problems)
     people = sorted({turn.speaker for turn in turns if turn.person})
     if people:
@@ -97,10 +98,10 @@ def _turns(history: list[Any], problems: list[TraceProblem]) -> list[Turn]:
     return turns
 
 
-def _mistake(item: dict[str, Any], turns: list[Turn], problems: list[TraceProblem]) -> dict[str, Any]:
+def _mistake(item: JsonObject, turns: list[Turn], problems: list[TraceProblem]) -> JsonObject:
     """The label: agent, step (from 0) and reason, where stated."""
     stated = ((key, text(item, f"mistake_{key}")) for key in ("agent", "step", "reason"))
-    label: dict[str, Any] = {key: value for key, value in stated if value is not None}
+    label: JsonObject = {key: value for key, value in stated if value is not None}
     agent, step = label.get("agent"), label.get("step")
     if step is not None:
         match = _AGENT_STEP.fullmatch(step)

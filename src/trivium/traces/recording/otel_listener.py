@@ -14,7 +14,7 @@ from trivium.traces.recording.collector import CURRENT, Collector, OtelHooks, co
 from trivium.traces.recording.config import Recording, recording
 from trivium.traces.recording.file_exporter import RotatingFile
 from trivium.traces.recording.span import Content, ParentSpan, new_number, write_open_parents
-from trivium.values import encode, plain_text
+from trivium.values import JsonObject, encode, plain_text
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -244,7 +244,7 @@ def recorded_spans(otel_spans: Sequence[OtelSpan], content: Content | None) -> l
     return spans_of_json(_ENCODE(request(otel_spans, content)), source="") if otel_spans else []
 
 
-def request(spans: Iterable[OtelSpan], content: Content | None) -> dict[str, Any]:
+def request(spans: Iterable[OtelSpan], content: Content | None) -> JsonObject:
     """Make an OTLP/JSON request. An attribute names the parent of a span below one of ``trivium.trace``.
 
     Args:
@@ -254,20 +254,20 @@ def request(spans: Iterable[OtelSpan], content: Content | None) -> dict[str, Any
     return {"resourceSpans": [{"scopeSpans": [_scope_spans(otel_span, content) for otel_span in spans]}]}
 
 
-def _scope_spans(otel_span: OtelSpan, content: Content | None) -> dict[str, Any]:
+def _scope_spans(otel_span: OtelSpan, content: Content | None) -> JsonObject:
     scope = otel_span.span.instrumentation_scope
     name = "" if scope is None else plain_text(scope.name)
     return {"scope": {"name": name}, "spans": [_span(otel_span, content)]}
 
 
-def _span(otel_span: OtelSpan, content: Content | None) -> dict[str, Any]:
+def _span(otel_span: OtelSpan, content: Content | None) -> JsonObject:
     span, above, parent = otel_span.span, otel_span.parent, otel_span.span.parent
     context = span.get_span_context()
     attributes = _attributes(span.attributes or {}, content)
     if above is not None and not isinstance(above, OtelSpan):
         link = {"stringValue": f"{above.trace_id}/{above.id}"}
         attributes.append({"key": semconv.TRIVIUM_PARENT, "value": link})
-    status: dict[str, Any] = {"code": span.status.status_code.value}
+    status: JsonObject = {"code": span.status.status_code.value}
     if span.status.description and content is not None:
         status["message"] = content.text(span.status.description)
     events = [
@@ -294,7 +294,7 @@ def _span(otel_span: OtelSpan, content: Content | None) -> dict[str, Any]:
     return {key: value for key, value in made.items() if value is not None}
 
 
-def _attributes(attributes: Mapping[str, Any], content: Content | None) -> list[dict[str, Any]]:
+def _attributes(attributes: Mapping[str, Any], content: Content | None) -> list[JsonObject]:
     named = [(plain_text(key), value) for key, value in attributes.items()]
     return [
         {"key": key, "value": _value(value, content)}
@@ -308,7 +308,7 @@ def _holds_text(value: Any) -> bool:
     return not isinstance(value, bool | int | float)
 
 
-def _value(value: Any, content: Content | None) -> dict[str, Any]:
+def _value(value: Any, content: Content | None) -> JsonObject:
     """Encode a value for OTLP/JSON. Values of other types, such as a subclass of str, are converted first."""
     kind = type(value)
     if kind is str:

@@ -18,7 +18,7 @@ from trivium.traces.opentelemetry import semconv, trivium_attributes
 from trivium.traces.opentelemetry.semconv import NANOSECONDS
 from trivium.traces.outcome import clock_zero
 from trivium.traces.trace import Span, Trace, start_time
-from trivium.values import json_text, text_or_json
+from trivium.values import JsonObject, json_text, text_or_json
 
 Since = Literal["recorded", "run", "1970"]
 
@@ -94,9 +94,9 @@ class TraceToExport(msgspec.Struct, frozen=True, kw_only=True):
     output: Any = None
     error: str | None = None
     name: str = "attempt"
-    resource: dict[str, Any] = {}
-    attributes: dict[str, Any] = {}
-    events: list[tuple[str, dict[str, Any]]] = []
+    resource: JsonObject = {}
+    attributes: JsonObject = {}
+    events: list[tuple[str, JsonObject]] = []
 
 
 def traces_to_export(traces: Iterable[Trace]) -> Iterator[TraceToExport]:
@@ -111,12 +111,12 @@ def traces_to_export(traces: Iterable[Trace]) -> Iterator[TraceToExport]:
         )
 
 
-def resource(**further: Any) -> dict[str, Any]:
+def resource(**further: Any) -> JsonObject:
     """Resource attributes of exported traces."""
     return {"service.name": "trivium", "service.version": version("trivium"), **further}
 
 
-ResourceSpans = dict[str, Any]
+ResourceSpans = JsonObject
 
 _TRACE_ID, _SPAN_ID = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{16}")
 _INTERNAL, _CLIENT = 1, 3
@@ -151,7 +151,7 @@ def request(entries: Sequence[ResourceSpans]) -> bytes:
     return msgspec.json.encode({"resourceSpans": entries})
 
 
-def _spans(export: TraceToExport, trace_id: str) -> list[dict[str, Any]]:
+def _spans(export: TraceToExport, trace_id: str) -> list[JsonObject]:
     trace = export.trace
     clock = clock_of(trace, export.started_at)
     ids = _span_ids(trace, trace_id)
@@ -200,7 +200,7 @@ def _span_ids(trace: Trace, trace_id: str) -> dict[str, str]:
     return ids
 
 
-def _span(span: Span, trace_id: str, ids: Mapping[str, str], clock: Clock) -> dict[str, Any]:
+def _span(span: Span, trace_id: str, ids: Mapping[str, str], clock: Clock) -> JsonObject:
     attributes = _convention_attributes(span)
     original = trivium_attributes.TriviumSpan(
         id=None if ids[span.id] == span.id else span.id,
@@ -227,9 +227,9 @@ def _span(span: Span, trace_id: str, ids: Mapping[str, str], clock: Clock) -> di
     return {key: value for key, value in made.items() if value is not None}
 
 
-def _convention_attributes(span: Span) -> dict[str, Any]:
+def _convention_attributes(span: Span) -> JsonObject:
     kind = span.kind
-    attributes: dict[str, Any] = {}
+    attributes: JsonObject = {}
     if kind in _OPERATIONS:
         attributes[semconv.OPERATION] = _OPERATIONS[kind]
     agent = span.agent or (span.name if kind == "agent" else None)
@@ -252,10 +252,10 @@ def _convention_attributes(span: Span) -> dict[str, Any]:
     return attributes
 
 
-def _placeholder_span(export: TraceToExport, trace_id: str, clock: Clock) -> dict[str, Any]:
+def _placeholder_span(export: TraceToExport, trace_id: str, clock: Clock) -> JsonObject:
     """A span that stands for an attempt without spans."""
     start = clock.zero if clock.zero is not None and clock.zero > 0 else None
-    attributes: dict[str, Any] = {}
+    attributes: JsonObject = {}
     _put(attributes, semconv.INPUT, export.input)
     _put(attributes, semconv.OUTPUT, export.output)
     if export.error is not None:
@@ -275,11 +275,11 @@ def _placeholder_span(export: TraceToExport, trace_id: str, clock: Clock) -> dic
     return {key: value for key, value in made.items() if value is not None}
 
 
-def _failure(message: Any) -> dict[str, Any]:
+def _failure(message: Any) -> JsonObject:
     return {"code": _FAILED} | ({"message": message} if isinstance(message, str) else {})
 
 
-def _event(name: str, attributes: Mapping[str, Any], moment: str) -> dict[str, Any]:
+def _event(name: str, attributes: Mapping[str, Any], moment: str) -> JsonObject:
     return {"timeUnixNano": moment, "name": name, "attributes": _attributes(attributes)}
 
 
@@ -295,7 +295,7 @@ def _as(value: Any) -> trivium_attributes.As | None:
     return None if value is None else "text" if isinstance(value, str) else "json"
 
 
-def _put(attributes: dict[str, Any], key: str, value: Any) -> None:
+def _put(attributes: JsonObject, key: str, value: Any) -> None:
     if value is not None:
         attributes[key] = text_or_json(value)
 
@@ -304,11 +304,11 @@ def _digits(moment: int | None) -> str | None:
     return None if moment is None else str(moment)
 
 
-def _attributes(named: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _attributes(named: Mapping[str, Any]) -> list[JsonObject]:
     return [{"key": key, "value": _value(value)} for key, value in named.items() if value is not None]
 
 
-def _value(value: Any) -> dict[str, Any]:
+def _value(value: Any) -> JsonObject:
     if isinstance(value, str):
         return {"stringValue": value}
     if isinstance(value, bool):
@@ -340,7 +340,7 @@ def delimited(entry: ResourceSpans) -> bytes:
     return len(content).to_bytes(_LENGTH_BYTES, "big") + content
 
 
-def _with_ids_in_base64(entry: ResourceSpans) -> dict[str, Any]:
+def _with_ids_in_base64(entry: ResourceSpans) -> JsonObject:
     """Convert ids from hex, as in OTLP JSON, to base64, as protobuf's JSON expects."""
     scopes = [
         {**scope, "spans": [span | _ids(span) for span in scope["spans"]]} for scope in entry["scopeSpans"]
@@ -348,5 +348,5 @@ def _with_ids_in_base64(entry: ResourceSpans) -> dict[str, Any]:
     return {**entry, "scopeSpans": scopes}
 
 
-def _ids(span: dict[str, Any]) -> dict[str, str]:
+def _ids(span: JsonObject) -> dict[str, str]:
     return {key: base64.b64encode(bytes.fromhex(span[key])).decode() for key in _IDS if key in span}

@@ -21,7 +21,7 @@ from trivium.traces.opentelemetry.semconv import (
     recognised,
 )
 from trivium.traces.readers.json_input import check_values, flat, parse_documents
-from trivium.values import dict_, dicts
+from trivium.values import JsonObject, dict_, dicts
 
 _FAILED = 2
 _TRACE_DIGITS, _SPAN_DIGITS = 32, 16
@@ -136,7 +136,7 @@ def _recorded(span: _Span, scope: str) -> RecordedSpan:
     trace_id, span_id, parent, status = span.trace_id, span.span_id, span.parent_span_id, span.status
     if span_id == _NO_SPAN or trace_id == _NO_TRACE or (parent and len(parent) != _SPAN_DIGITS):
         raise _NotStandard
-    attributes: dict[str, Any] = {}
+    attributes: JsonObject = {}
     for attribute in span.attributes:
         name = _read_as(attribute.key)
         if name is not None:
@@ -165,7 +165,7 @@ def _recorded(span: _Span, scope: str) -> RecordedSpan:
     )
 
 
-def _values_by_key(attributes: list[_Attribute]) -> dict[str, Any]:
+def _values_by_key(attributes: list[_Attribute]) -> JsonObject:
     return {attribute.key: _value(attribute.value) for attribute in attributes}
 
 
@@ -221,7 +221,7 @@ def parse_lenient(documents: Sequence[Any], *, source: str) -> list[RecordedSpan
     return read
 
 
-def _spans(request: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+def _spans(request: JsonObject) -> Iterator[tuple[JsonObject, str]]:
     for resource in dicts(either(request, "resourceSpans", "resource_spans")):
         for scope in dicts(either(resource, *SCOPES)):
             name = dict_(either(scope, "scope", "instrumentationLibrary")).get("name")
@@ -229,7 +229,7 @@ def _spans(request: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
                 yield span, name if isinstance(name, str) else ""
 
 
-def _recorded_lenient(span: dict[str, Any], scope: str) -> RecordedSpan | None:
+def _recorded_lenient(span: JsonObject, scope: str) -> RecordedSpan | None:
     span_id = _id(either(span, "spanId", "span_id"), _SPAN_BYTES)
     if span_id is None:
         return None
@@ -286,7 +286,7 @@ _PLAIN = {
 }
 
 
-def either(item: dict[str, Any], *keys: str) -> Any:
+def either(item: JsonObject, *keys: str) -> Any:
     """The value under the first of the given spellings of a key that exists."""
     return next((item[key] for key in keys if key in item), None)
 
@@ -302,7 +302,7 @@ def moment(value: Any) -> int | None:
     return value if 0 < value < LATEST else None
 
 
-def attributes_of(attributes: Any) -> dict[str, Any]:
+def attributes_of(attributes: Any) -> JsonObject:
     """Attributes by key; a plain object is returned unchanged."""
     if isinstance(attributes, dict):
         return attributes
@@ -325,7 +325,7 @@ def any_value(value: Any) -> Any:
                 pending += [(made, index, item) for index, item in enumerate(items)]
             elif tag in {"kvlistValue", "kvlist_value"}:
                 pairs = dicts(inner.get("values") if isinstance(inner, dict) else None)
-                table: dict[str, Any] = {}
+                table: JsonObject = {}
                 target[key] = table
                 pending += [(table, pair["key"], pair.get("value")) for pair in pairs if _is_key(pair)]
             else:
@@ -334,7 +334,7 @@ def any_value(value: Any) -> Any:
     return result[0]
 
 
-def _is_key(pair: dict[str, Any]) -> bool:
+def _is_key(pair: JsonObject) -> bool:
     return isinstance(pair.get("key"), str)
 
 
