@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-DESCRIBED = {"Comparison": "trivium.reports.comparison:describe"}
+DESCRIBED = {
+    "Comparison": "trivium.reports.comparison:describe",
+    "Run": "trivium.reports.summary:describe_run",
+    "Summary": "trivium.reports.summary:describe",
+}
 """Function that describes each record in blocks, for any place in which it is shown."""
 
 PRINTED, FRAGMENT = "trivium.reports.document.terminal:Printed", "trivium.reports.document.html:fragment"
@@ -20,20 +24,17 @@ RENDERABLES = {
     "ComparisonPlan": "trivium.reports.plan:PlanTable",
     "Disagreements": "trivium.reports.disagreements:DisagreementTable",
     "PairComparison": "trivium.reports.pairwise:PairTable",
-    "Summary": "trivium.reports.terminal:SummaryTable",
     "TraceReport": "trivium.reports.trace_scores:TraceScoresTable",
 }
 """Rich renderable of each record with a terminal table."""
 
 FRAGMENTS = {
-    "Agreement": "trivium.reports.notebook.reprs:agreement_fragment",
-    "Calibrator": "trivium.reports.notebook.reprs:calibrator_fragment",
-    "Certificate": "trivium.reports.notebook.reprs:certificate_fragment",
-    "Curve": "trivium.reports.notebook.reprs:curve_fragment",
-    "Run": "trivium.reports.notebook.reprs:run_fragment",
-    "Summary": "trivium.reports.notebook.reprs:summary_fragment",
+    "Agreement": "trivium.reports.trust.records:describe_agreement",
+    "Calibrator": "trivium.reports.trust.records:describe_calibrator",
+    "Certificate": "trivium.reports.trust.records:describe_certificate",
+    "Curve": "trivium.reports.trust.records:describe_curve",
 }
-"""Function that renders each record in a notebook; records without one show their terminal table."""
+"""Function that describes each record that is drawn in notebooks only."""
 
 
 class HtmlRepr:
@@ -42,7 +43,9 @@ class HtmlRepr:
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        html: str = _renderer(FRAGMENTS, self)(self)
+        describe = _renderer(DESCRIBED, self)
+        blocks = _renderer(FRAGMENTS, self)(self) if describe is None else describe(self, "notebook")
+        html: str = _function(FRAGMENT)(blocks)
         return html
 
 
@@ -65,8 +68,6 @@ class RichRepr:
         text = str(self)
         if (describe := _renderer(DESCRIBED, self)) is not None:
             return {"text/plain": text, "text/html": _function(FRAGMENT)(describe(self, "notebook"))}
-        if type(self).__name__ in FRAGMENTS:
-            return {"text/plain": text, "text/html": _renderer(FRAGMENTS, self)(self)}
         from html import escape
 
         return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}

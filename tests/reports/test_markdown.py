@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 from tests.reports import samples
 from tests.reports.hostile_samples import hostile_summary
 from trivium.reports.document.markdown import code, prose
-from trivium.reports.markdown import render_markdown
+from trivium.reports.summary import render_markdown
 from trivium.runs.summary import AgentTotals
 
 texts = st.text(max_size=80) | st.text("`|\\<>&@#*_[]()!~: \n$wx.h/", max_size=40)
@@ -113,15 +113,15 @@ def test_the_answer_comes_first_and_failures_and_reservations_are_folded():
     text = render_markdown(samples.summary())
     order = [
         "❌ fail",
-        "**Pass rate",
-        "<details><summary>15 did not pass",
+        "| **pass rate** | **",
+        "<details><summary>did not pass (15 of 15",
         "| metric |",
-        "⚠️ 2 reservations",
-        "<sub>",
+        "<details><summary>2 reservations",
+        "<sub>seed 42",
     ]
     places = [text.index(part) for part in order]
     assert places == sorted(places)
-    assert text.index("similarity is a fallback") > text.index("⚠️ 2 reservations</summary>")
+    assert text.index("similarity is a fallback") > text.index("2 reservations</summary>")
 
 
 def test_the_agents_own_latency_tokens_and_cost_are_there():
@@ -130,7 +130,7 @@ def test_the_agents_own_latency_tokens_and_cost_are_there():
         with_tokens=3, cost_usd=0.5, with_cost=4,
     )  # fmt: skip
     assert (
-        "**Agent** latency p50 1.2 s, p95 3.0 s · 1,200 input tokens, 80 output tokens (3 of 4 attempts) · "
+        "**agent** latency p50 1.2 s, p95 3.0 s · 1,200 input tokens, 80 output tokens (3 of 4 attempts) · "
     ) in render_markdown(samples.summary(agent=totals))
 
 
@@ -146,8 +146,8 @@ def test_only_metrics_of_which_there_is_anything_have_a_row():
 def test_failures_that_are_not_listed_are_counted():
     failures = samples.summary().failures * 3
     text = render_markdown(samples.summary(failures=failures, failures_left_out=100))
-    assert "145 did not pass; the worst 20:" in text
-    assert text.partition("</details>")[0].count("\n- ") == 20
+    assert "did not pass (20 of 145, worst first)" in text
+    assert text.partition("</details>")[0].count("\n| `") == 20
 
 
 def test_a_comment_stays_far_under_what_a_forge_takes():
@@ -158,10 +158,12 @@ def test_a_comment_stays_far_under_what_a_forge_takes():
     assert len(render_markdown(summary)) < 65_536
 
 
-def test_a_summary_of_nothing_has_no_empty_tables():
+def test_a_summary_of_nothing_has_its_pass_rate_as_only_table():
     text = render_markdown(
         samples.summary(
             [], metrics={}, composite=None, gates=(), failures=(), warnings=(), human_ceiling=None
         )
     )
-    assert "|" not in text
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len(rows) == 2
+    assert rows[1].startswith("| **pass rate** |")

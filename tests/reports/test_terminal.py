@@ -9,13 +9,18 @@ from rich.cells import cell_len
 from tests.reports import samples
 from tests.reports.hostile_samples import hostile_summary
 from trivium.display import as_text
-from trivium.reports.terminal import SummaryTable
+from trivium.reports.document.terminal import Printed
+from trivium.reports.summary import describe
 
 names = st.text(min_size=1, max_size=60)
 
 
+def printed(summary, **options):
+    return Printed(describe(summary, "terminal", **options))
+
+
 def lines(summary, **options):
-    return as_text(SummaryTable(summary), **options).splitlines()
+    return as_text(printed(summary), **options).splitlines()
 
 
 @pytest.mark.parametrize("width", [80, 100, 104, 140, 200])
@@ -82,7 +87,7 @@ def test_a_reservation_has_three_lines_at_most_and_a_few_are_shown_unless_detail
     assert len(marked) == 4
     assert sum(line.endswith("…") for line in shown) == len(marked)
     assert "  3 more reservations (--details)" in shown
-    full = " ".join(" ".join(as_text(SummaryTable(summary, details=True)).split()).split())
+    full = " ".join(" ".join(as_text(printed(summary, details=True)).split()).split())
     assert all(" ".join(warning.split()) in full for warning in warnings)
 
 
@@ -96,7 +101,7 @@ def test_metrics_without_anything_are_counted_and_named_in_the_details():
     assert "2 more metrics had nothing to measure here (--details)" in shown
     assert "chrf" not in shown
     assert "a remark" not in shown
-    details = as_text(SummaryTable(summary, details=True))
+    details = as_text(printed(summary, details=True))
     assert "nothing to measure here: chrf, bleu" in details
     assert "a remark" in details
 
@@ -133,20 +138,20 @@ def test_few_groups_give_no_interval_next_to_a_mean():
 
 def test_the_details_hold_the_whole_provenance():
     provenance = {"python": "3.11.7", "metrics": {"cosine": "1", "coordination_quality": "2"}, "git": None}
-    table = SummaryTable(samples.summary(), details=True, provenance=provenance)
+    table = printed(samples.summary(), details=True, provenance=provenance)
     text = " ".join(as_text(table, width=120).split())
     assert "python 3.11.7" in text
     assert "metrics cosine, coordination_quality (version 2)" in text
-    assert "python 3.11.7" not in as_text(SummaryTable(samples.summary(), provenance=provenance))
+    assert "python 3.11.7" not in as_text(printed(samples.summary(), provenance=provenance))
 
 
 def test_no_control_character_of_a_stranger_reaches_the_terminal():
-    text = as_text(SummaryTable(hostile_summary()), colour=False)
+    text = as_text(printed(hostile_summary()), colour=False)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
 
 
 def test_colours_are_there_when_asked_for():
-    assert "\x1b[" in as_text(SummaryTable(samples.summary()), colour=True)
+    assert "\x1b[" in as_text(printed(samples.summary()), colour=True)
 
 
 def test_the_number_of_failures_not_shown_is_reported():

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trivium.reports.terminal import range_bar
+from trivium.reports.document.terminal import range_bar
 
 share = st.floats(0, 1)
 

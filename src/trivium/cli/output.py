@@ -127,9 +127,9 @@ def _show(run: "Run", summary: "Summary", how: Presentation) -> None:
 
         show(DisagreementTable(how.instead))
     else:
-        from trivium.reports.terminal import SummaryTable
+        from trivium.reports.summary import describe
 
-        show(SummaryTable(summary, details=how.details, provenance=run.provenance))
+        show(describe(summary, "terminal", details=how.details, provenance=run.provenance))
         if how.slices:
             from trivium.reports.slices import run_slices
 
@@ -216,7 +216,7 @@ def _markdown(summary: "Summary", how: Presentation) -> str:
         from trivium.reports.disagreements import render_markdown as render_disagreements
 
         return render_disagreements(how.instead)
-    from trivium.reports.markdown import render_markdown
+    from trivium.reports.summary import render_markdown
 
     if not how.slices:
         return render_markdown(summary)

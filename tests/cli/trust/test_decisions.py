@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.trust.trust_commands import answer, items, run_trust
-from trivium.reports.notebook.reprs import calibrator_fragment
 from trivium.trust.calibration.calibrator import calibrator_from_json
 
 
@@ -47,7 +46,7 @@ def test_a_calibrator_is_called_as_it_was_asked_for(capsys, method, target, stor
     assert (code, artifact["method"], artifact["training_metadata"]["method"]) == (0, stored, method)
     assert f"{method} on token_msp" in out
     made = calibrator_from_json(artifact)
-    assert f"{method} on token_msp" in calibrator_fragment(made)
+    assert f"{method} on token_msp" in made._repr_html_()
 
 
 def test_a_calibrator_on_signals_is_used_by_its_own_name(capsys):

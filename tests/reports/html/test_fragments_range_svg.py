@@ -3,7 +3,7 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trivium.reports.html.fragments import range_svg
+from trivium.reports.drawings.interval import range_svg
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))

@@ -10,7 +10,7 @@ from tests.runs.judging.suites import provider, run, suite
 from trivium.cli.main import run_command
 from trivium.cli.output import exit_code
 from trivium.display import as_text
-from trivium.reports.markdown import render_markdown
+from trivium.reports.summary import render_markdown
 from trivium.runs.case_values import REDUCERS, Clusters
 from trivium.runs.columns import Column
 from trivium.store.store import Store

@@ -7,7 +7,7 @@ import pytest
 from tests.runs.judging.suites import MODEL, run, suite
 from trivium.cli.main import run_command
 from trivium.display import as_text
-from trivium.reports.markdown import render_markdown
+from trivium.reports.summary import render_markdown
 from trivium.runs.items.files import Labels
 from trivium.runs.items.join import items_of_run
 from trivium.store.store import Store

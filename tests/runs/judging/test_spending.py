@@ -10,7 +10,7 @@ from tests.judge_server import HANG, RESET, at, faults
 from tests.runs.judging.suites import MODEL, OTHER, billed, provider, run, suite
 from trivium.display import as_text
 from trivium.errors import SuiteError
-from trivium.reports.markdown import render_markdown
+from trivium.reports.summary import render_markdown
 from trivium.store.judge_ledger import committed_of
 from trivium.store.store import Store
 

@@ -5,7 +5,8 @@ strangers: each writer makes them harmless for the place that it writes to. A ne
 in each writer; the type checker finds those that lack it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -35,17 +36,29 @@ class Mark(msgspec.Struct, frozen=True):
 
     Attributes:
         answer: The answer.
-        words: What it says, where there is room.
+        words: What it says.
+        brief: Whether terminals and Markdown show its sign only.
     """
 
     answer: str
     words: str
+    brief: bool = True
 
 
-Cell = str | Toned | Mark
+class Range(msgspec.Struct, frozen=True):
+    """A mean in [0, 1] with its interval, and people's mean, to be drawn next to the numbers."""
+
+    mean: float | None
+    ends: tuple[float, float] | None
+    human: float | None = None
+
+
+Cell = str | Toned | Mark | Range
 """A cell of a table."""
 
 Row = TypeVar("Row")
+
+Kinds = Literal["mark", "name", "number", "tally", "interval", "range", "text"]
 
 
 class Column(msgspec.Struct, Generic[Row], frozen=True):
@@ -58,13 +71,15 @@ class Column(msgspec.Struct, Generic[Row], frozen=True):
             ``name`` is an identifier, which may be long and anybody's; ``text`` is words.
         where: ``wide`` leaves it out of a narrow terminal, ``page`` shows it on pages only.
         brief: Its heading in a terminal, if it is another one.
+        optional: Whether it is left out where no cell says anything.
     """
 
     head: str
     cell: Callable[[Row], Cell]
-    kind: Literal["mark", "name", "number", "tally", "interval", "text"] = "number"
+    kind: Kinds = "number"
     where: Literal["always", "wide", "page"] = "always"
     brief: str = ""
+    optional: bool = False
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,9 +97,14 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     label: str = ""
     notes: tuple[str, ...] = ()
 
-    def of(self, *places: str) -> "Table":
-        """The table with the columns that are shown at these places (``always``, ``wide``, ``page``)."""
-        kept = [at for at, column in enumerate(self.columns) if column.where in places]
+    def of(self, *places: str, but: str = "") -> "Table":
+        """The table with the columns that are shown at these places (``always``, ``wide``, ``page``).
+
+        Args:
+            places: The places.
+            but: A kind of columns to leave out.
+        """
+        kept = [at for at, column in enumerate(self.columns) if column.where in places and column.kind != but]
         return Table(
             columns=tuple(self.columns[at] for at in kept),
             rows=tuple(tuple(row[at] for at in kept) for row in self.rows),
@@ -104,13 +124,45 @@ def table(
         label: What it holds, for screen readers.
         notes: Lines below it; empty ones are left out.
     """
-    shown = tuple(columns)
+    given = tuple(rows)
+    made = [(column, [column.cell(row) for row in given]) for column in columns]
+    kept = [
+        (column, cells) for column, cells in made if not column.optional or any(map(_is_something, cells))
+    ]
     return Table(
-        columns=shown,
-        rows=tuple(tuple(column.cell(row) for column in shown) for row in rows),
+        columns=tuple(column for column, _ in kept),
+        rows=tuple(zip(*(cells for _, cells in kept), strict=True)),
         label=label,
         notes=tuple(filter(None, notes)),
     )
+
+
+def table_of(
+    kinds: Mapping[str, Kinds],
+    rows: Iterable[tuple[Cell, ...]],
+    *,
+    label: str = "",
+    notes: Iterable[str] = (),
+) -> Table:
+    """A table of cells that are there.
+
+    Args:
+        kinds: Heading and kind of each column.
+        rows: The cells of each row.
+        label: What it holds, for screen readers.
+        notes: Lines below it; empty ones are left out.
+    """
+    columns = tuple(
+        Column[tuple[Cell, ...]](head, itemgetter(place), kind)
+        for place, (head, kind) in enumerate(kinds.items())
+    )
+    return table(columns, rows, label=label, notes=notes)
+
+
+def _is_something(cell: Cell) -> bool:
+    if isinstance(cell, Range):
+        return cell.ends is not None
+    return isinstance(cell, Mark) or (cell.text if isinstance(cell, Toned) else cell) not in {"", "–"}
 
 
 class Title(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,14 +190,29 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def lines(self) -> list[str]:
         """The sentence with the first of the grounds, then the others."""
-        first, *others = self.grounds
-        return [line for line in (" ".join(filter(None, (self.sentence, first))), *others) if line]
+        first = " ".join(filter(None, (self.sentence, *self.grounds[:1])))
+        return [line for line in (first, *self.grounds[1:]) if line]
 
 
 class Remarks(msgspec.Struct, frozen=True):
-    """Reservations that change how to read the figures."""
+    """Reservations that change how to read the figures.
+
+    Attributes:
+        lines: The reservations.
+        more: What is said of further ones.
+        brief: Whether a terminal gives each three lines at most.
+    """
 
     lines: tuple[str, ...]
+    more: str = ""
+    brief: bool = False
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """Names, each with what is known of it."""
+
+    rows: tuple[tuple[str, str], ...]
+    tone: Tone = ""
 
 
 class Drawing(msgspec.Struct, frozen=True):
@@ -262,13 +329,13 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fold(msgspec.Struct, frozen=True):
-    """Blocks that are folded under a title; only HTML has them."""
+    """Blocks that are folded under a title; in a terminal they stand below it."""
 
     title: str
-    blocks: "Iterable[Block]"
+    blocks: "Iterable[Leaf | Cases]"
 
 
-Leaf = Title | Paragraph | Answer | Remarks | Table | Drawing | Links
+Leaf = Title | Paragraph | Answer | Remarks | Facts | Table | Drawing | Links
 """A block that holds no others."""
 
 Block = Leaf | Cases | Section | Fold

@@ -7,9 +7,10 @@ around them.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from trivium.reports.document import blocks as b
+from trivium.reports.drawings.interval import interval_bar, range_svg
 from trivium.reports.drawings.svg import element
 from trivium.reports.escape import one_line
 from trivium.reports.wording import counted
@@ -88,7 +89,8 @@ class Html:
             if isinstance(block, b.Section):
                 yield from self._section(block)
             elif isinstance(block, b.Fold):
-                yield '<details class="cases"><summary>' + _line(block.title) + "</summary>"
+                folded = "<details>" if self._styles is not None else '<details class="cases">'
+                yield f"{folded}<summary>{_line(block.title)}</summary>"
                 yield from self.write(block.blocks)
                 yield "</details>"
             elif isinstance(block, b.Cases):
@@ -106,7 +108,9 @@ class Html:
             case b.Answer():
                 return self._answer(block)
             case b.Remarks():
-                return self._list(block.lines)
+                return self._list([*block.lines, *([block.more] if block.more else [])])
+            case b.Facts():
+                return "".join(self._fact(name, words, block.tone) for name, words in block.rows)
             case b.Table():
                 return self._table(block)
             case b.Drawing():
@@ -132,7 +136,11 @@ class Html:
 
     def _list(self, lines: Iterable[str]) -> str:
         items = [self._element("li", _line(line)) for line in lines]
-        return self._element("ul", *items, role="problems")
+        return self._element("ul", *items, role="problems") if items else ""
+
+    def _fact(self, name: str, words: str, tone: b.Tone) -> str:
+        role = _CLASSES.get(tone, "")
+        return self._element("p", element("b", _line(name, at_most=60)), " ", _line(words), role=role)
 
     def _answer(self, block: b.Answer) -> str:
         mark, tone = b.ANSWERS.get(block.answer, ("?", "warn"))
@@ -154,10 +162,7 @@ class Html:
     def _table(self, whole: b.Table) -> str:
         block = whole.of("always", "wide", *(["page"] if self._styles is None else []))
         sides = ["num" if each.kind in {"number", "tally", "interval"} else "" for each in block.columns]
-        heads = [
-            self._element("th", self._element("span", _line(each.head), role="head"), role=side, scope="col")
-            for each, side in zip(block.columns, sides, strict=True)
-        ]
+        heads = [self._head(column, side) for column, side in zip(block.columns, sides, strict=True)]
         rows = [
             self._element(
                 "tr",
@@ -168,12 +173,27 @@ class Html:
             )
             for row in block.rows
         ]
-        head = element("thead", self._element("tr", *heads))
+        named = any(column.head for column in block.columns)
+        head = element("thead", self._element("tr", *heads)) if named else ""
         table = self._element("table", head, element("tbody", *rows), role="small")
         notes = [self._paragraph(note, "quiet") for note in block.notes]
         return self._scroll(table, block.label) + "".join(notes)
 
-    def _cell(self, cell: b.Cell, column: b.Column[object], side: str) -> str:
+    def _head(self, column: b.Column[Any], side: str) -> str:
+        if column.kind == "range" and self._styles is None:
+            ends = '<span class="ends"><span>0</span><span>1</span></span>'
+            return element("th", ends, class_="drawn", scope="col")
+        words = self._element("span", _line(column.head), role="head")
+        return self._element("th", words, role=side, scope="col")
+
+    def _range(self, cell: b.Range) -> str:
+        if self._styles is None:
+            return range_svg(cell.mean, cell.ends, cell.human)
+        return interval_bar(cell.mean, cell.ends, track=FAINT, colour=BLUE)
+
+    def _cell(self, cell: b.Cell, column: b.Column[Any], side: str) -> str:
+        if isinstance(cell, b.Range):
+            return self._element("td", self._range(cell), role="drawn")
         if isinstance(cell, b.Mark):
             mark, tone = b.ANSWERS.get(cell.answer, ("?", "warn"))
             return self._element(

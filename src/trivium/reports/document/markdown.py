@@ -36,8 +36,16 @@ def markdown(blocks: Iterable[b.Block]) -> str:
     for block in _flat(blocks):
         if isinstance(block, b.Cases):
             waiting.append((len(texts), block))
-        else:
-            texts += filter(None, _block(block))
+        elif isinstance(block, b.Section):
+            beside = f" · {prose(block.beside)}" if block.beside else ""
+            texts.append(f"**{prose(block.title[:1].upper() + block.title[1:])}**{beside}")
+        elif isinstance(block, b.Fold):
+            inner = "\n\n".join(
+                filter(None, (_leaf(each) for each in block.blocks if not isinstance(each, b.Cases)))
+            )
+            texts.append(f"<details><summary>{prose(block.title)}</summary>\n\n{inner}\n\n</details>")
+        elif text := _leaf(block):
+            texts.append(text)
     for place, cases in reversed(waiting):
         texts[place:place] = _cases(cases, room=COMMENT_CHARS - sum(len(text) + 2 for text in texts))
     return "\n\n".join(texts) + "\n"
@@ -51,32 +59,32 @@ def _flat(blocks: Iterable[b.Block]) -> Iterator[b.Block]:
             yield from _flat(block.blocks)
 
 
-def _block(block: b.Block) -> Iterator[str]:
+def _leaf(block: b.Leaf) -> str:
     match block:
         case b.Title():
             mark = f"{ANSWER_MARKS.get(block.answer, '❔')} " if block.answer else ""
             answer = f": {prose(block.answer)}" if block.answer else ""
-            yield f"### {mark}Trivium · {code(block.text)}{answer}"
+            return f"### {mark}Trivium · {code(block.text)}{answer}"
         case b.Paragraph(tone="quiet"):
-            yield f"<sub>{'<br>'.join(map(prose, block.lines))}</sub>"
-        case b.Paragraph():
-            yield "  \n".join(map(prose, block.lines))
-        case b.Answer():
-            yield "  \n".join(map(prose, block.lines))
+            return _quiet(block.lines)
+        case b.Paragraph() | b.Answer():
+            return "  \n".join(map(prose, block.lines))
         case b.Remarks():
-            yield "\n".join(f"> ⚠️ {prose(line)}  " for line in block.lines)
+            lines = [*block.lines, *([block.more] if block.more else [])]
+            return "\n".join(f"> ⚠️ {prose(line)}  " for line in lines)
+        case b.Facts():
+            return "  \n".join(f"**{prose(name)}** {prose(words)}" for name, words in block.rows)
         case b.Table():
-            yield _table(block)
-            if block.notes:
-                yield f"<sub>{'<br>'.join(map(prose, block.notes))}</sub>"
-        case b.Section():
-            yield f"**{prose(block.title[:1].upper() + block.title[1:])}**" + (
-                f" · {prose(block.beside)}" if block.beside else ""
-            )
-        case b.Cases() | b.Drawing() | b.Links() | b.Fold():
-            pass
+            return "\n\n".join(filter(None, (_table(block), _quiet(block.notes))))
+        case b.Drawing() | b.Links():
+            return ""
         case _:
             assert_never(block)
+
+
+def _quiet(lines: Iterable[str]) -> str:
+    words = "<br>".join(map(prose, lines))
+    return f"<sub>{words}</sub>" if words else ""
 
 
 def code(text: str, *, at_most: int = 200) -> str:
@@ -102,7 +110,7 @@ def escaped(text: str) -> str:
 
 
 def _table(block: b.Table) -> str:
-    shown = block.of("always", "wide")
+    shown = block.of("always", "wide", but="range")
     heads = ["" if column.kind == "mark" else prose(column.head) for column in shown.columns]
     rules = [_RULES.get(column.kind, ":--") for column in shown.columns]
     rows = [
@@ -118,7 +126,10 @@ def _row(cells: Iterable[str]) -> str:
 
 def _cell(cell: b.Cell, *, name: bool) -> str:
     if isinstance(cell, b.Mark):
-        return ANSWER_MARKS.get(cell.answer, "❔")
+        mark = ANSWER_MARKS.get(cell.answer, "❔")
+        return mark if cell.brief else f"{mark} {prose(cell.words, at_most=40)}"
+    if isinstance(cell, b.Range):
+        return ""
     text, tone = (cell.text, cell.tone) if isinstance(cell, b.Toned) else (cell, "")
     words = code(text) if name else prose(text)
     return f"**{words}**" if tone == "strong" and words and not name else words

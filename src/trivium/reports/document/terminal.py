@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, assert_never
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
@@ -29,6 +29,7 @@ STYLES: dict[b.Tone, str] = {
     "bad": "red",
     "warn": "yellow",
 }
+BAR_COLUMNS = 25
 _PIECES: dict[b.Kind, str] = {"same": "", "deleted": "red", "inserted": "green"}
 _BRACKETS: dict[b.Kind, tuple[str, str]] = {
     "same": ("", ""),
@@ -63,6 +64,19 @@ def _written(blocks: Iterable[b.Block], width: int) -> Iterator[RenderableType]:
 
 
 def _block(block: b.Block, width: int) -> Iterator[RenderableType]:
+    if isinstance(block, b.Section):
+        yield _title(block.title, block.beside, beside_style="not bold")
+        yield from _written(block.blocks, width)
+    elif isinstance(block, b.Fold):
+        yield _title(block.title, "", beside_style="")
+        yield Padding(Group(*_written(block.blocks, width - 2)), (0, 0, 0, 2))
+    elif isinstance(block, b.Cases):
+        yield from _cases(block)
+    else:
+        yield from _leaf(block, width)
+
+
+def _leaf(block: b.Leaf, width: int) -> Iterator[RenderableType]:
     match block:
         case b.Title():
             yield _title(one_line(block.text, at_most=300), block.beside, beside_style="dim")
@@ -71,16 +85,13 @@ def _block(block: b.Block, width: int) -> Iterator[RenderableType]:
         case b.Answer():
             yield _answer(block)
         case b.Remarks():
-            yield from map(_remark, block.lines)
+            yield from _remarks(block, width)
         case b.Table():
             yield _table(block, width)
             yield from _lines(block.notes, "dim")
-        case b.Section():
-            yield _title(block.title, block.beside, beside_style="not bold")
-            yield from _written(block.blocks, width)
-        case b.Cases():
-            yield from _cases(block)
-        case b.Drawing() | b.Links() | b.Fold():
+        case b.Facts():
+            yield from [_facts(block)] if block.rows else []
+        case b.Drawing() | b.Links():
             pass
         case _:
             assert_never(block)
@@ -90,14 +101,32 @@ def _lines(lines: Iterable[str], style: str) -> Iterator[Text]:
     return (Text(one_line(line, at_most=2000), style=style) for line in lines)
 
 
-def _remark(line: str) -> RenderableType:
-    return marked_paragraph("!", one_line(line, at_most=2000), style="yellow")
+def _remarks(block: b.Remarks, width: int) -> Iterator[RenderableType]:
+    # What to do about a reservation stands at its end, and is seldom cut.
+    most = 3 * (width - 4) if block.brief else 2000
+    for line in block.lines:
+        yield _marked_paragraph("!", one_line(line, at_most=most), style="yellow")
+    if block.more:
+        yield Text(f"  {block.more}", style="yellow")
+
+
+def _facts(block: b.Facts) -> RenderableType:
+    grid = Grid.grid(padding=(0, 2))
+    grid.add_column(overflow="fold")
+    grid.add_column(overflow="fold")
+    for name, words in block.rows:
+        style = STYLES[block.tone]
+        grid.add_row(
+            Text(one_line(name, at_most=60), style=style or "bold"),
+            Text(one_line(words, at_most=2000), style=style),
+        )
+    return grid
 
 
 def _answer(block: b.Answer) -> RenderableType:
     mark, tone = b.ANSWERS.get(block.answer, ("?", "warn"))
     words = "\n".join(one_line(line, at_most=2000) for line in block.lines)
-    return marked_paragraph(mark, f"{one_line(block.answer)}. {words}", style=STYLES[tone])
+    return _marked_paragraph(mark, f"{one_line(block.answer)}. {words}", style=STYLES[tone])
 
 
 def _title(words: str, beside: str, *, beside_style: str) -> Text:
@@ -107,7 +136,7 @@ def _title(words: str, beside: str, *, beside_style: str) -> Text:
     return title
 
 
-def marked_paragraph(mark: str, text: str, *, style: str) -> RenderableType:
+def _marked_paragraph(mark: str, text: str, *, style: str) -> RenderableType:
     """A paragraph with a hanging mark."""
     grid = Grid.grid(padding=(0, 1))
     grid.add_column(no_wrap=True, min_width=1)
@@ -119,7 +148,7 @@ def marked_paragraph(mark: str, text: str, *, style: str) -> RenderableType:
 def _table(block: b.Table, width: int) -> RenderableType:
     shown = block.of("always", "wide") if width >= WIDE else block.of("always")
     rows = [[_cell(cell) for cell in row] for row in shown.rows]
-    heads = ["" if each.kind == "mark" else each.brief or each.head for each in shown.columns]
+    heads = [_head(column) for column in shown.columns]
     least = [
         _least(column, [cell_len(head), *(row[place].cell_len for row in rows)])
         for place, (column, head) in enumerate(zip(shown.columns, heads, strict=True))
@@ -127,7 +156,13 @@ def _table(block: b.Table, width: int) -> RenderableType:
     gaps = len(least) - 1
     between = 2 if sum(least) + 2 * gaps <= width else 1
     lacking = max(0, sum(least) + between * gaps - width)
-    grid = Grid(box=None, padding=(0, between, 0, 0), pad_edge=False, header_style="dim")
+    grid = Grid(
+        box=None,
+        padding=(0, between, 0, 0),
+        pad_edge=False,
+        show_header=any(map(str.strip, heads)),
+        header_style="dim",
+    )
     for column, head, columns in zip(shown.columns, heads, least, strict=True):
         words = column.kind in _WRAPPED
         grid.add_column(
@@ -142,6 +177,12 @@ def _table(block: b.Table, width: int) -> RenderableType:
     return grid
 
 
+def _head(column: b.Column[Any]) -> str:
+    if column.kind == "range":
+        return f"0{'1':>{BAR_COLUMNS - 1}}"
+    return "" if column.kind == "mark" else column.brief or column.head
+
+
 def _least(column: b.Column[Any], lengths: list[int]) -> int:
     """The columns that a column of the table needs: words may be wrapped, numbers may not."""
     return min(max(lengths), _WRAPPED.get(column.kind, max(lengths)))
@@ -151,7 +192,9 @@ def _cell(cell: b.Cell) -> Text:
     match cell:
         case b.Mark():
             mark, tone = b.ANSWERS.get(cell.answer, ("?", "warn"))
-            return Text(mark, style=STYLES[tone])
+            return Text(mark if cell.brief else f"{mark} {one_line(cell.words)}", style=STYLES[tone])
+        case b.Range():
+            return Text(range_bar(cell.mean, cell.ends, columns=BAR_COLUMNS), style="cyan")
         case b.Toned():
             return Text(one_line(cell.text), style=STYLES[cell.tone])
         case _:
@@ -202,3 +245,30 @@ def _marked(shown: b.ShownText, style: str) -> Text:
     if shown.left_out:
         words.append(f" … {shown.left_out:,} more characters", style="dim")
     return words if words.plain.strip() else Text("empty", style="dim")
+
+
+def range_bar(
+    mean: float | None,
+    interval: tuple[float, float] | None,
+    *,
+    columns: int,
+) -> str:
+    """``····├──●──┤·········``: ● is the mean, ├ ┤ the interval.
+
+    Args:
+        mean: In [0, 1]; values outside are drawn at the edge.
+        interval: Ends in [0, 1].
+        columns: Width in characters.
+    """
+
+    def place(value: float) -> int:
+        return round(min(1.0, max(0.0, value)) * (columns - 1))
+
+    cells = ["·"] * columns
+    if interval is not None:
+        low, high = place(interval[0]), place(interval[1])
+        cells[low : high + 1] = "─" * (high - low + 1)
+        cells[low], cells[high] = "├", "┤"
+    if mean is not None:
+        cells[place(mean)] = "●"
+    return "".join(cells)

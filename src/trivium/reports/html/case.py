@@ -14,7 +14,7 @@ from trivium.reports.drawings.graphs import draw_interaction_graph, draw_tool_gr
 from trivium.reports.drawings.svg import Drawing
 from trivium.reports.drawings.timeline import SPANS_SHOWN, draw_timeline
 from trivium.reports.escape import as_json, one_line
-from trivium.reports.html.fragments import JSON_CHARS, folded, range_svg, short
+from trivium.reports.html.fragments import JSON_CHARS, bar, folded, short
 from trivium.reports.html.judgement import SEARCHED_CHARS, excerpts, judgement_context, marked, quotes_of
 from trivium.reports.html.markdown import rendered
 from trivium.reports.html.packing import IndexEntry
@@ -60,7 +60,7 @@ def case_context(view: EvaluationView, *, number: int = 0, full: bool = True) ->
         "recommendation": view.composite.recommendation,
         "composite_reason": view.composite.reason,
         "composite_coverage": view.composite.coverage,
-        "parts": [(one_line(name), value, _bar(value)) for name, value in view.composite.parts.items()],
+        "parts": [(one_line(name), value, bar(value)) for name, value in view.composite.parts.items()],
         "gist": _first_line(case.input),
         "facts": _facts(view),
         "anchor": anchor(case.id, attempt.repeat),
@@ -118,10 +118,6 @@ def _first_line(value: Any) -> str:
     return short(value) if not isinstance(value, str) else one_line(value, at_most=140)
 
 
-def _bar(value: float | None) -> Markup:
-    return Markup(range_svg(value, None))  # noqa: S704 - made of numbers
-
-
 def _facts(view: EvaluationView) -> list[str]:
     attempt, usage = view.attempt, view.attempt.usage
     facts = [wording.seconds(attempt.seconds)] if attempt.seconds is not None else []
@@ -168,7 +164,7 @@ def _score(score: Score, *, detail: bool) -> dict[str, Any]:
         "name": one_line(score.name),
         "tier": score.tier,
         "value": wording.number(score.value),
-        "bar": _bar(score.value),
+        "bar": bar(score.value),
         "status": score.status,
         "raw": raw,
         "method": None if score.method is None else one_line(score.method),

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from markupsafe import Markup
 
+from trivium.reports.drawings.interval import HEIGHT, range_svg
 from trivium.reports.drawings.svg import element
 from trivium.reports.escape import as_json, cut, one_line, visible
 
@@ -79,30 +80,9 @@ def breakable(name: str) -> Markup:
     return Markup("<wbr>").join(_WORD_ENDS.split(visible(name)))
 
 
-HEIGHT = 18
-
-
-def range_svg(mean: float | None, interval: tuple[float, float] | None, human: float | None = None) -> str:
-    """Draw a mean and its interval on [0, 1].
-
-    It is hidden from screen readers, because the numbers are next to it.
-    """
-    middle = HEIGHT / 2
-    body = [element("line", x1="0%", x2="100%", y1=middle, y2=middle, class_="track")]
-    if interval is not None:
-        body.append(
-            element("line", x1=_at(interval[0]), x2=_at(interval[1]), y1=middle, y2=middle, class_="interval")
-        )
-    if human is not None:
-        diamond = element("path", d="M0,-6 L5,0 L0,6 L-5,0 Z", class_="human")
-        body.append(element("svg", diamond, x=_at(human), y=middle, overflow="visible"))
-    if mean is not None:
-        body.append(element("circle", cx=_at(mean), cy=middle, r=4.5, class_="mean"))
-    return element("svg", *body, class_="range", width="100%", height=HEIGHT, aria_hidden="true")
-
-
-def _at(value: float) -> str:
-    return f"{100 * min(1.0, max(0.0, value)):.2f}%"
+def bar(mean: float | None, interval: tuple[float, float] | None = None) -> Markup:
+    """A mean and its interval, drawn on [0, 1]."""
+    return Markup(range_svg(mean, interval))  # noqa: S704 - made of numbers
 
 
 def stacked_svg(parts: Sequence[tuple[str, int]]) -> str:

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Any
 
 import msgspec
-from markupsafe import Markup
 
 from trivium.metrics.judge.evidence import QUOTATION_MARKS, fold_text, places, quote_parts
 from trivium.metrics.metric import Score
@@ -18,8 +17,8 @@ from trivium.reports.html.fragments import (
     HEAD_CHARS,
     JSON_CHARS,
     TEXT_CHARS,
+    bar,
     folded,
-    range_svg,
     short,
 )
 from trivium.values import dict_, is_number, list_
@@ -58,7 +57,7 @@ def judgement_context(score: Score, quotes: Sequence[str], texts: Mapping[str, s
     return {
         "name": one_line(score.name),
         "value": wording.number(score.value),
-        "bar": Markup(range_svg(score.value, None)),  # noqa: S704 - made of numbers
+        "bar": bar(score.value),
         "status": score.status,
         "level": _line(detail.get("level")),
         "acceptance": _acceptance(dict_(detail.get("acceptance"))),

@@ -9,8 +9,10 @@ from markupsafe import Markup
 from trivium.metrics.evaluation import RECOMMENDATION_WEIGHTS
 from trivium.metrics.metric import Score, is_judge_fallback
 from trivium.reports import charts, wording
+from trivium.reports.document.html import html
 from trivium.reports.escape import one_line
-from trivium.reports.html.fragments import folded, range_svg, short, stacked_svg
+from trivium.reports.html.fragments import bar, folded, short, stacked_svg
+from trivium.reports.summary import metrics_table, people_table
 from trivium.reports.wording import dollars, spent_rows, spent_sentence, whole
 from trivium.runs.summary import CompositeFigure, Figure, JudgeCosts, Summary
 
@@ -69,29 +71,20 @@ def overview_context(
     provenance: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Values for the page's template, except the attempts."""
-    rows = [_row(name, figure) for name, figure in wording.measured_metrics(summary).items()]
+    shown = wording.measured_metrics(summary)
     return {
         "summary": summary,
         "headline": wording.headline(summary),
         "passed_of": wording.passed_of(summary),
-        "pass_range": _range(summary.pass_rate.value, summary.pass_rate.ci95),
+        "pass_range": bar(summary.pass_rate.value, summary.pass_rate.ci95),
         "composite": None if summary.composite is None else _composite(summary.composite),
         "dimensions": wording.further_dimensions(summary),
-        "rows": rows,
-        "has_measured": any(row["measured"] for row in rows),
+        "scores": html([metrics_table(summary, shown, details=True)]) if shown else "",
         "unmeasured": wording.counted_without(summary),
         "unmeasured_names": [one_line(name) for name in wording.without_anything(summary)],
         "agent": None if summary.agent is None else wording.agent_sentences(summary.agent),
         "made_by": wording.provenance_line(summary),
-        "has_bounds": any(row["bounds"] for row in rows),
-        "beside_people": [
-            {
-                "name": one_line(name),
-                "figure": figure,
-                "range": _range(figure.run_mean, figure.run_ci95, figure.mean),
-            }
-            for name, figure in (summary.human_ceiling or {}).items()
-        ],
+        "people": html([people_table(summary.human_ceiling)]) if summary.human_ceiling else "",
         "beside_people_note": wording.BESIDE_PEOPLE,
         "note": wording.interval_note(summary),
         "distributions": _histograms(summary, distributions),
@@ -107,30 +100,12 @@ def overview_context(
     }
 
 
-def _range(mean: float | None, interval: tuple[float, float] | None, human: float | None = None) -> Markup:
-    return Markup(range_svg(mean, interval, human))  # noqa: S704 - made of numbers
-
-
 def _composite(figure: CompositeFigure) -> dict[str, Any]:
     return {
         "figure": figure,
-        "range": _range(figure.mean, figure.ci95),
+        "range": bar(figure.mean, figure.ci95),
         "sentence": wording.composite_sentence(figure),
         "not_ok": wording.not_ok(figure.status),
-    }
-
-
-def _row(name: str, figure: Figure) -> dict[str, Any]:
-    reported_only = wording.is_reported_only(figure)
-    return {
-        "name": one_line(name),
-        "figure": figure,
-        "range": _range(figure.mean, figure.ci95),
-        "measured": wording.measured(figure),
-        "statuses": [(status, count) for status, count in figure.status.items() if count],
-        "reported_only": reported_only,
-        "fallbacks": wording.stood_in(figure),
-        "bounds": None if reported_only or figure.coverage == 1 else figure.bounds,
     }
 
 
@@ -173,7 +148,7 @@ def _parts(summary: Summary) -> list[dict[str, Any]]:
             figure = summary.metrics.get(name)
             interval = None if figure is None else figure.ci95
             part = {"name": one_line(name), "mean": mean, "interval": interval}
-            rows.append(part | {"range": _range(mean, interval)})
+            rows.append(part | {"range": bar(mean, interval)})
     return rows
 
 

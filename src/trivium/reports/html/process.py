@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from trivium.reports import wording
 from trivium.reports.escape import one_line
-from trivium.reports.html.fragments import range_svg
+from trivium.reports.html.fragments import bar
 from trivium.reports.trace_tables import arrow_chain, handoff_loop_words, loop_words, ping_pong_words
 from trivium.reports.view import EvaluationView
 from trivium.suites.selection import group_of
@@ -41,7 +41,7 @@ def process_context(process: Process) -> dict[str, Any]:
 def _share(one: TimeShare) -> tuple[str, str, Markup]:
     name = "nobody" if one.name is None else one_line(one.name, at_most=NAME_CHARS)
     words = f"{wording.seconds(one.seconds)} · {wording.share(one.share or 0.0)}"
-    return name, words, Markup(range_svg(one.share, None))  # noqa: S704 - made of numbers
+    return name, words, bar(one.share)
 
 
 def _sentences(process: Process) -> list[str]:
@@ -239,7 +239,7 @@ class RunTimes:
             "mean": mean,
             "share": wording.share(mean),
             "interval": wording.interval(ends),
-            "range": Markup(range_svg(mean, ends)),  # noqa: S704 - made of numbers
+            "range": bar(mean, ends),
             "seconds": wording.seconds(self._seconds[who] / len(timed)),
             "attempts": len(self._shares[who].rows),
         }

@@ -14,7 +14,7 @@ from tests.metrics.judge.client.test_hostile_servers import CALL
 from tests.runs.judging.suites import provider, suite
 from trivium import evaluate
 from trivium.display import as_text
-from trivium.reports.markdown import render_markdown
+from trivium.reports.summary import render_markdown
 
 LONG = "Good morning, dear friend. " * 2_200
 """60,000 characters, of which a context of 2,048 tokens holds no more than a part."""

@@ -16,7 +16,7 @@ from tests.reports import samples
 from tests.reports.hostile_samples import hostile_summary
 from tests.reports.test_pairwise import comparison as pairs
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 SAFE = {
     "div",
     "b",
@@ -95,7 +95,7 @@ def test_a_run_shows_its_figures_its_gates_and_what_did_not_pass(run: tv.Run) ->
     assert "did not pass (5 of 5, worst first)" in page.text
     assert "done" in page.text
     assert page.tags.count("svg") == 2  # two metrics
-    order = ["✓ pass", "pass rate", "did not pass", "jaccard0.", "agent: latency"]
+    order = ["✓ pass", "pass rate", "did not pass", "jaccard0.", "agent latency"]
     places = [page.text.index(part) for part in order]
     assert places == sorted(places)
 
