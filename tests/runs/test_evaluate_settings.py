@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from trivium.errors import SuiteError
@@ -18,7 +17,7 @@ def settings_of(source: Any, **given: Any) -> Settings:
     run = evaluate(
         source, agent=lambda question: "It is 2.", metrics=["success"], store="sqlite:///s.db", **given
     )
-    return msgspec.convert(run.record.settings, Settings)
+    return run.record.settings
 
 
 @pytest.fixture(autouse=True)

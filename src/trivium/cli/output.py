@@ -168,9 +168,8 @@ def write_report(path: Path, write: Callable[[Path], object]) -> None:
 def _views(run: "Run", *, worst_first: bool = False) -> "Iterator[EvaluationView]":
     from trivium.reports.view import EvaluationView
     from trivium.runs.aggregation import why_not_passed
-    from trivium.suites.settings import Settings
 
-    settings = msgspec.convert(run.record.settings, Settings)
+    settings = run.record.settings
     for case, attempt, evaluation in run.store.views(run.record, worst_first=worst_first):
         yield EvaluationView(
             case=case,
@@ -193,7 +192,6 @@ def run_page(run: "Run", path: Path) -> None:
 
 def _html(run: "Run", summary: "Summary", path: Path, how: Presentation) -> None:
     from trivium.reports.html.page import write_html
-    from trivium.suites.settings import Settings
 
     disagreements = how.disagreements
     if disagreements is None:
@@ -206,7 +204,7 @@ def _html(run: "Run", summary: "Summary", path: Path, how: Presentation) -> None
         cases_shown=how.cases_shown,
         provenance=run.provenance,
         disagreements=disagreements,
-        group=msgspec.convert(run.record.settings, Settings).group,
+        group=run.record.settings.group,
         slices=how.slices,
     )
 

@@ -47,15 +47,12 @@ def pairs(base: str, head: str, store: str, as_json: bool, quiet: bool, **given:
     position bias. The cost is printed below the table; a comparison has its own budget, independent of the
     runs. Exit code 3: some pairs got no verdict.
     """
-    import msgspec
-
     from trivium.cli.output import DONE, WITH_ERRORS, print_json, write_report
     from trivium.runs.pairwise import judge_pairs
     from trivium.runs.run import Run
-    from trivium.suites.settings import Settings
 
     newer = Run.load(head, store=store)
-    judge = _judge_settings(msgspec.convert(newer.record.settings, Settings).judge, given)
+    judge = _judge_settings(newer.record.settings.judge, given)
     comparison = judge_pairs(
         Run.load(base, store=newer.store), newer, judge=judge, until_decided=given["until_decided"]
     )

@@ -115,7 +115,6 @@ def _run_once(
     """Run once for --watch: score the attempts of a previous run again if cases and repeats are the same."""
     from trivium.cli.logs import print_errors
     from trivium.store.store import Store
-    from trivium.suites.settings import Settings
 
     stored: list[str] = []
 
@@ -126,7 +125,7 @@ def _run_once(
         if previous is not None:
             with Store(given["store"], read_only=True) as opened:
                 record = opened.run(previous)
-            repeats = msgspec.convert(record.settings, Settings).repeats
+            repeats = record.settings.repeats
             if record.suite == current.digest and repeats == current.settings.repeats:
                 source = {"agent": None, "attempts_of": previous}
         run = evaluate_suite(current, given | source)

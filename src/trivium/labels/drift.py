@@ -17,7 +17,6 @@ from trivium.runs.certificates import ACCEPTED, EXPIRED, Certificates, is_due, m
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.certificate import read_certificate
-from trivium.suites.settings import Settings
 
 __all__ = ["CertificateCheck", "check_certificate"]
 
@@ -69,7 +68,7 @@ def check_certificate(store: Store, path: Path, run: RunRecord) -> CertificateCh
     """
     certificate = read_certificate(path)
     raw = read_document(path)
-    settings = msgspec.convert(run.settings, Settings)
+    settings = run.settings
     marking = Certificates(settings, run.provenance, [certificate])
     name = certificate.dimension
     try:

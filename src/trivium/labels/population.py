@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import nan
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from trivium.errors import InputError, TrustError, suggest
@@ -14,7 +13,6 @@ from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.rubrics.built_in import BUILT_IN
 from trivium.suites.rubrics.rubric import LIKERT_MOST, Dimension, Rubric
-from trivium.suites.settings import Settings
 from trivium.values import is_number
 
 __all__ = ["choices_for", "population_of"]
@@ -71,7 +69,7 @@ def population_of(
     cases: list[str] = []
     known: set[str] = set()
     for index, run in enumerate(runs):
-        settings = msgspec.convert(run.settings, Settings)
+        settings = run.settings
         groups = list(store.groups(run.suite, settings.group))
         for stored in store.evaluations(run):
             evaluation = stored.evaluation
@@ -157,7 +155,7 @@ def choices_for(run: RunRecord, dimension: str) -> tuple[str, tuple[Choice, ...]
 
     Where no rubric has the dimension, the answers are wrong, partly right and right.
     """
-    settings = msgspec.convert(run.settings, Settings)
+    settings = run.settings
     own = [] if settings.judge is None else settings.judge.rubric
     rubrics = [each for each in own if isinstance(each, Rubric)]
     for rubric in (*rubrics, *BUILT_IN.values()):

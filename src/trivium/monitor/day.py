@@ -107,7 +107,7 @@ def live_run(
             suite_name=monitor,
             suite=id_,
             kind="live",
-            settings=msgspec.to_builtins(settings),
+            settings=settings,
             provenance=provenance(metrics=list(metrics), seed=settings.seed, source="production traffic")
             | judge_provenance(metrics, settings)
             | {"notes": [SAMPLE_NOTE]},

@@ -8,7 +8,6 @@ from trivium.store.live_jobs import Job, LiveJobs
 from trivium.store.live_samples import score_of_job
 from trivium.store.live_traces import state_of_trace
 from trivium.store.store import Store
-from trivium.suites.settings import Settings
 
 
 class TraceReason(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +111,7 @@ def _undecided(store: Store, run: str | None, position: int) -> str:
     if run is None:
         return ""
     record = store.run(run)
-    settings = msgspec.convert(record.settings, Settings, strict=False)
+    settings = record.settings
     rule = settings.passed
     deciding = settings.composite.weights if rule is None or rule.metric == "composite" else (rule.metric,)
     for _, _, evaluation in store.views(record, positions=[position]):

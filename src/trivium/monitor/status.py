@@ -23,7 +23,6 @@ from trivium.store.live_jobs import LiveJobs
 from trivium.store.live_samples import Sample, latest_samples
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import MonitorSettings
-from trivium.suites.settings import Settings
 from trivium.values import resolved
 
 STATE = "watch"
@@ -106,7 +105,7 @@ class MonitorStatus(msgspec.Struct, frozen=True, kw_only=True):
 def settings_of(store: Store, monitor: str) -> MonitorSettings:
     """The settings with which a monitor scored last, from its newest run; defaults before the first one."""
     for run in store.live_runs(monitor):
-        settings = msgspec.convert(run.settings, Settings, strict=False)
+        settings = run.settings
         return settings.monitor or MonitorSettings()
     return MonitorSettings()
 

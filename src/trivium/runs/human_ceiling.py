@@ -12,8 +12,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from trivium.metrics.registry import metric_class
 from trivium.metrics.text.task import DEFAULT_THRESHOLD
 from trivium.runs.case_values import REDUCERS, Clusters
@@ -57,8 +55,8 @@ def human_ceiling(
     humans = store.human_runs(run.suite) if run.kind != "human" else []
     if not humans:
         return None, ()
-    settings = msgspec.convert(run.settings, Settings)
-    comparable = [each for each in humans if each.settings.get("references", "best") == settings.references]
+    settings = run.settings
+    comparable = [each for each in humans if each.settings.references == settings.references]
     if not comparable:
         why = f"run {humans[0].id} scored people with other settings"
         return None, (f"the human ceiling is left out: {why} (references: {settings.references} here)",)

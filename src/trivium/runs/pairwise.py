@@ -64,7 +64,7 @@ def judge_pairs(
         ComparisonError: If there is no judge, the runs have no attempt in common, or no dimension of the
             rubrics looks at the output; with ``until_decided`` also if a run stopped early itself.
     """
-    settings = msgspec.convert(head.record.settings, Settings)
+    settings = head.record.settings
     judge_settings, rubric = _asked(settings.judge if judge is None else _settings(judge))
     matched = _MatchedAttempts(base, head, settings)
     decided = _until_decided(base, head, rubric, settings) if until_decided else None
@@ -141,7 +141,7 @@ def _until_decided(base: Run, head: Run, rubric: Rubric, settings: Settings) -> 
         ComparisonError: If a run stopped early itself.
     """
     for run in (base, head):
-        if msgspec.convert(run.record.settings, Settings).until_decided:
+        if run.record.settings.until_decided:
             what = f"run {run.id} stopped early itself (until_decided), so that its cases are no fair sample"
             raise ComparisonError("until_decided", f"{what}; judge all its pairs, or those of a whole run")
     names = [dimension.name for dimension in rubric.dimensions]

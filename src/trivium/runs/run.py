@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import msgspec
-
 from trivium.agents.attempt import Attempt
 from trivium.display import HtmlRepr
 from trivium.metrics.evaluation import Evaluation
@@ -14,7 +12,7 @@ from trivium.store.connection import DEFAULT_URL
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.case import Case
-from trivium.suites.settings import Policy, Settings
+from trivium.suites.settings import Policy
 
 if TYPE_CHECKING:
     from trivium.runs.dataframes import What
@@ -68,7 +66,7 @@ class Run(HtmlRepr):
         """
         from trivium.runs.summarize import summarise
 
-        how = msgspec.convert(self.record.settings, Settings).decide
+        how = self.record.settings.decide
         return summarise(self.store, self.record).by(how, policy)
 
     def cases(self) -> Iterator[Case]:

@@ -18,7 +18,6 @@ from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.selection import value_at
-from trivium.suites.settings import Settings
 from trivium.trust.subsets import SubsetDifference, adjusted, subset_difference
 from trivium.values import text_or_json
 
@@ -138,7 +137,7 @@ def slices_of(store: Store, run: RunRecord, by: str) -> Slices:
     Raises:
         InputError: If no case has a value at the key, or there are more than ``MAX_SLICES`` values.
     """
-    settings = msgspec.convert(run.settings, Settings)
+    settings = run.settings
     whole = Aggregation(settings)
     parts: dict[str, Aggregation] = {}
     members: dict[str, array[int]] = {}
@@ -192,7 +191,7 @@ def cases_by_value(store: Store, run: RunRecord, by: str) -> dict[str, set[str]]
     Raises:
         InputError: If no case has a value at the key, or there are more than ``MAX_SLICES`` values.
     """
-    settings = msgspec.convert(run.settings, Settings)
+    settings = run.settings
     by_value: dict[str, set[str]] = {}
     metadata: Counter[str] = Counter()
     for case, cluster in zip(store.cases(run.suite), store.groups(run.suite, settings.group), strict=True):

@@ -22,7 +22,6 @@ from trivium.store.partitions.writer import PartitionWriter, check_folder, forge
 from trivium.store.records import RunKind, RunRecord
 from trivium.store.store import Store
 from trivium.suites.agent_settings import AgentSettings
-from trivium.suites.settings import Settings
 
 
 class Begun(NamedTuple):
@@ -184,7 +183,7 @@ class _Record:
             suite_name=self._suite.name,
             suite=self._suite.digest,
             kind=self._kind,
-            settings=msgspec.to_builtins(self._settings),
+            settings=self._settings,
             provenance=provenance(metrics=self._metrics, seed=self._settings.seed, source=source)
             | judge_provenance(self._metrics, self._settings)
             | dict(self._version)
@@ -217,7 +216,7 @@ class _Record:
         run = self._store.run(id)
         if run.suite != self._suite.digest:
             raise InputError(self._suite.name, f"its cases have changed since run {run.id} began")
-        changed = changed_settings(msgspec.convert(run.settings, Settings), self._settings)
+        changed = changed_settings(run.settings, self._settings)
         if changed:
             raise InputError(
                 self._suite.name, f"its settings have changed since run {run.id} began: {', '.join(changed)}"

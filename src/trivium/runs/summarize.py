@@ -32,7 +32,7 @@ def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = No
         run: The run; it need not be finished.
         aggregation: Its aggregated evaluations; if None, they are read from the store.
     """
-    settings = msgspec.convert(run.settings, Settings)
+    settings = run.settings
     aggregation = aggregation or aggregate_run(store, run, settings)
     missing = aggregation.missing
     if run.kind == "human":  # some cases have no outputs by people
@@ -133,7 +133,7 @@ def _origin(run: RunRecord) -> dict[str, Any]:
 
 def columns_of(store: Store, run: RunRecord) -> dict[str, Column]:
     """Return the columns of a run by metric, including ``composite`` and ``pass_rate``."""
-    return aggregate_run(store, run, msgspec.convert(run.settings, Settings)).all_columns
+    return aggregate_run(store, run, run.settings).all_columns
 
 
 def _shown(columns: dict[str, Column], asked_for: Sequence[str] | None) -> dict[str, Column]:

@@ -15,6 +15,7 @@ from trivium.metrics.evaluation import Composite, Evaluation
 from trivium.metrics.metric import Status, Tier
 from trivium.suites.case import Case
 from trivium.suites.sanitize import sanitise
+from trivium.suites.settings import Settings
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace
 from trivium.values import plain, resolved
 
@@ -54,7 +55,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     finished: float | None
     attempts_from: int | None
     due: int | None
-    settings: dict[str, Any]
+    settings: Settings
     provenance: dict[str, Any]
     summary: dict[str, Any] | None
 

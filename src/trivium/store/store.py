@@ -49,6 +49,7 @@ from trivium.store.sqlite import dispose
 from trivium.suites.case import Case
 from trivium.suites.sanitize import sanitise
 from trivium.suites.selection import group_of
+from trivium.suites.settings import Settings
 from trivium.values import batched
 
 T = TypeVar("T")
@@ -67,6 +68,7 @@ _evaluation = msgspec.json.Decoder(Evaluation)
 _outline = msgspec.json.Decoder(EvaluationOutline)
 _scores = msgspec.json.Decoder(dict[str, Score])
 _object = msgspec.json.Decoder(dict[str, Any])
+_settings = msgspec.json.Decoder(Settings, strict=False)
 
 
 class Store:
@@ -129,7 +131,7 @@ class Store:
         suite_name: str,
         suite: str,
         kind: RunKind,
-        settings: dict[str, Any],
+        settings: Settings,
         provenance: dict[str, Any],
         due: int | None = None,
         attempts_from: int | None = None,
@@ -553,8 +555,9 @@ class Store:
         fields = {str(name): value for name, value in mapping.items()}
         for name in ("touched", "owner"):
             fields.pop(name)
-        for name in ("settings", "provenance", "summary"):
+        for name in ("provenance", "summary"):
             fields[name] = None if fields[name] is None else self._read(_object, fields[name])
+        fields["settings"] = self._read(_settings, fields["settings"])
         try:
             return msgspec.convert(fields, RunRecord)
         except msgspec.ValidationError as error:

@@ -12,7 +12,6 @@ from trivium.runs.run import Run
 from trivium.store.browsing.attempts import AttemptSort, Verdict, find_attempts
 from trivium.store.browsing.runs import RunSort, RunsPage, find_runs
 from trivium.store.records import RunKind, RunState
-from trivium.suites.settings import Settings
 from trivium.values import json_text
 from trivium.web.errors import Refused, refusals
 from trivium.web.pages.case import repeat_of, rows_of
@@ -160,7 +159,7 @@ def _attempt_routes(services: Services) -> list[Any]:
     ) -> AttemptList:
         """Attempts of a run, the worst first."""
         found = run_of(store, run)
-        settings = msgspec.convert(found.settings, Settings, strict=False)
+        settings = found.settings
         page = find_attempts(
             store, found, text=q, verdict=verdict, sort=sort, after=cursor_of(after), limit=limit
         )

@@ -40,7 +40,7 @@ def test_the_agent_of_a_suite_is_asked_as_one_that_is_named(tmp_path):
     ((method, path, _, body),), attempt, run = asked(tmp_path, "plain", answer='{"answer": "A"}')
     assert (method, path, attempt.output) == ("POST", "/agent", "A")
     assert json.loads(body).keys() == {"input", "case", "repeat", "seed"}
-    assert run.record.settings["agent"] == run.provenance["agent"]
+    assert run.record.settings.agent == run.provenance["agent"]
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT"])
@@ -121,7 +121,7 @@ def test_a_secret_comes_from_the_environment_and_is_kept_nowhere(tmp_path, monke
         run.store.close()
     held = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert (TOKEN.encode() in held, b"AGENT_AUTH" in held) == (False, True)
-    assert run.record.settings["agent"]["headers"] == {"Authorization": "[masked]"}
+    assert run.record.settings.agent.headers == {"Authorization": "[masked]"}
     ours = [each.getMessage() for each in caplog.records if each.name.startswith("trivium")]
     assert not [line for line in ours if TOKEN in line]
 
@@ -173,4 +173,4 @@ def test_a_run_without_agent_goes_on_and_a_suite_without_one_is_told(tmp_path, m
     assert "the suite names no agent (agent: …) either" in capsys.readouterr().err
     outputs = [{"case": "c", "output": "x"}]
     run = tv.evaluate("s.json", outputs=outputs, store=str(tmp_path / "o.db"))
-    assert "agent" not in run.record.settings
+    assert run.record.settings.agent is None

@@ -14,7 +14,6 @@ from trivium.runs.summarize import summarise
 from trivium.runs.until_decided.gates import Gates, values_of
 from trivium.runs.until_decided.order import place_of
 from trivium.store.store import Store
-from trivium.suites.settings import Settings
 
 CASES, AT_ONCE = 200, 4
 
@@ -58,7 +57,7 @@ def test_the_judge_is_asked_until_the_gate_is_decided(monkeypatch, store, at_lea
 def test_what_is_in_flight_at_the_decision_is_about_what_the_judge_takes_at_once(monkeypatch, store):
     with provider(monkeypatch) as server:
         run = tv.evaluate(judged(), outputs=outputs(), store=store)
-    settings = msgspec.convert(run.record.settings, Settings)
+    settings = run.record.settings
     gates = Gates(settings, [1] * CASES)
     needed = 0
     for each in sorted(run.evaluations(), key=lambda one: place_of(run.id, one.case)):

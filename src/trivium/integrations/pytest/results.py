@@ -195,7 +195,7 @@ class EvaluatedRun(Run):
     @cached_property
     def settings(self) -> Settings:
         """The suite's settings at the time of the run."""
-        return msgspec.convert(self.record.settings, Settings)
+        return self.record.settings
 
     def attempt(self, case: str, repeat: int) -> TestedAttempt:
         """Return the attempt of a case and repeat; fail the test if there is none."""

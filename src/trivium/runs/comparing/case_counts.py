@@ -92,7 +92,7 @@ class CaseTotals:
         own = self.of_scores(scored)
         before = np.zeros_like(own)
         for run in earlier:
-            counted = self._name == "pass_rate" and run.record.settings.get("failed_attempts") != "skip"
+            counted = self._name == "pass_rate" and run.record.settings.failed_attempts != "skip"
             before += self._of_verdicts(run) if counted else self.of_scores(ScoredRun.of(run, self._methods))
         sums, squares = (own + before)[1:]
         counts = np.rint([own[0] + before[0], sums, before[0]]).astype(np.int64)

@@ -54,7 +54,7 @@ def incomparabilities(base: Run, head: Run) -> Iterator[str]:
         base,
         kind=head.record.kind,
         provenance=head.provenance,
-        settings=msgspec.convert(head.record.settings, Settings),
+        settings=head.record.settings,
         suite=head.record.suite,
         cases=head.cases,
     )
@@ -83,7 +83,7 @@ def differences_from(
         yield "one run holds people's own outputs, scored against each other: its references differ"
     for part in _RECORDED:
         yield from _recorded(part, base.provenance.get(part), provenance.get(part))
-    yield from _settings(msgspec.convert(base.record.settings, Settings), settings)
+    yield from _settings(base.record.settings, settings)
     if base.record.suite != suite:
         yield from _cases(base, cases())
 
@@ -202,7 +202,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             ComparisonError: If any is out of range; it lists all of them.
         """
-        settings = msgspec.convert(head.record.settings, Settings)
+        settings = head.record.settings
         named = {name: value for name, value in given.items() if value is not None}
         how = {name: named.pop(name) for name in ("policy", "about") if name in named}
         own = {name: getattr(settings, name) for name in ("margin", "level", "resamples", "seed")}

@@ -16,7 +16,6 @@ from trivium.runs.aggregation import why_not_passed
 from trivium.runs.comparing.case_states import STATES, CaseState
 from trivium.runs.run import Run
 from trivium.suites.case import Case
-from trivium.suites.settings import Settings
 from trivium.values import batched
 
 READ_AT_ONCE = 50
@@ -188,7 +187,7 @@ _Attempts = dict[int, tuple[Case, ScoredAttempt]]
 
 def _attempts(run: Run, positions: Sequence[int]) -> dict[str, _Attempts]:
     """Return the attempts at some positions, by case and repeat."""
-    settings = msgspec.convert(run.record.settings, Settings)
+    settings = run.record.settings
     found: dict[str, _Attempts] = {}
     for case, attempt, evaluation in run.store.views(run.record, positions=positions):
         why = why_not_passed(evaluation, settings) if evaluation.passed is False else None

@@ -142,7 +142,7 @@ class ScoredRun:
     def of(cls, run: Run, methods: Methods) -> Self:
         """Read the scores of a stored run."""
         return cls(
-            msgspec.convert(run.record.settings, Settings),
+            run.record.settings,
             run.store.outlines(run.record),
             methods,
             case_scores=run.store.case_scores(run.record),

@@ -14,7 +14,6 @@ from trivium.runs.comparing.decision import incomparabilities
 from trivium.runs.comparing.pairing import Methods, ScoredRun
 from trivium.runs.run import Run
 from trivium.runs.warnings import FEW_GROUPS
-from trivium.suites.settings import Settings
 from trivium.trust.clustered import ClusteredMean
 from trivium.trust.sample_size import (
     detectable_difference,
@@ -138,7 +137,7 @@ def plan(
     """
     runs = (pilot,) if isinstance(pilot, Run) else pilot
     head = runs[-1]
-    settings = msgspec.convert(head.record.settings, Settings)
+    settings = head.record.settings
     level = settings.level if level is None else level
     _check(detect=detect, level=level, power=power)
     if len(runs) == 2 and (unlike := list(incomparabilities(*runs))):

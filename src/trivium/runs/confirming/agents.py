@@ -5,15 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from trivium.agents.attempt import AgentAdapter
 from trivium.agents.loading import load_agent
 from trivium.errors import AgentError, InputError
 from trivium.runs.run import Run
 from trivium.runs.versions import CALLED_AS, FINGERPRINT, NAMED, fingerprint, version_of
 from trivium.suites.agent_settings import AgentSettings
-from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
 
 SUITE_FILES = (".yaml", ".yml", ".json", ".toml")
@@ -83,7 +80,7 @@ def base_agent_if_known(base: Run, head: Run) -> SideAgent | str:
 
 
 def _recorded(run: Run, option: str) -> Any:
-    stored = msgspec.convert(run.record.settings, Settings).agent
+    stored = run.record.settings.agent
     found = run.provenance.get(CALLED_AS) or stored
     if isinstance(found, AgentSettings) and found.headers:
         what = f"does not store the headers of its agent: give the suite file that has them ({option} FILE)"

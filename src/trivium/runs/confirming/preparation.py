@@ -11,7 +11,6 @@ from trivium.runs.pipeline import Prepared
 from trivium.runs.provenance import judge_provenance
 from trivium.runs.run import Run
 from trivium.runs.versions import confirms
-from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
 
 
@@ -24,7 +23,7 @@ def prepared_again(run: Run) -> Prepared:
     Raises:
         ComparisonError: If the numbers would not mean the same.
     """
-    settings = msgspec.convert(run.record.settings, Settings)
+    settings = run.record.settings
     judge = settings.judge and msgspec.structs.replace(settings.judge, certificate=())
     settings = msgspec.structs.replace(
         settings, gates={}, until_decided=False, repeats=1, agent=None, judge=judge
@@ -47,7 +46,7 @@ def prepared_again(run: Run) -> Prepared:
 
 def next_repeats(run: Run) -> dict[int, int]:
     """The next repeat of each case, so that no attempt has the seed of an earlier one."""
-    repeats = msgspec.convert(run.record.settings, Settings).repeats
+    repeats = run.record.settings.repeats
     found: defaultdict[int, int] = defaultdict(lambda: repeats)
     for other in run.store.confirm_runs(run.record.suite_name):
         if (what := confirms(other)) is not None and what.run == run.id:

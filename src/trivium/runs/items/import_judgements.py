@@ -19,7 +19,6 @@ from trivium.runs.items.records import LISTED, Judgement
 from trivium.runs.summarize import summarise
 from trivium.store.records import RunRecord, StoredEvaluation
 from trivium.store.store import Store
-from trivium.suites.settings import Settings
 from trivium.suites.settings_loader import with_changes
 
 AT_ONCE = 256
@@ -43,7 +42,7 @@ def import_judgements(
     """
     judgements = _Judgements(path)
     judgements.check(store, source)
-    settings = msgspec.convert(source.settings, Settings)
+    settings = source.settings
     if certificates:
         named = {"judge": {"certificate": [str(each) for each in certificates]}}
         settings = with_changes(settings, named, source="--certificate")
@@ -52,7 +51,7 @@ def import_judgements(
         suite_name=source.suite_name,
         suite=source.suite,
         kind=source.kind,
-        settings=msgspec.to_builtins(settings),
+        settings=settings,
         provenance=source.provenance | judgements.provenance(source),
         due=source.due,
         attempts_from=source.attempts_from or source.number,

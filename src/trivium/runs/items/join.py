@@ -211,13 +211,13 @@ def _item(group: str, dimension: str, pred: float | None, truth: float, score: S
 
 def _evaluations(store: Store, run: RunRecord) -> Iterator[tuple[str, StoredEvaluation]]:
     """Yield the group and evaluation of every attempt, in suite order."""
-    settings = msgspec.convert(run.settings, Settings)
+    settings = run.settings
     groups = list(store.groups(run.suite, settings.group))
     return ((groups[stored.position], stored) for stored in store.evaluations(run))
 
 
 def _conditions(run: RunRecord, dimension: str) -> JudgedBy:
-    return judging_conditions(dimension, msgspec.convert(run.settings, Settings), run.provenance)
+    return judging_conditions(dimension, run.settings, run.provenance)
 
 
 def _origin(store: Store, run: RunRecord, dimension: str) -> Origin:
@@ -329,7 +329,7 @@ def _review(
     Raises:
         InputError: If there is no certificate.
     """
-    settings = msgspec.convert(run.settings, Settings)
+    settings = run.settings
     if not certificates and not certificates_in(settings):
         raise InputError(
             f"run {run.id}", "applied no certificate: --certificate FILE says which judgements go to people"

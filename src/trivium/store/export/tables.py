@@ -52,7 +52,7 @@ def score_rows(store: Store, run: RunRecord, *, stable: bool = False) -> Iterato
         stable: Leave out the run's id and everything that depends on measured times, so that equal
             inputs give equal bytes. The composite is then recomputed without those parts.
     """
-    settings = msgspec.convert(run.settings, Settings)
+    settings = run.settings
     ids = [case.id for case in store.cases(run.suite)] if _has_case_scores(store, run) else []
     for stored in store.evaluations(run):
         yield from (

@@ -63,7 +63,7 @@ def routes(site: Site) -> list[Any]:
         row = repeat_of(rows, case, repeat)
         attempt = row[1]
         trace = attempt.trace
-        settings = msgspec.convert(record.settings, Settings, strict=False)
+        settings = record.settings
         too_large = trace is not None and len(trace.spans) > DRAWN_SPANS
         tree = trees.of(record, case, attempt.repeat, trace) if too_large and trace is not None else None
         return site.page(

@@ -72,7 +72,7 @@ def routes(site: Site) -> list[Any]:
         record = run_of(store, run)
         if record.id != run:
             return redirected(request, f"/runs/{segment(record.id)}")
-        settings = msgspec.convert(record.settings, Settings, strict=False)
+        settings = record.settings
         chosen: dict[str, Any] = {"text": q, "verdict": verdict or None, "sort": sort}
         if format != "html":
             rows = _exported(site, record, settings, chosen)
