@@ -80,11 +80,13 @@ class SequentialMean:
         Raises:
             TrustError: If the value or the weight is out of range.
         """
-        _check(np.array([value]), np.array([weight]))
+        x, w = np.array([value]), np.array([weight])
+        if not (0 <= value <= 1 and 0 < weight <= 1):
+            _check(x, w)
         rich = self._rich + handicap
         self.n += 1
-        self._up += _growth(np.array([value]), np.array([weight]), self._limit)[0]
-        self._down += _growth(np.array([1 - value]), np.array([weight]), 1 - self._limit)[0]
+        self._up += _growth(x, w, self._limit)[0]
+        self._down += _growth(1 - x, w, 1 - self._limit)[0]
         self.at_least = self.at_least or bool(_capital(self._up) >= rich)
         self.at_most = self.at_most or bool(_capital(self._down) >= rich)
 

@@ -134,7 +134,7 @@ class Difference:
         if not known.any():
             return
         self._known.append(np.stack([low[known], high[known]]))
-        ends = [float(np.clip((side[known].mean() + 1) / 2, 0, 1)) for side in (low, high)]
+        ends = [min(1.0, max(0.0, (float(side[known].mean()) + 1) / 2)) for side in (low, high)]
         weight = int(np.count_nonzero(known)) / self._largest
         self._values.append((*ends, weight, handicap))  # type: ignore[arg-type]
         self._passes.bet(ends[0], weight, handicap=handicap)
