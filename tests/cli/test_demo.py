@@ -239,6 +239,14 @@ def test_the_demo_as_json_is_one_document(capsys: pytest.CaptureFixture[str]) ->
     assert len(list(Run.load(store="sqlite:///kept.db").store.runs())) == 2
 
 
+@pytest.fixture
+def _without_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without what draws the pages, whose writing takes half of the time."""
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    monkeypatch.setitem(sys.modules, "altair", None)
+
+
+@pytest.mark.usefixtures("_without_pages")
 def test_with_a_provider_a_language_model_judges_in_place_of_the_stand_in(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,6 +260,7 @@ def test_with_a_provider_a_language_model_judges_in_place_of_the_stand_in(
     assert {question.model for question in server.requests} == {"gpt-4o-mini"}
 
 
+@pytest.mark.usefixtures("_without_pages")
 def test_a_judge_that_cannot_be_asked_ends_with_3_and_the_line_says_so(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -263,12 +272,10 @@ def test_a_judge_that_cannot_be_asked_ends_with_3_and_the_line_says_so(
     assert "OPENAI_API_KEY is not set" in captured.err
 
 
+@pytest.mark.usefixtures("_without_pages")
 def test_without_the_extra_for_pages_the_answer_says_what_to_install(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    monkeypatch.setitem(sys.modules, "altair", None)
-
     assert run_command(["demo"]) == 0
     said = capsys.readouterr().out
     assert "82 % [59, 91]" in said
