@@ -1,6 +1,6 @@
 # make demo   two versions of an agent answer sixty questions and are compared
 # make test   everything a change must pass; make test FILES=tests/trust runs these tests only
-# make check-fast, make lint, make coverage, make lock, make bench, make docs, make mutants, make clean
+# make check-fast, lint, coverage, bench, docs, mutants, changelog, release, lock, clean: CONTRIBUTING.md says what for
 #
 # Each command sets up what it needs from a bare Python 3.11 or newer; a second run skips what is done.
 
@@ -30,7 +30,7 @@ PROCESSES ?= 3
 # Packages whose coverage must stay at 90 % or above.
 PACKAGES := metrics suites traces agents runs store trust monitor labels web reports formats integrations cli
 
-.PHONY: demo test lint collect check check-fast coverage bench docs mutants lock clean
+.PHONY: demo test lint collect check check-fast coverage bench docs mutants changelog release lock clean
 
 demo: $(DEMO)/.installed
 	$(DEMO)/bin/trivium demo
@@ -83,6 +83,18 @@ mutants: .mutants/bin/python $(TEST)/.installed
 	.mutants/bin/cosmic-ray init --force .mutants/session.toml .mutants/session.sqlite
 	.mutants/bin/cosmic-ray exec .mutants/session.toml .mutants/session.sqlite
 	.mutants/bin/cr-report --surviving-only --show-diff .mutants/session.sqlite
+
+# What changelog.d will say of the next release; and that release: CHANGELOG.md, the version and a tag.
+changelog: $(DOCS)/.locked
+	$(DOCS)/bin/towncrier build --draft --version next
+
+release: $(DOCS)/.locked
+	@[[ "$(VERSION)" =~ ^[0-9]+\.[0-9]+\.[0-9]+$$ ]] || { echo "say which: make release VERSION=1.2.0" >&2; exit 1; }
+	@git diff --quiet HEAD || { echo "commit what has changed first" >&2; exit 1; }
+	sed -i.old 's/^__version__ = .*/__version__ = "$(VERSION)"/' src/trivium/_version.py && rm src/trivium/_version.py.old
+	$(DOCS)/bin/towncrier build --yes --version $(VERSION)
+	git commit --all --quiet --message "Release $(VERSION)"
+	git tag --annotate --message "Trivium $(VERSION)" v$(VERSION)
 
 # What each command installs, pinned with hashes for Python 3.11 and later on every platform. torch is no part of it:
 # requirements/torch.txt says why.

@@ -11,6 +11,7 @@ import io
 import re
 import shlex
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +30,8 @@ PAGES = [
     *sorted((ROOT / "docs/design").glob("*.md")),
     *sorted((ROOT / "docs/definitions").glob("*.md")),
 ]
+
+CHANGES = sorted((ROOT / "changelog.d").glob("+*"))
 
 _FENCE = re.compile(r"^```(\S+)[ ]?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _OPTION = re.compile(r"(?<!\S)--[a-z][a-z0-9-]*")
@@ -142,13 +145,23 @@ def options_of(command: click.Command) -> Iterator[str]:
             yield from options_of(below)
 
 
-def test_every_option_of_the_newest_section_of_the_changelog_is_there() -> None:
-    """A commit from a stale tree takes a feature away together with its tests; its line here stays."""
+def test_every_change_that_is_not_released_has_a_name_that_a_release_takes() -> None:
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["towncrier"]
+    types = "|".join(each["directory"] for each in config["type"])
+    named = {path.name for path in (ROOT / "changelog.d").iterdir()} - {"README.md"}
+    assert {name for name in named if not re.fullmatch(rf"\+[a-z0-9-]+\.({types})\.md", name)} == set()
+
+
+def test_every_option_that_the_newest_changes_name_is_there() -> None:
+    """A commit from a stale tree takes a feature away and its tests; its words in the changes stay."""
     from trivium.integrations.pytest.plugin import pytest_addoption
 
-    sections = re.split(r"^## .*$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    codes = (re.findall(r"`([^`]+)`", section) for section in sections)
-    named = next(filter(None, ({word for code in each for word in _OPTION.findall(code)} for each in codes)))
+    released = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("<!-- releases -->")[2]
+    newest = re.split(r"^## .*$", released, flags=re.MULTILINE)[1]
+    texts = [newest, *(path.read_text(encoding="utf-8") for path in CHANGES if ".removal." not in path.name)]
+    codes = [code for text in texts for code in re.findall(r"`([^`]+)`", text)]
+    named = {word for code in codes for word in _OPTION.findall(code)}
+    assert named
     parser = pytest.Parser(_ispytest=True)
     pytest_addoption(parser)
     of_pytest = {name for each in parser.getgroup("trivium").options for name in each.names()}
