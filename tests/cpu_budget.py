@@ -3,9 +3,11 @@
 A test that needs more says so, and why: ``@pytest.mark.cpu(8, "compares two agents of the demo")``. What
 fixtures of a file or of the session take to set up, and all that is torn down, counts for no test, since it
 depends on which one comes first or last. pytest prints the tests that took most, and fails if one is over its
-budget. On a slow or busy machine budgets grow as much as the time that a fixed loop takes there.
+budget. On a slow machine budgets grow as much as the time that a fixed loop takes there. A machine that has much
+else to do says nothing of a test, because its cores share caches and threads: then it is printed, and fails nothing.
 """
 
+import os
 import resource
 import time
 from collections.abc import Iterator
@@ -17,6 +19,9 @@ BUDGET_SECONDS = 5.0
 SHOWN, SHOWN_SECONDS = 20, 0.5
 LOOPS, LOOP_SECONDS = 1_000_000, 0.030
 """Additions of a fixed loop, and the CPU time that they take on an idle machine of 2026."""
+
+BUSY = 2.5
+"""Processes that wait or run, for each core, above which a machine is busy. The tests alone make 1.5."""
 
 PROPERTY = "cpu seconds, budget"
 SPENT = pytest.StashKey[dict[str, float]]()
@@ -34,6 +39,11 @@ def slowness() -> float:
     while total < LOOPS:
         total += 1
     return max(1.0, (time.thread_time() - before) / LOOP_SECONDS)
+
+
+def busy() -> bool:
+    """Whether others than the tests keep the machine busy."""
+    return os.getloadavg()[0] > BUSY * (os.cpu_count() or 1)
 
 
 class CpuBudget:
@@ -76,7 +86,8 @@ class CpuBudget:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if any(used > budget for used, budget, _ in self.spent) and session.exitstatus == pytest.ExitCode.OK:
+        over = any(used > budget for used, budget, _ in self.spent)
+        if over and session.exitstatus == pytest.ExitCode.OK and not busy():
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:

@@ -31,6 +31,11 @@ BUILT_IN = {
     "bleu": "trivium.metrics.text.lexical:Bleu",
     "chrf": "trivium.metrics.text.lexical:Chrf",
     "edit": "trivium.metrics.text.lexical:Edit",
+    "hit_rate": "trivium.metrics.text.retrieval:HitRate",
+    "retrieval_recall": "trivium.metrics.text.retrieval:RetrievalRecall",
+    "retrieval_precision": "trivium.metrics.text.retrieval:RetrievalPrecision",
+    "mrr": "trivium.metrics.text.retrieval:ReciprocalRank",
+    "ndcg": "trivium.metrics.text.retrieval:Ndcg",
     "path_convergence": "trivium.metrics.graph.trajectories:PathConvergence",
     "tool_selection": "trivium.metrics.graph.tool_calls:ToolSelection",
     "tool_recall": "trivium.metrics.graph.tool_calls:ToolRecall",
@@ -75,7 +80,12 @@ _RECORDED = "trivium.metrics.scoring"
 _RECORDED_PREFIX = "inspect."
 """Prefix of recorded scores, which came with imported outputs."""
 
-OFF_BY_DEFAULT = frozenset({"rouge_l", "bleu", "chrf", "edit", "loop_free", "retry_rate", "completed"})
+RETRIEVAL = ("hit_rate", "retrieval_recall", "retrieval_precision", "mrr", "ndcg")
+"""Metrics of retrieved documents."""
+
+OFF_BY_DEFAULT = frozenset(
+    {"rouge_l", "bleu", "chrf", "edit", *RETRIEVAL, "loop_free", "retry_rate", "completed"}
+)
 
 
 M = TypeVar("M", bound=Metric)

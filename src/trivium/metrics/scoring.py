@@ -30,7 +30,14 @@ from trivium.metrics.registry import REGISTERED, build_metrics
 from trivium.metrics.registry import metric as named_metric
 from trivium.metrics.text.task import with_default_success
 from trivium.suites.case import NOTHING_EXPECTED, Case, Complexity, Expect
-from trivium.suites.settings import JudgeSettings, MessageSettings, Settings, SuccessRule, ToolSettings
+from trivium.suites.settings import (
+    JudgeSettings,
+    MessageSettings,
+    RetrievalSettings,
+    Settings,
+    SuccessRule,
+    ToolSettings,
+)
 from trivium.suites.settings_loader import with_changes
 from trivium.suites.validation import convert
 from trivium.traces.trace import Trace
@@ -175,6 +182,7 @@ class ScoringOptions(TypedDict, total=False):
         success: When an attempt counts as a success.
         tools: How tool calls are interpreted.
         messages: Which message types are coordination and which are productive work.
+        retrieval: How retrieved documents are rated.
         judge: The judge's models, rubrics and limits.
         seed: Seed of all randomness.
     """
@@ -201,6 +209,7 @@ class ScoringOptions(TypedDict, total=False):
     success: SuccessRule | Mapping[str, Any] | None
     tools: ToolSettings | Mapping[str, Any] | None
     messages: MessageSettings | Mapping[str, Any] | None
+    retrieval: RetrievalSettings | Mapping[str, Any] | None
     judge: JudgeSettings | Mapping[str, Any] | None
     seed: int | None
 
@@ -225,7 +234,7 @@ def score(metric: str, **options: Unpack[ScoringOptions]) -> Score:
     case = Case(**taken(Case, given) | {"metadata": {}})
     attempt = Attempt(**taken(Attempt, given) | {"metadata": dict(options["metadata"] or {})})
     encoder = None if options["encoder"] is None else str(options["encoder"])
-    changes = taken(("similarity", "success", "tools", "messages", "judge", "seed"), given)
+    changes = taken(("similarity", "success", "tools", "messages", "retrieval", "judge", "seed"), given)
     changes["encoder"] = encoder
     return _score_one(metric, case, attempt, {key: each for key, each in changes.items() if each is not None})
 

@@ -43,6 +43,7 @@ CASE_NAMES = {
 
 OUTPUT_NAMES = {
     "case": ("case", "case_id", "id", "_id", "idx", "question_id", "task_id"),
+    "contexts": ("contexts", "retrieved_contexts", "retrieval_context", "retrieved_documents"),
     "output": (
         "output",
         "outputs",

@@ -20,6 +20,10 @@ Texts = Annotated[tuple[str, ...], Meta(extra={"also": "single"}, extra_json_sch
 """Several texts. A file may have a single text instead of a list."""
 
 
+Grade = Annotated[float, Meta(ge=0)]
+"""How relevant a document is; 0 is not at all."""
+
+
 class ExpectedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A tool call that a good attempt makes.
 
@@ -46,6 +50,8 @@ class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         aspects: Aspects that the output should cover.
         facts: Ground truth against which claims are checked.
         sources: Sources that the output may cite.
+        relevant: Documents that should be retrieved, by id or by text: a list, or the grade of each, where a
+            higher one is more relevant.
         output: The exact expected output: a text, or any JSON value.
     """
 
@@ -55,6 +61,7 @@ class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     aspects: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    relevant: tuple[Id, ...] | dict[str, Grade] = ()
     output: Any = None
 
     @property

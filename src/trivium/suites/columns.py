@@ -26,6 +26,7 @@ OUTPUT_FIELDS = (
     "error",
     "metadata",
     "messages",
+    "contexts",
     "flags",
 )
 
@@ -148,11 +149,11 @@ def output_columns(names: Sequence[str]) -> Columns | None:
         return None
     fields = {name: name for name in names if name in OUTPUT_FIELDS}
     problems: list[Problem] = []
-    for field in ("case", "output"):
+    for field in ("case", "output", "contexts"):
         if field in fields:
             continue
         found = _matching(unknown, OUTPUT_NAMES[field])
-        if field == "case":
+        if field != "output":
             found = found[:1]
         elif clear := [name for name in found if plain_name(name) not in EITHER]:
             found = clear

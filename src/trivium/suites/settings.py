@@ -79,6 +79,18 @@ class MessageSettings(
     productive: tuple[str, ...] = ("task_request", "result_delivery", "data_transfer")
 
 
+class RetrievalSettings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """How retrieved documents are rated.
+
+    Attributes:
+        k: How many of the first documents count; None for all that were retrieved.
+    """
+
+    k: Count | None = None
+
+
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Lowest composite of each recommendation, in [0, 1]."""
 
@@ -340,6 +352,7 @@ class Settings(
         passed: When an attempt passes; the key ``pass`` of a suite file.
         tools: How tool calls are interpreted.
         messages: Which message types are coordination and which are productive work.
+        retrieval: How retrieved documents are rated.
         judge: The judge's models, rubrics and limits; None for no judge.
         composite: Weights and thresholds of the composite.
         limits: Limits on calls of the agent.
@@ -366,6 +379,7 @@ class Settings(
     passed: PassRule | None = None
     tools: ToolSettings = ToolSettings()
     messages: MessageSettings = MessageSettings()
+    retrieval: RetrievalSettings = RetrievalSettings()
     judge: JudgeSettings | None = None
     composite: CompositeSettings = CompositeSettings()
     limits: Limits = Limits()
@@ -401,6 +415,7 @@ class SettingKeywords(TypedDict, total=False):
         passed: When an attempt passes; the key ``pass`` of a suite file.
         tools: How tool calls are interpreted.
         messages: Which message types are coordination and which are productive work.
+        retrieval: How retrieved documents are rated.
         judge: The judge's models, rubrics and limits; None for no judge.
         composite: Weights and thresholds of the composite.
         limits: Limits on calls of the agent.
@@ -427,6 +442,7 @@ class SettingKeywords(TypedDict, total=False):
     passed: PassRule | Mapping[str, Any] | None
     tools: ToolSettings | Mapping[str, Any]
     messages: MessageSettings | Mapping[str, Any]
+    retrieval: RetrievalSettings | Mapping[str, Any]
     judge: JudgeSettings | Mapping[str, Any] | None
     composite: CompositeSettings | Mapping[str, Any]
     limits: Limits | Mapping[str, Any]

@@ -29,7 +29,7 @@ from trivium.suites.settings import (
 from trivium.suites.validation import at, convert, describe, unknown_key
 from trivium.values import is_number
 
-MERGED = frozenset({"tools", "messages", "judge", "composite", "limits", "monitor"})
+MERGED = frozenset({"tools", "messages", "retrieval", "judge", "composite", "limits", "monitor"})
 """Settings whose changes are merged key by key; other mappings are replaced as a whole."""
 
 SETTING_KEYS = tuple(Settings.__struct_encode_fields__)

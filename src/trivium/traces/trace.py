@@ -85,9 +85,9 @@ class Span(
         input: The input, any JSON value.
         output: The output, any JSON value.
         usage: Tokens and cost (llm spans only).
-        attributes: Further data. Two keys are read: ``context`` by tool_selection
-            (docs/definitions/traces.md#tool-selection), and ``handoff``, which is true for a hand-off
-            recorded as a tool call.
+        attributes: Further data. Three keys are read: ``context`` by tool_selection
+            (docs/definitions/traces.md#tool-selection), ``handoff``, which is true for a hand-off recorded as
+            a tool call, and ``retrieval``, which is true for a call whose output are retrieved documents.
     """
 
     id: str

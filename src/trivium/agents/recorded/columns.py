@@ -11,12 +11,14 @@ from trivium.agents.recorded.record import ParsedLine, read_line, read_row
 from trivium.errors import OutputsError, Problem
 from trivium.records.documents import MalformedDocument, parse_json, parse_line
 from trivium.records.lines import JsonLines
+from trivium.records.names import OUTPUT_NAMES
 from trivium.records.source import Records, present_cells
 from trivium.suites.columns import Columns, input_column, json_value, output_columns
 from trivium.suites.suite import Suite
 from trivium.suites.validation import describe
 
 _JSON_COLUMNS = frozenset({"trace", "usage", "metadata", "flags"})
+_CONTEXTS = frozenset(OUTPUT_NAMES["contexts"])
 _NUMBERS = frozenset({"repeat", "seconds", "reward"})
 _REQUIRED = ("output", "trace", "reward", "error")
 """An output has at least one of these."""
@@ -33,7 +35,7 @@ def _of_cells(cells: Mapping[str, Any]) -> dict[str, Any]:
                 below[rest] = _number(cell) if field == "usage" else cell
         elif not isinstance(cell, str):
             raw[name] = cell
-        elif field in _JSON_COLUMNS or name == "output.json":
+        elif field in _JSON_COLUMNS or name == "output.json" or (name in _CONTEXTS and cell[:1] == "["):
             try:
                 raw[field] = parse_json(cell)
             except MalformedDocument as malformed:

@@ -67,6 +67,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         metadata: Any further data.
         messages: The chat of the attempt as OpenAI's API has it: its last answer is the output, and its calls
             are the trace, where the line states neither.
+        contexts: What the agent retrieved: texts, or objects with id, text or score.
         flags: What an earlier sanitising changed, in a file that Trivium exported.
     """
 
@@ -80,6 +81,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     error: str | None = None
     metadata: dict[str, Any] | None = None
     messages: list[Any] | None = None
+    contexts: Any = None
     flags: tuple[str, ...] = ()
 
 
@@ -193,7 +195,7 @@ def attempt_from(output: Output, flags: tuple[str, ...], *, folder: Path, limit:
         reward=output.reward,
         error=output.error,
         flags=(*output.flags, *flags),
-        metadata=output.metadata or {},
+        metadata=(output.metadata or {}) | ({} if output.contexts is None else {"contexts": output.contexts}),
     )
     return checked_attempt(attempt, limit=limit, trace_error=unreadable)
 

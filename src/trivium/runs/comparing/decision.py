@@ -33,6 +33,7 @@ _MEANING = (
     "passed",
     "tools",
     "messages",
+    "retrieval",
 )
 """Settings that change the meaning of a score. The encoder is not among them, because scores name it."""
 

@@ -274,6 +274,8 @@ def spans_of(
         agent = name if kind == "agent" else role.agent or caller
         callers[id_] = name if kind == "agent" else caller
         failed = _failed(span)
+        retrieval = kind == "tool" and _retrieves(span)
+        marked = failed or handoff or retrieval
         input_, output = contents_of(span, kind, outermost=parent not in known)
         made.append(
             Span(
@@ -288,7 +290,7 @@ def spans_of(
                 input=input_,
                 output=output,
                 usage=usage,
-                attributes=_extra(span, failed=failed, handoff=handoff) if failed or handoff else {},
+                attributes=_extra(span, failed, handoff=handoff, retrieval=retrieval) if marked else {},
             )
         )
     return made
@@ -304,8 +306,15 @@ def _failed(span: RecordedSpan) -> bool:
     )
 
 
-def _extra(span: RecordedSpan, *, failed: bool, handoff: bool) -> JsonObject:
-    extra: JsonObject = {}
-    if failed and (why := error_of(span)):
-        extra["error"] = why
-    return extra | {"handoff": True} if handoff else extra
+def _retrieves(span: RecordedSpan) -> bool:
+    """Whether a call of a tool retrieves documents."""
+    attributes = span.attributes
+    return (
+        attributes.get(semconv.OPERATION) == "retrieval"
+        or text(attributes, semconv.OPENINFERENCE) == "RETRIEVER"
+    )
+
+
+def _extra(span: RecordedSpan, failed: bool, **marks: bool) -> JsonObject:
+    why = error_of(span) if failed else ""
+    return ({"error": why} if why else {}) | {name: True for name, marked in marks.items() if marked}

@@ -158,6 +158,8 @@ def _attributes(
         attributes["run_name"] = name
     if kind == "tool" and is_handoff(name, metadata):
         attributes["handoff"] = True
+    if type_ == "retriever":
+        attributes["retrieval"] = True
     if error:
         attributes["error"] = error
     if record.get("tags"):

@@ -294,9 +294,10 @@ class LiveSpan(NoSpan):
         )
 
     def note(self, **attributes: Any) -> None:
-        """Add attributes; ``context`` is read by tool_selection.
+        """Add attributes; two of them are read.
 
-        Definition: docs/definitions/traces.md#tool-selection.
+        ``context`` is read by tool_selection (docs/definitions/traces.md#tool-selection), and
+        ``retrieval=True`` says that the output of a tool are the documents that it retrieved.
         """
         self._attributes = {**(self._attributes or {}), **attributes}
 
@@ -356,7 +357,7 @@ class LiveSpan(NoSpan):
         )
 
 
-_RECORDED_WITHOUT_CONTENT = frozenset({"error", "context", "handoff"})
+_RECORDED_WITHOUT_CONTENT = frozenset({"error", "context", "handoff", "retrieval"})
 """Attributes that are recorded even without content."""
 
 

@@ -1,0 +1,93 @@
+"""The documents that an agent retrieved for an attempt, as it or its trace recorded them.
+
+An agent returns them beside its output, under one of ``CONTEXT_KEYS``; they are metadata of the attempt then.
+Else they are what the retrievers of its trace returned.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from trivium.agents.attempt import Attempt
+from trivium.errors import InputError
+from trivium.records.names import OUTPUT_NAMES
+from trivium.traces.trace import Trace
+from trivium.values import is_number
+
+CONTEXT_KEYS = (*OUTPUT_NAMES["contexts"], "documents")
+"""Names under which agents give retrieved documents, the most common first."""
+
+_IDS = ("id", "_id", "doc_id", "document_id", "chunk_id", "docid")
+_TEXTS = ("text", "content", "page_content", "document")
+_SCORES = ("score", "similarity", "relevance_score")
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A retrieved document, or a part of one. It has an id, a text, or both.
+
+    Attributes:
+        id: Its id; a number is its decimal text.
+        text: What the agent saw of it.
+        score: The retriever's own score, which is not interpreted: the order is the ranking.
+    """
+
+    id: str | None = None
+    text: str | None = None
+    score: float | None = None
+
+
+def contexts_of(attempt: Attempt) -> tuple[Context, ...] | None:
+    """Return the retrieved documents of an attempt in their order; None if none were recorded.
+
+    Raises:
+        InputError: If what was recorded is no list of texts or documents.
+    """
+    for key in CONTEXT_KEYS:
+        given = attempt.metadata.get(key)
+        if given is not None:
+            return tuple(_contexts(given, key))
+    return None if attempt.trace is None else _of_trace(attempt.trace)
+
+
+def _of_trace(trace: Trace) -> tuple[Context, ...] | None:
+    """What the retrievers of a trace returned, one call after the other; None without such a call."""
+    calls = [span for span in trace.tool_calls if span.attributes.get("retrieval") is True]
+    if not calls:
+        return None
+    found: list[Context] = []
+    for span in calls:
+        output = span.output
+        if isinstance(output, Mapping):
+            output = next((output[key] for key in CONTEXT_KEYS if key in output), [output])
+        found += _contexts([] if output is None else output, f"the call of {span.name}")
+    return tuple(found)
+
+
+def _contexts(given: Any, where: str) -> Iterator[Context]:
+    if isinstance(given, str):
+        given = [given]
+    if not isinstance(given, list | tuple):
+        raise InputError(where, "is no list of texts or documents")
+    for number, each in enumerate(given):
+        yield _context(each, f"{where}[{number}]")
+
+
+def _context(given: Any, where: str) -> Context:
+    if isinstance(given, str):
+        return Context(text=given)
+    if not isinstance(given, Mapping):
+        raise InputError(where, "is neither a text nor an object with id or text")
+    given = given["document"] if isinstance(given.get("document"), Mapping) else given
+    own = given.get("metadata")  # where documents of LangChain have their id
+    places = (given, own) if isinstance(own, Mapping) else (given,)
+    found = next((place[key] for place in places for key in _IDS if _is_id(place.get(key))), None)
+    text = next((given[key] for key in _TEXTS if isinstance(given.get(key), str)), None)
+    if found is None and text is None:
+        raise InputError(where, "has neither id nor text")
+    score = next((given[key] for key in _SCORES if is_number(given.get(key))), None)
+    return Context(id=None if found is None else str(found), text=text, score=score)
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
