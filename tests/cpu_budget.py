@@ -3,8 +3,8 @@
 A test that needs more says so, and why: ``@pytest.mark.cpu(8, "compares two agents of the demo")``. What
 fixtures of a file or of the session take to set up, and all that is torn down, counts for no test, since it
 depends on which one comes first or last. pytest prints the tests that took most, and fails if one is over its
-budget. On a slow machine budgets grow as much as the time that a fixed loop takes there. A machine that has much
-else to do says nothing of a test, because its cores share caches and threads: then it is printed, and fails nothing.
+budget. On a slow machine budgets grow as much as the time that a fixed loop takes there. On one that has much
+else to do, whose cores share caches, it is printed only.
 """
 
 import os
