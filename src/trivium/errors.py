@@ -159,11 +159,66 @@ MOST_PROBLEMS = 20
 """Most mistakes that one message lists; further ones are counted."""
 
 
-def raise_problems(problems: Sequence[Problem], source: str) -> None:
-    """Raise one SuiteError that lists the problems; do nothing if there are none."""
-    if problems:
-        shown = problems[:MOST_PROBLEMS]
-        raise SuiteError(source, shown, left_out=len(problems) - len(shown))
+class Problems:
+    """Collects the mistakes of a source: the first are listed, further ones counted.
+
+    Args:
+        source: The file (or other origin) that holds the mistakes; empty if each names its own.
+        error: Class of the error that :meth:`check` raises.
+
+    Attributes:
+        source: The file.
+        listed: The first mistakes.
+        found: Number of all mistakes.
+    """
+
+    def __init__(self, source: str = "", error: type[InputError] = SuiteError) -> None:
+        self.source = source
+        self.listed: list[Problem] = []
+        self.found = 0
+        self._error = error
+
+    @property
+    def full(self) -> bool:
+        """Whether a further mistake would only be counted."""
+        return len(self.listed) == MOST_PROBLEMS
+
+    def add(self, *problems: Problem, further: int = 0) -> None:
+        """Add mistakes, and a number of further ones."""
+        self.listed.extend(problems[: MOST_PROBLEMS - len(self.listed)])
+        self.found += len(problems) + further
+
+    def add_file(self, error: InputError) -> None:
+        """Add what is wrong with one of several files."""
+        self.add(*placed(error), further=error.left_out)
+
+    def at_line(self, number: int, what: str) -> None:
+        """Add a mistake in a line."""
+        self.add(Problem(f"line {number}", what))
+
+    def check(self) -> None:
+        """Raise an error that lists the mistakes, if there are any.
+
+        Raises:
+            InputError: As ``error``.
+        """
+        if self.found:
+            raise self._error(self.source, self.listed, left_out=self.found - len(self.listed))
+
+
+def placed(error: InputError) -> list[Problem]:
+    """Return the mistakes in a file, each with the name of the file, if there is one."""
+    return [
+        Problem(": ".join(part for part in (error.source, problem.where) if part), problem.what)
+        for problem in error.problems
+    ]
+
+
+def raise_problems(problems: Sequence[Problem], source: str, error: type[InputError] = SuiteError) -> None:
+    """Raise one error that lists the problems; do nothing if there are none."""
+    found = Problems(source, error)
+    found.add(*problems)
+    found.check()
 
 
 def suggest(found: str, known: Iterable[str]) -> str:

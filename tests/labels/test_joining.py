@@ -7,17 +7,16 @@ import pytest
 
 from tests.labels.labelled import judged, label_all, volunteered
 from tests.store.postgres import on_sqlite
-from trivium.errors import InputError, ItemsError
-from trivium.labels import files
+from trivium.errors import MOST_PROBLEMS, InputError, ItemsError
 from trivium.labels.files import LABEL_COLUMNS, import_labels, label_rows
 from trivium.labels.joining import items_of_queue, labels_for
 from trivium.labels.progress import progress_of
 from trivium.labels.records import QueueSettings
 from trivium.runs.artifacts.curve import CurveOptions, curve_artifact
 from trivium.runs.artifacts.judge import agreement_answer, calibrate, certificate
+from trivium.runs.items import files
 from trivium.runs.items.files import Labels
 from trivium.runs.items.join import items_of_run
-from trivium.runs.items.records import LISTED
 from trivium.store.export.tables import write_csv, write_jsonl
 from trivium.trust.selective.inference import BootstrapOptions
 
@@ -218,9 +217,9 @@ def test_where_all_are_labelled_all_count_once(queues, store):
 
 def test_only_of_mistakes_that_are_listed_the_nearest_name_is_looked_for(run, store, tmp_path, monkeypatch):
     path, looked = tmp_path / "labels.jsonl", []
-    path.write_text('{"case": "x1", "dimension": "clarity", "value": 1}\n' * (LISTED + 30))
+    path.write_text('{"case": "x1", "dimension": "clarity", "value": 1}\n' * (MOST_PROBLEMS + 30))
     monkeypatch.setattr(files, "suggest", lambda case, _: looked.append(case) or "")
     with pytest.raises(ItemsError) as raised:
         import_labels(store, run, path, by="ben", now=5.0)
-    assert len(looked) == len(raised.value.problems) == LISTED
+    assert len(looked) == len(raised.value.problems) == MOST_PROBLEMS
     assert raised.value.left_out == 30

@@ -289,8 +289,7 @@ class AgentsEvalRuns:
             for id_, folder in self._folders.items()
             if suite.position(id_) is None
         ]
-        if problems:
-            raise OutputsError(str(path), problems[:20], left_out=max(0, len(problems) - 20))
+        raise_problems(problems, str(path), OutputsError)
 
     def __len__(self) -> int:
         return len(self._folders)

@@ -228,8 +228,7 @@ def read_attempts(path: Path, suite: Suite) -> list[tuple[Case, Attempt]]:
         elif first.setdefault(key, index) != index:
             message = f"duplicate trial {key[1]} of task {key[0]} (first in [{first[key]}])"
             problems.append(Problem(f"[{index}]", message))
-    if problems:
-        raise OutputsError(str(path), problems[:20], left_out=max(0, len(problems) - 20))
+    raise_problems(problems, str(path), OutputsError)
     limit = suite.settings.limits.output_bytes
     return [(suite.case(each.task), _attempt(each, limit)) for each in trajectories]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from trivium.errors import ItemsError, Problem, suggest
+from trivium.errors import ItemsError, Problems
 from trivium.labels.records import checked_name, key_of, noted
-from trivium.runs.items.files import read_records
+from trivium.runs.items.files import RunAttempts, read_records
 from trivium.runs.items.join import attempts_of
-from trivium.runs.items.records import LISTED, Label
+from trivium.runs.items.records import Label
 from trivium.store.labels import add_labels, find_queues, stored_labels
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
@@ -75,33 +75,18 @@ def import_labels(store: Store, run: RunRecord, path: Path, *, by: str, now: flo
         ItemsError: If a label is invalid, or of an attempt that the run does not have; names the lines.
     """
     by = checked_name(by)
-    attempts = attempts_of(store, run)
-    cases = {case for case, _ in attempts}
-    problems: list[Problem] = []
-    left_out = 0
-
-    def refuse(number: int, what: str) -> None:
-        nonlocal left_out
-        if len(problems) < LISTED:
-            problems.append(Problem(f"line {number}", what))
-        else:
-            left_out += 1
-
+    attempts = RunAttempts(attempts_of(store, run))
+    problems = Problems(str(path), ItemsError)
     labels: list[Label] = []
-    for number, label in read_records(path, Label, refuse):
+    for number, label in read_records(path, Label, problems.at_line):
         case = str(sanitise(label.case)[0])
-        if case not in cases:
-            # Only what is listed: to look for the nearest of many names takes long.
-            nearest = suggest(case, cases) if len(problems) < LISTED else ""
-            refuse(number, f'the run has no case "{case}".{nearest}')
-        elif (case, label.repeat) not in attempts:
-            refuse(number, f'the run has no repeat {label.repeat} of case "{case}"')
+        if missing := attempts.missing(case, label.repeat, suggests=not problems.full):
+            problems.at_line(number, missing)
         elif label.value is None and label.answer != "cannot_tell":
-            refuse(number, 'has no value, which only "answer": "cannot_tell" may leave out')
+            problems.at_line(number, 'has no value, which only "answer": "cannot_tell" may leave out')
         else:
             labels.append(msgspec.structs.replace(label, case=case))
-    if problems:
-        raise ItemsError(str(path), problems, left_out=left_out)
+    problems.check()
     stored = add_labels(store, (_columns(label, run, by, now) for label in labels), actor=by)
     return Imported(stored=stored, known=len(labels) - stored)
 

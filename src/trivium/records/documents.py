@@ -85,14 +85,6 @@ def read_mapping(path: Path) -> dict[str, Any]:
     return raw
 
 
-def placed(error: InputError) -> list[Problem]:
-    """Return the mistakes in a file, each with the name of the file, if there is one."""
-    return [
-        Problem(": ".join(part for part in (error.source, problem.where) if part), problem.what)
-        for problem in error.problems
-    ]
-
-
 def check_is_file(
     path: Path, *, error: InputErrorType = SuiteError, expected: str = "expected a file"
 ) -> None:

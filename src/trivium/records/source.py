@@ -1,21 +1,24 @@
-"""Opens sources of records: files of lines or rows, and rows in memory.
+"""Opens sources of records: files of lines or rows, folders and patterns of them, and rows in memory.
 
 A kind of file is a class with the members of :class:`Records`, and one line in ``FILES``.
 """
 
+import glob
 import math
+import os
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
-from trivium.errors import Problem
+from trivium.errors import Problem, SuiteError
 from trivium.number_buffer import SpillFile
 from trivium.records.csv_file import CsvFile
 from trivium.records.documents import InputErrorType, MalformedDocument, check_is_file
 from trivium.records.lines import PART_RECORDS, JsonLines
 from trivium.records.parquet import ParquetFile
+from trivium.storage import is_local, is_named_file, is_remote, joined, matching
 from trivium.values import is_absent
 
 
@@ -102,6 +105,57 @@ def open_records(
         raise error(str(path), f'cannot tell the format from "{path.suffix}": expected {", ".join(FILES)}')
     records: Records = kind(path, error=error, spill=spill)
     return records
+
+
+def files_of(source: str, *, folder: Path = Path(), error: InputErrorType = SuiteError) -> list[Path] | None:
+    """Return the files of records in a folder or that a pattern names, sorted; None if the source is neither.
+
+    Args:
+        source: A path, an address or a pattern; a name that no file can have is neither, either.
+        folder: Base folder of a relative source; its own name is no pattern.
+        error: Class of the errors raised.
+
+    Raises:
+        InputError: As ``error``, if a pattern matches no file, or a folder in the folder cannot be read.
+    """
+    try:
+        if not is_pattern(source, folder):
+            path = joined(folder, source)
+            return _files_in(path, error) if path.is_dir() else None
+        files = matching(source, folder)
+    except OSError:
+        return None
+    if not files:
+        raise error(source if is_remote(source) else str(folder / source), "no file has such a name")
+    return files
+
+
+def is_pattern(source: str, folder: Path = Path()) -> bool:
+    """Whether a source is a pattern, and no file or folder of that name is there."""
+    return glob.has_magic(source) and (is_remote(source) or not (folder / source).exists())
+
+
+def _files_in(folder: Path, error: InputErrorType) -> list[Path]:
+    if not is_local(folder):
+        return sorted(each for each in folder.rglob("*") if each.suffix.lower() in FILES and each.is_file())
+
+    def refuse(failure: OSError) -> None:
+        what = f"cannot be read: {failure.strerror}; a pattern such as {folder}/*.jsonl leaves it out"
+        raise error(str(failure.filename), what)
+
+    found = (Path(at, name) for at, _, names in os.walk(folder, onerror=refuse) for name in names)
+    return sorted(each for each in found if each.suffix.lower() in FILES and is_named_file(each))
+
+
+def name_of(source: str) -> str:
+    """The name of a folder, or of the last folder before the first ``*``, ``?`` or ``[`` of a pattern."""
+    if is_remote(source):
+        parts = source.rstrip("/").split("/")
+        return next((part for part in reversed(parts) if not glob.has_magic(part)), source)
+    folder = Path(source)
+    while glob.has_magic(str(folder)) and not folder.exists():
+        folder = folder.parent
+    return folder.resolve().name
 
 
 class Listed:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from trivium.errors import MOST_PROBLEMS, Problem, TraceError, suggest
+from trivium.errors import Problem, Problems, TraceError, suggest
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.json_input import strict_value
 from trivium.traces.trace import Message, Span, Trace, TraceProblem
@@ -59,27 +59,9 @@ def _plain(value: Any, source: str, where: str) -> Any:
         raise TraceError(source, Problem(where, f"not valid JSON: {error}")) from error
 
 
-class _Problems:
-    """Collects the first mistakes of a trace and counts the others; there may be millions."""
-
-    def __init__(self) -> None:
-        self.shown: list[Problem] = []
-        self.left_out = 0
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.shown) == MOST_PROBLEMS
-
-    def append(self, mistake: Problem) -> None:
-        if self.is_full:
-            self.left_out += 1
-        else:
-            self.shown.append(mistake)
-
-
 def _read_all_mistakes(value: Any, source: str, where: str) -> Trace:
     """Read a trace field by field: ids that are numbers become text, and every mistake is found."""
-    mistakes = _Problems()
+    mistakes = Problems(source, TraceError)
     if not isinstance(value, dict):
         raise TraceError(source, Problem(where, f"expected an object with spans, found {_kind(value)}"))
     fields: JsonObject = {}
@@ -92,20 +74,19 @@ def _read_all_mistakes(value: Any, source: str, where: str) -> Trace:
         elif key == "metadata" and isinstance(part, dict):
             fields[key] = part
         elif key == "metadata":
-            mistakes.append(Problem(path, f"expected an object, found {_kind(part)}"))
+            mistakes.add(Problem(path, f"expected an object, found {_kind(part)}"))
         else:
             known = Trace.__struct_fields__
-            mistakes.append(Problem(path, f"no such key in a trace.{suggest(str(key), known)}"))
-    if mistakes.shown:
-        raise TraceError(source, mistakes.shown, left_out=mistakes.left_out)
+            mistakes.add(Problem(path, f"no such key in a trace.{suggest(str(key), known)}"))
+    mistakes.check()
     return Trace(**fields)
 
 
 def _records(
-    part: Any, record: type[msgspec.Struct], path: str, mistakes: "_Problems"
+    part: Any, record: type[msgspec.Struct], path: str, mistakes: Problems
 ) -> tuple[msgspec.Struct, ...]:
     if not isinstance(part, list | tuple):
-        mistakes.append(Problem(path, f"expected a list, found {_kind(part)}"))
+        mistakes.add(Problem(path, f"expected a list, found {_kind(part)}"))
         return ()
     made = []
     for index, item in enumerate(part):
@@ -114,10 +95,10 @@ def _records(
         try:
             made.append(msgspec.convert(item, record))
         except msgspec.ValidationError as error:
-            if mistakes.is_full:
-                mistakes.left_out += 1
+            if mistakes.full:
+                mistakes.add(further=1)
             else:
-                mistakes.append(_mistake(str(error), item, record, f"{path}[{index}]"))
+                mistakes.add(_mistake(str(error), item, record, f"{path}[{index}]"))
     return tuple(made)
 
 

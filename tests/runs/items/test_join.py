@@ -204,10 +204,10 @@ def test_an_import_that_breaks_leaves_the_run_interrupted(run, monkeypatch):
     assert run.store.runs()[0].state == "interrupted"
 
 
-def test_more_than_ten_mistakes_are_counted(run):
-    path = write("l.jsonl", *[label("c9", 1.0, by=str(i)) | {"case": f"z{i}"} for i in range(12)])
+def test_more_than_twenty_mistakes_are_counted(run):
+    path = write("l.jsonl", *[label("c9", 1.0, by=str(i)) | {"case": f"z{i}"} for i in range(22)])
     words = refusal(run.items, dimension="tone", labels=path)
     assert "… and 2 more" in words
-    path = write("j.jsonl", *[judgement(f"z{i}", 1) for i in range(12)])
+    path = write("j.jsonl", *[judgement(f"z{i}", 1) for i in range(22)])
     with pytest.raises(ItemsError, match="… and 2 more"):
         run.with_judgements(path)

@@ -118,10 +118,10 @@ def test_a_confidence_of_an_abstention_does_not_matter(tmp_path):
     assert not read_items(write(tmp_path / "i.jsonl", line)).predicted.any()
 
 
-def test_ten_mistakes_are_listed_and_the_others_counted(tmp_path):
+def test_twenty_mistakes_are_listed_and_the_others_counted(tmp_path):
     words = refusal(write(tmp_path / "i.jsonl", *[{"group": "a", "item": "x", "pred": 1}] * 25))
-    assert words.count('"gt" is missing') == 10
-    assert words.endswith("… and 15 more")
+    assert words.count('"gt" is missing') == 20
+    assert words.endswith("… and 5 more")
 
 
 def test_a_group_that_failed_has_no_items(tmp_path):

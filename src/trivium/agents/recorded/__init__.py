@@ -108,10 +108,10 @@ def open_recorded(
     if prefix is not None and prefix not in SOURCES:
         raise OutputsError(source, f'holds no outputs: "{prefix}:" is a suite only')
     if prefix is None:
-        from trivium.agents.recorded.many_files import OutputsFiles, files_of
+        from trivium.agents.recorded.many_files import OutputsFiles, files_of_outputs
         from trivium.agents.recorded.outputs import RecordedOutputs, open_outputs
 
-        files = files_of(path)
+        files = files_of_outputs(path)
         if files is None:
             return RecordedOutputs(open_outputs(path_of(path)), suite, skip_invalid=skip_invalid)
         return OutputsFiles(files, suite, skip_invalid=skip_invalid)
@@ -130,7 +130,7 @@ def _traces(path: str, suite: Suite, *, leave_one_out: bool) -> Recorded:
 
 def holds_traces(path: str | Path) -> bool:
     """Whether a path is a folder or a file whose beginning is that of a trace rather than of an output."""
-    from trivium.agents.recorded.many_files import files_of
+    from trivium.agents.recorded.many_files import files_of_outputs
     from trivium.records.source import TABLES
     from trivium.traces.readers.collection import trace_format
 
@@ -138,6 +138,6 @@ def holds_traces(path: str | Path) -> bool:
         return False
     path = path_of(str(path))
     if path.is_dir():
-        return files_of(str(path)) is None
+        return files_of_outputs(str(path)) is None
     no_table = path.suffix.lower() not in TABLES
     return no_table and path.is_file() and trace_format(path, unless_key="case") is not None

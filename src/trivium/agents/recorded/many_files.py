@@ -1,6 +1,5 @@
 """Recorded outputs in many files: a folder, or a pattern such as ``logs/*.jsonl``."""
 
-import glob
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain
@@ -11,27 +10,20 @@ from trivium.agents.recorded.mistakes import Mistakes
 from trivium.agents.recorded.outputs import RecordedOutputs, Together, equal_hashes, open_outputs
 from trivium.errors import OutputsError, Problem
 from trivium.number_buffer import NumberBuffer
-from trivium.records.source import FILES, TABLES
-from trivium.storage import is_remote, path_of
+from trivium.records.source import TABLES, files_of, is_pattern
 from trivium.suites.case import Case
-from trivium.suites.files.many_files import files_in, matching_files
 from trivium.suites.suite import Suite
 from trivium.traces.readers.collection import first_object
 
 
-def files_of(source: str) -> list[Path] | None:
+def files_of_outputs(source: str) -> list[Path] | None:
     """The files that a folder of outputs or a pattern names, sorted; None if the source is neither.
 
     Raises:
         OutputsError: If a pattern matches no file.
     """
-    if is_remote(source) and glob.has_magic(source):
-        return matching_files(source, error=OutputsError)
-    path = path_of(source)
-    if path.is_dir():
-        files = files_in(path, FILES, error=OutputsError)
-        return files if files and _hold_outputs(files) else None
-    return matching_files(source, error=OutputsError)
+    files = files_of(source, error=OutputsError)
+    return files if files and (is_pattern(source) or _hold_outputs(files)) else None
 
 
 def _hold_outputs(files: Sequence[Path]) -> bool:
@@ -112,7 +104,7 @@ class OutputsFiles:
                     )
                     number, within = self._within(index)
                     file = self._files[number]
-                    file.mistakes.add(within, [Problem(file.place(within), what)])
+                    file.mistakes.add_output(within, [Problem(file.place(within), what)])
 
     def _within(self, index: int) -> tuple[int, int]:
         """Number of the file that holds an output, and the index of the output in it."""

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 
-from trivium.errors import MOST_PROBLEMS, OutputsError, Problem
-from trivium.records.documents import placed
+from trivium.errors import OutputsError, Problem, Problems
 
 MOST_IN_A_NOTE = 3
 """Most mistakes that the note of a run lists."""
 
 
-class Mistakes:
+class Mistakes(Problems):
     """The mistakes of one source of outputs.
 
     Args:
@@ -20,47 +19,33 @@ class Mistakes:
         left_out: Indices of the outputs of this source that are left out.
         outputs: Number of outputs with mistakes, also in other files (:meth:`include`).
         files: Number of files that are left out as a whole.
-        listed: The first mistakes, each with its place in the source.
-        found: Number of all mistakes.
     """
 
     def __init__(self, source: str = "", *, skip: bool = False) -> None:
+        super().__init__(source, OutputsError)
         self.left_out: set[int] = set()
         self.outputs = 0
         self.files = 0
-        self.listed: list[Problem] = []
-        self.found = 0
-        self._source = source
         self._skip = skip
 
-    @property
-    def few(self) -> bool:
-        """Whether another mistake would still be listed."""
-        return len(self.listed) < MOST_PROBLEMS
-
-    def add(self, index: int, problems: Sequence[Problem]) -> None:
+    def add_output(self, index: int, problems: Sequence[Problem]) -> None:
         """Note the mistakes of an output, if it has any."""
         if problems:
             if self._skip:
                 self.left_out.add(index)
             self.outputs += 1
-            self._list(problems)
+            self.add(*problems)
 
     def lose(self, error: OutputsError) -> None:
         """Note a file that is left out as a whole."""
         self.files += 1
-        self._list(placed(error), further=error.left_out)
+        self.add_file(error)
 
     def include(self, other: "Mistakes") -> None:
         """Add the mistakes of one of several files."""
         self.outputs += other.outputs
-        source = other._source  # noqa: SLF001 - of the same class
-        listed = [Problem(f"{source}: {each.where}", each.what) for each in other.listed]
-        self._list(listed, further=other.found - len(listed))
-
-    def _list(self, problems: Sequence[Problem], *, further: int = 0) -> None:
-        self.listed.extend(problems[: MOST_PROBLEMS - len(self.listed)])
-        self.found += len(problems) + further
+        listed = [Problem(f"{other.source}: {each.where}", each.what) for each in other.listed]
+        self.add(*listed, further=other.found - len(listed))
 
     def settle(self, outputs: int) -> None:
         """Refuse the source for its mistakes, unless outputs with mistakes are left out and some have none.
@@ -71,8 +56,8 @@ class Mistakes:
         Raises:
             OutputsError: With the first twenty mistakes and the number of further ones.
         """
-        if self.found and not (self._skip and self.outputs < outputs):
-            raise OutputsError(self._source, self.listed, left_out=self.found - len(self.listed))
+        if not (self._skip and self.outputs < outputs):
+            self.check()
 
     def notes(self) -> tuple[str, ...]:
         """What a run says of the outputs that are left out: one sentence, or nothing."""
@@ -88,7 +73,7 @@ class Mistakes:
         ]
         one = self.outputs + self.files == 1
         listed = "; ".join(
-            f"{self._source}: {each}" if self._source else str(each) for each in self.listed[:MOST_IN_A_NOTE]
+            f"{self.source}: {each}" if self.source else str(each) for each in self.listed[:MOST_IN_A_NOTE]
         )
         more = self.found - min(len(self.listed), MOST_IN_A_NOTE)
         further = f"; and {more:,} more mistakes" if more > 1 else "; and 1 more mistake" if more else ""

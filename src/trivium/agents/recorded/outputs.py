@@ -162,7 +162,7 @@ class RecordedOutputs:
             output, wrong, _ = self._columns.read(content, place)
             if output is not None:
                 wrong = self._problems(output, place)
-            self.mistakes.add(index, wrong)
+            self.mistakes.add_output(index, wrong)
             hashes.append(hash(("", index) if wrong or output is None else (output.case, output.repeat)))
 
     def _problems(self, output: Output, place: str) -> list[Problem]:
@@ -170,7 +170,7 @@ class RecordedOutputs:
         problems = trace_problems(output, place, self.path.parent)
         if self._suite.position(output.case) is None:
             near = ""
-            if self.mistakes.few and len(self._suite) <= MOST_SUGGESTED_FROM:
+            if not self.mistakes.full and len(self._suite) <= MOST_SUGGESTED_FROM:
                 near = suggest(output.case, [case.id for case in self._suite])
             problems.append(Problem(place, f'the suite has no case "{output.case}".{near}'))
         return problems
@@ -185,7 +185,7 @@ class RecordedOutputs:
                 earlier = first.setdefault((output.case, output.repeat), index)
                 if earlier != index:
                     what = f'duplicate of {self.place(earlier)}: case "{output.case}", repeat {output.repeat}'
-                    self.mistakes.add(index, [Problem(self.place(index), what)])
+                    self.mistakes.add_output(index, [Problem(self.place(index), what)])
 
 
 def output_schema() -> dict[str, Any]:

@@ -9,7 +9,16 @@ import msgspec
 
 from trivium.agents.attempt import Attempt, Usage
 from trivium.agents.recorded.record import checked_attempt
-from trivium.errors import ItemsError, OutputsError, Problem, SuiteError, TraceError, raise_problems, suggest
+from trivium.errors import (
+    ItemsError,
+    OutputsError,
+    Problem,
+    Problems,
+    SuiteError,
+    TraceError,
+    raise_problems,
+    suggest,
+)
 from trivium.formats.inspect_log.archive import Log, Sample
 from trivium.formats.inspect_log.traces import completion_of, trace_of_sample, usage_of
 from trivium.runs.items.records import Item
@@ -171,9 +180,6 @@ def _case(id_: str, raw: JsonObject) -> JsonObject:
     }
 
 
-_MOST_PROBLEMS = 20
-
-
 def read_attempts(path: Path, suite: Suite) -> "InspectSamples":
     """Every sample of a log.
 
@@ -195,22 +201,18 @@ class InspectSamples:
     def __init__(self, path: Path, suite: Suite) -> None:
         self._suite = suite
         self._log = Log(path)
-        problems: list[Problem] = []
+        problems = Problems(str(path), OutputsError)
         first_positions: dict[tuple[str, int], str] = {}
         for sample in self._log.samples():
             first = first_positions.setdefault((sample.id, sample.epoch), sample.where)
             if suite.position(sample.id) is None:
-                near = (
-                    suggest(sample.id, [case.id for case in suite]) if len(problems) < _MOST_PROBLEMS else ""
-                )
-                problems.append(Problem(sample.where, f'the suite has no case "{sample.id}".{near}'))
+                near = "" if problems.full else suggest(sample.id, [case.id for case in suite])
+                problems.add(Problem(sample.where, f'the suite has no case "{sample.id}".{near}'))
             elif first != sample.where:
                 what = f"duplicate epoch {sample.epoch} of sample {sample.id} (first in {first})"
-                problems.append(Problem(sample.where, what))
+                problems.add(Problem(sample.where, what))
         self._count = len(first_positions)
-        if problems:
-            left_out = max(0, len(problems) - _MOST_PROBLEMS)
-            raise OutputsError(str(path), problems[:_MOST_PROBLEMS], left_out=left_out)
+        problems.check()
 
     def __len__(self) -> int:
         return self._count

@@ -1,18 +1,18 @@
 """Reads records, labels and calibrators from JSONL, CSV and Parquet files."""
 
 import json
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from trivium.errors import ItemsError, Problem, TrustError, suggest
+from trivium.errors import ItemsError, Problem, Problems, TrustError, suggest
 from trivium.records.csv_file import CsvFile
 from trivium.records.documents import MalformedDocument, parse_line, read_text
 from trivium.records.source import Records, open_records
-from trivium.runs.items.records import LISTED, Item, Label
+from trivium.runs.items.records import Item, Label
 from trivium.store.export.tables import unescape_formula
 from trivium.suites.columns import FieldNames
 from trivium.suites.sanitize import sanitise
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=msgspec.Struct)
 Refuse = Callable[[int, str], None]
 """Called with the number of a line or row, and a description of its mistake."""
-
-WORDS = {".jsonl": "line", ".csv": "line", ".tsv": "line", ".parquet": "row"}
-"""Formats by suffix, and the word for their records."""
 
 JSON_FIELDS = frozenset({"signals"})
 TEXT_FIELDS = frozenset({"group", "item", "case", "dimension", "by", "at", "reason", "model", "prompt"})
@@ -199,27 +196,26 @@ class Labels:
         self._weights, self._at_random = weights or {}, at_random
         self._lines: dict[Key, int] = {}
         self._values: dict[Key, list[float]] = {}
-        self._problems: list[Problem] = []
-        self._left_out = 0
+        self._problems = Problems(self.source, ItemsError)
         first_lines: dict[tuple[Key, str | None], int] = {}
-        numbered = (
-            read_records(Path(path), Label, self._refuse) if records is None else enumerate(records, start=1)
-        )
+        refuse = self._problems.at_line
+        numbered = read_records(Path(path), Label, refuse) if records is None else enumerate(records, start=1)
         for number, label in numbered:
             if label.value is None:
                 if label.answer != "cannot_tell":
                     what = 'has no value, which only "answer": "cannot_tell" may leave out'
-                    self._refuse(number, f'case "{label.case}": {what}')
+                    refuse(number, f'case "{label.case}": {what}')
                 continue
             # Sanitised like the ids of the run's cases.
             key = (sanitise(label.case)[0], label.repeat, label.dimension)
             before = first_lines.setdefault((key, label.by), number)
             if before != number:
                 who = f"by {label.by} " if label.by else ""
-                self._refuse(number, f"{_called_of_labels(key)} is labelled {who}in line {before} already")
+                called = f'"{label.dimension}" of repeat {label.repeat} of case "{key[0]}"'
+                self._problems.at_line(number, f"{called} is labelled {who}in line {before} already")
             self._lines.setdefault(key, number)
             self._values.setdefault(key, []).append(label.value)
-        self._raise()
+        self._problems.check()
 
     def value(self, key: Key) -> float | None:
         """Return the label in [0, 1], or None."""
@@ -259,31 +255,37 @@ class Labels:
 
     def check_attempts(self, attempts: set[tuple[str, int]]) -> None:
         """Raise ItemsError if a label is of an unknown attempt."""
-        cases = {case for case, _ in attempts}
-        for (case, repeat, dimension), number in self._lines.items():
-            if case not in cases:
-                self._refuse(number, f'the run has no case "{case}".{suggest(case, cases)}')
-            elif (case, repeat) not in attempts:
-                self._refuse(
-                    number, f"the run has no {_called_of_labels((case, repeat, dimension), attempt=True)}"
-                )
-        self._raise()
-
-    def _refuse(self, number: int, what: str) -> None:
-        if len(self._problems) < LISTED:
-            self._problems.append(Problem(f"line {number}", what))
-        else:
-            self._left_out += 1
-
-    def _raise(self) -> None:
-        if self._problems:
-            raise ItemsError(self.source, self._problems, left_out=self._left_out)
+        known = RunAttempts(attempts)
+        for (case, repeat, _), number in self._lines.items():
+            if missing := known.missing(case, repeat, suggests=not self._problems.full):
+                self._problems.at_line(number, missing)
+        self._problems.check()
 
 
-def _called_of_labels(key: Key, *, attempt: bool = False) -> str:
-    case, repeat, dimension = key
-    where = f'repeat {repeat} of case "{case}"'
-    return where if attempt else f'"{dimension}" of {where}'
+class RunAttempts:
+    """The attempts of a run, to which what a file says of attempts must belong.
+
+    Args:
+        attempts: Case and repeat of each.
+    """
+
+    def __init__(self, attempts: Set[tuple[str, int]]) -> None:
+        self._attempts = attempts
+        self._cases = {case for case, _ in attempts}
+
+    def missing(self, case: str, repeat: int, *, suggests: bool) -> str | None:
+        """What is wrong with a case and repeat that the run does not have; None if it has them.
+
+        Args:
+            case: Id of the case.
+            repeat: Number of the repeat.
+            suggests: Look for the nearest id, which takes long among many.
+        """
+        if case not in self._cases:
+            return f'the run has no case "{case}".{suggest(case, self._cases) if suggests else ""}'
+        return (
+            None if (case, repeat) in self._attempts else f'the run has no repeat {repeat} of case "{case}"'
+        )
 
 
 def read_calibrator(path: Path) -> "Calibrator":

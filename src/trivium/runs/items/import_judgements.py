@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from trivium.agents.attempt import Attempt
-from trivium.errors import ItemsError, Problem, suggest
+from trivium.errors import ItemsError, Problems
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.metric import Score
 from trivium.runs.certificates import Certificates, stated_or_certified
-from trivium.runs.items.files import read_records
-from trivium.runs.items.records import LISTED, Judgement
+from trivium.runs.items.files import RunAttempts, read_records
+from trivium.runs.items.records import Judgement
 from trivium.runs.summarize import summarise
 from trivium.store.records import RunRecord, StoredEvaluation
 from trivium.store.store import Store
@@ -116,14 +116,13 @@ class _Judgements:
 
     def __init__(self, path: str | Path) -> None:
         self._path = str(path)
-        self._problems: list[Problem] = []
-        self._left_out = 0
+        self._problems = Problems(self._path, ItemsError)
         self._found: dict[tuple[str, int], dict[str, tuple[int, Judgement]]] = {}
-        for number, judgement in read_records(Path(path), Judgement, self._refuse):
+        for number, judgement in read_records(Path(path), Judgement, self._problems.at_line):
             of_attempt = self._found.setdefault((judgement.case, judgement.repeat), {})
             before = of_attempt.setdefault(judgement.dimension, (number, judgement))[0]
             if before != number:
-                self._refuse(
+                self._problems.at_line(
                     number,
                     f'"{judgement.dimension}" of repeat {judgement.repeat} of case "{judgement.case}" '
                     f"is judged in line {before} already",
@@ -140,17 +139,16 @@ class _Judgements:
         for stored in store.evaluations(run):
             attempts.add((stored.evaluation.case, stored.evaluation.repeat))
             tiers |= {score.name: score.tier for score in stored.evaluation.scores.values()}
-        cases = {case for case, _ in attempts}
+        known = RunAttempts(attempts)
         for (case, repeat), of_attempt in self._found.items():
             for dimension, (number, _) in of_attempt.items():
-                if case not in cases:
-                    self._refuse(number, f'the run has no case "{case}".{suggest(case, cases)}')
-                elif (case, repeat) not in attempts:
-                    self._refuse(number, f'the run has no repeat {repeat} of case "{case}"')
+                if missing := known.missing(case, repeat, suggests=not self._problems.full):
+                    self._problems.at_line(number, missing)
                 elif tiers.get(dimension, "judge") != "judge":
-                    self._refuse(number, f'"{dimension}" is computed, not judged: tier {tiers[dimension]}')
-        if self._problems:
-            raise ItemsError(self._path, self._problems, left_out=self._left_out)
+                    self._problems.at_line(
+                        number, f'"{dimension}" is computed, not judged: tier {tiers[dimension]}'
+                    )
+        self._problems.check()
 
     def scores(self, case: str, repeat: int) -> dict[str, Score]:
         """Return the judgements of an attempt as scores by dimension."""
@@ -165,12 +163,6 @@ class _Judgements:
             "judges": sorted({judgement.model for judgement in every if judgement.model is not None}),
             "prompts": sorted({judgement.prompt for judgement in every if judgement.prompt is not None}),
         }
-
-    def _refuse(self, number: int, what: str) -> None:
-        if len(self._problems) < LISTED:
-            self._problems.append(Problem(f"line {number}", what))
-        else:
-            self._left_out += 1
 
 
 def _score(judgement: Judgement) -> Score:

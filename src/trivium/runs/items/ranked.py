@@ -8,8 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from trivium.errors import ItemsError, Problem, TrustError, suggest
-from trivium.runs.items.records import LISTED
+from trivium.errors import MOST_PROBLEMS, ItemsError, Problem, TrustError, suggest
 from trivium.runs.items.table import ItemTable
 from trivium.trust.arrays import without_noise
 from trivium.trust.calibration.calibrator import Calibrator
@@ -136,9 +135,8 @@ def confidences(table: ItemTable, variant: str, *, calibrator: Calibrator | None
     if variant == STATED:
         lacking = np.flatnonzero(table.predicted & np.isnan(table.confidence))
         if lacking.size:
-            listed = [
-                Problem(table.name(int(row)), "a prediction without confidence") for row in lacking[:LISTED]
-            ]
+            what = "a prediction without confidence"
+            listed = [Problem(table.name(int(row)), what) for row in lacking[:MOST_PROBLEMS]]
             raise ItemsError("", listed, left_out=lacking.size - len(listed))
         return Confidence(variant=variant, values=table.confidence)
     if variant == CALIBRATED + STATED and calibrator is not None:

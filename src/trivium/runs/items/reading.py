@@ -1,17 +1,17 @@
 """Reads items from every file format that can hold them (docs/definitions/files.md#items)."""
 
-import glob
 from importlib import import_module
 from pathlib import Path
 
 from trivium.errors import ItemsError
+from trivium.records.lines import JsonLines
 from trivium.records.names import ITEM_NAMES
-from trivium.runs.items.files import WORDS, read_records
+from trivium.records.source import FILES, files_of, is_pattern
+from trivium.runs.items.files import read_records
 from trivium.runs.items.records import Item
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
 from trivium.storage import path_of
 from trivium.suites.columns import FieldNames
-from trivium.suites.files.many_files import files_in, matching_files
 
 FORMATS = {
     "inspect:": "trivium.formats.inspect_log.samples:read_inspect_items",
@@ -38,17 +38,19 @@ def read_items(path: str | Path, *, mode: str | None = None) -> ItemTable:
     """
     if str(path).startswith(INSPECT):
         return _read(INSPECT, Path(str(path).removeprefix(INSPECT)), mode)
-    place = path if isinstance(path, Path) else _place_of(path)
+    place = Path(path) if is_pattern(str(path)) else path_of(path)
     if place.suffix.lower() == ".json":
         return _read(".json", place, mode)
     if mode is not None:
         raise ItemsError(str(path), f'only a run artifact (.json) has modes; "{mode}" means nothing here')
-    files = _files_of(str(path))
-    builder = TableBuilder(Origin(path=str(path)), word=WORDS.get(place.suffix.lower(), "line"))
+    files = files_of(str(path), error=ItemsError)
+    if files is not None and not files:
+        raise ItemsError(str(path), f"a folder without files of items ({', '.join(FILES)})")
+    builder = TableBuilder(Origin(path=str(path)), word=_word(place))
     names = FieldNames(ITEM_NAMES)
     for file in files or [place]:
         if files is not None:
-            builder.begin_file(str(file), WORDS.get(file.suffix.lower(), "line"))
+            builder.begin_file(str(file), _word(file))
         for number, item in read_records(file, Item, builder.problem, names=names):
             builder.add(item, number)
     if builder.is_empty:
@@ -57,26 +59,10 @@ def read_items(path: str | Path, *, mode: str | None = None) -> ItemTable:
     return builder.table(notes=tuple(note for note in notes if note))
 
 
-def _place_of(source: str) -> Path:
-    """The path of a source; of a pattern at an address, a path that is not asked for."""
-    return Path(source) if glob.has_magic(source) else path_of(source)
-
-
-def _files_of(source: str) -> list[Path] | None:
-    """Return the files of items in a folder, or that a pattern names, sorted; None if the source is neither.
-
-    Raises:
-        ItemsError: If there are none.
-    """
-    try:
-        if not _place_of(source).is_dir():
-            return matching_files(source, error=ItemsError)
-    except OSError:
-        return None  # a name that no file can have, which reading it describes
-    files = files_in(_place_of(source), WORDS, error=ItemsError)
-    if not files:
-        raise ItemsError(source, f"a folder without files of items ({', '.join(WORDS)})")
-    return files
+def _word(file: Path) -> str:
+    """What a record of a file is called in messages."""
+    word: str = FILES.get(file.suffix.lower(), JsonLines).word
+    return word
 
 
 def _read(format: str, path: Path, mode: str | None) -> ItemTable:  # noqa: A002

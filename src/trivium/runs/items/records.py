@@ -14,9 +14,6 @@ from trivium.values import resolved
 
 Repeat = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
-LISTED = 10
-"""Most mistakes that an error lists; the others are counted."""
-
 
 @resolved
 class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

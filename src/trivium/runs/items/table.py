@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from trivium.errors import ItemsError, Problem
-from trivium.runs.items.records import LISTED, Item
+from trivium.errors import ItemsError, Problem, Problems
+from trivium.runs.items.records import Item
 from trivium.suites.certificate import JudgedBy
 from trivium.trust.cluster_bootstrap import Groups, ordered_ids
 from trivium.trust.confidence.signals import SignalColumns
@@ -220,8 +220,7 @@ class TableBuilder:
         self._names = PackedTexts()
         self._hashes = array("q")
         self._signals = SignalColumns()
-        self._problems: list[Problem] = []
-        self._left_out = 0
+        self._problems = Problems(origin.path, ItemsError)
         self._files: list[tuple[str, str, int]] = []
 
     def begin_file(self, path: str, word: str) -> None:
@@ -232,20 +231,18 @@ class TableBuilder:
     @property
     def is_empty(self) -> bool:
         """Whether no item, group or mistake has been added."""
-        return not (self._codes or self._failed or self._problems)
+        return not (self._codes or self._failed or self._problems.found)
 
     def problem(
         self, number: int, what: str, *, group: str | None = None, item: str | None = None, file: int = -1
     ) -> None:
         """Add a mistake at a line or row of a file, by default of the latest."""
-        if len(self._problems) < LISTED:
-            where = f"{self._word} {number}" if self._word else ""
-            if self._files:
-                path, word, _ = self._files[file]
-                where = f"{path}: {word} {number}"
-            self._problems.append(Problem(_called(where, group, item), what))
-        else:
-            self._left_out += 1
+        where = f"{self._word} {number}" if self._word else ""
+        if self._files:
+            path, word, _ = self._files[file]
+            where = f"{path}: {word} {number}"
+            self._problems.source = ""
+        self._problems.add(Problem(_called(where, group, item), what))
 
     def group(self, id: str) -> None:  # noqa: A002 - the field's name in the records
         """Add a group whose run succeeded, with or without items."""
@@ -323,10 +320,7 @@ class TableBuilder:
         for group in self._failed.keys() & self._codes.keys():
             number, file = self._failed[group]
             self.problem(number, "is said to have failed, and has items", group=group, file=file)
-        if self._problems:
-            raise ItemsError(
-                "" if self._files else self._origin.path, self._problems, left_out=self._left_out
-            )
+        self._problems.check()
         ids = ordered_ids(self._codes)
         place = {id_: code for code, id_ in enumerate(ids)}
         moved = np.array([place[id_] for id_ in self._codes], np.int64)

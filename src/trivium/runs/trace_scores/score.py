@@ -8,6 +8,7 @@ import msgspec
 
 from trivium.errors import InputError
 from trivium.keywords import keywords, taken
+from trivium.records.source import name_of
 from trivium.runs.evaluate import evaluate
 from trivium.runs.event_loop import THRESHOLDS_WHILE_SCORING, reduced_garbage_collection
 from trivium.runs.summary import Summary
@@ -16,7 +17,6 @@ from trivium.runs.trace_scores.selection import Selection
 from trivium.runs.trace_scores.settings import TraceScoringOptions, settings_of_traces
 from trivium.runs.trace_scores.spool import Spool
 from trivium.store.connection import DEFAULT_URL
-from trivium.suites.files.many_files import name_of
 from trivium.suites.suite import Suite
 from trivium.traces.trace import Trace
 

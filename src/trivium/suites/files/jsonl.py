@@ -15,7 +15,7 @@ from typing import IO, Any, overload
 
 import msgspec
 
-from trivium.errors import Problem, SuiteError
+from trivium.errors import Problem, Problems, SuiteError
 from trivium.number_buffer import NumberBuffer, SpillFile, ascending, repeated
 from trivium.records.documents import check_is_file, parse_line
 from trivium.records.lines import lines_of
@@ -23,9 +23,6 @@ from trivium.storage import Stamp, local_copy, path_of
 from trivium.suites.case import Case, CaseTuple
 from trivium.suites.sanitize import sanitise
 from trivium.suites.validation import convert
-
-MOST_PROBLEMS = 20
-"""Mistakes that an error lists; further ones are counted."""
 
 CASES_CACHED = 64
 """Number of decoded cases that are cached."""
@@ -249,34 +246,28 @@ class CaseFile(Sequence[Case]):
     def _hashes_of_ids(self) -> NumberBuffer[int]:
         """Validate every line, store the offset of each case, and return the hashes of the ids."""
         hashes: NumberBuffer[int] = NumberBuffer("Q", self._starts.file)
-        problems: list[Problem] = []
-        found = 0
+        problems = Problems(str(self.path))
         for start, number, line in lines_of(self._opened(), str(self.path), error=SuiteError):
             case, wrong = _case_of(line, number, start)
-            found += len(wrong)
-            problems.extend(wrong[: MOST_PROBLEMS - len(problems)])
+            problems.add(*wrong)
             if case is not None:
                 self._starts.append(start)
                 hashes.frombytes(hash_of(case.id))
-        if problems:
-            raise SuiteError(str(self.path), problems, left_out=found - len(problems))
+        problems.check()
         return hashes
 
     def _check_duplicates(self) -> None:
-        problems: list[Problem] = []
-        left_out = 0
+        problems = Problems(str(self.path))
         first: dict[str, int] = {}
         for index in self.ids.equal():
             case = self._read(index)
-            if case.id in first and len(problems) == MOST_PROBLEMS:
-                left_out += 1  # finding the number of a line reads the file up to there
-            elif case.id in first:
-                what = f'duplicate id "{case.id}" (first in {self.place(first[case.id])})'
-                problems.append(Problem(self.place(index), what))
-            else:
-                first[case.id] = index
-        if problems:
-            raise SuiteError(str(self.path), problems, left_out=left_out)
+            earlier = first.setdefault(case.id, index)
+            if earlier != index and problems.full:
+                problems.add(further=1)  # finding the number of a line reads the file up to there
+            elif earlier != index:
+                what = f'duplicate id "{case.id}" (first in {self.place(earlier)})'
+                problems.add(Problem(self.place(index), what))
+        problems.check()
 
     def _stamp_now(self) -> tuple[int, int]:
         status = os.fstat(self._opened().fileno())

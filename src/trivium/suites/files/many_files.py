@@ -1,77 +1,17 @@
 """Cases in many files: a folder, or a pattern such as ``cases/*.jsonl``."""
 
-import glob
-import os
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, overload
 
-from trivium.errors import Problem, SuiteError
+from trivium.errors import Problem, Problems, SuiteError
 from trivium.number_buffer import NumberBuffer, SpillFile
-from trivium.records.documents import InputErrorType, placed
-from trivium.storage import is_local, is_named_file, is_remote, matching
 from trivium.suites.case import Case, CaseTuple
-from trivium.suites.files.jsonl import MOST_PROBLEMS, CaseFile, IdIndex, hash_of
-
-
-def files_in(folder: Path, suffixes: Collection[str], *, error: InputErrorType = SuiteError) -> list[Path]:
-    """Return the files below a folder with one of some suffixes, sorted.
-
-    Args:
-        folder: The folder.
-        suffixes: The suffixes, in lower case.
-        error: Class of the error.
-
-    Raises:
-        InputError: As ``error``, if a folder in it cannot be read.
-    """
-    if not is_local(folder):
-        return sorted(
-            each for each in folder.rglob("*") if each.suffix.lower() in suffixes and each.is_file()
-        )
-
-    def refuse(failure: OSError) -> None:
-        what = f"cannot be read: {failure.strerror}; a pattern such as {folder}/*.jsonl leaves it out"
-        raise error(str(failure.filename), what)
-
-    found = (Path(at, name) for at, _, names in os.walk(folder, onerror=refuse) for name in names)
-    return sorted(each for each in found if each.suffix.lower() in suffixes and is_named_file(each))
-
-
-def matching_files(
-    source: str, *, folder: Path = Path(), error: InputErrorType = SuiteError
-) -> list[Path] | None:
-    """Return the files that a pattern names, sorted; None if the source is a path or no pattern.
-
-    Args:
-        source: The pattern, or a path.
-        folder: Base folder of a relative pattern; its own name is no pattern.
-        error: Class of the error.
-
-    Raises:
-        InputError: As ``error``, if a pattern matches no file.
-    """
-    if not glob.has_magic(source) or (not is_remote(source) and (folder / source).exists()):
-        return None
-    files = matching(source, folder)
-    if not files:
-        raise error(source if is_remote(source) else str(folder / source), "no file has such a name")
-    return files
-
-
-def name_of(source: str) -> str:
-    """Name of a suite: that of the folder, or of the last folder before the first ``*``, ``?`` or ``[``."""
-    if is_remote(source):
-        parts = source.rstrip("/").split("/")
-        return next((part for part in reversed(parts) if not glob.has_magic(part)), source)
-    folder = Path(source)
-    while glob.has_magic(str(folder)) and not folder.exists():
-        folder = folder.parent
-    return folder.resolve().name
+from trivium.suites.files.jsonl import CaseFile, IdIndex, hash_of
 
 
 class CasesRead(NamedTuple):
@@ -116,8 +56,7 @@ class CaseFiles(Sequence[Case]):
         self._files = files
         self._parts: list[CaseFile | CaseTuple] = []
         self._none_open()
-        problems: list[Problem] = []
-        left_out = 0
+        problems = Problems()
         notes: dict[str, None] = {}
         places: list[Sequence[str]] = []
         count = 0
@@ -126,8 +65,7 @@ class CaseFiles(Sequence[Case]):
             try:
                 cases, found, where = read(file, count, spill)
             except SuiteError as error:
-                problems += placed(error)
-                left_out += error.left_out
+                problems.add_file(error)
                 continue
             if isinstance(cases, CaseFile):
                 cases.close()
@@ -136,13 +74,10 @@ class CaseFiles(Sequence[Case]):
             count += len(cases)
             notes |= dict.fromkeys(found)
         self.notes = tuple(notes)
-        if not problems:
-            self._first = [0, *accumulate(map(len, self._parts))]
-            self._ids = IdIndex(_hashes(self._parts, spill))
-            problems, left_out = self._duplicates(places)
-        if problems:
-            left_out += max(0, len(problems) - MOST_PROBLEMS)
-            raise SuiteError("", problems[:MOST_PROBLEMS], left_out=left_out)
+        problems.check()
+        self._first = [0, *accumulate(map(len, self._parts))]
+        self._ids = IdIndex(_hashes(self._parts, spill))
+        self._check_duplicates(places)
 
     def _none_open(self) -> None:
         self._lock = Lock()
@@ -156,20 +91,19 @@ class CaseFiles(Sequence[Case]):
         self._files, self._parts, self._first, self._ids, self.notes = state
         self._none_open()
 
-    def _duplicates(self, places: Sequence[Sequence[str]]) -> tuple[list[Problem], int]:
-        """The ids that are in two files, and the number of those that are not listed."""
-        problems: list[Problem] = []
-        left_out = 0
+    def _check_duplicates(self, places: Sequence[Sequence[str]]) -> None:
+        """Refuse ids that are in two files."""
+        problems = Problems()
         first: dict[str, int] = {}
         for index in self._ids.equal():
             id_ = self[index].id
             earlier = first.setdefault(id_, index)
-            if earlier != index and len(problems) == MOST_PROBLEMS:
-                left_out += 1  # finding the number of a line reads the file up to there
+            if earlier != index and problems.full:
+                problems.add(further=1)  # finding the number of a line reads the file up to there
             elif earlier != index:
                 what = f'duplicate id "{id_}" (first in {self._place(earlier, places)})'
-                problems.append(Problem(self._place(index, places), what))
-        return problems, left_out
+                problems.add(Problem(self._place(index, places), what))
+        problems.check()
 
     def __len__(self) -> int:
         return self._first[-1]

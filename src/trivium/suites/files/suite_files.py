@@ -5,7 +5,6 @@ on ``Suite``.
 """
 
 import csv
-import glob
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -13,14 +12,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from trivium.errors import MissingExtra, Problem, SuiteError, raise_problems
+from trivium.errors import MissingExtra, Problem, SuiteError, placed, raise_problems
 from trivium.number_buffer import SpillFile
-from trivium.records.documents import check_is_file, dump_toml, placed, read_document
-from trivium.records.source import FILES, WORKBOOK_REFUSED, WORKBOOKS
-from trivium.storage import is_remote, joined, path_of, replaced_when_complete
+from trivium.records.documents import check_is_file, dump_toml, read_document
+from trivium.records.source import FILES, WORKBOOK_REFUSED, WORKBOOKS, files_of, name_of
+from trivium.storage import joined, path_of, replaced_when_complete
 from trivium.suites.case import NOTHING_EXPECTED, Case, CaseTuple
 from trivium.suites.columns import rows_as_cases
-from trivium.suites.files.many_files import CaseFiles, CasesRead, files_in, matching_files, name_of
+from trivium.suites.files.many_files import CaseFiles, CasesRead
 from trivium.suites.files.tables import case_file, read_rows
 from trivium.suites.selection import cases_of
 from trivium.suites.settings import Settings
@@ -74,7 +73,7 @@ def load_parts(source: str | Path, overrides: Mapping[str, Any]) -> SuiteParts:
     prefix, rest = split_prefix(str(source))
     if prefix is not None:
         return parts_from_dict(merge_settings({prefix: rest}, overrides), source=str(source))
-    if _files_of_cases(str(source)) is not None:
+    if files_of(str(source)):
         named = {"name": name_of(str(source)), "cases": str(source)}
         return parts_from_dict(merge_settings(named, overrides), source=str(source))
     path = path_of(str(source))
@@ -191,8 +190,8 @@ def _read_origin(origins: Mapping[str, Any], folder: Path, problems: list[Proble
             return read_source(key, joined(folder, raw), name=raw)
         problems.append(Problem(key, f"found {describe(raw)}, expected a path"))
     elif isinstance(raw, str):
-        files = _files_of_cases(raw, folder)
-        if files is not None:
+        files = files_of(raw, folder=folder)
+        if files:
             many = CaseFiles(files, read_cases)
             return SourceCases("", many, {}, many.notes)
         read = read_cases(joined(folder, raw))
@@ -214,17 +213,6 @@ def _cases_of_list(raw: Sequence[Any], where: str, first: int = 0) -> tuple[Case
     places = [f"{where}[{index}]" for index in range(len(rows))]
     cases, problems = cases_of(zip(places, rows, strict=True))
     return CasesRead(cases, () if columns is None else (columns.note(),), places), problems
-
-
-def _files_of_cases(source: str, folder: Path = Path()) -> list[Path] | None:
-    """The files of cases that a pattern names, or that are in a folder; None if the source is neither."""
-    if is_remote(source) and glob.has_magic(source):
-        return matching_files(source)
-    path = joined(folder, source)
-    try:
-        return (files_in(path, FILES) or None) if path.is_dir() else matching_files(source, folder=folder)
-    except OSError:
-        return None  # a name that no file can have, which reading it describes
 
 
 def read_cases(path: Path, first: int = 0, spill: SpillFile | None = None) -> CasesRead:

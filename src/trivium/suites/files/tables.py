@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import msgspec
 
-from trivium.errors import Problem, SuiteError
+from trivium.errors import Problem, Problems, SuiteError
 from trivium.number_buffer import SpillFile
 from trivium.records.documents import (
     LARGEST_DOCUMENT,
@@ -28,7 +28,7 @@ from trivium.records.source import TABLES, Records, open_records, present_cells
 from trivium.storage import Stamp, temporary_copy
 from trivium.suites.case import Case
 from trivium.suites.columns import Columns, case_columns, case_of_row
-from trivium.suites.files.jsonl import MOST_PROBLEMS, CaseFile, is_output
+from trivium.suites.files.jsonl import CaseFile, is_output
 from trivium.suites.sanitize import sanitise
 from trivium.suites.validation import convert, describe, unknown_key
 
@@ -158,17 +158,14 @@ class TableCases(CaseFile):
 
     def _write(self, target: IO[bytes]) -> None:
         encode = msgspec.json.Encoder().encode
-        problems: list[Problem] = []
-        left_out = 0
+        problems = Problems(str(self.path))
         rows, _ = read_rows(self.path, self._first, largest=_largest(self.path))
         for where, raw in rows:
             case, wrong = convert(sanitise(raw)[0], Case, where)
-            left_out += len(wrong)
-            problems += wrong[: MOST_PROBLEMS - len(problems)]
-            if case is not None and not problems:
+            problems.add(*wrong)
+            if case is not None and not problems.found:
                 target.write(encode(case) + b"\n")
-        if problems:
-            raise SuiteError(str(self.path), problems, left_out=left_out - len(problems))
+        problems.check()
 
 
 def _largest(path: Path) -> int:
