@@ -91,11 +91,13 @@ def test_a_pattern_is_not_tried_on_more_than_the_head_of_a_huge_output():
     assert found.value == 1.0
     assert (lost.status, lost.value) == ("skipped", None)
     assert "200,006" in str(lost.reason)
+    whole = judged(SuccessRule(regex="needle"), output="x" * 100_000)
+    assert (whole.status, whole.value) == ("ok", 0.0), "all of it was searched"
 
 
 @pytest.mark.parametrize(
     ("reward", "bar", "expected"),
-    [(1.0, 1.0, 1.0), (0.5, 1.0, 0.0), (0.5, 0.5, 1.0), (0.0, 0.0, 1.0), (2.0, 1.0, 1.0)],
+    [(1.0, 1.0, 1.0), (0.5, 1.0, 0.0), (0.5, 0.5, 1.0), (0.0, 0.0, 1.0), (2.0, 1.0, 1.0), (-0.5, 0.0, 0.0)],
 )
 def test_success_may_be_a_recorded_reward(reward: float, bar: float, expected: float):
     score = judged(SuccessRule(reward=bar), reward=reward)
@@ -228,6 +230,8 @@ def test_by_default_short_references_are_contained_and_long_ones_are_compared():
     assert long.method == "similarity ≥ 0.8"
     twenty = tv.score("success", output="Lima", references=["Lima", "word " * 20], **words)
     assert twenty.method == "contains any"
+    without = tv.score("success", output="Lima", **words)
+    assert without.reason == "similarity has no score: the case has no reference"
 
 
 def test_a_mapping_says_what_a_rule_and_a_judge_are_as_a_suite_file_does():
@@ -279,7 +283,13 @@ def test_a_number_that_is_not_there_is_named_and_one_that_is_needs_no_reason():
 
 @pytest.mark.parametrize(
     ("rule", "fields"),
-    [({"number": 0.1}, ("references", "expect.output")), ({"regex": "x"}, ()), ({"reward": 1.0}, ())],
+    [
+        ({"exact": True}, ("references", "expect.output")),
+        ({"contains": "all"}, ("references", "expect.output")),
+        ({"number": 0.1}, ("references", "expect.output")),
+        ({"regex": "x"}, ()),
+        ({"reward": 1.0}, ()),
+    ],
 )
 def test_only_rules_that_compare_need_something_of_the_case(rule: dict[str, Any], fields: tuple[str, ...]):
     assert Success(rule=SuccessRule(**rule)).case_fields == fields
