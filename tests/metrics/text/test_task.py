@@ -41,6 +41,13 @@ def test_success_is_skipped_where_its_metric_is():
     assert score.reason == "similarity has no score: the case has no reference"
 
 
+def test_success_is_missing_where_its_metric_is():
+    why = similarity(None, status="error", reason="the encoder failed")
+    score = judged(SuccessRule(metric="similarity"), scores=why)
+    assert (score.status, score.missing) == ("skipped", True)
+    assert score.reason == "similarity is missing: the encoder failed"
+
+
 def test_success_on_a_fallback_is_a_fallback():
     why = similarity(0.9, status="fallback", reason="without semantic: no encoder")
     score = judged(SuccessRule(metric="similarity"), scores=why)
@@ -52,6 +59,9 @@ def test_success_may_ask_any_metric():
     assert [each.name for each in build_metrics(["success"], settings)] == ["jaccard", "success"]
     score = tv.score("success", output="a b", references=["a b c"], success=settings.success)
     assert (score.value, score.raw) == (1.0, pytest.approx(2 / 3))
+    whole = {"metric": "jaccard", "at_least": 1}
+    assert tv.score("success", output="a b", references=["a b"], success=whole).value == 1.0
+    assert tv.score("success", output="a b", references=["a b c"], success=whole).value == 0.0
 
 
 @pytest.mark.parametrize(
@@ -85,9 +95,18 @@ def test_a_pattern_that_takes_exponential_time_is_given_up(monkeypatch):
         judged(SuccessRule(regex="(a|aa)+$"), output="a" * 60 + "!")
 
 
+def test_a_pattern_gets_five_seconds_in_which_other_threads_go_on(monkeypatch):
+    limits: dict[str, Any] = {}
+    monkeypatch.setattr("regex.search", lambda pattern, text, **given: limits.update(given))
+    judged(SuccessRule(regex="x"), output="x")
+    assert limits == {"timeout": 5.0, "concurrent": True}
+
+
 def test_a_pattern_is_not_tried_on_more_than_the_head_of_a_huge_output():
     found = judged(SuccessRule(regex="needle"), output="needle" + "x" * 200_000)
     lost = judged(SuccessRule(regex="needle"), output="x" * 200_000 + "needle")
+    assert judged(SuccessRule(regex="needle"), output="x" * 99_994 + "needle.").value == 1.0
+    assert judged(SuccessRule(regex="needle"), output="x" * 99_995 + "needle").status == "skipped"
     assert found.value == 1.0
     assert (lost.status, lost.value) == ("skipped", None)
     assert "200,006" in str(lost.reason)
@@ -119,6 +138,7 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         "def nothing(case, attempt): return None\n"
         "def whole(case, attempt): return 1.0\n"
         "def below(case, attempt): return -0.1\n"
+        "def above(case, attempt): return 1.1\n"
         "import numpy\n"
         "def other_number(case, attempt): return numpy.float32(0.5)\n"
         "async def later(case, attempt): return False\n",
@@ -147,7 +167,9 @@ def test_success_may_be_a_predicate(rules: str, name: str, output: str, expected
     assert (score.value, score.method) == (expected, f"predicate my_rules:{name}")
 
 
-@pytest.mark.parametrize(("name", "message"), [("wild", "returned 7"), ("below", "returned -0.1")])
+@pytest.mark.parametrize(
+    ("name", "message"), [("wild", "returned 7"), ("below", "returned -0.1"), ("above", "returned 1.1")]
+)
 def test_a_predicate_that_returns_nonsense_is_an_error_of_that_attempt(rules: str, name: str, message: str):
     score = tv.score("success", output="x", success=SuccessRule(predicate=f"{rules}:{name}"))
     assert (score.status, score.value) == ("error", None)
@@ -171,6 +193,7 @@ def test_a_predicate_that_is_a_coroutine_is_an_error_not_a_success(rules: str):
         (SuccessRule(exact=True, regex="x"), "names exact and regex"),
         (SuccessRule(regex="x", reward=0.0), "names regex and reward"),
         (SuccessRule(metric="jaccard"), "which value of jaccard"),
+        (SuccessRule(metric="time"), "which value of time"),
         (SuccessRule(metric="jaccard", at_least=1.5), "found 1.5"),
         (SuccessRule(metric="jaccard", at_least=-0.5), "found -0.5"),
         (SuccessRule(metric="similarty", at_least=0.5), 'Did you mean "similarity"?'),
@@ -293,6 +316,12 @@ def test_a_number_that_is_not_there_is_named_and_one_that_is_needs_no_reason():
 )
 def test_only_rules_that_compare_need_something_of_the_case(rule: dict[str, Any], fields: tuple[str, ...]):
     assert Success(rule=SuccessRule(**rule)).case_fields == fields
+
+
+def test_a_rule_by_a_metric_needs_of_the_case_what_the_metric_needs():
+    by = Success(rule=SuccessRule(metric="jaccard", at_least=0.5))
+    assert by.case_fields == build_metrics(["jaccard"], Settings())[0].case_fields == ("references",)
+    assert Success(rule=SuccessRule(metric="time", at_least=0.5)).case_fields == ()
 
 
 def test_a_bar_of_0_is_a_bar():

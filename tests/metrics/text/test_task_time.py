@@ -10,7 +10,15 @@ from trivium.metrics.text.task import time_score
 
 @pytest.mark.parametrize(
     ("seconds", "expected"),
-    [(0.0, 1.0), (1 / math.e, 1.0), (1.0, 1.0), (math.e, 0.5), (math.e**3, 0.25), (math.e**9, 0.1)],
+    [
+        (0.0, 1.0),
+        (1 / math.e, 1.0),
+        (1.0, 1.0),
+        (math.exp(1 / 3), 0.75),
+        (math.e, 0.5),
+        (math.e**3, 0.25),
+        (math.e**9, 0.1),
+    ],
 )
 def test_time_follows_its_closed_form(seconds: float, expected: float):
     score = tv.score("time", seconds=seconds)
