@@ -15,6 +15,7 @@ from trivium.labels.blind import material_of
 from trivium.labels.people import shown_names
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LONGEST_NAME, LONGEST_NOTE, Choice, LabelQueue, StoredLabel, Task
+from trivium.traces.trace import Trace
 from trivium.web.errors import refusals
 from trivium.web.labellers import labeller_of
 from trivium.web.pages.site import queue_called
@@ -111,7 +112,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None
     references: tuple[str, ...]
     output: Any
-    trace: dict[str, Any] | None
+    trace: Trace | None
 
 
 class NextItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,7 +209,7 @@ def _item(services: Services, queue: LabelQueue, task: Task) -> Item:
         source=shown.source,
         references=shown.references,
         output=shown.output,
-        trace=None if shown.trace is None else msgspec.to_builtins(shown.trace),
+        trace=shown.trace,
     )
 
 

@@ -9,14 +9,15 @@ from litestar.params import PathParameter, QueryParameter
 from trivium.errors import InputError
 from trivium.reports.moved_cases.document import comparison_document
 from trivium.runs.run import Run
-from trivium.store.browsing.attempts import AttemptSort, Verdict, find_attempts
+from trivium.runs.summary import Summary
+from trivium.store.browsing.attempts import AttemptSort, Verdict, WholeAttempt, find_attempts
 from trivium.store.browsing.runs import RunSort, RunsPage, find_runs
 from trivium.store.records import RunKind, RunState
 from trivium.values import json_text
 from trivium.web.errors import Refused, refusals
 from trivium.web.pages.case import repeat_of, rows_of
 from trivium.web.pages.comparison import Comparisons
-from trivium.web.pages.run import cursor_of, listed
+from trivium.web.pages.run import ListedAttempt, cursor_of, listed, stored_summary
 from trivium.web.pages.site import run_of
 from trivium.web.services import Services
 from trivium.web.threads import slowly
@@ -58,31 +59,7 @@ class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
     state: RunState
     started: float
     finished: float | None
-    summary: dict[str, Any] | None
-
-
-class ListedAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt in a list.
-
-    Attributes:
-        case: Id of the case.
-        repeat: Number of the repeat.
-        verdict: error, failed, undecided or passed.
-        composite: In [0, 1], or None.
-        why: Why it did not pass, or None.
-        input: Beginning of the input.
-        output: Beginning of the output.
-        tags: Tags of the case.
-    """
-
-    case: str
-    repeat: int
-    verdict: str
-    composite: float | None
-    why: str | None
-    input: str
-    output: str
-    tags: str
+    summary: Summary | None
 
 
 class AttemptList(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,14 +72,6 @@ class AttemptList(msgspec.Struct, frozen=True, kw_only=True):
 
     attempts: tuple[ListedAttempt, ...]
     next: str | None
-
-
-class Whole(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt with its case and scores, as they are stored."""
-
-    case: dict[str, Any]
-    attempt: dict[str, Any]
-    evaluation: dict[str, Any]
 
 
 def run_routes(services: Services) -> list[Any]:
@@ -139,7 +108,7 @@ def _run_routes(services: Services) -> list[Any]:
             state=found.state,
             started=found.created,
             finished=found.finished,
-            summary=found.summary,
+            summary=stored_summary(found),
         )
 
     return [list_runs, one_run]
@@ -159,21 +128,19 @@ def _attempt_routes(services: Services) -> list[Any]:
     ) -> AttemptList:
         """Attempts of a run, the worst first."""
         found = run_of(store, run)
-        settings = found.settings
         page = find_attempts(
             store, found, text=q, verdict=verdict, sort=sort, after=cursor_of(after), limit=limit
         )
         return AttemptList(
-            attempts=tuple(ListedAttempt(**listed(row, settings)) for row in page.rows),
+            attempts=tuple(listed(row, found.settings) for row in page.rows),
             next=None if page.next is None else json_text(page.next),
         )
 
     @get("/runs/{run:str}/attempt", sync_to_thread=True, responses=refusals(404))
-    def one_attempt(run: RunId, case: CaseId, repeat: Repeat = 0) -> Whole:
+    def one_attempt(run: RunId, case: CaseId, repeat: Repeat = 0) -> WholeAttempt:
         """An attempt with its case, its trace and its scores."""
-        row = repeat_of(rows_of(store, run_of(store, run), case), case, repeat)
-        asked, attempt, evaluation = (msgspec.to_builtins(each) for each in row)
-        return Whole(case=asked, attempt=attempt, evaluation=evaluation)
+        asked, attempt, evaluation = repeat_of(rows_of(store, run_of(store, run), case), case, repeat)
+        return WholeAttempt(case=asked, attempt=attempt, evaluation=evaluation)
 
     return [list_attempts, one_attempt]
 

@@ -124,10 +124,10 @@ def test_a_cycle_of_parents_ends(client, store):
 def test_every_span_can_be_reached_and_is_in_one_place_whatever_its_parents():
     parents = {"a": "b", "b": "a", "c": "b", "d": "d", "e": "gone", "f": None, "g": "f"}
     level = _Tree(Trace(spans=[Span(id=i, parent=p, kind="tool", name=i) for i, p in parents.items()])).level
-    assert [row["id"] for row in level(None, 0).rows] == ["a", "d", "e", "f"]
-    seen, waiting = [], [row["id"] for row in level(None, 0).rows]
+    assert [row.id for row in level(None, 0).rows] == ["a", "d", "e", "f"]
+    seen, waiting = [], [row.id for row in level(None, 0).rows]
     while waiting:
         seen.append(at := waiting.pop())
         assert len(level(at, 0).above) <= len(parents)
-        waiting += [row["id"] for row in level(at, 0).rows]
+        waiting += [row.id for row in level(at, 0).rows]
     assert sorted(seen) == sorted(parents)

@@ -10,7 +10,7 @@ from rich.text import Text
 from trivium.reports.escape import one_line
 from trivium.reports.wording import condition_sentence, counted, judge_name, judge_word
 from trivium.runs.artifacts.curve import CurveArtifact, Difference
-from trivium.runs.artifacts.judge import AgreementAnswer, CertificateAnswer, Figure
+from trivium.runs.artifacts.judge import AgreementAnswer, AgreementMeasure, CertificateAnswer
 from trivium.runs.artifacts.variant import Ends
 from trivium.runs.items.table import Origin
 from trivium.trust.calibration.calibrator import Calibrator
@@ -52,7 +52,7 @@ class AgreementTable:
         for key, words in NAMES.items():
             if key == "within_one" and len(answer.labels) <= 2:
                 continue  # always 1 for two labels
-            figure: Figure = getattr(answer, key)
+            figure: AgreementMeasure = getattr(answer, key)
             table.add_row(words, _number(figure.value), _ends(figure.ci95, figure.reason))
         yield table
         yield from self._means()
@@ -134,7 +134,7 @@ def source_line(source: Origin) -> str:
     return " · ".join(part for part in (source.path, source.mode, judge) if part)
 
 
-def _percent(figure: Figure) -> str:
+def _percent(figure: AgreementMeasure) -> str:
     ends = figure.ci95
     interval = f" [{100 * ends[0]:.0f}, {100 * ends[1]:.0f}]" if ends else ""
     return f"{100 * (figure.value or 0):.0f} %{interval}"

@@ -36,7 +36,7 @@ Ints = npt.NDArray[np.int64]
 FEW_GROUPS, TOO_FEW_GROUPS = 20, 10
 
 
-class Figure(msgspec.Struct, frozen=True, kw_only=True):
+class AgreementMeasure(msgspec.Struct, frozen=True, kw_only=True):
     """A measure of agreement; ``reason`` says why it or its interval is missing."""
 
     value: float | None
@@ -87,13 +87,13 @@ class AgreementAnswer(msgspec.Struct, frozen=True, kw_only=True):
     sides: tuple[str, str]
     judge_mean: float | None
     people_mean: float | None
-    exact: Figure
-    within_one: Figure
-    kappa: Figure
-    kappa_quadratic: Figure
-    alpha_ordinal: Figure
-    spearman: Figure
-    kendall: Figure
+    exact: AgreementMeasure
+    within_one: AgreementMeasure
+    kappa: AgreementMeasure
+    kappa_quadratic: AgreementMeasure
+    alpha_ordinal: AgreementMeasure
+    spearman: AgreementMeasure
+    kendall: AgreementMeasure
     corrected: CorrectedMean | None
     corrected_rate: CorrectedMean | UnsetType = UNSET
     inputs: list[Origin]
@@ -152,7 +152,7 @@ def agreement_answer(
             rate = corrected_rate(*samples, groups=groups, groups_only=rest.groups)
             corrected_by_rates = _corrected(rate)
     figures = {
-        name: Figure(value=figure.value, ci95=_ends(figure.interval), reason=figure.reason)
+        name: AgreementMeasure(value=figure.value, ci95=_ends(figure.interval), reason=figure.reason)
         for name, figure in found.figures.items()
     }
     return AgreementAnswer(

@@ -43,6 +43,14 @@ _PASSED = {"failed": False, "undecided": None, "passed": True}
 Row = tuple[Case, Attempt, Evaluation]
 
 
+class WholeAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt with its case and scores, as they are stored."""
+
+    case: Case
+    attempt: Attempt
+    evaluation: Evaluation
+
+
 @resolved
 class Cursor(msgspec.Struct, frozen=True, array_like=True):
     """The last attempt of a page, from which the next one goes on."""

@@ -88,6 +88,16 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     composite: float | None
     excerpts: tuple[Excerpt, ...]
 
+    @property
+    def field(self) -> str | None:
+        """The field of the first excerpt."""
+        return self.excerpts[0].field if self.excerpts else None
+
+    @property
+    def excerpt(self) -> str | None:
+        """The text of the first excerpt."""
+        return "".join(piece.text for piece in self.excerpts[0].pieces) if self.excerpts else None
+
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """A page of what a search found.

@@ -15,7 +15,7 @@ from trivium.reports import wording
 from trivium.reports.document.html import marked
 from trivium.reports.escape import one_line
 from trivium.reports.html.case import case_context
-from trivium.reports.html.fragments import folded
+from trivium.reports.html.fragments import Folded, folded
 from trivium.reports.moved_cases.word_diff import shortened, word_diff
 from trivium.reports.view import EvaluationView
 from trivium.runs.aggregation import why_not_passed
@@ -23,7 +23,7 @@ from trivium.store.browsing.attempts import Row, attempts_of_case, position_of
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
-from trivium.traces.trace import Span, Trace
+from trivium.traces.trace import Span, SpanKind, Trace
 from trivium.web.errors import Refused
 from trivium.web.pages.site import Site, case_address, run_of
 
@@ -165,6 +165,21 @@ def _overlap(words: Set[str], text: str) -> float:
     return len(words & others) / max(1, len(words | others))
 
 
+class _SpanRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What the page shows of a span: texts, and the number of spans below it."""
+
+    id: str
+    kind: SpanKind
+    name: str
+    agent: str
+    at: str
+    took: str
+    state: str
+    children: int
+    input: Folded | None
+    output: Folded | None
+
+
 class _Level(msgspec.Struct, frozen=True, kw_only=True):
     """A part of the spans with one parent.
 
@@ -175,8 +190,8 @@ class _Level(msgspec.Struct, frozen=True, kw_only=True):
         total: Number of spans of this level.
     """
 
-    above: tuple[dict[str, Any], ...]
-    rows: tuple[dict[str, Any], ...]
+    above: tuple[_SpanRow, ...]
+    rows: tuple[_SpanRow, ...]
     start: int
     total: int
 
@@ -216,7 +231,7 @@ class _Tree:
     def level(self, parent: str | None, start: int) -> _Level:
         """The spans below one, from some place on."""
         children = self._children.get(parent, [])
-        above: list[dict[str, Any]] = []
+        above: list[_SpanRow] = []
         at = parent
         while at is not None and len(above) < 100:
             above.append(self._row(self.spans[at]))
@@ -228,20 +243,20 @@ class _Tree:
             total=len(children),
         )
 
-    def _row(self, span: Span) -> dict[str, Any]:
+    def _row(self, span: Span) -> _SpanRow:
         timed = span.start is not None and span.end is not None
-        return {
-            "id": span.id,
-            "kind": span.kind,
-            "name": one_line(span.name, at_most=80),
-            "agent": one_line(span.agent or "", at_most=60),
-            "at": wording.NOTHING if span.start is None else wording.seconds(span.start - self._zero),
-            "took": wording.seconds((span.end or 0.0) - (span.start or 0.0)) if timed else wording.NOTHING,
-            "state": "failed" if span.ok is False else "not finished" if span.ok is None else "ok",
-            "children": len(self._children.get(span.id, ())),
-            "input": folded(span.input, at_most=VALUE_CHARS),
-            "output": folded(span.output, at_most=VALUE_CHARS),
-        }
+        return _SpanRow(
+            id=span.id,
+            kind=span.kind,
+            name=one_line(span.name, at_most=80),
+            agent=one_line(span.agent or "", at_most=60),
+            at=wording.NOTHING if span.start is None else wording.seconds(span.start - self._zero),
+            took=wording.seconds((span.end or 0.0) - (span.start or 0.0)) if timed else wording.NOTHING,
+            state="failed" if span.ok is False else "not finished" if span.ok is None else "ok",
+            children=len(self._children.get(span.id, ())),
+            input=folded(span.input, at_most=VALUE_CHARS),
+            output=folded(span.output, at_most=VALUE_CHARS),
+        )
 
 
 def level_of(trace: Trace) -> _Level:

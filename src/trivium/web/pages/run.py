@@ -1,6 +1,7 @@
 """A run: the answer, its cases with the worst first, the figures, slices, reservations."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -21,6 +22,7 @@ from trivium.store.browsing.attempts import (
     ATTEMPT_SORTS,
     MOST_COUNTED,
     AttemptSort,
+    AttemptsPage,
     Cursor,
     Row,
     count_attempts,
@@ -33,7 +35,7 @@ from trivium.web.errors import Refused
 from trivium.web.pages.case import view_of
 from trivium.web.pages.site import Column, Form, Site, redirected, run_of, segment, table_export
 
-__all__ = ["cursor_of", "listed", "routes"]
+__all__ = ["ListedAttempt", "cursor_of", "listed", "routes", "stored_summary"]
 
 ROWS = 25
 """Attempts on a page."""
@@ -52,6 +54,30 @@ COLUMNS: Final = tuple(
 
 Text = Annotated[str, QueryParameter(max_length=10_000)]
 VerdictQuery = FromQuery[Literal["failed", "undecided", "passed", ""]]
+
+
+class ListedAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt in a list.
+
+    Attributes:
+        case: Id of the case.
+        repeat: Number of the repeat.
+        verdict: error, failed, undecided or passed.
+        composite: In [0, 1], or None.
+        why: Why it did not pass, or None.
+        input: Beginning of the input.
+        output: Beginning of the output.
+        tags: Tags of the case.
+    """
+
+    case: str
+    repeat: int
+    verdict: str
+    composite: float | None
+    why: str | None
+    input: str
+    output: str
+    tags: str
 
 
 def routes(site: Site) -> list[Any]:
@@ -73,17 +99,17 @@ def routes(site: Site) -> list[Any]:
         if record.id != run:
             return redirected(request, f"/runs/{segment(record.id)}")
         settings = record.settings
-        chosen: dict[str, Any] = {"text": q, "verdict": verdict or None, "sort": sort}
+        some = verdict or None
+        find = partial(find_attempts, store, record, text=q, verdict=some, sort=sort)
         if format != "html":
-            rows = _exported(site, record, settings, chosen)
-            return table_export(rows, COLUMNS, file=record.id, form=format)
-        page = find_attempts(store, record, **chosen, after=cursor_of(after), limit=ROWS)
+            return table_export(_exported(find, settings), COLUMNS, file=record.id, form=format)
+        page = find(after=cursor_of(after), limit=ROWS)
         context: dict[str, Any] = {
             "run": record,
             "found": [listed(row, settings) for row in page.rows],
             "next": None if page.next is None else msgspec.json.encode(page.next).decode(),
             "later": bool(after),
-            "total": count_attempts(store, record, verdict=chosen["verdict"], text=q),
+            "total": count_attempts(store, record, verdict=some, text=q),
             "most": MOST_COUNTED,
             "chosen": {"q": q, "verdict": verdict, "sort": sort, "by": by},
             "sorts": [(each, SORT_WORDS[each]) for each in ATTEMPT_SORTS],
@@ -135,10 +161,15 @@ def cursor_of(text: str) -> Cursor | None:
 def _summary(site: Site, run: RunRecord) -> Summary | None:
     """The stored summary, or one of what is there now if that is quick; None if it is not."""
     if run.summary is not None:
-        return msgspec.convert(run.summary, Summary, strict=False)
+        return stored_summary(run)
     if 0 < count_attempts(site.store, run) <= SUMMARISED_AT_ONCE:
         return summarise(site.store, run)
     return None
+
+
+def stored_summary(run: RunRecord) -> Summary | None:
+    """The summary that was stored when the run finished; None until then."""
+    return None if run.summary is None else msgspec.convert(run.summary, Summary, strict=False)
 
 
 def _slices(site: Site, run: RunRecord, by: str) -> tuple[Markup, str]:
@@ -151,29 +182,27 @@ def _slices(site: Site, run: RunRecord, by: str) -> tuple[Markup, str]:
     return html([section]), ""
 
 
-def listed(row: Row, settings: Settings) -> dict[str, Any]:
+def listed(row: Row, settings: Settings) -> ListedAttempt:
     """What a row of the list shows."""
     case, attempt, evaluation = row
     view = view_of(row, settings)
-    return {
-        "case": case.id,
-        "repeat": attempt.repeat,
-        "verdict": view.verdict,
-        "composite": evaluation.composite.value,
-        "why": None if view.reason is None else one_line(view.reason),
-        "input": one_line(case.input_text, at_most=140),
-        "output": "" if attempt.output is None else one_line(attempt.text, at_most=140),
-        "tags": ", ".join(case.tags),
-    }
+    return ListedAttempt(
+        case=case.id,
+        repeat=attempt.repeat,
+        verdict=view.verdict,
+        composite=evaluation.composite.value,
+        why=None if view.reason is None else one_line(view.reason),
+        input=one_line(case.input_text, at_most=140),
+        output="" if attempt.output is None else one_line(attempt.text, at_most=140),
+        tags=", ".join(case.tags),
+    )
 
 
-def _exported(
-    site: Site, run: RunRecord, settings: Settings, chosen: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
+def _exported(find: Callable[..., AttemptsPage], settings: Settings) -> Iterator[ListedAttempt]:
     """All attempts that the filters select, a page at a time."""
     after: Cursor | None = None
     while True:
-        page = find_attempts(site.store, run, **chosen, after=after, limit=200)
+        page = find(after=after, limit=200)
         yield from (listed(row, settings) for row in page.rows)
         if page.next is None:
             return

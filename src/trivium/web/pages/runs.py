@@ -1,13 +1,14 @@
 """The list of runs: filter, search, sort, export."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from litestar import Request, Response, get
 from litestar.params import FromQuery, QueryParameter
 from litestar.response import Redirect, Stream
 
-from trivium.store.browsing.runs import RUN_SORTS, RunOutline, RunSort, find_runs, suite_names
+from trivium.store.browsing.runs import RUN_SORTS, RunOutline, RunSort, RunsPage, find_runs, suite_names
 from trivium.web.pages.site import Column, Form, Site, table_export
 
 __all__ = ["routes"]
@@ -66,10 +67,10 @@ def routes(site: Site) -> list[Any]:
         start: Start = 0,
         format: Form = "html",  # noqa: A002 - its name in the address
     ) -> Response[str] | Stream:
-        chosen: dict[str, Any] = {"text": q, "suite": suite, "kind": kind, "state": run_state, "sort": sort}
+        find = partial(find_runs, site.store, text=q, suite=suite, kind=kind, state=run_state, sort=sort)
         if format != "html":
-            return table_export(_all(site, chosen), COLUMNS, file="runs", form=format)
-        page = find_runs(site.store, **chosen, start=start, limit=ROWS)
+            return table_export(_all(find), COLUMNS, file="runs", form=format)
+        page = find(start=start, limit=ROWS)
         return site.page(
             request,
             "runs.html",
@@ -77,7 +78,7 @@ def routes(site: Site) -> list[Any]:
             section="runs",
             found=page,
             suites=suite_names(site.store),
-            chosen={**chosen, "q": q},
+            chosen={"q": q, "suite": suite, "kind": kind, "state": run_state, "sort": sort},
             sorts=[(each, SORT_WORDS[each]) for each in RUN_SORTS],
             previous=max(0, start - ROWS) if start else None,
         )
@@ -85,10 +86,10 @@ def routes(site: Site) -> list[Any]:
     return [home, list_runs]
 
 
-def _all(site: Site, chosen: dict[str, Any]) -> Iterator[RunOutline]:
+def _all(find: Callable[..., RunsPage]) -> Iterator[RunOutline]:
     """All runs that the filters select, a page at a time."""
     start: int | None = 0
     while start is not None:
-        page = find_runs(site.store, **chosen, start=start, limit=_EXPORTED_AT_ONCE)
+        page = find(start=start, limit=_EXPORTED_AT_ONCE)
         yield from page.runs
         start = page.next

@@ -67,29 +67,14 @@ def routes(site: Site) -> list[Any]:
     return [find]
 
 
-def _exported(site: Site, q: str, run: RunRecord | None) -> Iterator[dict[str, Any]]:
-    """The attempts that were found, each with its first excerpt, a page at a time."""
+def _exported(site: Site, q: str, run: RunRecord | None) -> Iterator[Hit]:
+    """The attempts that were found, a page at a time."""
     before: str | None = None
     number = 0
     while number < EXPORTED:
         page = search(site.store, q, run=run, before=before, limit=100)
-        for hit in page.hits[: EXPORTED - number]:
-            yield _row(hit)
+        yield from page.hits[: EXPORTED - number]
         number += len(page.hits)
         before = page.next
         if before is None:
             return
-
-
-def _row(hit: Hit) -> dict[str, Any]:
-    first = hit.excerpts[0] if hit.excerpts else None
-    return {
-        "run": hit.run,
-        "suite": hit.suite,
-        "case": hit.case,
-        "repeat": hit.repeat,
-        "passed": hit.passed,
-        "composite": hit.composite,
-        "field": None if first is None else first.field,
-        "excerpt": None if first is None else "".join(piece.text for piece in first.pieces),
-    }
