@@ -79,6 +79,8 @@ class Models:
             BudgetExhausted: If the budget does not allow it.
         """
         opened = self.opened(name)
+        if opened.parameters.marks != "case":
+            return await self._ask_adapted(opened, request, about)
         async with self._behind_first(opened, request):
             return await self._ask_adapted(opened, request, about)
 
@@ -123,10 +125,7 @@ class Models:
 
     @asynccontextmanager
     async def _behind_first(self, opened: OpenedModel, request: ModelRequest) -> AsyncIterator[None]:
-        """Send the first request about a case alone, if the others then use the provider's prompt cache."""
-        if opened.parameters.marks != "case":
-            yield
-            return
+        """Send the first request about a case alone, so that the others use the provider's prompt cache."""
         about = (opened.name, request.instructions, request.case)
         if (first := self._first_about.get(about)) is not None:
             await first.wait()
