@@ -15,6 +15,7 @@ from trivium.values import (
     amount,
     batched,
     count,
+    dialogue_text,
     dict_,
     dicts,
     encode,
@@ -195,3 +196,26 @@ def test_a_record_that_holds_such_a_value_is_stored(name):
 
 def test_a_record_that_holds_an_object_is_stored():
     assert json.loads(bodies.encode([NoText()])) == ["[NoText is not recorded: RuntimeError]"]
+
+
+def test_messages_are_a_dialogue_and_other_values_are_none():
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "Look:"}, {"type": "image_url"}, "here"]},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}],
+        },
+        {"role": "tool", "content": {"found": 1}},
+    ]
+    assert dialogue_text(messages) == (
+        'system: Be brief.\n\nuser: Look:\n[image_url]\nhere\n\nassistant: calls f({})\n\ntool: {"found": 1}'
+    )
+    for other in ([], ["a"], [{"content": "no role"}], [{"role": 1}], "text", None, {"role": "user"}):
+        assert dialogue_text(other) is None
+
+
+def test_broken_messages_of_a_dialogue_are_shown_as_far_as_they_go():
+    messages = [{"role": "user"}, {"role": "x", "content": 3, "tool_calls": ["no call", {"name": "g"}]}]
+    assert dialogue_text(messages) == "user: \n\nx: 3\ncalls None()\ncalls g()"

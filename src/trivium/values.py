@@ -10,7 +10,7 @@ User code can return any object, even one that claims another class, refers to i
 import dataclasses
 import datetime
 import numbers
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, TypeGuard, TypeVar
 
@@ -131,6 +131,34 @@ def text_or_json(value: Any, *, canonical: bool = False) -> str:
     if isinstance(value, str):
         return value
     return "" if value is None else json_text(value, canonical=canonical)
+
+
+def dialogue_text(value: Any) -> str | None:
+    """Return messages of a chat as a text, a paragraph for each; None if a value is no list of them.
+
+    A message has a text as ``role``, and ``content``: a text, or parts, of which those that are no text are
+    named. Requested calls of tools follow the text.
+    """
+    if not isinstance(value, list | tuple) or not value:
+        return None
+    paragraphs = []
+    for message in value:
+        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+            return None
+        content = message.get("content")
+        parts = content if isinstance(content, list | tuple) else [content]
+        said = [text for part in parts if (text := _part_text(part))]
+        calls = (dict_(call).get("function", call) for call in list_(message.get("tool_calls")))
+        said += [f"calls {dict_(call).get('name')}({dict_(call).get('arguments', '')})" for call in calls]
+        paragraphs.append(f"{message['role']}: {chr(10).join(said)}")
+    return "\n\n".join(paragraphs)
+
+
+def _part_text(part: Any) -> str:
+    if isinstance(part, Mapping) and isinstance(part.get("text"), str):
+        text: str = part["text"]
+        return text
+    return f"[{part['type']}]" if isinstance(part, Mapping) and "type" in part else text_or_json(part)
 
 
 def resolved(record: type[R]) -> type[R]:

@@ -131,3 +131,38 @@ def _fields(names: Iterable[str]) -> dict[str, str]:
 def test_an_answer_is_the_output_in_a_file_of_outputs() -> None:
     assert _fields(["id", "answer"]) == {"id": "case", "answer": "output"}
     assert _fields(["id", "answer", "response"]) == {"id": "case", "response": "output"}
+
+
+CHAT = [
+    {"role": "user", "content": "Where is it?"},
+    {"role": "assistant", "content": "Which?"},
+    {"role": "user", "content": "42"},
+]
+ANSWER = {"role": "assistant", "content": "Tomorrow."}
+
+
+def test_a_recorded_chat_is_a_case_whose_last_answer_is_the_reference(tmp_path: Path) -> None:
+    file = tmp_path / "chats.jsonl"
+    file.write_text(json.dumps({"messages": [*CHAT, ANSWER]}) + "\n")
+    for source in (file, [{"messages": [*CHAT, ANSWER]}]):
+        (case,) = Suite.load(source)
+        assert (case.input, case.references) == (CHAT, ("Tomorrow.",))
+
+
+@pytest.mark.parametrize(
+    ("row", "references"),
+    [
+        ({"messages": CHAT}, ()),
+        ({"messages": [*CHAT, {"role": "assistant", "tool_calls": [{}], "content": "x"}]}, ()),
+        ({"messages": [*CHAT, {"role": "assistant", "content": None}]}, ()),
+        ({"messages": [ANSWER]}, ()),
+        ({"messages": "no list"}, ()),
+        ({"messages": [*CHAT, ANSWER], "ideal": "Soon."}, ("Soon.",)),
+    ],
+)
+def test_what_was_said_last_is_no_reference_unless_it_is_an_answer(
+    row: dict[str, Any], references: tuple[str, ...]
+) -> None:
+    (case,) = Suite.load([row])
+    assert case.references == references
+    assert case.input == (CHAT if "ideal" in row else row["messages"])

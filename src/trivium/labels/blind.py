@@ -8,6 +8,7 @@ from trivium.errors import InputError
 from trivium.labels.records import Task
 from trivium.store.store import Store
 from trivium.traces.trace import Trace
+from trivium.values import dialogue_text
 
 __all__ = ["Material", "material_of"]
 
@@ -36,14 +37,14 @@ class Material(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def input_text(self) -> str:
         """The input as text."""
-        return self.input if isinstance(self.input, str) else _json(self.input)
+        return dialogue_text(self.input) or _text(self.input)
 
     @property
     def output_text(self) -> str:
         """The output as text."""
         if self.output is None:
             return ""
-        return self.output if isinstance(self.output, str) else _json(self.output)
+        return _text(self.output)
 
 
 def material_of(store: Store, task: Task) -> Material:
@@ -70,5 +71,7 @@ def material_of(store: Store, task: Task) -> Material:
     )
 
 
-def _json(value: Any) -> str:
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

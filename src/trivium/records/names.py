@@ -15,6 +15,7 @@ CASE_NAMES = {
         "problem",
         "text",
         "user_input",
+        "messages",
     ),
     "references": (
         "references",

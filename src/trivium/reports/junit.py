@@ -124,7 +124,7 @@ def _attempt(view: EvaluationView, *, suite: str) -> str:
     lines = "".join(f"{_xml(key)}: {value}&#10;" for key, value in figures.items())
     return (
         f'<testcase classname="{_xml(suite)}" name="{_xml(name)}" time="{view.attempt.seconds or 0.0:.3f}">'
-        f"{inner}<system-out>{lines}&#10;input: {_xml(_text(view.case.input))}&#10;&#10;"
+        f"{inner}<system-out>{lines}&#10;input: {_xml(_text(view.case.input_shown))}&#10;&#10;"
         f"{_expected(view.case)}output: {_xml(_text(view.attempt.output))}</system-out></testcase>\n"
     )
 

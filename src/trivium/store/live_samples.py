@@ -410,7 +410,7 @@ def _sample_row(scored: Scored, run: RunRecord, position: int, now: float) -> di
         "confidence": scored.confidence,
         "failed": scored.failed,
         "seconds": attempt.seconds,
-        "query": _preview(scored.case.input),
+        "query": _preview(scored.case.input_shown),
         "output": _preview(attempt.output),
         "session": sanitise(scored.session)[0],
         "facets": encode(scored.facets),

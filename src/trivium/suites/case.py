@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Protocol, overload, runtime_checkabl
 import msgspec
 from msgspec import Meta
 
-from trivium.values import resolved, text_or_json
+from trivium.values import dialogue_text, resolved, text_or_json
 
 Complexity = Literal["simple", "medium", "complex", "very_complex"]
 COMPLEXITIES: tuple[Complexity, ...] = ("simple", "medium", "complex", "very_complex")
@@ -99,9 +99,14 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     metadata: dict[str, Any] = {}
 
     @property
+    def input_shown(self) -> Any:
+        """The input as people and judges see it: messages of a chat as a dialogue, any other value itself."""
+        return dialogue_text(self.input) or self.input
+
+    @property
     def input_text(self) -> str:
-        """The input as text: a text itself, the JSON of any other value, empty without one."""
-        return text_or_json(self.input)
+        """The input as text: a text itself, a dialogue, the JSON of any other value, empty without one."""
+        return text_or_json(self.input_shown)
 
 
 @runtime_checkable

@@ -252,6 +252,8 @@ def case_of_row(row: Mapping[Any, Any], columns: Columns, number: int) -> dict[s
     for field, column in columns.fields.items():
         if not is_absent(row.get(column)):
             case[field] = texts_of(row[column]) if field == "references" else json_value(row[column])
+    if plain_name(columns.fields.get("input", "")) == "messages":
+        case = _of_chat(case.pop("input", None)) | case
     if "input" not in case:
         case["input"] = None
     extra = {name: json_value(row[name]) for name in columns.metadata if not is_absent(row.get(name))}
@@ -259,6 +261,17 @@ def case_of_row(row: Mapping[Any, Any], columns: Columns, number: int) -> dict[s
         given = case.get("metadata")
         case["metadata"] = extra | given if isinstance(given, dict) else extra
     return case
+
+
+def _of_chat(messages: Any) -> dict[str, Any]:
+    """Input and references of a chat: if its last message is a text of the assistant, that is a reference."""
+    last = messages[-1] if isinstance(messages, list) and len(messages) > 1 else None
+    if not isinstance(last, dict) or last.get("role") != "assistant" or last.get("tool_calls"):
+        return {"input": messages}
+    said = last.get("content")
+    if not isinstance(said, str) or not said:
+        return {"input": messages}
+    return {"input": messages[:-1], "references": [said]}
 
 
 _TEXTS = "text"

@@ -381,3 +381,22 @@ def test_what_is_decorated_in_a_tool_is_written_to_no_file(tmp_path, monkeypatch
     attempt = asked(agent)
     assert [call.name for call in attempt.trace.tool_calls] == ["look"]
     assert not (tmp_path / "traces").exists()
+
+
+def test_a_chat_is_the_history_and_its_last_message_is_asked():
+    def respond(messages, info):
+        said = [f"{part.part_kind}: {part.content}" for message in messages for part in message.parts]
+        return ModelResponse(parts=[TextPart("; ".join(said))])
+
+    chat = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Where is it?"},
+        {"role": "assistant", "content": "Which?"},
+        {"role": "user", "content": "42"},
+    ]
+    for messages, output in (
+        (chat, "system-prompt: Be brief.; user-prompt: Where is it?; text: Which?; user-prompt: 42"),
+        (chat[1:2], "user-prompt: Where is it?"),
+        (chat[1:3], "user-prompt: user: Where is it?\n\nassistant: Which?"),
+    ):
+        assert asked(Agent(FunctionModel(respond), name="a"), input=messages).output == output

@@ -25,6 +25,7 @@ from trivium.traces.normalize import normalise
 from trivium.traces.recording.collector import collector
 from trivium.traces.recording.otel_listener import listener_of
 from trivium.traces.trace import INCOMPLETE, Trace, TraceProblem
+from trivium.values import dialogue_text, text_or_json
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
@@ -80,8 +81,10 @@ class PydanticAgent:
         # Decorated functions that tools call also belong to this attempt, not to a file.
         with recorded() as found, instrumented(self._agent), capture_run_messages() as history:
             try:
+                said, asked = _history(request.case)
                 result = await self._agent.run(
-                    request.case.input_text,
+                    asked,
+                    message_history=said,
                     deps=request.case if self._takes_case else None,
                     model_settings=ModelSettings(seed=request.seed),
                 )
@@ -97,6 +100,26 @@ class PydanticAgent:
 
     async def close(self) -> None:
         """Do nothing: no resources outlive a call."""
+
+
+def _history(case: Case) -> tuple["list[ModelMessage] | None", str]:
+    """What was said before, if the input is a chat that ends with the user, and what the agent is asked."""
+    from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, TextPart, UserPromptPart
+
+    messages = case.input
+    if dialogue_text(messages) is None or messages[-1]["role"] != "user":
+        return None, case.input_text
+    history: list[ModelMessage] = []
+    for message in messages[:-1]:
+        text = text_or_json(message.get("content"))
+        match message["role"]:
+            case "assistant":
+                history.append(ModelResponse(parts=[TextPart(text)]))
+            case "system" | "developer":
+                history.append(ModelRequest(parts=[SystemPromptPart(text)]))
+            case _:
+                history.append(ModelRequest(parts=[UserPromptPart(text)]))
+    return history or None, text_or_json(messages[-1].get("content"))
 
 
 def _with_history(trace: Trace | None, history: "Sequence[ModelMessage]", name: str) -> Trace:

@@ -61,10 +61,10 @@ def case_context(view: EvaluationView, *, number: int = 0, full: bool = True) ->
         "composite_reason": view.composite.reason,
         "composite_coverage": view.composite.coverage,
         "parts": [(one_line(name), value, bar(value)) for name, value in view.composite.parts.items()],
-        "gist": _first_line(case.input),
+        "gist": _first_line(case.input_shown),
         "facts": _facts(view),
         "anchor": anchor(case.id, attempt.repeat),
-        "input": marked(case.input, quotes),
+        "input": marked(case.input_shown, quotes),
         "output": marked(attempt.output, quotes),
         "rendered": rendered(attempt.output),
         "references": [marked(text, quotes) for text in case.references[:REFERENCES_SHOWN] if text],
@@ -109,7 +109,7 @@ def index_entry(view: EvaluationView) -> IndexEntry:
         name=name,
         verdict=view.verdict,
         anchor=anchor(case.id, attempt.repeat),
-        text=" ".join((name, _first_line(case.input), reason, *_facts(view))),
+        text=" ".join((name, _first_line(case.input_shown), reason, *_facts(view))),
         values={metric: value for metric, value in values.items() if value is not None},
     )
 
@@ -146,7 +146,7 @@ def _quoted_texts(view: EvaluationView) -> dict[str, str]:
     texts = {
         "output": _as_text(view.attempt.output),
         "source": case.source or "",
-        "input": _as_text(case.input),
+        "input": _as_text(case.input_shown),
     }
     texts |= {"reference": "\n".join(case.references), "facts": "\n".join(case.expect.facts)}
     return {name: fold(text[:SEARCHED_CHARS]) for name, text in texts.items()}

@@ -172,7 +172,7 @@ def _shown(material: Material) -> dict[str, Any]:
     """What the page shows of an item."""
     trace = material.trace
     return {
-        "input": marked(material.input, []),
+        "input": marked(material.input_text, []),
         "output": marked(material.output, []),
         "references": [marked(text, []) for text in material.references if text],
         "source": folded(material.source, at_most=200_000) if material.source else None,

@@ -174,7 +174,7 @@ def build_context(
     expect = case.expect
     aspects = "\n".join(f"{number}. {_entry(text)}" for number, text in enumerate(expect.aspects, 1))
     found = {
-        "input": head(_text(case.input), MAX_CHARS),
+        "input": head(_text(case.input_shown), MAX_CHARS),
         "source": excerpt(case.source or ""),
         "references": _joined_excerpts(excerpt(text) for text in case.references),
         "facts": head(_lines(expect.facts), MAX_CHARS),
