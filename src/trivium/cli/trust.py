@@ -124,7 +124,7 @@ def curve(items: str | None, **given: Any) -> int:
     from msgspec.structs import replace
 
     from trivium.cli.output import resampling_bar
-    from trivium.reports.trust.tables import CurveTable
+    from trivium.reports.trust.tables import curve_blocks
     from trivium.runs.artifacts.curve import CurveOptions, curve_artifact, resamples_of
 
     drawing = None if given["chart"] is None else given["chart"].suffix
@@ -148,7 +148,7 @@ def curve(items: str | None, **given: Any) -> int:
     ):
         plan = replace(chosen.plan, chunk_map=chunk_map, progress=progress)
         artifact = curve_artifact(tables, replace(chosen, plan=plan))
-    _print_answer(artifact, CurveTable, given)
+    _print_answer(artifact, curve_blocks, given)
     if drawing is not None:
         from trivium.reports.trust.charts import draw_curves
 
@@ -245,7 +245,7 @@ def calibrate(items: str | None, **given: Any) -> int:
     --output writes the calibrator, and `trivium trust curve|certify --calibration FILE` uses it. Its quality
     is reported for groups that it was not fitted on (cross-fitted).
     """
-    from trivium.reports.trust.tables import CalibratorTable
+    from trivium.reports.trust.tables import calibrator_blocks
     from trivium.runs.artifacts.judge import calibrate as fit
     from trivium.runs.items.ranked import STATED
 
@@ -255,7 +255,7 @@ def calibrate(items: str | None, **given: Any) -> int:
         confidence = STATED
     how = taken(("method", "target", "scale", "seed"), given)
     fitted = fit(table, features=features, confidence=confidence, **how)
-    _print_answer(fitted.to_json(), lambda _: CalibratorTable(fitted), given)
+    _print_answer(fitted.to_json(), lambda _: calibrator_blocks(fitted), given)
     return 0
 
 
@@ -310,7 +310,7 @@ def certify(items: str | None, **given: Any) -> int:
     default the most in the run, else among the labelled items). If nothing can be certified, the exit code is
     1, and --output is not written.
     """
-    from trivium.reports.trust.tables import CertificateText
+    from trivium.reports.trust.tables import certificate_blocks
     from trivium.runs.artifacts.judge import certificate
 
     table = _item_table(items, given["mode"], given)
@@ -318,7 +318,7 @@ def certify(items: str | None, **given: Any) -> int:
     calibrator = load_calibrator(given["calibration"])
     answer = certificate(table, given["confidence"], calibrator=calibrator, **promise)
     kept, certified = given["output"], answer.threshold is not None
-    _print_answer(answer, CertificateText, given if certified else given | {"output": None})
+    _print_answer(answer, certificate_blocks, given if certified else given | {"output": None})
     if given["html"] is not None:
         from trivium.reports.trust.page import certificate_page
 
@@ -354,7 +354,7 @@ def agree(items: str | None, **given: Any) -> int:
     --html page also says from which confidence on a judge may decide (the default of trivium trust certify).
     """
     from trivium.cli.output import resampling_bar
-    from trivium.reports.trust.tables import AgreementTable
+    from trivium.reports.trust.tables import agreement_blocks
     from trivium.runs.artifacts.judge import agreement_answer
 
     table, resamples = _item_table(items, given["mode"], given), given["bootstrap_resamples"]
@@ -364,7 +364,7 @@ def agree(items: str | None, **given: Any) -> int:
     ):
         how = taken(("step", "scale", "seed"), given)
         answer = agreement_answer(table, resamples=resamples, chunk_map=chunk_map, progress=progress, **how)
-    _print_answer(answer, AgreementTable, given)
+    _print_answer(answer, agreement_blocks, given)
     if given["html"] is not None:
         from trivium.reports.trust.page import agreement_page
 

@@ -89,7 +89,7 @@ def describe(
 
 def _figures(comparison: Comparison, surface: Surface) -> Iterator[Block]:
     if surface in {"page", "notebook"}:
-        drawn = [Drawing(forest(comparison))]
+        drawn = [Drawing((forest(comparison),))]
         yield Section(title="difference of each metric", beside=FOREST_NOTE, blocks=drawn, key="differences")
     if surface == "page":
         note = f"{phrases.note(comparison)}. {FIGURES_NOTE}"

@@ -10,9 +10,10 @@ import pytest
 
 from trivium.display import as_text
 from trivium.errors import InputError
+from trivium.reports.document.terminal import Printed
 from trivium.reports.trust.charts import draw_curves
 from trivium.reports.trust.page import curve_page
-from trivium.reports.trust.tables import CurveTable
+from trivium.reports.trust.tables import curve_blocks
 from trivium.runs.artifacts.curve import CurveArtifact, CurveOptions, curve_artifact
 from trivium.runs.items.records import Item
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
@@ -162,7 +163,7 @@ def test_names_of_strangers_are_text_in_a_chart():
 
 
 def test_the_table_of_two_says_both_areas_and_which_counts(two):
-    text = as_text(CurveTable(two), width=80)
+    text = as_text(Printed(curve_blocks(two)), width=80)
     assert max(map(len, text.splitlines())) <= 80
     deltas = two.comparison.deltas["confidence"]
     for label, name in (("AURC ", "aurc_full"), ("AURC common", "aurc_common"), ("coverage", "cmax")):

@@ -78,9 +78,11 @@ def test_the_header_names_judge_dimension_run_and_labels_and_not_the_store(answe
 
 def test_the_figures_are_in_a_table_with_heads(answer):
     page = agreement_page(answer, None)
-    rows = dict(re.findall(r'<th scope="row"><bdi>(.+?)</bdi></th><td class="num">(.+?)</td>', page))
+    rows = dict(
+        re.findall(r'<th class="nowrap" scope="row"><bdi>(.+?)</bdi></th><td class="num">(.+?)</td>', page)
+    )
     assert rows["same label"] == f"{answer.exact.value:.3f}"
-    assert rows["Cohen&#39;s κ"] == f"{answer.kappa.value:.3f}"
+    assert rows["Cohen&#x27;s κ"] == f"{answer.kappa.value:.3f}"
     assert "<pre" not in page
 
 

@@ -5,7 +5,8 @@ strangers: each writer makes them harmless for the place that it writes to. A ne
 in each writer; the type checker finds those that lack it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from itertools import chain, repeat
 from operator import itemgetter
 from typing import Any, Generic, Literal, TypeVar
 
@@ -138,7 +139,8 @@ def table(
 
 
 def table_of(
-    kinds: Mapping[str, Kinds],
+    heads: Iterable[str],
+    kinds: Iterable[Kinds],
     rows: Iterable[tuple[Cell, ...]],
     *,
     label: str = "",
@@ -147,15 +149,18 @@ def table_of(
     """A table of cells that are there.
 
     Args:
-        kinds: Heading and kind of each column.
+        heads: Heading of each column.
+        kinds: Kind of each column; numbers after the last of them.
         rows: The cells of each row.
         label: What it holds, for screen readers.
         notes: Lines below it; empty ones are left out.
     """
-    columns = tuple(
+    number: Kinds = "number"
+    of_each = chain(kinds, repeat(number))
+    columns = [
         Column[tuple[Cell, ...]](head, itemgetter(place), kind)
-        for place, (head, kind) in enumerate(kinds.items())
-    )
+        for place, (head, kind) in enumerate(zip(heads, of_each, strict=False))
+    ]
     return table(columns, rows, label=label, notes=notes)
 
 
@@ -178,6 +183,12 @@ class Paragraph(msgspec.Struct, frozen=True):
 
     lines: tuple[str, ...]
     tone: Tone = ""
+
+
+class Conclusion(msgspec.Struct, frozen=True):
+    """What follows from the figures, in sentences."""
+
+    lines: tuple[str, ...]
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,9 +227,15 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 class Drawing(msgspec.Struct, frozen=True):
-    """A drawing as SVG, made by us; only HTML has it."""
+    """Drawings as SVG, made by us, side by side; only HTML has them.
 
-    svg: str
+    Attributes:
+        svgs: The drawings.
+        label: What they show, for screen readers; empty if the drawings say it.
+    """
+
+    svgs: tuple[str, ...]
+    label: str = ""
 
 
 class Links(msgspec.Struct, frozen=True):
@@ -335,7 +352,7 @@ class Fold(msgspec.Struct, frozen=True):
     blocks: "Iterable[Leaf | Cases]"
 
 
-Leaf = Title | Paragraph | Answer | Remarks | Facts | Table | Drawing | Links
+Leaf = Title | Paragraph | Conclusion | Answer | Remarks | Facts | Table | Drawing | Links
 """A block that holds no others."""
 
 Block = Leaf | Cases | Section | Fold

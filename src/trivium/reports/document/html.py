@@ -105,6 +105,8 @@ class Html:
                 return self._element("h1", self._name(block.text, at_most=300), beside)
             case b.Paragraph():
                 return "".join(self._paragraph(line, _CLASSES.get(block.tone, "")) for line in block.lines)
+            case b.Conclusion():
+                return self._conclusion(block.lines)
             case b.Answer():
                 return self._answer(block)
             case b.Remarks():
@@ -114,7 +116,7 @@ class Html:
             case b.Table():
                 return self._table(block)
             case b.Drawing():
-                return self._scroll(block.svg, "")
+                return self._drawing(block)
             case b.Links():
                 return self._links(block)
             case _:
@@ -153,6 +155,17 @@ class Html:
         card = element("div", title, *said, class_="card")
         return element("section", card, class_="cards", aria_label="Answer")
 
+    def _conclusion(self, lines: Iterable[str]) -> str:
+        said = [self._element("p", element("strong", self._name(line, at_most=2000))) for line in lines]
+        return self._element("section", *said, role="conclusion", aria_label="Conclusion") if said else ""
+
+    def _drawing(self, block: b.Drawing) -> str:
+        if not block.label:
+            return self._scroll("".join(block.svgs), "")
+        pictures = [element("div", svg, role_="img", aria_label=block.label) for svg in block.svgs]
+        figures = [element("figure", picture, class_="picture") for picture in pictures]
+        return self._element("div", *figures, role="pictures")
+
     def _scroll(self, inner: str, label: str) -> str:
         if self._styles is not None:
             return inner
@@ -175,7 +188,7 @@ class Html:
         ]
         named = any(column.head for column in block.columns)
         head = element("thead", self._element("tr", *heads)) if named else ""
-        table = self._element("table", head, element("tbody", *rows), role="small")
+        table = self._element("table", head, element("tbody", *rows), role="small numbers")
         notes = [self._paragraph(note, "quiet") for note in block.notes]
         return self._scroll(table, block.label) + "".join(notes)
 

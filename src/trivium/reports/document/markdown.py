@@ -69,6 +69,8 @@ def _leaf(block: b.Leaf) -> str:
             return _quiet(block.lines)
         case b.Paragraph() | b.Answer():
             return "  \n".join(map(prose, block.lines))
+        case b.Conclusion():
+            return "  \n".join(f"**{prose(line)}**" for line in block.lines)
         case b.Remarks():
             lines = [*block.lines, *([block.more] if block.more else [])]
             return "\n".join(f"> ⚠️ {prose(line)}  " for line in lines)

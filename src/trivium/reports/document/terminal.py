@@ -82,6 +82,8 @@ def _leaf(block: b.Leaf, width: int) -> Iterator[RenderableType]:
             yield _title(one_line(block.text, at_most=300), block.beside, beside_style="dim")
         case b.Paragraph():
             yield from _lines(block.lines, STYLES[block.tone])
+        case b.Conclusion():
+            yield from _lines(block.lines, "bold")
         case b.Answer():
             yield _answer(block)
         case b.Remarks():

@@ -1,67 +1,32 @@
-"""Renders the answers of ``trivium trust`` as self-contained HTML pages that begin with the conclusion."""
+"""The answers of ``trivium trust`` as self-contained HTML pages that begin with the conclusion."""
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
-from typing import Any
-
-import msgspec
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from trivium.reports.charts import load_altair
+from trivium.reports.document.blocks import (
+    Block,
+    Conclusion,
+    Drawing,
+    Facts,
+    Fold,
+    Paragraph,
+    Remarks,
+    Section,
+)
 from trivium.reports.escape import one_line
-from trivium.reports.html.shell import asset, environment, policy
+from trivium.reports.html.shell import page
 from trivium.reports.trust.charts import MOST_VARIANTS, describe_curves, in_page_colours
 from trivium.reports.trust.tables import (
-    AgreementTable,
-    CertificateText,
-    CurveTable,
+    agreement_blocks,
+    certificate_blocks,
+    curve_blocks,
     may_decide_sentence,
 )
 from trivium.reports.wording import counted, judge_name
 from trivium.runs.artifacts.curve import CurveArtifact
 from trivium.runs.artifacts.judge import AgreementAnswer, CertificateAnswer
 from trivium.runs.items.table import Origin
-
-Shown = AgreementTable | CertificateText | CurveTable
-
-
-class Blocks(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command prints, sorted by its place on the page.
-
-    Attributes:
-        conclusions: The answer, in sentences.
-        notes: Sentences about the numbers.
-        tables: (head, rows, caption) of each table; a head and a cell are (text, whether it is a number).
-        reservations: Warnings.
-        provenance: How it was computed.
-    """
-
-    conclusions: list[str] = []
-    notes: list[str] = []
-    tables: list[tuple[list[Any], list[Any], str]] = []
-    reservations: list[str] = []
-    provenance: list[str] = []
-
-
-class TrustBody(msgspec.Struct, frozen=True, kw_only=True):
-    """Values for ``trust_body.html``.
-
-    Attributes:
-        blocks: What the command prints.
-        notes: Sentences about the numbers.
-        conclusions: The answer, in sentences.
-        pictures: Names and SVG of the curves.
-        left_out: Number of curves that are not drawn.
-    """
-
-    blocks: Blocks
-    notes: Sequence[str]
-    conclusions: Sequence[str] = ()
-    pictures: Sequence[tuple[str, Any]] = ()
-    left_out: int = 0
 
 
 def curve_page(artifact: CurveArtifact) -> str:
@@ -77,8 +42,8 @@ def curve_page(artifact: CurveArtifact) -> str:
     return _page("Risk and coverage", curve_body(artifact), meta=[*_sources(artifact.inputs), counts])
 
 
-def curve_body(artifact: CurveArtifact) -> TrustBody:
-    """Values for ``trust_body.html``: the curves.
+def curve_body(artifact: CurveArtifact) -> list[Block]:
+    """The curves, as blocks of a page.
 
     Args:
         artifact: Result of ``curve_artifact`` with ``drawn=True``.
@@ -88,16 +53,46 @@ def curve_body(artifact: CurveArtifact) -> TrustBody:
     """
     load_altair()
     import vl_convert
-    from markupsafe import Markup
 
     names = list(artifact.confidence_variants)
-    pictures = []
+    pictures: list[Block] = [Paragraph((CURVES_NOTE,))]
     for name in names[:MOST_VARIANTS]:
-        for specification in describe_curves(artifact, [name], apart=True):
-            svg = in_page_colours(vl_convert.vegalite_to_svg(specification))
-            pictures.append((name, Markup(svg)))  # noqa: S704 - Vega escapes the names
-    left_out = max(0, len(names) - MOST_VARIANTS)
-    return _body(CurveTable(artifact), pictures=pictures, left_out=left_out)
+        # Vega escapes the names.
+        drawn = (
+            in_page_colours(vl_convert.vegalite_to_svg(specification))
+            for specification in describe_curves(artifact, [name], apart=True)
+        )
+        label = f"Curve of the confidence {name}; the table above has the numbers."
+        pictures.append(Drawing(tuple(drawn), label))
+    if (left_out := len(names) - MOST_VARIANTS) > 0:
+        pictures.append(Paragraph((f"{left_out} more confidences are only in the table.",), "quiet"))
+    pictures.append(Fold("Definitions", [Facts(DEFINITIONS)]))
+    return _arranged(curve_blocks(artifact), Section(title=CURVES_TITLE, blocks=pictures))
+
+
+CURVES_TITLE = "error of the most confident predictions"
+CURVES_NOTE = (
+    "Predictions are accepted from the most confident down. Coverage is the share of all items answered so "
+    "far, risk the mean loss of the answers. A confidence is useful if the risk is low at low coverage."
+)
+AURC = (
+    "Area under the curve of risk against coverage. Lower is better, but abstaining more lowers it too: "
+    "compare two predictors up to the coverage that both reach."
+)
+AUGRC = (
+    "The same with the summed loss of the answers divided by the number of all items; ties distort it less."
+)
+LOWER_HULL = (
+    "The lower convex hull of the working points. It can be reached only with randomised thresholds, so no "
+    "conclusion rests on it."
+)
+DEFINITIONS = (
+    ("AURC", AURC),
+    ("AUGRC", AUGRC),
+    ("best ranking possible", "The same predictions, ranked by their actual loss."),
+    ("lower hull", LOWER_HULL),
+    ("interval", "From resampling groups: how much the metric would vary with other groups."),
+)
 
 
 def agreement_page(answer: AgreementAnswer, certificate: CertificateAnswer | str | None) -> str:
@@ -117,18 +112,17 @@ def agreement_page(answer: AgreementAnswer, certificate: CertificateAnswer | str
     return _page(title, agreement_body(answer, certificate), meta=meta)
 
 
-def agreement_body(answer: AgreementAnswer, certificate: CertificateAnswer | str | None) -> TrustBody:
-    """Values for ``trust_body.html``: the agreement, and from which confidence on a judge may decide.
+def agreement_body(answer: AgreementAnswer, certificate: CertificateAnswer | str | None) -> list[Block]:
+    """The agreement, and from which confidence on a judge may decide, as blocks of a page.
 
     Args:
         answer: Result of ``agreement_answer``.
         certificate: Result of ``certificate`` for the same items, or why there is none, or None.
     """
-    further = [] if certificate is None else [may_decide_sentence(certificate)]
-    notes = []
+    further: list[Block] = [] if certificate is None else [Conclusion((may_decide_sentence(certificate),))]
     if isinstance(certificate, CertificateAnswer) and certificate.reason:
-        notes = [f"Why no confidence is enough: {certificate.reason}."]
-    return _body(AgreementTable(answer), further=further, notes=notes)
+        further.append(Paragraph((f"Why no confidence is enough: {certificate.reason}.",)))
+    return _arranged([*agreement_blocks(answer), *further])
 
 
 def certificate_page(answer: CertificateAnswer) -> str:
@@ -141,7 +135,7 @@ def certificate_page(answer: CertificateAnswer) -> str:
         MissingExtra: If ``trivium[report]`` is not installed.
     """
     meta = [*_sources(answer.inputs), counted(answer.n, "labelled verdict")]
-    return _page("Certificate", _body(CertificateText(answer)), meta=meta)
+    return _page("Certificate", _arranged(certificate_blocks(answer)), meta=meta)
 
 
 def _sources(inputs: Sequence[Origin]) -> list[str]:
@@ -154,65 +148,24 @@ def _sources(inputs: Sequence[Origin]) -> list[str]:
     return lines
 
 
-def _page(title: str, body: TrustBody, *, meta: Sequence[str]) -> str:
-    from markupsafe import Markup
-
-    from trivium._version import __version__
-
-    style = asset("style.css")
-    return (
-        environment()
-        .get_template("trust.html")
-        .render(
-            **msgspec.structs.asdict(body),
-            policy=policy(style),
-            style=Markup(style),  # noqa: S704 - our own file
-            version=__version__,
-            title=title,
-            meta=meta,
-        )
-    )
+def _page(heading: str, body: Sequence[Block], *, meta: Sequence[str]) -> str:
+    return b"".join(page(body, brand="Trivium trust", heading=heading, meta=meta)).decode()
 
 
-def _body(
-    shown: Shown,
-    *,
-    further: Sequence[str] = (),
-    notes: Sequence[str] = (),
-    pictures: Sequence[tuple[str, Any]] = (),
-    left_out: int = 0,
-) -> TrustBody:
-    blocks = _blocks(shown)
-    return TrustBody(
-        blocks=blocks,
-        notes=[*blocks.notes, *notes],
-        conclusions=[*blocks.conclusions, *further],
-        pictures=pictures,
-        left_out=left_out,
-    )
-
-
-def _blocks(shown: Shown) -> Blocks:
-    """Sort what is printed in a terminal by the place that it has on the page."""
-    console, blocks = Console(force_jupyter=False, markup=False, emoji=False), Blocks()
-    places = {
-        "bold": blocks.conclusions,
-        "yellow": blocks.reservations,
-        "dim": blocks.provenance,
-        "": blocks.notes,
-    }
-    for each in shown.__rich_console__(console, console.options):
-        if isinstance(each, Table):
-            blocks.tables.append(_table(each))
-        elif isinstance(each, Text):
-            lines = [line for line in each.plain.splitlines() if line.strip()]
-            places[str(each.style)] += [re.sub(r"^! ", "", line) for line in lines]
-    return blocks
-
-
-def _table(table: Table) -> tuple[list[Any], list[Any], str]:
-    numbers = [column.justify == "right" for column in table.columns]
-    head = [(str(column.header), number) for column, number in zip(table.columns, numbers, strict=True)]
-    rows = zip(*(column.cells for column in table.columns), strict=True)
-    cells = [[(str(cell), number) for cell, number in zip(row, numbers, strict=True)] for row in rows]
-    return head, cells, str(table.caption or "")
+def _arranged(said: Iterable[Block], *pictures: Section) -> list[Block]:
+    """What a terminal shows, in the order of a page, with pictures after the numbers."""
+    conclusions: list[str] = []
+    places: dict[str, list[Block]] = {"numbers": [], "reservations": [], "provenance": []}
+    for block in said:
+        match block:
+            case Conclusion():
+                conclusions += block.lines
+            case Remarks():
+                places["reservations"] += [block] if block.lines else []
+            case Paragraph(tone="quiet"):
+                places["provenance"].append(block)
+            case _:
+                places["numbers"].append(block)
+    made = [Section(title=title, blocks=blocks) for title, blocks in places.items() if blocks]
+    after = 1 if places["numbers"] else 0
+    return [Conclusion(tuple(conclusions)), *made[:after], *pictures, *made[after:]]

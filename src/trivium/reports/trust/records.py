@@ -6,7 +6,6 @@ from trivium.reports.document.blocks import (
     Answer,
     Block,
     Drawing,
-    Kinds,
     Paragraph,
     Remarks,
     Title,
@@ -41,9 +40,9 @@ def describe_curve(curve: Curve) -> Iterator[Block]:
     areas = f"AURC {number(aurc(curve))}, AUGRC {number(augrc(curve))} over coverages to {share(curve.cmax)}"
     predicted = f"{curve.n_items:,} items, {share(curve.cmax)} predicted"
     yield Title(text="risk and coverage", beside=predicted)
-    yield Drawing(_curve_svg(curve))
+    yield Drawing((_curve_svg(curve),))
     yield Paragraph((areas,))
-    yield table_of({"coverage": "number", "reached": "number", "risk": "number"}, rows)
+    yield table_of(("coverage", "reached", "risk"), (), rows)
 
 
 def _curve_svg(curve: Curve) -> str:
@@ -95,7 +94,7 @@ def describe_agreement(agreement: Agreement) -> Iterator[Block]:
         rows.append((NAMES.get(name, name), number(figure.value), words))
     items = f"{counted(agreement.n, 'item')} in {counted(agreement.groups, 'group')}"
     yield Title(text="agreement", beside=items)
-    yield table_of({"measure": "text", "value": "number", "interval": "interval"}, rows)
+    yield table_of(("measure", "value", "interval"), ("name", "number", "interval"), rows)
 
 
 def describe_calibrator(calibrator: Calibrator) -> Iterator[Block]:
@@ -113,8 +112,7 @@ def describe_calibrator(calibrator: Calibrator) -> Iterator[Block]:
     yield Title(text=f"{method} on {on}", beside=target)
     yield Remarks(tuple(calibrator.warnings))
     if rows:
-        kinds: dict[str, Kinds] = {"": "text", **{MEASURES[name]: "number" for name in shown}}
-        yield table_of(kinds, rows)
+        yield table_of(("", *(MEASURES[name] for name in shown)), ("text",), rows)
 
 
 def describe_certificate(certificate: Certificate) -> Iterator[Block]:

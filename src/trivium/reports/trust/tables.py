@@ -1,12 +1,18 @@
-"""Tables of the trust commands for the terminal."""
+"""The answers of the trust commands as blocks."""
 
 from collections.abc import Iterator, Sequence
 
 from msgspec import UNSET
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.table import Table
-from rich.text import Text
 
+from trivium.reports.document.blocks import (
+    Block,
+    Conclusion,
+    Kinds,
+    Paragraph,
+    Remarks,
+    Table,
+    table_of,
+)
 from trivium.reports.escape import one_line
 from trivium.reports.wording import condition_sentence, counted, judge_name, judge_word
 from trivium.runs.artifacts.curve import CurveArtifact, Difference
@@ -28,58 +34,47 @@ NAMES = {
 TOO_FEW_GROUPS = 10
 
 
-class AgreementTable:
-    """All measures of agreement with intervals, and people's mean estimated from the judge's scores.
+def agreement_blocks(answer: AgreementAnswer) -> Iterator[Block]:
+    """Yield all measures of agreement with intervals, and people's mean estimated from the judge's scores.
 
     Args:
         answer: Result of ``trivium.runs.artifacts.judge.agreement_answer``.
     """
+    if answer.exact.value is not None:
+        yield Conclusion((agreement_sentence(answer),))
+    abstained = f", {answer.abstained:,} more without a judgement" if answer.abstained else ""
+    groups = counted(answer.groups, "group")
+    yield Paragraph((f"{counted(answer.n, 'item')} that both labelled, in {groups}{abstained}",))
+    figures: dict[str, AgreementMeasure] = {words: getattr(answer, key) for key, words in NAMES.items()}
+    if len(answer.labels) <= 2:
+        del figures[NAMES["within_one"]]  # always 1 for two labels
+    rows = [(words, _number(each.value), _ends(each.ci95, each.reason)) for words, each in figures.items()]
+    heads = ("agreement", "value", _interval(answer.groups))
+    yield table_of(heads, ("name", "number", "interval"), rows)
+    yield Paragraph(tuple(_means(answer)))
+    yield Remarks(tuple(answer.warnings))
 
-    def __init__(self, answer: AgreementAnswer) -> None:
-        self._answer = answer
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        answer = self._answer
-        abstained = f", {answer.abstained:,} more without a judgement" if answer.abstained else ""
-        groups = counted(answer.groups, "group")
-        if answer.exact.value is not None:
-            yield Text(agreement_sentence(answer), style="bold")
-        yield Text(f"{counted(answer.n, 'item')} that both labelled, in {groups}{abstained}\n")
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        table.add_column("agreement")
-        table.add_column("value", justify="right")
-        table.add_column("interval" if answer.groups < TOO_FEW_GROUPS else "95 % interval", no_wrap=True)
-        for key, words in NAMES.items():
-            if key == "within_one" and len(answer.labels) <= 2:
-                continue  # always 1 for two labels
-            figure: AgreementMeasure = getattr(answer, key)
-            table.add_row(words, _number(figure.value), _ends(figure.ci95, figure.reason))
-        yield table
-        yield from self._means()
-        for warning in answer.warnings:
-            yield Text(f"! {one_line(warning, at_most=500)}", style="yellow")
+def _means(answer: AgreementAnswer) -> Iterator[str]:
+    corrected, (one, other) = answer.corrected, (one_line(side, at_most=60) for side in answer.sides)
+    if answer.judge_mean is None:
+        return
+    yield f"Means of these items: {one} {answer.judge_mean:.3f}, {other} {answer.people_mean:.3f}."
+    if corrected is None:
+        return
+    yield (
+        f"Over all {corrected.labelled + corrected.unlabelled:,} judged: {one} "
+        f"{_number(corrected.judge)}; estimate for {other} {_number(corrected.value)} "
+        f"{_ends(corrected.ci95, corrected.reason)} (PPI++), if the labelled items are a random sample."
+    )
+    rate = answer.corrected_rate
+    if rate is not UNSET:
+        ends = _ends(rate.ci95, rate.reason)
+        yield f"By sensitivity and specificity: {_number(rate.value)} {ends} (Rogan–Gladen)."
 
-    def _means(self) -> Iterator[Text]:
-        answer, corrected = self._answer, self._answer.corrected
-        one, other = (one_line(side, at_most=60) for side in answer.sides)
-        if answer.judge_mean is None:
-            return
-        yield Text("")
-        yield Text(f"Means of these items: {one} {answer.judge_mean:.3f}, {other} {answer.people_mean:.3f}.")
-        if corrected is None:
-            return
-        yield Text(
-            f"Over all {corrected.labelled + corrected.unlabelled:,} judged: {one} "
-            f"{_number(corrected.judge)}; estimate for {other} {_number(corrected.value)} "
-            f"{_ends(corrected.ci95, corrected.reason)} (PPI++), if the labelled items are a random "
-            "sample."
-        )
-        rate = answer.corrected_rate
-        if rate is not UNSET:
-            yield Text(
-                f"By sensitivity and specificity: {_number(rate.value)} "
-                f"{_ends(rate.ci95, rate.reason)} (Rogan–Gladen)."
-            )
+
+def _interval(groups: int) -> str:
+    return "interval" if groups < TOO_FEW_GROUPS else "95 % interval"
 
 
 def agreement_sentence(answer: AgreementAnswer) -> str:
@@ -155,75 +150,56 @@ MEASURES = {
 WHEN = {"uncalibrated": "before", "cross_fitted": "after, unseen groups", "in_sample": "after, own data"}
 
 
-class CalibratorTable:
-    """A calibrator: its method, features and quality."""
-
-    def __init__(self, calibrator: Calibrator) -> None:
-        self._calibrator = calibrator
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        calibrator, metrics = self._calibrator, self._calibrator.metrics
-        training, model = calibrator.training_metadata, calibrator.model
-        on = ", ".join(calibrator.features)
-        method = training.get("method", calibrator.method)  # as it was asked for
-        temperature = f", T = {model.temperature:.3f}" if isinstance(model, Temperature) else ""
-        yield Text(
-            one_line(f"{method} on {on}{temperature}; target {calibrator.target}", at_most=300),
-            style="bold",
-        )
-        fitted = counted(training["n_samples"], "prediction")
-        yield Text(f"fitted on {fitted} of {counted(training['n_groups'], 'group')}\n")
-        table = Table(box=None, pad_edge=False, header_style="bold", caption_justify="left")
-        table.add_column("")
-        shown = [name for name in MEASURES if name in metrics["in_sample"]]
-        for name in shown:
-            table.add_column(MEASURES[name], justify="right")
-        for key, words in WHEN.items():
-            figures = metrics.get(key)
-            if figures is not None:
-                table.add_row(words, *(_number(figures[name]) for name in shown))
-        table.caption = "Quote the numbers of unseen groups: those of its own data are too good."
-        yield table
-        if metrics["cross_fitted"] is None:
-            yield Text(f"! no numbers of unseen groups: {metrics['cross_fitted_reason']}", style="yellow")
-        for warning in calibrator.warnings:
-            yield Text(f"! {one_line(warning, at_most=500)}", style="yellow")
+def calibrator_blocks(calibrator: Calibrator) -> Iterator[Block]:
+    """Yield a calibrator's method, features and quality."""
+    metrics, training, model = calibrator.metrics, calibrator.training_metadata, calibrator.model
+    method = training.get("method", calibrator.method)  # as it was asked for
+    temperature = f", T = {model.temperature:.3f}" if isinstance(model, Temperature) else ""
+    yield Conclusion(
+        (f"{method} on {', '.join(calibrator.features)}{temperature}; target {calibrator.target}",)
+    )
+    fitted = counted(training["n_samples"], "prediction")
+    yield Paragraph((f"fitted on {fitted} of {counted(training['n_groups'], 'group')}",))
+    shown = [name for name in MEASURES if name in metrics["in_sample"]]
+    rows = [
+        (words, *(_number(figures[name]) for name in shown))
+        for key, words in WHEN.items()
+        if (figures := metrics.get(key)) is not None
+    ]
+    note = "Quote the numbers of unseen groups: those of its own data are too good."
+    yield table_of(("", *(MEASURES[name] for name in shown)), ("text",), rows, notes=(note,))
+    reason = metrics.get("cross_fitted_reason") if metrics["cross_fitted"] is None else None
+    unseen = [f"no numbers of unseen groups: {reason}"] if reason else []
+    yield Remarks((*unseen, *calibrator.warnings))
 
 
-class CertificateText:
-    """The confidence from which verdicts are accepted, or why none can be certified.
+def certificate_blocks(answer: CertificateAnswer) -> Iterator[Block]:
+    """Yield the confidence from which verdicts are accepted, or why none can be certified.
 
     Args:
         answer: Result of ``trivium.runs.artifacts.judge.certificate``.
     """
-
-    def __init__(self, answer: CertificateAnswer) -> None:
-        self._answer = answer
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        answer = self._answer
-        guarantee = f"at most {100 * answer.epsilon:g} % wrong, with probability {1 - answer.delta:g}"
-        name = one_line(answer.confidence, at_most=60)
-        if answer.threshold is None:
-            yield Text(f"Nothing can be certified ({guarantee}).", style="bold")
-            yield Text(f"{answer.reason}. Every verdict goes to people.")
-        else:
-            yield Text(f"Accept {name} ≥ {answer.threshold:g} ({guarantee}).", style="bold")
-            yield Text(
-                f"That is {answer.n_accepted:,} of the {answer.n_items:,} items "
-                f"({100 * answer.coverage:.1f} %), of which {_wrong(answer.errors)}; "
-                f"the bound at this threshold is {100 * (answer.error_bound or 0):.1f} %. "
-                f"The others go to people.{condition_sentence(answer)}"
-            )
-        yield Text(
-            f"{counted(answer.n, 'labelled verdict')} in {counted(answer.groups, 'group')}, "
-            f"{counted(answer.tested, 'threshold')} tested, {answer.method}."
-            + (f" Judge: {judge_name(named)}." if (named := answer.inputs[0].judge) else ""),
-            style="dim",
+    guarantee = f"at most {100 * answer.epsilon:g} % wrong, with probability {1 - answer.delta:g}"
+    name = one_line(answer.confidence, at_most=60)
+    if answer.threshold is None:
+        yield Conclusion((f"Nothing can be certified ({guarantee}).",))
+        yield Paragraph((f"{answer.reason}. Every verdict goes to people.",))
+    else:
+        yield Conclusion((f"Accept {name} ≥ {answer.threshold:g} ({guarantee}).",))
+        accepted = (
+            f"That is {answer.n_accepted:,} of the {answer.n_items:,} items "
+            f"({100 * answer.coverage:.1f} %), of which {_wrong(answer.errors)}; "
+            f"the bound at this threshold is {100 * (answer.error_bound or 0):.1f} %. "
+            f"The others go to people.{condition_sentence(answer)}"
         )
-        yield Text(one_line(confidence_sentence([name], answer), at_most=500), style="dim")
-        for warning in answer.warnings:
-            yield Text(f"! {one_line(warning, at_most=500)}", style="yellow")
+        yield Paragraph((accepted,))
+    judge = f" Judge: {judge_name(named)}." if (named := answer.inputs[0].judge) else ""
+    tested = (
+        f"{counted(answer.n, 'labelled verdict')} in {counted(answer.groups, 'group')}, "
+        f"{counted(answer.tested, 'threshold')} tested, {answer.method}.{judge}"
+    )
+    yield Paragraph((tested, confidence_sentence([name], answer)), "quiet")
+    yield Remarks(tuple(answer.warnings))
 
 
 def confidence_sentence(names: Sequence[str], answer: CertificateAnswer | CurveArtifact) -> str:
@@ -264,120 +240,99 @@ FIGURES = {
 }
 
 
-class CurveTable:
-    """Metrics of each confidence with their intervals; for two inputs their differences.
+def curve_blocks(artifact: CurveArtifact) -> Iterator[Block]:
+    """Yield metrics of each confidence with their intervals; for two inputs their differences.
 
     Args:
         artifact: Result of ``trivium.runs.artifacts.curve.curve_artifact``.
     """
+    paired = artifact.comparison.enabled
+    interval = _interval(artifact.population.participants_included)
+    yield Paragraph((_items(artifact),))
+    places = ("first: ", "second: ") if paired else ("",)
+    sources = [f"{place}{source_line(each)}" for place, each in zip(places, artifact.inputs, strict=True)]
+    yield Paragraph(tuple(sources), "quiet")
+    if paired:
+        yield _differences(artifact, interval)
+        yield Conclusion(tuple(_words(artifact)))
+    else:
+        yield Conclusion(tuple(conclusions(artifact)))
+        yield _areas(artifact, interval)
+        yield from _risks(artifact)
+    yield Remarks(tuple(artifact.warnings))
+    names = list(artifact.confidence_variants)
+    yield Paragraph((confidence_sentence(names, artifact), _resampled(artifact)), "quiet")
 
-    def __init__(self, artifact: CurveArtifact) -> None:
-        self._artifact = artifact
-        self._paired = artifact.comparison.enabled
-        groups = artifact.population.participants_included
-        self._interval = "interval" if groups < TOO_FEW_GROUPS else "95 % interval"
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from self._head()
-        if self._paired:
-            yield self._differences()
-            yield from self._words()
-        else:
-            if lines := conclusions(self._artifact):
-                yield Text("\n".join(lines) + "\n", style="bold")
-            yield self._areas()
-            yield from self._risks()
-        for warning in self._artifact.warnings:
-            yield Text(f"! {one_line(warning, at_most=500)}", style="yellow")
-        names = list(self._artifact.confidence_variants)
-        yield Text(one_line(confidence_sentence(names, self._artifact), at_most=500), style="dim")
-        yield Text(_resampled(self._artifact), style="dim")
+def _items(artifact: CurveArtifact) -> str:
+    population, loss = artifact.population, artifact.loss
+    predicted, total = population.items_predicted, population.items_total
+    counts = predicted if isinstance(predicted, list) else [predicted]
+    shares = " and ".join(f"{count:,} ({_percent_of(count, total)})" for count in counts)
+    groups = counted(population.participants_included, "group")
+    items = f"{counted(total, 'item')} in {groups}, {shares} predicted"
+    return f"{items}; loss {loss.name} = {loss.definition}"
 
-    def _head(self) -> Iterator[RenderableType]:
-        population, loss = self._artifact.population, self._artifact.loss
-        predicted, total = population.items_predicted, population.items_total
-        counts = predicted if isinstance(predicted, list) else [predicted]
-        shares = " and ".join(f"{count:,} ({_percent_of(count, total)})" for count in counts)
-        yield Text(
-            f"{counted(total, 'item')} in {counted(population.participants_included, 'group')}, {shares} "
-            f"predicted; "
-            f"loss {loss.name} = {loss.definition}"
-        )
-        for place, source in enumerate(self._artifact.inputs):
-            named = source_line(source)
-            if self._paired:
-                named = f"{('first', 'second')[place]}: {named}"
-            yield Text(one_line(named, at_most=200), style="dim")
-        yield Text("")
 
-    def _areas(self) -> Table:
-        table = _table("confidence", "AUGRC", self._interval, "AURC", self._interval, "best")
-        for name in self._artifact.confidence_variants:
-            (entry,) = self._artifact.sides(name)
-            intervals = entry.bootstrap.ci95
-            table.add_row(
-                one_line(name, at_most=NAME_COLUMNS),
-                _number(entry.augrc_full),
-                _plain_ends(intervals.augrc_full),
-                _number(entry.aurc_full),
-                _plain_ends(intervals.aurc_full),
-                _number(entry.aurc_optimal),
-            )
-        table.caption = (
-            "Areas under the risk: lower is better. best: AURC of a perfect ranking of these predictions. "
-            "Abstaining more lowers all areas."
-        )
-        return table
+def _areas(artifact: CurveArtifact, interval: str) -> Table:
+    rows = []
+    for name in artifact.confidence_variants:
+        (entry,) = artifact.sides(name)
+        augrc, aurc = entry.bootstrap.ci95.augrc_full, entry.bootstrap.ci95.aurc_full
+        areas = (_number(entry.augrc_full), _plain_ends(augrc), _number(entry.aurc_full), _plain_ends(aurc))
+        rows.append((_name(name), *areas, _number(entry.aurc_optimal)))
+    note = (
+        "Areas under the risk: lower is better. best: AURC of a perfect ranking of these predictions. "
+        "Abstaining more lowers all areas."
+    )
+    heads = ("confidence", "AUGRC", interval, "AURC", interval, "best")
+    return table_of(heads, ("name", "number", "interval", "number", "interval"), rows, notes=(note,))
 
-    def _risks(self) -> Iterator[RenderableType]:
-        entries = {name: self._artifact.sides(name)[0] for name in self._artifact.confidence_variants}
-        shares = list(next(iter(entries.values())).mae_at_coverage)[:MOST_SHARES] if entries else []
-        if not shares:
-            return
-        table = _table("risk (at coverage)", *(f"{100 * float(share):g} %" for share in shares))
-        for name, entry in entries.items():
-            readings = [entry.mae_at_coverage[share] for share in shares]
-            table.add_row(
-                one_line(name, at_most=NAME_COLUMNS),
-                *(f"{reading.value:.2f}" if reading else "–" for reading in readings),
-            )
-        table.caption = (
-            "Mean loss if this share of all items is answered, most confident first; –: not reached."
-        )
-        yield Text("")
-        yield table
 
-    def _differences(self) -> Table:
-        table = _table("confidence", "", "first", "second", "difference", self._interval)
-        variants = self._artifact.confidence_variants
-        for name, deltas in (self._artifact.comparison.deltas or {}).items():
-            called = one_line(name, at_most=NAME_COLUMNS)
-            for figure, label in FIGURES.items():
-                if figure == "cmax" and name != next(iter(variants)):
-                    continue  # the same for every confidence
-                delta: Difference = getattr(deltas, figure)
-                table.add_row(
-                    called,
-                    label,
-                    _number(delta.left),
-                    _number(delta.right),
-                    _number(delta.delta, sign=True),
-                    _plain_ends(delta.ci95),
-                )
-                called = ""
-        table.caption = (
-            "second - first on the same groups; lower risk is better. common: up to the coverage that both "
-            "reach, the fair comparison where one abstains more."
-        )
-        return table
+def _risks(artifact: CurveArtifact) -> Iterator[Table]:
+    entries = {name: artifact.sides(name)[0] for name in artifact.confidence_variants}
+    shares = list(next(iter(entries.values())).mae_at_coverage)[:MOST_SHARES] if entries else []
+    if not shares:
+        return
+    rows = []
+    for name, entry in entries.items():
+        readings = [entry.mae_at_coverage[share] for share in shares]
+        rows.append((_name(name), *(f"{each.value:.2f}" if each else "–" for each in readings)))
+    note = "Mean loss if this share of all items is answered, most confident first; –: not reached."
+    heads = ("risk (at coverage)", *(f"{100 * float(share):g} %" for share in shares))
+    yield table_of(heads, ("name",), rows, notes=(note,))
 
-    def _words(self) -> Iterator[RenderableType]:
-        verdicts: dict[str, list[str]] = {}
-        for name, deltas in (self._artifact.comparison.deltas or {}).items():
-            if deltas.in_words:
-                verdicts.setdefault(deltas.in_words, []).append(name)
-        for words, names in verdicts.items():
-            yield Text(f"{', '.join(names)}: {words}.", style="bold")
+
+def _differences(artifact: CurveArtifact, interval: str) -> Table:
+    rows = []
+    for name, deltas in (artifact.comparison.deltas or {}).items():
+        called = _name(name)
+        for figure, label in FIGURES.items():
+            if figure == "cmax" and name != next(iter(artifact.confidence_variants)):
+                continue  # the same for every confidence
+            delta: Difference = getattr(deltas, figure)
+            sides = (_number(delta.left), _number(delta.right), _number(delta.delta, sign=True))
+            rows.append((called, label, *sides, _plain_ends(delta.ci95)))
+            called = ""
+    note = (
+        "second - first on the same groups; lower risk is better. common: up to the coverage that both "
+        "reach, the fair comparison where one abstains more."
+    )
+    heads = ("confidence", "", "first", "second", "difference", interval)
+    kinds: tuple[Kinds, ...] = ("name", "text", "number", "number", "number", "interval")
+    return table_of(heads, kinds, rows, notes=(note,))
+
+
+def _words(artifact: CurveArtifact) -> Iterator[str]:
+    verdicts: dict[str, list[str]] = {}
+    for name, deltas in (artifact.comparison.deltas or {}).items():
+        if deltas.in_words:
+            verdicts.setdefault(deltas.in_words, []).append(name)
+    return (f"{', '.join(names)}: {words}." for words, names in verdicts.items())
+
+
+def _name(name: str) -> str:
+    return one_line(name, at_most=NAME_COLUMNS)
 
 
 def conclusions(artifact: CurveArtifact) -> list[str]:
@@ -408,15 +363,6 @@ def conclusions(artifact: CurveArtifact) -> list[str]:
         else:
             lines.append(f"{sentence}: not shown to rank them better than chance.")
     return lines
-
-
-def _table(first: str, *others: str) -> Table:
-    table = Table(box=None, pad_edge=False, caption_justify="left", header_style="bold")
-    table.add_column(first, no_wrap=True, max_width=NAME_COLUMNS)
-    for name in others:
-        text = name in {"", "interval", "95 % interval"}
-        table.add_column(name, justify="left" if text else "right", no_wrap=True)
-    return table
 
 
 def _number(value: float | None, *, sign: bool = False) -> str:

@@ -13,11 +13,13 @@ import msgspec
 from litestar import Request, Response, get
 from litestar.params import FromPath, QueryParameter
 from litestar.response import Redirect
+from markupsafe import Markup
 
 from trivium.errors import InputError, MissingExtra, TrustError
 from trivium.labels.joining import items_of_queue, labels_for
 from trivium.labels.queue import LabelQueues
-from trivium.reports.trust.page import Blocks, TrustBody, agreement_body, curve_body
+from trivium.reports.document.html import html
+from trivium.reports.trust.page import agreement_body, curve_body
 from trivium.reports.wording import condition_sentence
 from trivium.runs.artifacts.curve import CurveOptions, curve_artifact
 from trivium.runs.artifacts.judge import CertificateAnswer, agreement_answer, certificate
@@ -38,8 +40,8 @@ OfDimension = Annotated[str, QueryParameter(name="dimension", max_length=200)]
 Wrong = Annotated[float, QueryParameter(name="wrong", gt=0, lt=100)]
 Sure = Annotated[float, QueryParameter(name="sure", gt=0, lt=100)]
 
-Answers = tuple[list[tuple[str, TrustBody]], CertificateAnswer | None]
-"""Titles and values of the parts of the page, and the certificate."""
+Answers = tuple[list[tuple[str, Markup]], CertificateAnswer | None]
+"""Titles and HTML of the parts of the page, and the certificate."""
 
 
 def routes(site: Site) -> list[Any]:
@@ -157,7 +159,7 @@ class _Page:
         **context: Any,
     ) -> Response[str]:
         """The page about some items; without figures where there are no items to read."""
-        parts: list[tuple[str, TrustBody]] = []
+        parts: list[tuple[str, Markup]] = []
         problem = ""
         certified: CertificateAnswer | None = None
         if items is not None:
@@ -209,17 +211,16 @@ class _Answers:
         return found
 
 
-def _computed(table: ItemTable, certified: CertificateAnswer | str | None) -> list[tuple[str, TrustBody]]:
-    parts = [("The judge against people", agreement_body(agreement_answer(table), certified))]
+def _computed(table: ItemTable, certified: CertificateAnswer | str | None) -> list[tuple[str, Markup]]:
+    parts = [("The judge against people", html(agreement_body(agreement_answer(table), certified)))]
     # Where the store is, is nobody's business.
     origin = msgspec.structs.replace(table.origin, path=table.origin.run_id or "")
     shown = msgspec.structs.replace(table, origin=origin)
     try:
         artifact = curve_artifact([shown], CurveOptions(drawn=True))
-        parts.append(("Risk and coverage", curve_body(artifact)))
+        parts.append(("Risk and coverage", html(curve_body(artifact))))
     except (TrustError, MissingExtra) as error:
-        body = TrustBody(blocks=Blocks(), notes=[sentence(error)])
-        parts.append(("Risk and coverage", body))
+        parts.append(("Risk and coverage", Markup("<p>{}</p>").format(sentence(error))))
     return parts
 
 
