@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 
 from trivium.agents.attempt import Attempt
-from trivium.agents.recorded.record import checked_attempt
-from trivium.errors import OutputsError, Problem, SuiteError, TraceError, raise_problems
-from trivium.records.documents import MalformedDocument, read_mapping
+from trivium.agents.recorded.record import checked_attempt, no_such_case
+from trivium.errors import OutputsError, Problem, Problems, SuiteError, TraceError, placed, raise_problems
+from trivium.records.documents import read_mapping
 from trivium.storage import path_of
 from trivium.suites.case import Case
 from trivium.suites.selection import cases_of
@@ -237,8 +237,8 @@ def read_suite(folder: Path) -> SourceCases:
     for id_, path in run_folders(folder).items():
         try:
             raw.append((str(path), _case(id_, _metadata(path))))
-        except MalformedDocument as malformed:
-            problems.append(malformed.problem)
+        except SuiteError as error:
+            problems += placed(error)
     raise_problems(problems, str(folder))
     cases, problems = cases_of(raw)
     raise_problems(problems, str(folder))
@@ -284,12 +284,11 @@ class AgentsEvalRuns:
     def __init__(self, path: Path, suite: Suite) -> None:
         self._suite = suite
         self._folders = run_folders(path)
-        problems = [
-            Problem(str(folder), f'the suite has no case "{id_}"')
-            for id_, folder in self._folders.items()
-            if suite.position(id_) is None
-        ]
-        raise_problems(problems, str(path), OutputsError)
+        problems = Problems(str(path), OutputsError)
+        for id_, folder in self._folders.items():
+            if suite.position(id_) is None:
+                problems.add(Problem(str(folder), no_such_case(suite, id_, suggests=not problems.full)))
+        problems.check()
 
     def __len__(self) -> int:
         return len(self._folders)
@@ -311,8 +310,8 @@ def _attempt(case: str, folder: Path, limit: int) -> Attempt:
         unreadable = str(error)
     try:
         output = _review(folder / REVIEW_FILE)
-    except MalformedDocument as malformed:
-        failure = f"the review cannot be read: {malformed.problem}"
+    except SuiteError as error:
+        failure = f"the review cannot be read: {error}"
     attempt = Attempt(case=case, output=output, trace=trace, error=failure)
     return checked_attempt(attempt, limit=limit, trace_error=unreadable)
 

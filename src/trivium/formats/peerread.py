@@ -22,8 +22,8 @@ import msgspec
 
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.record import checked_attempt
-from trivium.errors import MOST_PROBLEMS, OutputsError, Problem, SuiteError, raise_problems
-from trivium.records.documents import MalformedDocument, read_mapping
+from trivium.errors import MOST_PROBLEMS, OutputsError, Problem, SuiteError, placed, raise_problems
+from trivium.records.documents import read_mapping
 from trivium.suites.case import Case
 from trivium.suites.selection import cases_of
 from trivium.suites.sources import SourceCases
@@ -159,8 +159,8 @@ def read_suite(path: Path) -> SourceCases:
     for paper in papers:
         try:
             raw.append((str(paper.path), _case(paper)))
-        except MalformedDocument as malformed:
-            problems.append(malformed.problem)
+        except SuiteError as error:
+            problems += placed(error)
         else:
             left_out.update(paper.entries.left_out)
     if not skip_broken:
@@ -251,8 +251,8 @@ def _papers(folder: Path) -> tuple[list[_Paper], list[Problem]]:
         try:
             raw = read_mapping(path)
             papers.append(_Paper(id=_paper_id(raw, path), path=path, raw=raw))
-        except MalformedDocument as malformed:
-            problems.append(malformed.problem)
+        except SuiteError as error:
+            problems += placed(error)
     return _with_distinct_ids(papers), problems
 
 
@@ -315,7 +315,7 @@ def _source(paper: _Paper, title: str) -> str:
         return _paragraphs(title, _text(paper.raw.get("abstract")))
     parsed = read_mapping(path).get("metadata")
     if not isinstance(parsed, dict):
-        raise MalformedDocument(str(path), 'has no mapping "metadata"')
+        raise SuiteError(str(path), 'has no mapping "metadata"')
     sections = parsed.get("sections")
     parts = [_text(parsed.get("title")) or title]
     parts.append(_text(parsed.get("abstractText")) or _text(paper.raw.get("abstract")))

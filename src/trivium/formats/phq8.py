@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from trivium.errors import ItemsError, suggest
-from trivium.records.documents import MalformedDocument, read_text
-from trivium.runs.items.files import lenient_json
+from trivium.records.documents import parse_lenient_json, read_document
 from trivium.runs.items.records import Item
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
 from trivium.suites.case import Id
@@ -69,11 +68,7 @@ def read_phq8(path: Path, *, mode: str | None) -> ItemTable:
     Raises:
         ItemsError: If the file is not such an artifact, has no such mode, or an item is invalid.
     """
-    text = read_text(path, error=ItemsError)
-    try:
-        raw = lenient_json(text)
-    except MalformedDocument as malformed:
-        raise ItemsError(str(path), malformed.problem) from malformed
+    raw = read_document(path, error=ItemsError, parse=parse_lenient_json)
     if not isinstance(raw, dict) or "experiments" not in raw:
         expected = "expected a run artifact with experiments[].results.results[], or items as .jsonl"
         raise ItemsError(str(path), expected)

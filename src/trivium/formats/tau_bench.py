@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from trivium.agents.attempt import Attempt
-from trivium.agents.recorded.record import checked_attempt
-from trivium.errors import OutputsError, Problem, SuiteError, TraceError, raise_problems, suggest
-from trivium.records.documents import MalformedDocument, parse_json, read_text
+from trivium.agents.recorded.record import checked_attempt, no_such_case
+from trivium.errors import OutputsError, Problem, Problems, SuiteError, TraceError, raise_problems
+from trivium.records.documents import parse_json, read_document
 from trivium.suites.case import Case
 from trivium.suites.selection import cases_of
 from trivium.suites.sources import SourceCases
@@ -53,10 +53,7 @@ def checked_trajectories(path: Path) -> list[JsonObject]:
     Raises:
         SuiteError: With every mistake found.
     """
-    try:
-        raw = parse_json(read_text(path))
-    except MalformedDocument as malformed:
-        raise SuiteError(str(path), malformed.problem) from malformed
+    raw = read_document(path, parse=parse_json)
     if not isinstance(raw, list):
         raise SuiteError(str(path), "expected a list of trajectories")
     raise_problems([problem for i, entry in enumerate(raw) for problem in _wrong(entry, f"[{i}]")], str(path))
@@ -218,17 +215,17 @@ def read_attempts(path: Path, suite: Suite) -> list[tuple[Case, Attempt]]:
         TraceError: If the file cannot be read.
     """
     trajectories = read_trajectories(path)
-    problems: list[Problem] = []
+    problems = Problems(str(path), OutputsError)
     first: dict[tuple[str, int], int] = {}
     for index, trajectory in enumerate(trajectories):
         key = (trajectory.task, trajectory.trial)
         if suite.position(trajectory.task) is None:
-            near = suggest(trajectory.task, [case.id for case in suite])
-            problems.append(Problem(f"[{index}]", f'the suite has no case "{trajectory.task}".{near}'))
+            what = no_such_case(suite, trajectory.task, suggests=not problems.full)
+            problems.add(Problem(f"[{index}]", what))
         elif first.setdefault(key, index) != index:
             message = f"duplicate trial {key[1]} of task {key[0]} (first in [{first[key]}])"
-            problems.append(Problem(f"[{index}]", message))
-    raise_problems(problems, str(path), OutputsError)
+            problems.add(Problem(f"[{index}]", message))
+    problems.check()
     limit = suite.settings.limits.output_bytes
     return [(suite.case(each.task), _attempt(each, limit)) for each in trajectories]
 

@@ -10,8 +10,8 @@ from typing import IO
 
 from trivium.errors import Problem
 from trivium.number_buffer import SpillFile
-from trivium.records.documents import InputErrorType, MalformedDocument, decode, not_utf_8
-from trivium.records.lines import LONGEST_LINE, RecordFile, check_names, readable
+from trivium.records.documents import InputErrorType, MalformedDocument, decode, not_utf_8, readable
+from trivium.records.lines import LONGEST_LINE, RecordFile, check_names
 from trivium.storage import open_file
 
 SEPARATORS = (",", ";", "\t", "|")

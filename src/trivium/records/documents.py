@@ -8,7 +8,8 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date, datetime, time
 from difflib import get_close_matches
 from functools import cache
@@ -43,45 +44,52 @@ class MalformedDocument(Exception):
         self.problem = Problem(where, what)
 
 
-def read_document(path: Path, *, error: InputErrorType = SuiteError, of_cases: bool = False) -> Any:
+@contextmanager
+def readable(path: Path, error: InputErrorType) -> Iterator[None]:
+    """Raise what the system says of a file that cannot be read, or what is malformed in it, as ``error``."""
+    try:
+        yield
+    except OSError as failure:
+        raise error(str(path), f"cannot be read: {failure.strerror or failure}") from failure
+    except MalformedDocument as malformed:
+        raise error(str(path), malformed.problem) from malformed
+
+
+def read_document(
+    path: Path,
+    *,
+    error: InputErrorType = SuiteError,
+    of_cases: bool = False,
+    parse: Callable[[str], Any] | None = None,
+) -> Any:
     """Read the raw value of a .yaml, .yml, .json or .toml file.
 
     Args:
         path: The file.
         error: Class of the errors raised.
         of_cases: Whether JSON may hold cases; see :func:`parse_json_cases`.
+        parse: The parser; by default that of the suffix.
 
     Raises:
         InputError: As ``error``, if the file does not exist, cannot be read, or is malformed.
     """
-    parse = PARSERS.get(path.suffix.lower())
+    parse = parse or PARSERS.get(path.suffix.lower())
     if parse is None:
         raise error(str(path), f'cannot tell the format from "{path.suffix}": expected {", ".join(PARSERS)}')
     text = read_text(path, error=error)
-    try:
+    with readable(path, error):
         return parse_json_cases(text) if of_cases and parse is parse_json else parse(text)
-    except MalformedDocument as malformed:
-        raise error(str(path), malformed.problem) from malformed
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """Read the object of a .json file; errors name the file.
+    """Read the object of a .json file.
 
     Raises:
-        MalformedDocument: If the file is not a valid JSON object; the caller collects these errors.
+        SuiteError: If the file is not a valid JSON object.
     """
-    try:
-        check_is_file(path)
-        raw = parse_json(decode(path.read_bytes()))
-    except SuiteError as failure:
-        raise MalformedDocument(str(path), failure.problems[0].what) from failure
-    except OSError as failure:
-        raise MalformedDocument(str(path), f"cannot be read: {failure.strerror or failure}") from failure
-    except MalformedDocument as malformed:
-        place = f": {malformed.problem.where}" if malformed.problem.where else ""
-        raise MalformedDocument(f"{path}{place}", malformed.problem.what) from malformed
+    raw = read_document(path, parse=parse_json)
     if not isinstance(raw, dict):
-        raise MalformedDocument(str(path), "is no JSON object")
+        raise SuiteError(str(path), "is no JSON object")
     return raw
 
 
@@ -110,22 +118,15 @@ def check_is_file(
 def read_text(path: Path, *, error: InputErrorType = SuiteError, largest: int = LARGEST_DOCUMENT) -> str:
     """Read the text of a file, without a byte order mark."""
     check_is_file(path, error=error)
-    try:
+    with readable(path, error):
         size = path.stat().st_size
         if size > largest:
-            hint = "use .jsonl, which is read line by line"
-            raise error(
-                str(path), f"{size:,} bytes are more than the {largest:,} a document may have: {hint}"
-            )
+            most = f"{size:,} bytes are more than the {largest:,} a document may have"
+            raise error(str(path), f"{most}: use .jsonl, which is read line by line")
         raw = path.read_bytes()
-    except OSError as failure:
-        raise error(str(path), f"cannot be read: {failure.strerror or failure}") from failure
-    if path.suffix.lower() == ".json" and holds_too_many_values(raw):
-        raise error(str(path), TOO_MANY_VALUES)
-    try:
+        if path.suffix.lower() == ".json" and holds_too_many_values(raw):
+            raise error(str(path), TOO_MANY_VALUES)
         return decode(raw)
-    except MalformedDocument as malformed:
-        raise error(str(path), malformed.problem) from malformed
 
 
 def decode(raw: bytes, *, start: int = 0) -> str:
@@ -154,8 +155,17 @@ def not_utf_8(byte: int, offset: int) -> str:
 
 def parse_json(text: str) -> Any:
     """Parse JSON; duplicate keys, NaN and infinity are errors."""
+    return _parsed(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
+
+
+def parse_lenient_json(text: str) -> Any:
+    """Parse JSON, accepting NaN and infinity so that messages can name the record that contains them."""
+    return _parsed(text)
+
+
+def _parsed(text: str, **options: Any) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
+        return json.loads(text, **options)
     except json.JSONDecodeError as wrong:
         end = min(wrong.pos, len(text.rstrip()))  # for a truncated text: before trailing white space
         line, column = text.count("\n", 0, end) + 1, end - text.rfind("\n", 0, end)

@@ -4,14 +4,13 @@ from abc import abstractmethod
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
 from trivium.errors import Problem
 from trivium.number_buffer import NumberBuffer, SpillFile
-from trivium.records.documents import BYTE_ORDER_MARK, InputErrorType, check_is_file
+from trivium.records.documents import BYTE_ORDER_MARK, InputErrorType, check_is_file, readable
 from trivium.storage import Stamp, open_file, stamp_of
 from trivium.values import TOO_MANY_VALUES, holds_too_many_values
 
@@ -130,15 +129,6 @@ class RecordFile:
 
     def close(self) -> None:
         """Do nothing: the file is open only while it is read."""
-
-
-@contextmanager
-def readable(path: Path, error: InputErrorType) -> Iterator[None]:
-    """Raise what the system says of a file that cannot be read as ``error``."""
-    try:
-        yield
-    except OSError as failure:
-        raise error(str(path), f"cannot be read: {failure.strerror or failure}") from failure
 
 
 def check_unchanged(path: Path, stamp: Stamp, error: InputErrorType) -> None:

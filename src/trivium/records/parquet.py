@@ -16,13 +16,12 @@ import msgspec
 
 from trivium.errors import MissingExtra, Problem
 from trivium.number_buffer import SpillFile
-from trivium.records.documents import InputErrorType, check_is_file
+from trivium.records.documents import InputErrorType, check_is_file, readable
 from trivium.records.lines import (
     PART_BYTES,
     PART_RECORDS,
     check_names,
     check_unchanged,
-    readable,
     runs,
 )
 from trivium.storage import is_local, open_file, stamp_of

@@ -256,7 +256,8 @@ def case_of_row(row: Mapping[Any, Any], columns: Columns, number: int) -> dict[s
         case = _of_chat(case.pop("input", None)) | case
     if "input" not in case:
         case["input"] = None
-    extra = {name: json_value(row[name]) for name in columns.metadata if not is_absent(row.get(name))}
+    values = {str(name): json_value(row[name]) for name in columns.metadata if not is_absent(row.get(name))}
+    extra = {name: value for name, value in values.items() if value is not None}
     if extra:
         given = case.get("metadata")
         case["metadata"] = extra | given if isinstance(given, dict) else extra

@@ -108,8 +108,12 @@ def open_recorded(
     if prefix is not None and prefix not in SOURCES:
         raise OutputsError(source, f'holds no outputs: "{prefix}:" is a suite only')
     if prefix is None:
-        from trivium.agents.recorded.many_files import OutputsFiles, files_of_outputs
-        from trivium.agents.recorded.outputs import RecordedOutputs, open_outputs
+        from trivium.agents.recorded.outputs import (
+            OutputsFiles,
+            RecordedOutputs,
+            files_of_outputs,
+            open_outputs,
+        )
 
         files = files_of_outputs(path)
         if files is None:
@@ -130,7 +134,7 @@ def _traces(path: str, suite: Suite, *, leave_one_out: bool) -> Recorded:
 
 def holds_traces(path: str | Path) -> bool:
     """Whether a path is a folder or a file whose beginning is that of a trace rather than of an output."""
-    from trivium.agents.recorded.many_files import files_of_outputs
+    from trivium.agents.recorded.outputs import files_of_outputs
     from trivium.records.source import TABLES
     from trivium.traces.readers.collection import trace_format
 

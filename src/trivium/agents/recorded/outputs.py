@@ -1,6 +1,8 @@
 """Reads recorded outputs as attempts (docs/definitions/files.md#outputs)."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
@@ -8,19 +10,16 @@ import msgspec
 
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.columns import OutputColumns, output_columns_of
-from trivium.agents.recorded.mistakes import Mistakes
-from trivium.agents.recorded.record import Output, attempt_from, trace_problems
-from trivium.errors import OutputsError, Problem, suggest
+from trivium.agents.recorded.record import Output, attempt_from, no_such_case, trace_problems
+from trivium.errors import OutputsError, Problem, Problems
 from trivium.number_buffer import NumberBuffer, SpillFile, joined, repeated
 from trivium.records.documents import read_document
 from trivium.records.lines import JsonLines
-from trivium.records.source import Listed, Records, open_records, rows_of_table
+from trivium.records.source import TABLES, Listed, Records, files_of, is_pattern, open_records, rows_of_table
 from trivium.suites.case import Case
 from trivium.suites.suite import Suite
 from trivium.suites.validation import describe
-
-MOST_SUGGESTED_FROM = 10_000
-"""Largest suite, in cases, for which a similar id is suggested."""
+from trivium.traces.readers.collection import first_object
 
 
 class Together:
@@ -67,6 +66,99 @@ def listed_outputs(outputs: Any) -> Listed:
             raise OutputsError("outputs", f"found {describe(outputs)}, {expected}")
         rows = list(outputs)
     return Listed(rows, places="outputs[{}]")
+
+
+def files_of_outputs(source: str) -> list[Path] | None:
+    """The files that a folder of outputs or a pattern names, sorted; None if the source is neither.
+
+    Raises:
+        OutputsError: If a pattern matches no file.
+    """
+    files = files_of(source, error=OutputsError)
+    return files if files and (is_pattern(source) or _hold_outputs(files)) else None
+
+
+def _hold_outputs(files: Sequence[Path]) -> bool:
+    """Whether files of a folder hold outputs rather than traces: what the first says that is not damaged."""
+    lines = [each for each in files if each.suffix.lower() not in TABLES]
+    found = next(filter(None, map(first_object, lines)), None)
+    return len(lines) < len(files) if found is None else "case" in found
+
+
+MOST_IN_A_NOTE = 3
+"""Most mistakes that the note of a run lists."""
+
+
+class Mistakes(Problems):
+    """The mistakes of one source of outputs.
+
+    Args:
+        source: The file; empty for several files or a list in memory.
+        skip: Whether outputs with mistakes are left out; :meth:`settle` raises an error otherwise.
+
+    Attributes:
+        left_out: Indices of the outputs of this source that are left out.
+        outputs: Number of outputs with mistakes, also in other files (:meth:`include`).
+        files: Number of files that are left out as a whole.
+    """
+
+    def __init__(self, source: str = "", *, skip: bool = False) -> None:
+        super().__init__(source, OutputsError)
+        self.left_out: set[int] = set()
+        self.outputs = 0
+        self.files = 0
+        self._skip = skip
+
+    def add_output(self, index: int, problems: Sequence[Problem]) -> None:
+        """Note the mistakes of an output, if it has any."""
+        if problems:
+            if self._skip:
+                self.left_out.add(index)
+            self.outputs += 1
+            self.add(*problems)
+
+    def lose(self, error: OutputsError) -> None:
+        """Note a file that is left out as a whole."""
+        self.files += 1
+        self.add_file(error)
+
+    def include(self, other: "Mistakes") -> None:
+        """Add the mistakes of one of several files."""
+        self.outputs += other.outputs
+        listed = [Problem(f"{other.source}: {each.where}", each.what) for each in other.listed]
+        self.add(*listed, further=other.found - len(listed))
+
+    def settle(self, outputs: int) -> None:
+        """Refuse the source for its mistakes, unless outputs with mistakes are left out and some have none.
+
+        Args:
+            outputs: Number of outputs in the source, with those that are left out.
+
+        Raises:
+            OutputsError: With the first twenty mistakes and the number of further ones.
+        """
+        if not (self._skip and self.outputs < outputs):
+            self.check()
+
+    def notes(self) -> tuple[str, ...]:
+        """What a run says of the outputs that are left out: one sentence, or nothing."""
+        if not self.found:
+            return ()
+        counts = [
+            f"{count:,} {noun if count == 1 else nouns}"
+            for count, noun, nouns in (
+                (self.outputs, "output", "outputs"),
+                (self.files, "file of outputs", "files of outputs"),
+            )
+            if count
+        ]
+        one = self.outputs + self.files == 1
+        listed = "; ".join(
+            f"{self.source}: {each}" if self.source else str(each) for each in self.listed[:MOST_IN_A_NOTE]
+        )
+        more = self.found - min(len(self.listed), MOST_IN_A_NOTE)
+        further = f"; and {more:,} more mistakes" if more > 1 else "; and 1 more mistake" if more else ""
+        return (f"{' and '.join(counts)} {'is' if one else 'are'} left out as invalid: {listed}{further}",)
 
 
 class RecordedOutputs:
@@ -169,10 +261,8 @@ class RecordedOutputs:
         """The mistakes in the trace of an output, and an unknown case."""
         problems = trace_problems(output, place, self.path.parent)
         if self._suite.position(output.case) is None:
-            near = ""
-            if not self.mistakes.full and len(self._suite) <= MOST_SUGGESTED_FROM:
-                near = suggest(output.case, [case.id for case in self._suite])
-            problems.append(Problem(place, f'the suite has no case "{output.case}".{near}'))
+            what = no_such_case(self._suite, output.case, suggests=not self.mistakes.full)
+            problems.append(Problem(place, what))
         return problems
 
     def _check_duplicates(self, hashes: NumberBuffer[int]) -> None:
@@ -186,6 +276,90 @@ class RecordedOutputs:
                 if earlier != index:
                     what = f'duplicate of {self.place(earlier)}: case "{output.case}", repeat {output.repeat}'
                     self.mistakes.add_output(index, [Problem(self.place(index), what)])
+
+
+class OutputsFiles:
+    """The attempts of many files, file after file; see :class:`RecordedOutputs`.
+
+    Args:
+        files: The files.
+        suite: The suite with the cases.
+        skip_invalid: Leave out outputs with mistakes, and files that cannot be read, as long as there are
+            others.
+
+    Attributes:
+        mistakes: What is left out.
+
+    Raises:
+        OutputsError: With the first twenty mistakes of all files and the number of further ones.
+    """
+
+    def __init__(self, files: Sequence[Path], suite: Suite, *, skip_invalid: bool = False) -> None:
+        self._files: list[RecordedOutputs] = []
+        self.mistakes = Mistakes(skip=skip_invalid)
+        together = Together()
+        for path in files:
+            try:
+                records = open_outputs(path, spill=together.spill)
+                self._files.append(
+                    RecordedOutputs(records, suite, together=together, skip_invalid=skip_invalid)
+                )
+            except OutputsError as error:
+                self.mistakes.lose(error)
+        self._first = [0, *accumulate(map(len, self._files))]
+        if self._files and (skip_invalid or not self.mistakes.found):
+            self._check_duplicates(together.hashes)
+        for each in self._files:
+            self.mistakes.include(each.mistakes)
+        self.mistakes.settle(len(self))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a run says of these outputs."""
+        mapped = dict.fromkeys(chain.from_iterable(each.mapped for each in self._files))
+        return (*mapped, *self.mistakes.notes())
+
+    def __len__(self) -> int:
+        return self._first[-1]
+
+    def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
+        """Yield each attempt with its case."""
+        return chain.from_iterable(self._files)
+
+    def parts(self) -> Iterator[range]:
+        """Yield ranges of indices, none of which extends over two files; see ``Partitioned``."""
+        for first, file in zip(self._first, self._files, strict=False):
+            for part in file.parts():
+                yield range(first + part.start, first + part.stop)
+
+    def read(self, part: range) -> Iterator[tuple[Case, Attempt]]:
+        """Yield the attempts of a part, or of some of its indices; see ``Partitioned``."""
+        number, within = self._within(part.start)
+        return self._files[number].read(range(within, within + len(part)))
+
+    def _check_duplicates(self, hashes: Sequence[NumberBuffer[int]]) -> None:
+        """Find attempts that are in two files: compare hashes first, then the attempts with equal ones."""
+        first: dict[tuple[str, int], int] = {}
+        for index in equal_hashes(hashes):
+            for _, attempt in self.read(range(index, index + 1)):
+                earlier = first.setdefault((attempt.case, attempt.repeat), index)
+                if earlier != index:
+                    what = (
+                        f'duplicate of {self._place(earlier)}: case "{attempt.case}", repeat {attempt.repeat}'
+                    )
+                    number, within = self._within(index)
+                    file = self._files[number]
+                    file.mistakes.add_output(within, [Problem(file.place(within), what)])
+
+    def _within(self, index: int) -> tuple[int, int]:
+        """Number of the file that holds an output, and the index of the output in it."""
+        number = bisect_right(self._first, index) - 1
+        return number, index - self._first[number]
+
+    def _place(self, index: int) -> str:
+        number, within = self._within(index)
+        file = self._files[number]
+        return f"{file.path}: {file.place(within)}"
 
 
 def output_schema() -> dict[str, Any]:

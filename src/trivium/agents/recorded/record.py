@@ -17,6 +17,7 @@ from trivium.records.documents import parse_line
 from trivium.storage import Stamp, named_path, stamp_of
 from trivium.suites.case import Id
 from trivium.suites.sanitize import sanitise
+from trivium.suites.suite import Suite
 from trivium.suites.validation import at, convert, describe, problem
 from trivium.traces.native import native_trace
 from trivium.traces.readers import FORMATS, read_trace_file
@@ -26,6 +27,9 @@ from trivium.values import resolved
 
 _SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 """Escapes of NUL and of surrogates: the texts of such a line are sanitised."""
+
+MOST_SUGGESTED_FROM = 10_000
+"""Largest suite, in cases, for which a similar id is suggested."""
 
 MOST_IDS_LISTED = 3
 """Ids of traces that a message lists."""
@@ -164,6 +168,18 @@ def trace_problems(output: Output, place: str, folder: Path) -> list[Problem]:
     except TraceError as error:
         return [Problem(each.where or where, each.what) for each in error.problems]
     return []
+
+
+def no_such_case(suite: Suite, case: str, *, suggests: bool = True) -> str:
+    """What is wrong with the id of a case that a suite does not have.
+
+    Args:
+        suite: The suite.
+        case: The id.
+        suggests: Look for the nearest id, unless the suite is large.
+    """
+    near = suggests and len(suite) <= MOST_SUGGESTED_FROM
+    return f'the suite has no case "{case}".{suggest(case, [each.id for each in suite]) if near else ""}'
 
 
 def attempt_from(output: Output, flags: tuple[str, ...], *, folder: Path, limit: int) -> Attempt:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trivium.agents.attempt import Attempt, Usage
-from trivium.agents.recorded.record import checked_attempt
+from trivium.agents.recorded.record import checked_attempt, no_such_case
 from trivium.errors import (
     ItemsError,
     OutputsError,
@@ -206,8 +206,8 @@ class InspectSamples:
         for sample in self._log.samples():
             first = first_positions.setdefault((sample.id, sample.epoch), sample.where)
             if suite.position(sample.id) is None:
-                near = "" if problems.full else suggest(sample.id, [case.id for case in suite])
-                problems.add(Problem(sample.where, f'the suite has no case "{sample.id}".{near}'))
+                what = no_such_case(suite, sample.id, suggests=not problems.full)
+                problems.add(Problem(sample.where, what))
             elif first != sample.where:
                 what = f"duplicate epoch {sample.epoch} of sample {sample.id} (first in {first})"
                 problems.add(Problem(sample.where, what))

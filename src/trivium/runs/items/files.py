@@ -1,6 +1,5 @@
 """Reads records, labels and calibrators from JSONL, CSV and Parquet files."""
 
-import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from statistics import median
@@ -10,7 +9,7 @@ import msgspec
 
 from trivium.errors import ItemsError, Problem, Problems, TrustError, suggest
 from trivium.records.csv_file import CsvFile
-from trivium.records.documents import MalformedDocument, parse_line, read_text
+from trivium.records.documents import MalformedDocument, parse_lenient_json, parse_line, read_document
 from trivium.records.source import Records, open_records
 from trivium.runs.items.records import Item, Label
 from trivium.store.export.tables import unescape_formula
@@ -71,29 +70,13 @@ def _of_lines(records: Records, kind: type[T], refuse: Refuse, names: FieldNames
             continue
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             pass  # parsed again below, for a readable message
-        raw = parse_line(line, "", parse=lenient_json)
+        raw = parse_line(line, "", parse=parse_lenient_json)
         if isinstance(raw, Problem):
             refuse(number, str(raw))
             continue
         if isinstance(raw, dict):
             raw = dict(zip(names.of(list(raw)), raw.values(), strict=True))
         yield from _converted(raw, kind, number, refuse)
-
-
-def lenient_json(text: str) -> Any:
-    """Parse JSON, accepting NaN and infinity so that messages can name the record that contains them.
-
-    Raises:
-        MalformedDocument: If it is not JSON.
-    """
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as wrong:
-        raise MalformedDocument(f"column {wrong.colno}", f"broken JSON: {wrong.msg}") from wrong
-    except RecursionError as wrong:
-        raise MalformedDocument("", "is nested too deeply") from wrong
-    except ValueError as wrong:
-        raise MalformedDocument("", f"broken JSON: {wrong}") from wrong
 
 
 def _converted(raw: Any, kind: type[T], number: int, refuse: Refuse) -> Iterator[tuple[int, T]]:
@@ -125,7 +108,7 @@ def _cell(name: str, cell: Any) -> Any:
         return cell or None
     if name in JSON_FIELDS:
         try:
-            return lenient_json(cell)
+            return parse_lenient_json(cell)
         except MalformedDocument:
             return cell
     if cell.lower() in {"true", "false"}:
@@ -297,8 +280,6 @@ def read_calibrator(path: Path) -> "Calibrator":
     from trivium.trust.calibration.calibrator import calibrator_from_json
 
     try:
-        return calibrator_from_json(lenient_json(read_text(path, error=ItemsError)))
-    except MalformedDocument as malformed:
-        raise ItemsError(str(path), malformed.problem) from malformed
+        return calibrator_from_json(read_document(path, error=ItemsError, parse=parse_lenient_json))
     except TrustError as error:
         raise ItemsError(str(path), error.problems) from error

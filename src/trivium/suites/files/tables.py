@@ -21,8 +21,9 @@ from trivium.records.documents import (
     parse_json,
     parse_json_cases,
     parse_line,
+    readable,
 )
-from trivium.records.lines import JsonLines, readable
+from trivium.records.lines import JsonLines
 from trivium.records.parquet import ParquetFile
 from trivium.records.source import TABLES, Records, open_records, present_cells
 from trivium.storage import Stamp, temporary_copy

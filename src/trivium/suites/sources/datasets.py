@@ -16,7 +16,7 @@ from trivium.errors import MissingExtra, Problem, SuiteError, raise_problems, su
 from trivium.records.documents import read_document
 from trivium.records.names import CASE_NAMES
 from trivium.suites.case import Cases
-from trivium.suites.columns import json_value, texts_of
+from trivium.suites.columns import Columns, case_of_row
 from trivium.suites.selection import cases_of
 from trivium.suites.sources import SourceCases
 
@@ -66,25 +66,16 @@ def cases_from_rows(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str
     Raises:
         SuiteError: With every mistake found.
     """
-    taken = set(columns.values())
-    cases, problems = cases_of(
-        (f"row {number}:", _case(number, row, columns, taken)) for number, row in enumerate(rows)
-    )
+    fields = dict(columns)
+    taken = set(fields.values())
+
+    def case(number: int, row: Mapping[str, Any]) -> dict[str, Any]:
+        others = tuple(name for name in row if name not in taken)
+        return {"id": str(number), **case_of_row(row, Columns(fields, others, ()), number)}
+
+    cases, problems = cases_of((f"row {number}:", case(number, row)) for number, row in enumerate(rows))
     raise_problems(problems, source)
     return cases
-
-
-def _case(number: int, row: Mapping[str, Any], columns: Mapping[str, str], taken: set[str]) -> dict[str, Any]:
-    case: dict[str, Any] = {"id": str(number)}
-    for field, column in columns.items():
-        value = row.get(column)
-        if field == "references":
-            value = texts_of(value)
-        if value is not None:
-            case[field] = json_value(value)
-    metadata = {str(key): json_value(value) for key, value in row.items() if key not in taken}
-    present = {key: value for key, value in metadata.items() if value is not None}
-    return case | ({"metadata": present} if present else {}) | ({} if "input" in case else {"input": None})
 
 
 def read_dataset(dataset: Any, *, columns: Mapping[str, str], name: str | None) -> SourceCases:
