@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -37,7 +36,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
 
 def label_rows(
     store: Store, *, run: str | None = None, dimension: str | None = None, queue: int | None = None
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """Yield the rows of a file of labels; see :func:`trivium.store.labels.stored_labels`."""
     ids = {each.number: each.id for each in find_queues(store)}
     for label in stored_labels(store, run=run, dimension=dimension, queue=queue):
@@ -91,7 +90,7 @@ def import_labels(store: Store, run: RunRecord, path: Path, *, by: str, now: flo
     return Imported(stored=stored, known=len(labels) - stored)
 
 
-def _columns(label: Label, run: RunRecord, by: str, now: float) -> dict[str, Any]:
+def _columns(label: Label, run: RunRecord, by: str, now: float) -> dict[str, object]:
     """What the store holds of an imported label; the person is who imports it, if it names none."""
     person = checked_name(label.by or by)
     parts = (run.id, label.case, str(label.repeat), label.dimension, person, str(label.at))

@@ -224,5 +224,5 @@ def _printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
 
 
-def _without_none(values: dict[str, Any]) -> dict[str, Any]:
+def _without_none(values: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in values.items() if value is not None}

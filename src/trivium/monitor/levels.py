@@ -281,7 +281,7 @@ class Levels:
 
     # Storing
 
-    def to_state(self) -> dict[str, Any]:
+    def to_state(self) -> dict[str, object]:
         """What :meth:`from_state` needs, as plain values that JSON can hold."""
         return {
             "since": self.since,

@@ -9,7 +9,6 @@ from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -31,7 +30,7 @@ _PACKAGES = (
 _VERSION = "Version: "
 
 
-def provenance(*, metrics: list[Metric], seed: int, source: str) -> dict[str, Any]:
+def provenance(*, metrics: list[Metric], seed: int, source: str) -> dict[str, object]:
     """Return the versions, commit, seed and host of a run.
 
     Args:
@@ -73,7 +72,7 @@ def _version(package: str) -> str:
     return found.version if stated is None else stated.removeprefix(_VERSION).strip()
 
 
-def _git(folder: Path) -> dict[str, Any] | None:
+def _git(folder: Path) -> dict[str, object] | None:
     """Commit of a folder and whether it has uncommitted changes; None outside a repository."""
     told = ask_git(folder, "status", "--porcelain=v2", "--branch", "--untracked-files=no")
     commit, *lines = (told or "# branch.oid (initial)").removeprefix("# branch.oid ").splitlines()
@@ -111,7 +110,7 @@ def _may_be_in_repository(folder: Path) -> bool:
         return True
 
 
-def judge_provenance(metrics: Sequence[Metric], settings: Settings) -> dict[str, Any]:
+def judge_provenance(metrics: Sequence[Metric], settings: Settings) -> dict[str, object]:
     """Return the models, addresses, parameters and prompts of the judges.
 
     Args:
@@ -180,9 +179,9 @@ def changed_settings(before: Settings, now: Settings) -> list[str]:
     return [path for path in paths if path not in _SPEED_SETTINGS and old.get(path) != new.get(path)]
 
 
-def _settings_by_path(settings: Settings) -> dict[str, Any]:
+def _settings_by_path(settings: Settings) -> dict[str, object]:
     """Return every setting by name; nested ones as ``limits.seconds``."""
-    by_path: dict[str, Any] = {}
+    by_path: dict[str, object] = {}
     for name, value in msgspec.to_builtins(settings).items():
         if isinstance(value, dict):
             by_path |= {f"{name}.{key}": inner for key, inner in value.items()}

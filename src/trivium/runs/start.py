@@ -236,7 +236,7 @@ class _Record:
         self.already = sum(1 for _ in self._store.attempt_keys(run, scored_only=True))
         return run
 
-    def _provenance_resumed(self, run: RunRecord) -> dict[str, Any]:
+    def _provenance_resumed(self, run: RunRecord) -> dict[str, object]:
         """The provenance of a run to resume, without the fingerprint if the code is another one now."""
         before, now = run.provenance.get(NAMED), self._version.get(NAMED)
         if now is not None and now != before:

@@ -1,7 +1,6 @@
 """Summarises a stored run: means with intervals, gates, and warnings."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -119,7 +118,7 @@ def _gates(
     return with_intervals(gates, sequences, settings), (stopping(sequences, run),)
 
 
-def _origin(run: RunRecord) -> dict[str, Any]:
+def _origin(run: RunRecord) -> dict[str, object]:
     """What a summary says of a run's origin: the agent, the version of Trivium, the commit and the judges."""
     made = run.provenance
     git = made.get("git") or {}

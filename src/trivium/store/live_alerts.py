@@ -55,7 +55,7 @@ class StoredAlert(msgspec.Struct, frozen=True, kw_only=True):
     opened: float
     changed: float
     resolved: float | None
-    body: dict[str, Any]
+    body: dict[str, object]
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,7 +133,7 @@ class StateTransaction:
         One that somebody resolved by hand fires again.
         """
         table = schema.live_alerts
-        values: dict[str, Any] = {"state": "firing", "resolved": None}
+        values: dict[str, object] = {"state": "firing", "resolved": None}
         values |= {"status": status, "body": json_text(body)}
         if changed is not None:
             values["changed"] = changed

@@ -94,7 +94,7 @@ def _locked(connection: Connection, traces: Sequence[str]) -> dict[str, TraceRow
     return found
 
 
-def _new_row(trace: str, now: float) -> dict[str, Any]:
+def _new_row(trace: str, now: float) -> dict[str, object]:
     return {
         "trace": trace,
         "state": "open",

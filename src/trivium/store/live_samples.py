@@ -159,7 +159,7 @@ def save_scored(store: Store, run: RunRecord, scored: Sequence[Scored], now: flo
         position = _next_position(connection, run)
         rows = Rows(run)
         cases, samples = [], []
-        scores: list[dict[str, Any]] = []
+        scores: list[dict[str, object]] = []
         for place, each in enumerate(new, position):
             # A late span gives a trace another case.
             id_ = each.case.id if each.job.version == 1 else f"{each.case.id}#{each.job.version}"
@@ -392,7 +392,7 @@ def _next_position(connection: Connection, run: RunRecord) -> int:
     return 0 if last is None else last + 1
 
 
-def _sample_row(scored: Scored, run: RunRecord, position: int, now: float) -> dict[str, Any]:
+def _sample_row(scored: Scored, run: RunRecord, position: int, now: float) -> dict[str, object]:
     job, attempt = scored.job, masked(scored.attempt)
     return {
         "monitor": job.monitor,
@@ -417,7 +417,7 @@ def _sample_row(scored: Scored, run: RunRecord, position: int, now: float) -> di
     }
 
 
-def _score_rows(scored: Scored) -> Iterator[dict[str, Any]]:
+def _score_rows(scored: Scored) -> Iterator[dict[str, object]]:
     job = scored.job
     for name, score in scored.evaluation.scores.items():
         yield {

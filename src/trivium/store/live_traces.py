@@ -125,7 +125,7 @@ def _roots_first(item: tuple[Any, str]) -> tuple[bool, int]:
     return any(span.parent_span_id), span.start_time_unix_nano
 
 
-def _read(attributes: Any) -> dict[str, Any]:
+def _read(attributes: Any) -> dict[str, object]:
     return {pair.key: attribute_value(pair.value) for pair in attributes if pair.key in READ_OF_SPANS}
 
 
@@ -376,7 +376,7 @@ def _counted(accepted: Sequence[Accepted]) -> Counts:
     return counts
 
 
-def _span_values(number: int, span: ReceivedSpan, now: float) -> dict[str, Any]:
+def _span_values(number: int, span: ReceivedSpan, now: float) -> dict[str, object]:
     return {
         "number": number,
         "span": span.span,
@@ -420,7 +420,7 @@ def _kept(
 
 def _jobs(
     trace: str, version: int, choices: Iterable[Choice], now: float, counts: Counts
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """The rows of the jobs of a trace; counts what each monitor does."""
     jobs = []
     for choice in choices:

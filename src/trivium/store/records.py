@@ -4,7 +4,7 @@ The outlines decode only the fields that a summary needs, which is faster than d
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
 import msgspec
 
@@ -17,7 +17,7 @@ from trivium.suites.case import Case
 from trivium.suites.sanitize import sanitise
 from trivium.suites.settings import Settings
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace
-from trivium.values import plain, resolved
+from trivium.values import JsonObject, plain, resolved
 
 RunKind = Literal["agent", "recorded", "human", "live", "confirm"]
 RunState = Literal["running", "done", "interrupted"]
@@ -56,8 +56,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     attempts_from: int | None
     due: int | None
     settings: Settings
-    provenance: dict[str, Any]
-    summary: dict[str, Any] | None
+    provenance: JsonObject
+    summary: JsonObject | None
 
 
 class StoredAttempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +86,27 @@ class StoredEvaluation(msgspec.Struct, frozen=True, kw_only=True):
     evaluation: Evaluation
 
 
+class AttemptValues(TypedDict):
+    """A row of the table ``attempts``."""
+
+    run: int
+    position: int
+    repeat: int
+    case_body: str | None
+    body: str
+
+
+class EvaluationValues(TypedDict):
+    """A row of the table ``evaluations``."""
+
+    run: int
+    position: int
+    repeat: int
+    composite: float | None
+    passed: bool | None
+    body: str
+
+
 class Rows:
     """Attempts and evaluations to be written in one transaction.
 
@@ -100,8 +121,8 @@ class Rows:
 
     def __init__(self, run: RunRecord) -> None:
         self.run = run
-        self.attempts: list[dict[str, Any]] = []
-        self.evaluations: list[dict[str, Any]] = []
+        self.attempts: list[AttemptValues] = []
+        self.evaluations: list[EvaluationValues] = []
         self.failed = 0
 
     def add_attempt(self, stored: StoredAttempt, *, own_case: bool = False) -> None:
@@ -141,7 +162,7 @@ class Rows:
         return [_outline.decode(row["body"]) for row in self.evaluations]
 
 
-def figures_of(summary: Mapping[str, Any]) -> dict[str, Any]:
+def figures_of(summary: Mapping[str, Any]) -> dict[str, object]:
     """What lists of runs show of a summary."""
     return {
         "attempts": summary.get("attempts"),

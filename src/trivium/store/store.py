@@ -283,7 +283,7 @@ class Store:
     ) -> None:
         """Store the final state and summary of a run and give up its ownership."""
         now = time.time()
-        values: dict[str, Any] = {
+        values = {
             "state": state,
             "touched": now,
             "finished": now if state == "done" else None,

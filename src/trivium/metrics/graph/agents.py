@@ -133,7 +133,7 @@ class CoordinationQuality(TraceMetric):
         if not found.types:
             raise Skip("the trace has no messages between agents")
         share = overhead(found.types, self.messages).share
-        detail: dict[str, Any] = {"communication_overhead": share}
+        detail: dict[str, object] = {"communication_overhead": share}
         if case.expect.workflow is not None:
             efficiency = _follows(found.handed_on, case.expect.workflow, detail)
             method = "workflow"
@@ -148,7 +148,7 @@ class CoordinationQuality(TraceMetric):
         return self.ok((1.0 - share) * efficiency, method=method, detail=detail)
 
 
-def _follows(observed: Sequence[Pair], workflow: Sequence[str], detail: dict[str, Any]) -> float:
+def _follows(observed: Sequence[Pair], workflow: Sequence[str], detail: dict[str, object]) -> float:
     """F1 of the observed pairs against the workflow's; 1 if both are empty. Extends ``detail``."""
     wanted = dict.fromkeys(pairwise(workflow))
     missing = [pair for pair in wanted if pair not in observed]
@@ -189,7 +189,7 @@ class Centrality(TraceMetric):
             raise ValueError("there are more shortest paths than a float can count")
         top = means.index(raw)
         rows = zip(found.agents, between.values, close, degrees, means, strict=True)
-        detail: dict[str, Any] = {
+        detail: dict[str, object] = {
             "agent": found.agents[top],
             "agents": {
                 agent: {"betweenness": b, "closeness": c, "degree": d, "mean": mean}

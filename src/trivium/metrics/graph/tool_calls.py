@@ -104,7 +104,7 @@ class ToolSelection(ToolMetric):
         """
         calls = counted_calls(trace, self.tools)
         matching = case_matching(trace, case, self.tools)
-        detail: dict[str, Any] = {"calls": len(calls), "logical_calls": logical_calls(trace, self.tools)}
+        detail: dict[str, object] = {"calls": len(calls), "logical_calls": logical_calls(trace, self.tools)}
         if matching is not None:
             detail |= {
                 "precision": matching.precision,
@@ -233,7 +233,7 @@ class ActionMatch(ToolMetric):
             tool for tool in expected if tool.name not in read_only and tool.name not in self.tools.ignore
         ]
         found = match(writes, wanted, "arguments")
-        detail: dict[str, Any] = {
+        detail: dict[str, object] = {
             "missing": _listed((tool.name, tool.arguments) for tool in found.missing[:MOST_LISTED]),
             "extra": _listed((call.name, call.input) for call in found.extra[:MOST_LISTED]),
             "precision": found.precision,
@@ -255,5 +255,5 @@ class ActionMatch(ToolMetric):
         return read_only
 
 
-def _listed(calls: Iterable[tuple[str, Any]]) -> list[dict[str, Any]]:
+def _listed(calls: Iterable[tuple[str, Any]]) -> list[dict[str, object]]:
     return [{"name": name, "arguments": arguments} for name, arguments in calls]

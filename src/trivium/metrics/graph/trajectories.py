@@ -66,7 +66,7 @@ class PathConvergence(ToolMetric):
             value = minimum / steps
         else:
             raise Skip("no tool was called, and the case does not say what was expected")
-        detail: dict[str, Any] = {
+        detail: dict[str, object] = {
             "minimum": minimum,
             "steps": steps,
             "logical_calls": logical_calls(trace, self.tools),
@@ -143,7 +143,7 @@ class Complexity(ToolMetric):
         longest, connected = diameter(graph)
         cycles = simple_cycles(graph)
         names = (START, END, *indexed.tools)
-        detail: dict[str, Any] = {
+        detail: dict[str, object] = {
             "average_shortest_path": path,
             "branching_factor": branching,
             "diameter": longest,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from threading import Lock
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from trivium.agents.attempt import Attempt
 from trivium.metrics.metric import MetricInput, TextMetric
@@ -99,7 +99,7 @@ class Quote(NamedTuple):
     found: bool
     counts: bool
 
-    def recorded(self) -> dict[str, Any]:
+    def recorded(self) -> dict[str, str | bool]:
         """The quote as recorded in a judgement's detail."""
         short = {"too_short": True} if self.found and not self.counts else {}
         return {"quote": self.text, "found": self.found, **short}
@@ -157,14 +157,14 @@ def places(parts: Sequence[str], text: str, start: int = 0) -> list[tuple[int, i
     return found
 
 
-NO_SOURCE: dict[str, Any] = {
+NO_SOURCE: dict[str, float | None] = {
     "retrieval_reference_count": None,
     "retrieval_similarity_mean": None,
     "retrieval_similarity_max": None,
 }
 
 
-def retrieval(quotes: Sequence[str], source: str | None, *, similar: Similar) -> dict[str, Any]:
+def retrieval(quotes: Sequence[str], source: str | None, *, similar: Similar) -> dict[str, float | None]:
     """Measure how well passages of the source support the quotes.
 
     Definition: docs/definitions/judge.md#retrieval-similarity.

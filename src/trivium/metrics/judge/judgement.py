@@ -13,6 +13,7 @@ from trivium.metrics.judge.prompts.context import Context
 from trivium.metrics.judge.signals import consistency, token_signals
 from trivium.suites.rubrics.rubric import LIKERT_MOST, Dimension, Scale
 from trivium.suites.settings import JudgeSettings
+from trivium.values import JsonObject
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +34,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     raw: Any = None
     reason: str
     method: str | None = None
-    detail: dict[str, Any] = {}
+    detail: JsonObject = {}
     missing: bool = False
 
 
@@ -70,14 +71,14 @@ def judgement_of(
     value, raw, nearest = combine_samples(answers, dimension, scale=scale)
     answer, response = answers[nearest], samples[nearest].response_of[dimension.name]
     quotes = find_quotes(answer.evidence, context.texts.values())
-    signals: dict[str, Any] = {
+    signals: dict[str, float | None] = {
         "llm_evidence_count": sum(quote.counts for quote in quotes),
         "verbalized_confidence": answer.confidence,
         **retrieval([quote.text for quote in quotes], context.texts.get("source"), similar=similar),
         **token_signals(response.logprobs, response.text, key, tokens=settings.tokens),
         **consistency(values),
     }
-    detail: dict[str, Any] = {
+    detail = {
         **facts,
         "reason": answer.reason,
         "evidence": [quote.recorded() for quote in quotes],
@@ -112,7 +113,7 @@ def judgement_of(
     )
 
 
-def _parts(dimension: Dimension, answer: Answer, value: float | None) -> dict[str, Any]:
+def _parts(dimension: Dimension, answer: Answer, value: float | None) -> dict[str, object]:
     """The claims or aspects of an answer, and the level that is nearest to their value."""
     each = "claims" if dimension.claims else "aspects"
     level = {} if value is None else {"level": nearest_level(value, dimension.level_values)}
@@ -127,7 +128,7 @@ def nearest_level(value: float, levels: dict[str, float]) -> str:
     return min(levels, key=lambda name: (round(abs(levels[name] - value), DIGITS), levels[name]))
 
 
-def usage_of(samples: Sequence[StructuredAnswer], dimensions: int) -> dict[str, Any]:
+def usage_of(samples: Sequence[StructuredAnswer], dimensions: int) -> dict[str, object]:
     """Sum up the usage of the samples, which the judged dimensions share."""
     results = [result for sample in samples for result in sample.results]
     responses = [result.response for result in results]

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import msgspec
 
@@ -108,7 +108,7 @@ class JudgedDimension(Metric):
             missing=judgement.missing,
         )
 
-    def _without_judge(self, metric_input: MetricInput, why: str, detail: dict[str, Any]) -> Score:
+    def _without_judge(self, metric_input: MetricInput, why: str, detail: dict[str, object]) -> Score:
         if self.on_failure == "fail":
             return self.error(why, detail=detail)
         if self.on_failure == "skip":

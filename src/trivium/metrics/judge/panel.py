@@ -59,7 +59,7 @@ def combine_votes(
     votes: Sequence[Vote],
     missing: Sequence[MissingVote],
     *,
-    retrieval_signals: Callable[[Sequence[str]], Mapping[str, Any]],
+    retrieval_signals: Callable[[Sequence[str]], Mapping[str, float | None]],
 ) -> Judgement:
     """Combine the votes of a panel on one dimension.
 
@@ -80,7 +80,7 @@ def combine_votes(
     chosen = nearest.judgement
     quotes = _quotes(votes)
     criteria = _criteria(votes, chosen)
-    detail: dict[str, Any] = {
+    detail = {
         "model": " + ".join(vote.model for vote in votes),
         "prompt": chosen.detail.get("prompt"),
         **_usage(votes),
@@ -146,9 +146,9 @@ def _why_not(dimension: Dimension, votes: Sequence[Vote]) -> str:
     return f"no level of {dimension.name} has a majority of {len(votes)} judges: {told}"
 
 
-def _criteria(votes: Sequence[Vote], chosen: Judgement) -> dict[str, dict[str, Any]]:
+def _criteria(votes: Sequence[Vote], chosen: Judgement) -> dict[str, dict[str, float | str | None]]:
     """Median of each criterion over the judges that scored it, with the explanation of one of them."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, float | str | None]] = {}
     for name, each in chosen.detail.get("criteria", {}).items():
         given = [vote.judgement.detail["criteria"][name]["score"] for vote in votes]
         scores = [score for score in given if score is not None]
@@ -157,9 +157,9 @@ def _criteria(votes: Sequence[Vote], chosen: Judgement) -> dict[str, dict[str, A
     return found
 
 
-def _quotes(votes: Sequence[Vote]) -> list[dict[str, Any]]:
+def _quotes(votes: Sequence[Vote]) -> list[dict[str, object]]:
     """Distinct quotes of all judges, with whether each was found."""
-    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    found: dict[tuple[str, ...], dict[str, object]] = {}
     for vote in votes:
         for each in vote.judgement.detail.get("evidence", ()):
             found.setdefault(quote_parts(each["quote"]), each)
@@ -169,8 +169,8 @@ def _quotes(votes: Sequence[Vote]) -> list[dict[str, Any]]:
 def _signals(
     votes: Sequence[Vote],
     quotes: Sequence[Mapping[str, Any]],
-    retrieval_signals: Callable[[Sequence[str]], Mapping[str, Any]],
-) -> dict[str, Any]:
+    retrieval_signals: Callable[[Sequence[str]], Mapping[str, float | None]],
+) -> dict[str, float | None]:
     """Compute the signals of the panel as a whole.
 
     Definition: docs/definitions/judge.md#panel-signals.
@@ -181,7 +181,7 @@ def _signals(
     """
     each = [vote.judgement.detail.get("signals", {}) for vote in votes]
     told = [stated for signals in each if (stated := signals.get("verbalized_confidence")) is not None]
-    signals: dict[str, Any] = {
+    signals: dict[str, float | None] = {
         "llm_evidence_count": sum(each["found"] and not each.get("too_short") for each in quotes),
         "verbalized_confidence": median_low(told) if told else None,
         **retrieval_signals([each["quote"] for each in quotes]),
@@ -199,7 +199,7 @@ def _signals(
     }
 
 
-def _usage(votes: Sequence[Vote]) -> dict[str, Any]:
+def _usage(votes: Sequence[Vote]) -> dict[str, object]:
     """Sum the usage of all votes; the cost is unknown if one is."""
     each = [vote.judgement.detail for vote in votes]
     costs = [detail.get("cost_usd") for detail in each]
@@ -213,7 +213,7 @@ def _usage(votes: Sequence[Vote]) -> dict[str, Any]:
     }
 
 
-def _vote_record(vote: Vote) -> dict[str, Any]:
+def _vote_record(vote: Vote) -> dict[str, object]:
     """A vote as it is recorded in the score's detail."""
     judgement = vote.judgement
     detail = {name: value for name, value in judgement.detail.items() if name not in _SHARED_FIELDS}

@@ -229,10 +229,10 @@ def value_of(evaluation: Evaluation, name: str) -> float | None:
     return None if score is None else score.value
 
 
-def _row(moved: MovedCase, by: Sequence[str]) -> dict[str, Any]:
+def _row(moved: MovedCase, by: Sequence[str]) -> dict[str, object]:
     """The case as a row of a frame; the first reference stands for all."""
     change, case = moved.change, moved.case
-    row: dict[str, Any] = {
+    row = {
         "case": change.case,
         "by": change.by,
         "better": change.better,
@@ -293,7 +293,7 @@ class MovedCases:
     def _columns(self) -> Sequence[CaseChange]:
         return cast("Sequence[CaseChange]", self.__dict__["columns"])
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """What a copy has: all but the reader, which is of the stores that are open here."""
         return {name: value for name, value in self.__dict__.items() if name != "reader"}
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -78,7 +78,7 @@ class Side:
         if self.record is None and not await self.asker.wanted():
             return
         chosen = f"further attempts at cases of run {self.run.id}, chosen to compare it with"
-        confirms: dict[str, Any] = {
+        confirms = {
             CONFIRMS: msgspec.to_builtins(self._what),
             "notes": [f"{chosen} {self._what.against}: its figures are not those of the suite"],
         }

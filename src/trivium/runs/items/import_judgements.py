@@ -5,7 +5,6 @@ The stored run does not change: a new run has its attempts and scores, and the j
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -155,7 +154,7 @@ class _Judgements:
         found = self._found.get((case, repeat), {})
         return {name: _score(judgement) for name, (_, judgement) in found.items()}
 
-    def provenance(self, source: RunRecord) -> dict[str, Any]:
+    def provenance(self, source: RunRecord) -> dict[str, object]:
         """Describe the file, the judges and the prompts of the judgements."""
         every = [judgement for found in self._found.values() for _, judgement in found.values()]
         return {

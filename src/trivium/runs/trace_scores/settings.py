@@ -79,7 +79,7 @@ def settings_of_traces(
     config: str | PathLike[str] | None,
 ) -> Settings:
     """Settings of the run: only ``completed`` has a weight, since nothing says whether a result is right."""
-    keys: dict[str, Any] = {
+    keys = {
         "passed": {"metric": COMPLETED},
         "composite": {"weights": {COMPLETED: 1.0}},
     }
@@ -98,9 +98,9 @@ def settings_of_traces(
     return settings
 
 
-def _judge(judge: Judge | None, rubric: Rubrics | None, settings: Settings) -> dict[str, Any]:
+def _judge(judge: Judge | None, rubric: Rubrics | None, settings: Settings) -> dict[str, object]:
     """The keys of ``judge`` that the options change."""
-    changes: dict[str, Any] = {}
+    changes: dict[str, object] = {}
     if isinstance(judge, JudgeSettings | Mapping):
         changes = dict(msgspec.to_builtins(judge))
     elif judge is not None:

@@ -229,7 +229,7 @@ class SearchIndex:
         return True
 
     @staticmethod
-    def _advance(connection: Connection, run: Any, values: dict[str, Any]) -> bool:
+    def _advance(connection: Connection, run: Any, values: dict[str, object]) -> bool:
         """Note how far a run is indexed, unless another server has indexed these attempts meanwhile."""
         done = schema.search_runs
         if run.begun is None:

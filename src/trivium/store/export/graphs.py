@@ -80,7 +80,7 @@ def write_graphml(graph: "nx.DiGraph[Any]", file: BinaryIO) -> None:
     names = _names(graph)
     plain.add_nodes_from(names.values())
     for source, target, data in graph.edges(data=True):
-        attributes: dict[str, Any] = {key: value for key, value in data.items() if isinstance(value, int)}
+        attributes: dict[str, object] = {key: value for key, value in data.items() if isinstance(value, int)}
         if "types" in data:
             attributes["types"] = _printable(msgspec.json.encode(data["types"]).decode())
         plain.add_edge(names[source], names[target], **attributes)

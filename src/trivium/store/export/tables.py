@@ -16,7 +16,7 @@ from trivium.store.store import Store
 from trivium.suites.settings import CompositeSettings, Settings
 from trivium.values import is_number, json_text, text_or_json
 
-Row = dict[str, Any]
+Row = dict[str, object]
 
 MEASURED = frozenset({"time"})
 """Metrics whose value is a measured time and therefore differs between equal runs."""
@@ -120,7 +120,7 @@ def _score_fields(score: Score, stable: bool) -> Row:
     }
 
 
-def _without_varying(detail: dict[str, Any]) -> dict[str, Any]:
+def _without_varying(detail: dict[str, object]) -> dict[str, object]:
     """Leave out ``VARYING_DETAILS`` of a judgement and of each vote of its panel."""
     fixed = {name: value for name, value in detail.items() if name not in VARYING_DETAILS}
     votes = fixed.get("votes")

@@ -16,7 +16,7 @@ import msgspec
 
 from trivium.errors import StoreError
 from trivium.storage import FETCHED_TO_COPY, is_remote, open_file, path_of
-from trivium.store.records import Rows, RunRecord
+from trivium.store.records import AttemptValues, Rows, RunRecord
 
 PARTITION_ROWS = 10_000
 PARTITION_BYTES = 128 * 1024**2
@@ -50,7 +50,7 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     digest: str
 
-    def row(self, run: int) -> dict[str, Any]:
+    def row(self, run: int) -> dict[str, object]:
         """The row of the table ``partitions`` for the run with this number."""
         return {"run": run} | msgspec.structs.asdict(self)
 
@@ -147,9 +147,9 @@ class PartitionFile:
         """Write a row group."""
         import pyarrow as pa
 
-        none: list[dict[str, Any] | None] = [None] * len(rows.evaluations)
-        attempts: Sequence[dict[str, Any] | None] = rows.attempts or none
-        table: list[dict[str, Any]] = []
+        none: list[AttemptValues | None] = [None] * len(rows.evaluations)
+        attempts: Sequence[AttemptValues | None] = rows.attempts or none
+        table: list[dict[str, object]] = []
         for attempt, scored, outline in zip(attempts, rows.evaluations, rows.outlines(), strict=True):
             body = None if attempt is None else attempt["body"]
             table.append(
@@ -164,10 +164,10 @@ class PartitionFile:
                     "evaluation": scored["body"],
                 }
             )
-            pointer = {"body": f"{POINTER}{self._number}:{len(self.pointers.evaluations)}"}
+            pointer = f"{POINTER}{self._number}:{len(self.pointers.evaluations)}"
             if attempt is not None:
-                self.pointers.attempts.append(attempt | pointer)
-            self.pointers.evaluations.append(scored | pointer)
+                self.pointers.attempts.append({**attempt, "body": pointer})
+            self.pointers.evaluations.append({**scored, "body": pointer})
             self._bytes += len(body or "") + len(scored["body"])
         self.pointers.failed += rows.failed
         self._writer.write_batch(pa.RecordBatch.from_pylist(table, schema=self._schema))

@@ -174,7 +174,7 @@ class Calibrator(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, Any]:
         """The artifact as a JSON object, which the original tool can read too."""
-        artifact: dict[str, Any] = {
+        artifact = {
             "schema_version": SCHEMA_VERSION,
             "method": self.method,
             "features": list(self.features),

@@ -120,7 +120,7 @@ def fit_calibrator(
         method, matrix, targets, each, fold, fitted.features, continuous=continuous
     )
     quality = _regression_quality if continuous else probability_quality
-    metrics: dict[str, Any] = {
+    metrics: dict[str, object] = {
         "cross_fitted": None if out_of_fold is None else quality(out_of_fold, targets, weights=each),
         "cross_fitted_reason": reason,
         "folds": None if out_of_fold is None else len(fold_models),
