@@ -52,11 +52,13 @@ def test_a_store_whose_making_is_cut_short_is_made_again(tmp_path, table):
         "from sqlalchemy import Engine, event\n"
         "from trivium.store.store import Store\n"
         "made = []\n"
-        "@event.listens_for(Engine, 'after_cursor_execute')\n"
-        "def cut(connection, cursor, statement, *_):\n"
+        "def cut(statement):\n"
         "    made.extend([1] * ('CREATE TABLE' in statement))\n"
-        "    if len(made) == int(sys.argv[2]):\n"
+        "    if len(made) > int(sys.argv[2]):\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "@event.listens_for(Engine, 'connect')\n"
+        "def trace(connection, _):\n"
+        "    connection.set_trace_callback(cut)\n"
         "Store(sys.argv[1])\n"
     )
     killed = subprocess.run([sys.executable, "-c", code, path, str(table)])

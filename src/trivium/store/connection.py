@@ -199,15 +199,17 @@ def _lock(connection: Connection) -> None:
 
 def _make_tables(connection: Connection) -> None:
     """Create the newest schema directly, because importing Alembic takes longer."""
-    for statement in _definitions(connection.dialect.name):
-        connection.exec_driver_sql(statement)
-    connection.execute(insert(_version_table()).values(version_num=NEWEST))
+    backend, driver = connection.dialect.name, connection.connection.driver_connection
+    execute = driver.execute if driver is not None and backend == "sqlite" else connection.exec_driver_sql
+    for statement in _definitions(backend):
+        execute(statement)
 
 
 @cache
 def _definitions(backend: str) -> tuple[str, ...]:
     """The statements that create the newest schema: once for a process, which may open many stores."""
     made: list[str] = []
+    version = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
 
     def keep(statement: Any, *_: Any, **__: Any) -> None:
         made.append(str(statement.compile(dialect=recorder.dialect)))
@@ -216,14 +218,9 @@ def _definitions(backend: str) -> tuple[str, ...]:
         f"{backend}+psycopg://" if backend == "postgresql" else f"{backend}://", keep
     )
     tables.metadata.create_all(recorder, checkfirst=False)
-    _version_table().create(recorder, checkfirst=False)
-    return tuple(made)
-
-
-def _version_table() -> Table:
-    return Table(
-        "alembic_version", MetaData(), Column("version_num", String(32), primary_key=True, nullable=False)
-    )
+    version.create(recorder, checkfirst=False)
+    stated = insert(version).values(version_num=NEWEST)
+    return (*made, str(stated.compile(dialect=recorder.dialect, compile_kwargs={"literal_binds": True})))
 
 
 def upgrade(connection: Connection) -> None:
