@@ -7,7 +7,7 @@ import threading
 import weakref
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -110,6 +110,33 @@ class IdIndex:
         return near[at : at + _HASH_BYTES]
 
 
+def check_ids(
+    index: IdIndex, id_at: Callable[[int], str], place: Callable[[int], str], *, source: str = ""
+) -> None:
+    """Refuse ids that several cases have.
+
+    Args:
+        index: The index of the ids.
+        id_at: Returns the id at a position.
+        place: Returns the place of a position, for messages; may read the file up to there.
+        source: The file.
+
+    Raises:
+        SuiteError: With the first ids that occur again, and the number of the others.
+    """
+    problems = Problems(source)
+    first: dict[str, int] = {}
+    for position in index.equal():
+        id_ = id_at(position)
+        earlier = first.setdefault(id_, position)
+        if earlier != position and problems.full:
+            problems.add(further=1)
+        elif earlier != position:
+            what = f'duplicate id "{id_}" (first in {place(earlier)})'
+            problems.add(Problem(place(position), what))
+    problems.check()
+
+
 class CaseFile(Sequence[Case]):
     """The cases of a .jsonl file.
 
@@ -140,7 +167,7 @@ class CaseFile(Sequence[Case]):
         self._stamp = self._stamp_now()
         self._starts: NumberBuffer[int] = NumberBuffer("Q", spill)
         self.ids = IdIndex(self._hashes_of_ids())
-        self._check_duplicates()
+        check_ids(self.ids, lambda index: self._read(index).id, self.place, source=str(self.path))
         if spill is not None:
             self._starts.seal()
             self.ids.seal()
@@ -255,19 +282,6 @@ class CaseFile(Sequence[Case]):
                 hashes.frombytes(hash_of(case.id))
         problems.check()
         return hashes
-
-    def _check_duplicates(self) -> None:
-        problems = Problems(str(self.path))
-        first: dict[str, int] = {}
-        for index in self.ids.equal():
-            case = self._read(index)
-            earlier = first.setdefault(case.id, index)
-            if earlier != index and problems.full:
-                problems.add(further=1)  # finding the number of a line reads the file up to there
-            elif earlier != index:
-                what = f'duplicate id "{case.id}" (first in {self.place(earlier)})'
-                problems.add(Problem(self.place(index), what))
-        problems.check()
 
     def _stamp_now(self) -> tuple[int, int]:
         status = os.fstat(self._opened().fileno())

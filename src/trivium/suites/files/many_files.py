@@ -8,10 +8,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, overload
 
-from trivium.errors import Problem, Problems, SuiteError
+from trivium.errors import Problems, SuiteError
 from trivium.number_buffer import NumberBuffer, SpillFile
 from trivium.suites.case import Case, CaseTuple
-from trivium.suites.files.jsonl import CaseFile, IdIndex, hash_of
+from trivium.suites.files.jsonl import CaseFile, IdIndex, check_ids, hash_of
 
 
 class CasesRead(NamedTuple):
@@ -77,7 +77,7 @@ class CaseFiles(Sequence[Case]):
         problems.check()
         self._first = [0, *accumulate(map(len, self._parts))]
         self._ids = IdIndex(_hashes(self._parts, spill))
-        self._check_duplicates(places)
+        check_ids(self._ids, lambda index: self[index].id, lambda index: self._place(index, places))
 
     def _none_open(self) -> None:
         self._lock = Lock()
@@ -90,20 +90,6 @@ class CaseFiles(Sequence[Case]):
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self._files, self._parts, self._first, self._ids, self.notes = state
         self._none_open()
-
-    def _check_duplicates(self, places: Sequence[Sequence[str]]) -> None:
-        """Refuse ids that are in two files."""
-        problems = Problems()
-        first: dict[str, int] = {}
-        for index in self._ids.equal():
-            id_ = self[index].id
-            earlier = first.setdefault(id_, index)
-            if earlier != index and problems.full:
-                problems.add(further=1)  # finding the number of a line reads the file up to there
-            elif earlier != index:
-                what = f'duplicate id "{id_}" (first in {self._place(earlier, places)})'
-                problems.add(Problem(self._place(index, places), what))
-        problems.check()
 
     def __len__(self) -> int:
         return self._first[-1]
