@@ -89,14 +89,17 @@ def test_the_first_word_of_a_tool_says_whether_it_changes_state(tool, changes_no
     ("raw", "message"),
     [
         ({}, "expected a list of trajectories"),
-        ([3], r"[0]: expected a mapping: a trajectory"),
-        ([{"task_id": None}], "[0].task_id: expected a number or text"),
-        ([{"task_id": 0, "info": {}}], '[0].info.task: expected a mapping with the text "instruction"'),
+        ([3], "[0]: found the number 3, expected a mapping"),
+        ([{"task_id": None}], "[0].task_id: found nothing (null), expected a whole number or text"),
+        ([{"task_id": 0, "info": {}}], '[0].info: "task" is missing'),
         (
             [{"task_id": 0, "info": {"task": {"instruction": "x", "actions": [{}]}}}],
-            "[0].info.task.actions: expected",
+            '[0].info.task.actions[0]: "name" is missing',
         ),
-        ([{"task_id": 0, "info": {"task": {"instruction": "x"}}, "traj": 1}], "[0].traj: expected a list"),
+        (
+            [{"task_id": 0, "info": {"task": {"instruction": "x"}}, "traj": 1}],
+            "[0].traj: found the number 1, expected a list",
+        ),
         ([], "holds no case"),
     ],
 )

@@ -4,6 +4,7 @@ The file is a JSON array; each element has ``task_id``, ``trial``, ``reward``, `
 chat messages. Messages have no times: their position gives the order, and starts and ends are null.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,11 @@ from trivium.suites.case import Case
 from trivium.suites.selection import cases_of
 from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite
+from trivium.suites.validation import convert
 from trivium.traces.readers.chat import answer_of, trace_of_chat
 from trivium.traces.readers.json_input import at, documents_of, first_item, flat
 from trivium.traces.trace import Trace
-from trivium.values import JsonObject, dict_, dicts, list_
+from trivium.values import JsonObject, dict_, dicts, list_, resolved
 
 CHANGES_STATE = ("book", "cancel", "exchange", "modify", "return", "send", "update")
 """First words of the names of tools that change state, in the airline and the retail domain."""
@@ -42,13 +44,35 @@ def only_reads(tool: str) -> bool:
     return not changes_state(tool)
 
 
-def task_id(entry: JsonObject) -> str:
-    """Id of the case that a trajectory is an attempt of."""
-    return str(entry["task_id"])
+class _Action(msgspec.Struct, frozen=True):
+    """A call that a task expects."""
+
+    name: str
+    kwargs: JsonObject | None = {}
 
 
-def checked_trajectories(path: Path) -> list[JsonObject]:
-    """The trajectories of a file; the fields that a case is made of are checked.
+class _Task(msgspec.Struct, frozen=True):
+    instruction: str
+    actions: tuple[_Action, ...] = ()
+    user_id: Any = None
+    outputs: Any = None
+
+
+class _Info(msgspec.Struct, frozen=True):
+    task: _Task
+
+
+@resolved
+class _Entry(msgspec.Struct, frozen=True):
+    """What a case is made of."""
+
+    task_id: int | str
+    info: _Info
+    traj: list[Any] = []
+
+
+def _entries(path: Path) -> list[_Entry]:
+    """The trajectories of a file.
 
     Raises:
         SuiteError: With every mistake found.
@@ -56,19 +80,17 @@ def checked_trajectories(path: Path) -> list[JsonObject]:
     raw = read_document(path, parse=parse_json)
     if not isinstance(raw, list):
         raise SuiteError(str(path), "expected a list of trajectories")
-    raise_problems([problem for i, entry in enumerate(raw) for problem in _wrong(entry, f"[{i}]")], str(path))
-    return raw
+    read = [convert(entry, _Entry, f"[{index}]") for index, entry in enumerate(raw)]
+    raise_problems([problem for _, problems in read for problem in problems], str(path))
+    return [entry for entry, _ in read if entry is not None]
 
 
 def read_suite(path: Path) -> SourceCases:
     """The tasks of a file as cases, one per id, with the number of trials as repeats."""
-    entries = checked_trajectories(path)
-    tasks: dict[str, JsonObject] = {}
-    trials: dict[str, int] = {}
-    for entry in entries:
-        tasks.setdefault(task_id(entry), entry["info"]["task"])
-        trials[task_id(entry)] = trials.get(task_id(entry), 0) + 1
-    cases, problems = cases_of((f"task {id_}", _case(id_, task)) for id_, task in tasks.items())
+    entries = _entries(path)
+    trials = Counter(str(entry.task_id) for entry in entries)
+    tasks = {str(entry.task_id): entry.info.task for entry in reversed(entries)}
+    cases, problems = cases_of((f"task {id_}", _case(id_, tasks[id_])) for id_ in trials)
     raise_problems(problems, str(path))
     settings = {
         "metrics": list(METRICS),
@@ -81,46 +103,24 @@ def read_suite(path: Path) -> SourceCases:
     return SourceCases(path.stem, cases, settings)
 
 
-def _wrong(entry: Any, where: str) -> Iterator[Problem]:
-    if not isinstance(entry, dict):
-        yield Problem(where, "expected a mapping: a trajectory")
-        return
-    id_ = entry.get("task_id")
-    if not isinstance(id_, int | str) or isinstance(id_, bool):
-        yield Problem(f"{where}.task_id", "expected a number or text")
-    info = entry.get("info")
-    task = info.get("task") if isinstance(info, dict) else None
-    if not isinstance(task, dict) or not isinstance(task.get("instruction"), str):
-        yield Problem(f"{where}.info.task", 'expected a mapping with the text "instruction"')
-        return
-    actions = task.get("actions", [])
-    if not isinstance(actions, list) or not all(
-        isinstance(action, dict) and isinstance(action.get("name"), str) for action in actions
-    ):
-        yield Problem(f"{where}.info.task.actions", "expected a list of calls, each with a name")
-    if not isinstance(entry.get("traj", []), list):
-        yield Problem(f"{where}.traj", "expected a list of messages")
-
-
-def _case(id_: str, task: JsonObject) -> JsonObject:
+def _case(id_: str, task: _Task) -> JsonObject:
     tools = [
-        {"name": action["name"], "arguments": action.get("kwargs", {}), "reads": only_reads(action["name"])}
-        for action in task.get("actions", [])
+        {"name": action.name, "arguments": action.kwargs, "reads": only_reads(action.name)}
+        for action in task.actions
     ]
-    metadata = {key: task[key] for key in ("user_id", "outputs") if task.get(key)}
-    return {"id": id_, "input": task["instruction"], "expect": {"tools": tools}, "metadata": metadata}
+    stated = {"user_id": task.user_id, "outputs": task.outputs}
+    metadata = {key: value for key, value in stated.items() if value}
+    return {"id": id_, "input": task.instruction, "expect": {"tools": tools}, "metadata": metadata}
 
 
-def _tools(entry: JsonObject) -> Iterator[str]:
+def _tools(entry: _Entry) -> Iterator[str]:
     """Every tool that a trajectory expects or calls."""
-    for action in entry["info"]["task"].get("actions", []):
-        yield action["name"]
-    for message in entry.get("traj", []):
-        calls = message.get("tool_calls") if isinstance(message, dict) else None
-        for call in calls if isinstance(calls, list) else []:
-            function = call.get("function") if isinstance(call, dict) else None
-            if isinstance(function, dict) and isinstance(function.get("name"), str):
-                yield function["name"]
+    yield from (action.name for action in entry.info.task.actions)
+    for message in dicts(entry.traj):
+        for call in dicts(message.get("tool_calls")):
+            name = dict_(call.get("function")).get("name")
+            if isinstance(name, str):
+                yield name
 
 
 class Trajectory(msgspec.Struct, frozen=True, kw_only=True):

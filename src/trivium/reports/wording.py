@@ -21,7 +21,6 @@ from trivium.runs.summary import (
 )
 
 if TYPE_CHECKING:
-    from trivium.runs.artifacts.judge import CertificateAnswer
     from trivium.trust.certification import Certificate
 
 NOTHING = "–"
@@ -324,7 +323,7 @@ SIZE_FROM = {
 }
 
 
-def condition_sentence(certificate: "CertificateAnswer | Certificate") -> str:
+def condition_sentence(certificate: "Certificate") -> str:
     """The largest group for which a certificate holds, after a space; empty if items count one by one."""
     if certificate.group_size_from == "unit":
         return ""

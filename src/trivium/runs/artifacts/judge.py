@@ -17,14 +17,7 @@ from trivium.trust.bias_correction import Corrected, corrected_mean, corrected_r
 from trivium.trust.calibration.calibrator import TEMPERATURE, Calibrator
 from trivium.trust.calibration.fitting import feature_matrix, fit_calibrator
 from trivium.trust.calibration.methods import EQUAL, target_values
-from trivium.trust.certification import (
-    MOST_LABELS,
-    Certificate,
-    Shortfall,
-    SizeFrom,
-    certify,
-    labels_needed,
-)
+from trivium.trust.certification import MOST_LABELS, Certificate, certify, labels_needed
 from trivium.trust.confidence.functions import CalibratorUse, Confidence
 from trivium.trust.distributions import Interval
 from trivium.trust.rater_agreement import agreement
@@ -213,12 +206,11 @@ def _warnings(groups: int) -> list[str]:
 SCHEMA_VERSION = "1"
 
 
-class CertificateAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """From which confidence on predictions are certified, as :class:`Certificate`, and for what that holds.
+class CertificateAnswer(Certificate, frozen=True, kw_only=True):
+    """A certificate, with what it was made from and for what it holds.
 
     Attributes:
         confidence: The confidence that the threshold is of.
-        delta: Probability that the promise is broken, whichever candidate was chosen.
         labels_needed: About how many labels would certify something; None if that is unknown.
         confidence_choice: Why this confidence is used.
         calibration: How the confidence was calibrated; None if it was not.
@@ -233,21 +225,6 @@ class CertificateAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     confidence: str
-    threshold: float | None
-    n_accepted: int
-    errors: int
-    coverage: float
-    error_bound: float | None
-    epsilon: float
-    delta: float
-    method: str
-    n: int
-    groups: int
-    tested: int
-    reason: str | None
-    shortfall: Shortfall | None
-    group_size: int
-    group_size_from: SizeFrom
     labels_needed: int | None
     confidence_choice: ChoiceMade
     calibration: CalibratorUse | None
