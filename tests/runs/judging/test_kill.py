@@ -17,6 +17,7 @@ import pytest
 
 from tests.judge_server import HANG, JudgeServer, Question, Reaction, faults
 from tests.runs.judging.suites import MODEL, PRICES, billed, provider, review, run, suite
+from trivium.cli.main import run_command
 from trivium.metrics.judge.budget.ledger import Spending
 from trivium.runs.run import Run
 from trivium.store.judge_cache import cache_size
@@ -65,6 +66,21 @@ def _suite(folder: Path, *, cases: int, **judge) -> None:
     )
 
 
+def _environment(server: JudgeServer) -> dict[str, str]:
+    return {"OPENAI_BASE_URL": server.openai_url, "OPENAI_API_KEY": "sk-test"}
+
+
+def _words(folder: Path, *, resume: str | None, workers: int | None = None) -> list[str]:
+    """The command."""
+    words = ["run" if workers is None else "score"]
+    words += [str(folder / "suite.json"), "--quiet", "--store", str(folder / "store.db")]
+    if workers is None:
+        words += ["--agent", "tests.runs.judging.suites:review"]
+    else:
+        words += ["--outputs", str(folder / "outputs.jsonl"), "--workers", str(workers)]
+    return words + (["--resume", resume] if resume else [])
+
+
 def _start(
     folder: Path,
     server: JudgeServer,
@@ -73,20 +89,24 @@ def _start(
     after: int | None,
     resume: str | None,
     workers: int | None = None,
-) -> int:
-    """One command, until it is done or killed; its exit code."""
-    environment = os.environ | {"OPENAI_BASE_URL": server.openai_url, "OPENAI_API_KEY": "sk-test"}
-    command = [sys.executable, "-m", "trivium", "run" if workers is None else "score"]
-    command += [str(folder / "suite.json"), "--quiet", "--store", str(folder / "store.db")]
-    if workers is None:
-        command += ["--agent", "tests.runs.judging.suites:review"]
-    else:
-        command += ["--outputs", str(folder / "outputs.jsonl"), "--workers", str(workers)]
+) -> None:
+    """A process with the command, until it is killed, or done before."""
     killer.left = after
     killer.process = subprocess.Popen(
-        command + (["--resume", resume] if resume else []), env=environment, stderr=subprocess.DEVNULL
+        [sys.executable, "-m", "trivium", *_words(folder, resume=resume, workers=workers)],
+        env=os.environ | _environment(server),
+        stderr=subprocess.DEVNULL,
     )
-    return killer.process.wait()
+    killer.process.wait()
+    killer.process = None
+
+
+def _finish(folder: Path, server: JudgeServer, *, resume: str | None, workers: int | None = None) -> int:
+    """The command in this process; its exit code."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in _environment(server).items():
+            patch.setenv(name, value)
+        return run_command(_words(folder, resume=resume, workers=workers))
 
 
 def _state(folder: Path) -> tuple[str | None, int]:
@@ -114,7 +134,7 @@ def test_no_answer_that_had_arrived_is_paid_for_twice(tmp_path, seed, workers):
             gone = server.counts["answered"] - answered - (now_kept - stored)
             assert 0 <= gone <= LOST, "more was lost than was on its way"
             lost += gone
-        assert _start(tmp_path, server, killer, after=None, resume=resume, workers=workers) in {0, 3}
+        assert _finish(tmp_path, server, resume=resume, workers=workers) in {0, 3}
         prompts = Counter(question.prompt for question in server.requests)
     assert len(prompts) == CASES
     assert server.counts["answered"] <= CASES + lost
@@ -153,7 +173,7 @@ def test_requests_in_flight_at_a_kill_are_in_the_ledger_without_a_budget_too(tmp
     assert (spent.requests, spent.answered, spent.unknown) == (AT_ONCE, 0, AT_ONCE)
     assert spent.unknown_usd > 0
     with JudgeServer() as server:
-        _start(tmp_path, server, _Killer(lambda _: Reaction()), after=None, resume=_state(tmp_path)[0])
+        _finish(tmp_path, server, resume=_state(tmp_path)[0])
     spent = _spent(tmp_path)
     assert (spent.requests, spent.answered, spent.unknown) == (CASES + AT_ONCE, CASES, AT_ONCE)
 
@@ -215,6 +235,6 @@ def test_a_budget_of_a_cent_is_never_passed_by_a_run_that_is_killed_on_a_bad_day
         for _ in range(rng.randrange(1, 3)):
             _start(tmp_path, server, killer, after=rng.randrange(1, 25), resume=resume)
             resume, _ = _state(tmp_path)
-        _start(tmp_path, server, killer, after=None, resume=resume)
+        _finish(tmp_path, server, resume=resume)
         usd, _ = billed(server)
     _check_the_budget(tmp_path, usd)
