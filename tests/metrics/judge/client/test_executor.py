@@ -13,6 +13,7 @@ from tests.metrics.judge.client.test_direct_client import call
 from trivium.metrics.judge.client.cache import MemoryResponseCache
 from trivium.metrics.judge.client.executor import JudgeExecutor
 from trivium.metrics.judge.client.models import LOOKUPS_TOGETHER
+from trivium.metrics.judge.client.rate_limiter import RateLimiter
 from trivium.metrics.judge.client.request import GivenUp, ModelRequest
 from trivium.suites.settings import JudgeSettings
 
@@ -258,3 +259,24 @@ def test_a_request_that_is_given_up_is_freed_without_the_garbage_collector(serve
         gc.enable()
         executor.close()
     assert "A case that is given up." not in alive
+
+
+@pytest.mark.parametrize("step", ["sent", "ended", "ready", "went_out"])
+def test_a_broken_limiter_fails_all_that_wait_and_nothing_waits_for_ever(step, server, monkeypatch):
+    calls = 0
+    right = getattr(RateLimiter, step)
+
+    def broken(self, *args, **kwargs):
+        nonlocal calls
+        calls += 1
+        if calls > 3:
+            raise ZeroDivisionError("a fault of the limiter")
+        return right(self, *args, **kwargs)
+
+    monkeypatch.setattr(RateLimiter, step, broken)
+    executor = JudgeExecutor(JudgeSettings(models=(GPT,)))
+    found = answers(executor, *distinct(30)).result(timeout=60)
+    later = answers(executor, call(GPT, turns=("Later.",))).result(timeout=60)
+    executor.close()
+    assert any(isinstance(each, ZeroDivisionError) for each in found)
+    assert [type(each) for each in later] in ([RuntimeError], [ZeroDivisionError])

@@ -166,6 +166,7 @@ class RequestScheduler:
             priority: deque() for priority in get_args(Priority)
         }
         self._timer: asyncio.TimerHandle | None = None
+        self._fault: Exception | None = None
         self._in_flight: set[InFlight] = set()
         self._latencies: deque[float] = deque(maxlen=100)
         self._watch: asyncio.TimerHandle | None = None
@@ -296,12 +297,19 @@ class RequestScheduler:
 
     def _went_out(self, sent: SentRequest) -> None:
         """Note that a request has been written to its connection."""
-        self.limiter.went_out(sent, self._loop.time())
-        self._dispatch()
+        try:
+            self.limiter.went_out(sent, self._loop.time())
+            self._dispatch()
+        except Exception as error:  # the request itself, by whose connection this is called, goes on
+            self._fail_all(error)
 
     def _finish(self, sent: SentRequest, ended: Ended, retry_after: float | None = None) -> None:
         now = self._loop.time()
-        self.limiter.ended(sent, ended, now, retry_after=retry_after)
+        try:
+            self.limiter.ended(sent, ended, now, retry_after=retry_after)
+        except Exception as error:
+            self._fail_all(error)
+            raise
         if ended == "refused":
             self._refusing_since = self._refusing_since or now
         elif ended == "answered":
@@ -314,6 +322,8 @@ class RequestScheduler:
 
     async def _acquire(self, priority: Priority) -> SentRequest:
         """Wait in a queue until a request may be sent."""
+        if self._fault is not None:
+            raise RuntimeError("the rate limiter failed") from self._fault
         turn: asyncio.Future[SentRequest] = self._loop.create_future()
         self._waiting[priority].append(turn)
         self._dispatch()
@@ -324,7 +334,22 @@ class RequestScheduler:
                 self._finish(turn.result(), "failed")
             raise
 
+    def _fail_all(self, error: Exception) -> None:
+        """Fail what waits, now and later: once the limiter is broken, nothing else would end the waiting."""
+        self._fault = error
+        for queue in self._waiting.values():
+            while queue:
+                if not (turn := queue.popleft()).done():
+                    turn.set_exception(error)
+
     def _dispatch(self) -> None:
+        try:
+            self._release()
+        except Exception as error:
+            self._fail_all(error)
+            raise
+
+    def _release(self) -> None:
         """Release queued requests for as long as the limiter allows."""
         while (queue := self._next_queue()) is not None:
             if queue[0].done():
@@ -339,10 +364,10 @@ class RequestScheduler:
                     self._timer.cancel()
                 self._timer = self._loop.call_later(wait, self._dispatch)
                 return
-            turn = queue.popleft()
             if self._began is None:
                 self._began = now
-            turn.set_result(self.limiter.sent(now))
+            sent = self.limiter.sent(now)
+            queue.popleft().set_result(sent)
 
     def _wait(self, now: float) -> float | None:
         """Seconds until the next turn; None if a request in flight must end first."""
