@@ -12,29 +12,25 @@ if TYPE_CHECKING:
 
 DESCRIBED = {
     "Comparison": "trivium.reports.comparison:describe",
+    "Disagreements": "trivium.reports.disagreements:describe",
+    "PairComparison": "trivium.reports.pairwise:describe",
     "Run": "trivium.reports.summary:describe_run",
     "Summary": "trivium.reports.summary:describe",
 }
-"""Function that describes each record in blocks, for any place in which it is shown."""
+"""Function that describes each record in blocks, for the place in which it is shown."""
 
-PRINTED, FRAGMENT = "trivium.reports.document.terminal:Printed", "trivium.reports.document.html:fragment"
-"""Writers of blocks for a terminal and for a notebook."""
-
-RENDERABLES = {
-    "ComparisonPlan": "trivium.reports.plan:PlanTable",
-    "Disagreements": "trivium.reports.disagreements:DisagreementTable",
-    "PairComparison": "trivium.reports.pairwise:PairTable",
-    "TraceReport": "trivium.reports.trace_scores:TraceScoresTable",
-}
-"""Rich renderable of each record with a terminal table."""
-
-FRAGMENTS = {
+ALIKE = {
     "Agreement": "trivium.reports.trust.records:describe_agreement",
     "Calibrator": "trivium.reports.trust.records:describe_calibrator",
     "Certificate": "trivium.reports.trust.records:describe_certificate",
+    "ComparisonPlan": "trivium.reports.plan:describe",
     "Curve": "trivium.reports.trust.records:describe_curve",
+    "TraceReport": "trivium.reports.trace_scores:describe",
 }
-"""Function that describes each record that is drawn in notebooks only."""
+"""Function that describes each record that is the same everywhere."""
+
+PRINTED, FRAGMENT = "trivium.reports.document.terminal:Printed", "trivium.reports.document.html:fragment"
+"""Writers of blocks for a terminal and for a notebook."""
 
 
 class HtmlRepr:
@@ -43,9 +39,7 @@ class HtmlRepr:
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        describe = _renderer(DESCRIBED, self)
-        blocks = _renderer(FRAGMENTS, self)(self) if describe is None else describe(self, "notebook")
-        html: str = _function(FRAGMENT)(blocks)
+        html: str = _function(FRAGMENT)(_blocks(self, "notebook"))
         return html
 
 
@@ -55,9 +49,7 @@ class RichRepr:
     __slots__ = ()
 
     def __rich__(self) -> Any:
-        if (describe := _renderer(DESCRIBED, self)) is not None:
-            return _function(PRINTED)(describe(self, "terminal"))
-        return _renderer(RENDERABLES, self)(self)
+        return _function(PRINTED)(_blocks(self, "terminal"))
 
     def __str__(self) -> str:
         as_text = import_module("trivium.display").as_text
@@ -65,18 +57,16 @@ class RichRepr:
         return text
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        text = str(self)
-        if (describe := _renderer(DESCRIBED, self)) is not None:
-            return {"text/plain": text, "text/html": _function(FRAGMENT)(describe(self, "notebook"))}
-        from html import escape
-
-        return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}
+        return {"text/plain": str(self), "text/html": _function(FRAGMENT)(_blocks(self, "notebook"))}
 
 
-def _renderer(table: dict[str, str], record: object) -> Any:
-    """Import the function that a table names for a record's class or a base class, if it names one."""
-    name = next((cls.__name__ for cls in type(record).__mro__ if cls.__name__ in table), None)
-    return None if name is None else _function(table[name])
+def _blocks(record: object, surface: str) -> Any:
+    """The blocks of a record, by the function that is named for its class or a base class."""
+    names = [cls.__name__ for cls in type(record).__mro__]
+    for name in names:
+        if name in DESCRIBED:
+            return _function(DESCRIBED[name])(record, surface)
+    return _function(next(ALIKE[name] for name in names if name in ALIKE))(record)
 
 
 def _function(name: str) -> Any:

@@ -32,7 +32,7 @@ def test_json_and_markdown_are_of_the_disagreements(stored, tmp_path, capsys):
     assert run_command(["show", "--disagreements", "--json", "--markdown", str(path), *stored]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [each["case"] for each in document["found"]] == ["b", "a"]
-    assert "| 0.800 | `b` | `clarity` |" in path.read_text("utf-8")
+    assert "| **0.800** | `b` | `clarity` |" in path.read_text("utf-8")
 
 
 def test_the_page_of_a_run_holds_them(stored, tmp_path):

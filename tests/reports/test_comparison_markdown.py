@@ -28,7 +28,7 @@ def test_the_answer_is_the_title_and_what_changed_comes_next():
 
 
 def test_what_moved_is_folded_and_left_out_where_nothing_is_known():
-    assert "<details><summary>🔴 `q3` passed → not passed" in render_markdown(samples.comparison())
+    assert "<details><summary>🔴 <code>q3</code> passed → not passed" in render_markdown(samples.comparison())
     assert "<details>" not in render_markdown(samples.comparison(moved_cases=MovedCases()))
 
 

@@ -9,7 +9,7 @@ from tests.reports import samples
 from trivium.display import as_text
 from trivium.metrics.judge.budget.ledger import Spending
 from trivium.reports import pairwise as phrases
-from trivium.reports.pairwise import PairTable, render_markdown
+from trivium.reports.pairwise import render_markdown
 from trivium.runs.costs.judges import sum_costs
 from trivium.runs.judged_pairs import of_both_orders
 from trivium.runs.pairwise_result import JudgedPair, OrderVerdict, PairComparison, figure
@@ -72,7 +72,7 @@ def test_the_terminal_shows_win_rate_record_and_bias():
         "56 output tokens · "
         "up to $0.5000 more for requests with unknown outcome"
     )
-    text = as_text(PairTable(comparison()), width=100)
+    text = as_text(comparison(), width=100)
     assert re.search(r"clear +0\.500 +\[\S+ \S+\] +50 % +1\.000 +1/1/1 +1 +33 % \(1/0\)", text)
     assert "4 pairs, each in both orders, judged by a panel of clear, anthropic:claude-haiku-4-5" in text
     assert re.search(r"lost in clear \(1 of 1\)\s+c1 clear +because clear", text)
@@ -83,18 +83,18 @@ def test_the_terminal_shows_win_rate_record_and_bias():
 def test_markdown_shows_the_same_and_the_contradictions():
     text = render_markdown(comparison())
     assert re.search(r"\| `clear` \| \*\*0\.500\*\* \| .* \| 50 % \| 1\.000 \| 1/1/1 \| 1 \| 33 %", text)
-    assert "1 pair: the two orders contradict each other" in text
+    assert "the two orders contradict each other (1 of 1)" in text
 
 
 def test_without_any_verdict_there_are_dashes():
     nothing = comparison(said=((None, None),))
-    assert re.search(r"clear +– +– +– +– +0/0/0 +1 +–", as_text(PairTable(nothing)))
+    assert re.search(r"clear +– +– +– +– +0/0/0 +1 +–", as_text(nothing))
     assert "lost in" not in render_markdown(nothing)
 
 
 @pytest.mark.parametrize("attack", samples.HOSTILE)
 def test_hostile_texts_are_shown_and_never_obeyed(attack):
-    text = as_text(PairTable(comparison(attack)), width=100)
+    text = as_text(comparison(attack), width=100)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
     marked = re.sub(r"`[^`]*`", "", render_markdown(comparison(attack)))
     assert set(re.findall(r"<(\w+)", marked)) <= {"sub", "code", "details", "summary", "br"}

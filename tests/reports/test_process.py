@@ -12,9 +12,10 @@ from tests.reports.html.parsed import Page
 from tests.traces.samples import agent, tool
 from trivium.agents.attempt import Attempt
 from trivium.metrics.evaluation import Composite
+from trivium.reports.document.terminal import Printed
 from trivium.reports.html.page import write_html
 from trivium.reports.html.process import RunTimes, process_context
-from trivium.reports.trace_tables import ProcessTable, arrow_chain
+from trivium.reports.trace_tables import arrow_chain, process_blocks
 from trivium.reports.view import EvaluationView
 from trivium.suites.case import Case
 from trivium.traces.normalize import normalise
@@ -44,7 +45,7 @@ BUSY = normalise(
 
 def printed(traces, width=80):
     console = Console(file=io.StringIO(), width=width)
-    console.print(ProcessTable(process_totals(traces), traces=len(traces)))
+    console.print(Printed(process_blocks(process_totals(traces), traces=len(traces))))
     return console.file.getvalue()
 
 

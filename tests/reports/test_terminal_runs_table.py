@@ -2,7 +2,12 @@ from rich.cells import cell_len
 
 from tests.reports import samples
 from trivium.display import as_text
-from trivium.reports.runs_table import RunRow, RunsTable
+from trivium.reports.document.terminal import Printed
+from trivium.reports.runs_table import RunRow, runs_blocks
+
+
+def table(rows, **options):
+    return Printed(runs_blocks(rows, **options))
 
 
 def row(**changes):
@@ -14,7 +19,7 @@ def row(**changes):
 
 
 def test_a_run_shows_when_it_started_and_how_it_did():
-    text = as_text(RunsTable([row()]), width=120)
+    text = as_text(table([row()]), width=120)
     # 1,770,000,000 s after the epoch by any calendar.
     assert "2026-02-02 02:40" in text
     assert "50 %" in text
@@ -22,44 +27,44 @@ def test_a_run_shows_when_it_started_and_how_it_did():
 
 
 def test_an_unfinished_run_shows_how_much_of_it_is_there():
-    assert "3/4" in as_text(RunsTable([row(attempts=3, state="interrupted")]))
+    assert "3/4" in as_text(table([row(attempts=3, state="interrupted")]))
 
 
 def test_what_is_unknown_is_a_dash_not_a_zero():
-    text = as_text(RunsTable([row(started=None, pass_rate=None, composite=None)]), width=120)
+    text = as_text(table([row(started=None, pass_rate=None, composite=None)]), width=120)
     assert text.splitlines()[1].split() == ["r1", "papers", "–", "done", "4", "–", "–"]
 
 
 def test_a_moment_no_calendar_has_is_a_dash():
-    assert "–" in as_text(RunsTable([row(started=1e300)]), width=120)
+    assert "–" in as_text(table([row(started=1e300)]), width=120)
 
 
 def test_a_run_of_usual_names_is_whole_in_80_columns():
-    text = as_text(RunsTable([row(run="20261121-155032-8b5c", suite="gpt-4o-airline", state="interrupted")]))
+    text = as_text(table([row(run="20261121-155032-8b5c", suite="gpt-4o-airline", state="interrupted")]))
     for shown in ("20261121-155032-8b5c", "gpt-4o-airline", "interrupted", "50 %", "composite", "0.610"):
         assert shown in text
 
 
 def test_hostile_rows_fit_80_columns():
     rows = [row(run=text * 5, suite=text, state=text) for text in samples.HOSTILE]
-    text = as_text(RunsTable(rows))
+    text = as_text(table(rows))
     assert max(cell_len(line) for line in text.splitlines()) <= 80
     assert "\x1b" not in text
 
 
 def test_an_empty_list_of_runs_says_so():
-    assert as_text(RunsTable([])) == "no runs yet\n"
+    assert as_text(table([])) == "no runs yet\n"
 
 
 def test_older_runs_are_mentioned():
-    assert "… and older ones (--limit, now 1)" in as_text(RunsTable([row()], older=True))
-    assert "older" not in as_text(RunsTable([row()]))
+    assert "… and older ones (--limit, now 1)" in as_text(table([row()], older=True))
+    assert "older" not in as_text(table([row()]))
 
 
 def test_versions_have_a_column_where_a_run_has_one_and_there_is_room():
     rows = [row(version="v1"), row()]
-    assert "version" not in as_text(RunsTable(rows[1:]), width=120)
-    assert "version" not in as_text(RunsTable(rows), width=80)
-    head, first, second = as_text(RunsTable(rows), width=120).splitlines()
+    assert "version" not in as_text(table(rows[1:]), width=120)
+    assert "version" not in as_text(table(rows), width=80)
+    head, first, second = as_text(table(rows), width=120).splitlines()
     at = head.index("version")
     assert (first[at : at + 3].strip(), second[at : at + 3].strip()) == ("v1", "–")

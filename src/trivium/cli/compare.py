@@ -299,7 +299,7 @@ def plan(base: str | None, head: str | None, **given: Any) -> int:
     single run) gives an upper bound.
     """
     from trivium.cli.output import DONE, print_json, show
-    from trivium.reports.plan import PlanTable
+    from trivium.reports.plan import describe
     from trivium.runs.comparing.planning import plan as plan_comparison
     from trivium.runs.run import Run
     from trivium.store.store import Store
@@ -317,7 +317,7 @@ def plan(base: str | None, head: str | None, **given: Any) -> int:
     if given["as_json"]:
         print_json(found)
     else:
-        show(PlanTable(found))
+        show(describe(found))
     return DONE
 
 

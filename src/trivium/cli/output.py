@@ -123,9 +123,9 @@ def _with_slices(summary: "Summary", slices: "Sequence[Slices]") -> dict[str, An
 
 def _show(run: "Run", summary: "Summary", how: Presentation) -> None:
     if how.instead is not None:
-        from trivium.reports.disagreements import DisagreementTable
+        from trivium.reports.disagreements import describe as describe_disagreements
 
-        show(DisagreementTable(how.instead))
+        show(describe_disagreements(how.instead, "terminal"))
     else:
         from trivium.reports.summary import describe
 

@@ -60,9 +60,9 @@ def pairs(base: str, head: str, store: str, as_json: bool, quiet: bool, **given:
         print_json(comparison)
     elif not quiet:
         from trivium.cli.output import show
-        from trivium.reports.pairwise import PairTable
+        from trivium.reports.pairwise import describe
 
-        show(PairTable(comparison))
+        show(describe(comparison, "terminal"))
     elif comparison.errors:
         click.echo(
             f"{comparison.errors:,} of {len(comparison.pairs):,} pairs got no answer from any judge", err=True

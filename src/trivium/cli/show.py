@@ -84,7 +84,7 @@ def show(run: str | None, **given: Any) -> int:
 def list_runs(limit: int, store: str, as_json: bool) -> None:
     """List the stored runs, newest first."""
     from trivium.cli.output import print_json, show
-    from trivium.reports.runs_table import RunRow, RunsTable
+    from trivium.reports.runs_table import RunRow, runs_blocks
     from trivium.runs.versions import confirms, version_of
     from trivium.store.records import RunRecord
     from trivium.store.store import Store
@@ -113,7 +113,7 @@ def list_runs(limit: int, store: str, as_json: bool) -> None:
     if as_json:
         print_json(rows)
     else:
-        show(RunsTable(rows, older=len(found) > limit))
+        show(runs_blocks(rows, older=len(found) > limit))
 
 
 def show_metrics(*, as_json: bool) -> int:

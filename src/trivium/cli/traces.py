@@ -64,11 +64,13 @@ def show(files: tuple[str, ...], format_: str | None, as_json: bool) -> None:
     Counts agents, tools, tokens, messages and repaired problems. Then reports time shares, the critical path,
     retries, loops and hand-offs.
     """
+    from itertools import chain
+
     import msgspec
 
     from trivium.cli.output import print_json
     from trivium.cli.output import show as print_
-    from trivium.reports.trace_tables import FactsTable, ProcessTable
+    from trivium.reports.trace_tables import facts_blocks, process_blocks
     from trivium.traces.process.totals import process_totals
     from trivium.traces.readers import read_paths
     from trivium.traces.summary import handoffs_as_tools, trace_facts
@@ -78,8 +80,8 @@ def show(files: tuple[str, ...], format_: str | None, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(facts) | {"process": msgspec.to_builtins(totals)})
     else:
-        print_(FactsTable(facts, handoffs=handoffs_as_tools(traces)))
-        print_(ProcessTable(totals, traces=len(traces)))
+        recorded = facts_blocks(facts, handoffs=handoffs_as_tools(traces))
+        print_(chain(recorded, process_blocks(totals, traces=len(traces))))
 
 
 @click.command(

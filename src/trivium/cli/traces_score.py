@@ -69,7 +69,7 @@ def score(paths: tuple[str, ...], **given: Any) -> int:
         reserved_stdout,
         show,
     )
-    from trivium.reports.trace_scores import TraceScoresTable
+    from trivium.reports.trace_scores import describe
     from trivium.runs.run import Run
     from trivium.runs.trace_scores.score import score_traces
     from trivium.runs.trace_scores.settings import TraceScoringOptions
@@ -89,7 +89,7 @@ def score(paths: tuple[str, ...], **given: Any) -> int:
     if given["as_json"]:
         print_json(report)
     elif not given["quiet"]:
-        show(TraceScoresTable(report))
+        show(describe(report))
     else:
         for problem in report.problems:
             click.echo(f"unreadable: {problem}", err=True)

@@ -1,137 +1,74 @@
-"""Renders a pairwise comparison for the terminal and as Markdown."""
+"""A pairwise comparison as blocks."""
 
 from collections.abc import Iterator, Mapping
 
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
 from trivium.reports import wording
-from trivium.reports.document.markdown import code, prose
+from trivium.reports.document.blocks import (
+    Block,
+    Column,
+    Fold,
+    Paragraph,
+    Remarks,
+    Surface,
+    Title,
+    Toned,
+    table,
+    table_of,
+)
+from trivium.reports.document.markdown import markdown
 from trivium.reports.escape import one_line
 from trivium.reports.wording import attempt_name, interval, number, spent_sentence
 from trivium.runs.pairwise_result import JudgedPair, PairComparison, PairFigure
 
-LOSSES_SHOWN = 5
-NAME_COLUMNS = 22
+PAIRS: dict[Surface, int] = {"terminal": 5, "comment": 50, "notebook": 5}
+"""Pairs that are listed."""
 
 
-class PairTable:
-    """A Rich renderable of a pairwise comparison: ``console.print(PairTable(comparison))``."""
-
-    def __init__(self, comparison: PairComparison) -> None:
-        self._comparison = comparison
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        comparison = self._comparison
-        title = Text(one_line(comparison.suite, at_most=300), style="bold")
-        title.append(f"  {one_line(comparison.head)} against {one_line(comparison.base)}", style="dim")
-        yield title
-        yield Text(headline(comparison))
-        for line in comparison.notes:
-            yield Text(f"! {one_line(line, at_most=500)}", style="yellow")
-        yield Text()
-        yield self._figures()
-        yield from self._losses()
-        yield Text(f"\n{left_out(comparison)}\n{note(comparison)}", style="dim")
-
-    def _figures(self) -> RenderableType:
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        longest = max(len(one_line(name, at_most=60)) for name in self._comparison.figures)
-        table.add_column("dimension", overflow="fold", min_width=min(longest, NAME_COLUMNS))
-        table.add_column("win rate", justify="right", no_wrap=True)
-        table.add_column("interval", no_wrap=True)
-        table.add_column("P(under ½)", justify="right", no_wrap=True)
-        table.add_column("p", justify="right", no_wrap=True)
-        table.add_column("+/−/=", justify="right", no_wrap=True)
-        table.add_column("no verdict", justify="right", overflow="fold")
-        table.add_column("bias", overflow="fold")
-        for name, figure in self._comparison.figures.items():
-            table.add_row(
-                Text(one_line(name, at_most=60)),
-                Text(number(figure.win_rate), style="bold"),
-                interval(figure.ci95),
-                below_half(figure),
-                probability(figure.p),
-                record(figure),
-                f"{figure.unjudged:,}",
-                Text(bias(figure), style="yellow" if figure.inconsistent else ""),
-            )
-        return table
-
-    def _losses(self) -> Iterator[RenderableType]:
-        name = main_dimension(self._comparison)
-        lost = losses(self._comparison, name)
-        if not lost:
-            return
-        listed = min(len(lost), LOSSES_SHOWN)
-        yield Text(f"\nlost in {one_line(name)} ({listed:,} of {len(lost):,})", style="bold")
-        grid = Table.grid(padding=(0, 2))
-        grid.add_column(overflow="fold", max_width=32)
-        grid.add_column(overflow="fold")
-        for pair in lost[:LOSSES_SHOWN]:
-            orders = pair.verdicts[name].orders
-            why = orders[0].reason if orders else "the attempt failed"
-            grid.add_row(
-                Text(attempt_name(one_line(pair.case, at_most=60), pair.repeat)),
-                Text(one_line(why, at_most=160), style="dim"),
-            )
-        yield Padding(grid, (0, 0, 0, 2))
-
-
-PAIRS_SHOWN = 50
+def describe(comparison: PairComparison, surface: Surface) -> Iterator[Block]:
+    """Yield the blocks of a pairwise comparison for a terminal, a comment or a notebook."""
+    sides = f"{comparison.head} against {comparison.base}"
+    yield Title(text=comparison.suite, beside=sides)
+    yield Paragraph((headline(comparison),))
+    yield Remarks(comparison.notes)
+    columns: list[Column[tuple[str, PairFigure]]] = [
+        Column("dimension", lambda row: row[0], "name"),
+        Column("win rate", lambda row: Toned(number(row[1].win_rate), "strong")),
+        Column("interval", lambda row: interval(row[1].ci95), "interval"),
+        Column("P(under ½)", lambda row: wording.known_share(row[1].probability)),
+        Column("p", lambda row: wording.probability(row[1].p)),
+        Column("wins/losses/ties", lambda row: record(row[1]), brief="+/−/="),
+        Column("no verdict", lambda row: f"{row[1].unjudged:,}", "tally"),
+        Column("position bias", _bias, "text", brief="bias"),
+    ]
+    yield table(columns, comparison.figures.items(), label="Dimensions")
+    name = main_dimension(comparison)
+    yield from _pairs(f"lost in {name}", losses(comparison, name), name, PAIRS[surface])
+    if surface == "comment":
+        title = "the two orders contradict each other"
+        yield from _pairs(title, contradictions(comparison), name, PAIRS[surface])
+    runs = [f"head {comparison.head}, base {comparison.base}"] if surface == "comment" else []
+    yield Paragraph((left_out(comparison), note(comparison), *runs), "quiet")
 
 
 def render_markdown(comparison: PairComparison) -> str:
     """The comparison as GitHub-flavoured Markdown; untrusted text is escaped."""
-    blocks = [
-        f"### Trivium · {code(comparison.suite)}: {code(comparison.head)} against {code(comparison.base)}"
-    ]
-    if comparison.notes:
-        blocks.append("\n".join(f"> ⚠️ {prose(line)}  " for line in comparison.notes))
-    blocks.append(prose(f"{headline(comparison)}."))
-    columns = "win rate | interval | P(under ½) | p | wins/losses/ties | no verdict | position bias"
-    head = f"| dimension | {columns} |"
-    rows = [_row(name, figure) for name, figure in comparison.figures.items()]
-    blocks.append("\n".join([head, "|:--|--:|:--|--:|--:|--:|--:|:--|", *rows]))
-    name = main_dimension(comparison)
-    for title, pairs in (
-        (f"lost in {name}", losses(comparison, name)),
-        ("the two orders contradict each other", contradictions(comparison)),
-    ):
-        if pairs:
-            blocks.append(_folded(title, pairs, name))
-    blocks.append(f"<sub>{prose(left_out(comparison))}<br>{prose(note(comparison))}</sub>")
-    return "\n\n".join(blocks) + "\n"
+    return markdown(describe(comparison, "comment"))
 
 
-def _row(name: str, figure: PairFigure) -> str:
-    cells = (
-        code(name),
-        f"**{number(figure.win_rate)}**",
-        prose(interval(figure.ci95)),
-        prose(below_half(figure)),
-        prose(probability(figure.p)),
-        record(figure),
-        f"{figure.unjudged:,}",
-        prose(bias(figure)),
-    )
-    return f"| {' | '.join(cells)} |"
+def _bias(row: tuple[str, PairFigure]) -> Toned:
+    return Toned(bias(row[1]), "warn" if row[1].inconsistent else "")
 
 
-def _folded(title: str, pairs: list[JudgedPair], name: str) -> str:
-    rows = [
-        f"- {code(attempt_name(pair.case, pair.repeat))} {_why(pair, name)}" for pair in pairs[:PAIRS_SHOWN]
-    ]
-    shown = f", first {PAIRS_SHOWN} shown" if len(pairs) > PAIRS_SHOWN else ""
-    summary = f"<details><summary>{wording.counted(len(pairs), 'pair')}: {prose(title)}{shown}</summary>"
-    return "\n".join([summary, "", *rows, "", "</details>"])
-
-
-def _why(pair: JudgedPair, name: str) -> str:
-    orders = pair.verdicts[name].orders
-    return code(orders[0].reason) if orders else ""
+def _pairs(title: str, pairs: list[JudgedPair], name: str, most: int) -> Iterator[Fold]:
+    """Pairs with the reason of the first order."""
+    rows = []
+    for pair in pairs[:most]:
+        orders = pair.verdicts[name].orders
+        why = one_line(orders[0].reason, at_most=160) if orders else "the attempt failed"
+        rows.append((attempt_name(pair.case, pair.repeat), Toned(why, "quiet")))
+    if rows:
+        shown = table_of(("", ""), ("name", "text"), rows)
+        yield Fold(f"{title} ({len(rows):,} of {len(pairs):,})", [shown])
 
 
 MARKS = {"win": "+", "loss": "−", "tie": "=", None: "?"}
@@ -159,18 +96,6 @@ def bias(figure: PairFigure) -> str:
     if figure.for_first or figure.for_second:
         rate += f" ({figure.for_first:,}/{figure.for_second:,})"
     return rate
-
-
-def below_half(figure: PairFigure) -> str:
-    """The probability that head wins less than half."""
-    return wording.NOTHING if figure.probability is None else wording.share(figure.probability)
-
-
-def probability(p: float | None) -> str:
-    """A p-value."""
-    if p is None:
-        return wording.NOTHING
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def left_out(comparison: PairComparison) -> str:

@@ -1,11 +1,8 @@
-"""Renders the plan of a comparison for the terminal."""
+"""The plan of a comparison as blocks."""
 
 from collections.abc import Iterator
 
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
-from rich.text import Text
-
+from trivium.reports.document.blocks import Block, Column, Paragraph, Remarks, Title, table
 from trivium.reports.escape import one_line
 from trivium.reports.wording import counted, dollars, number, share
 from trivium.runs.comparing.decision import can_prove
@@ -13,45 +10,22 @@ from trivium.runs.comparing.planning import PILOT_SHARE, ComparisonPlan, Design
 from trivium.trust.sample_size import MOST_PLANNED
 
 
-class PlanTable:
-    """A Rich renderable of a plan: ``console.print(PlanTable(plan))``."""
-
-    def __init__(self, plan: ComparisonPlan) -> None:
-        self._plan = plan
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        plan = self._plan
-        title = Text(one_line(plan.suite, at_most=300), style="bold")
-        title.append(f"  {one_line(plan.metric)}, to detect a difference of {plan.detect:g}", style="dim")
-        yield title
-        yield Text(answer(plan))
-        yield Text(margin_sentence(plan))
-        for line in plan.warnings:
-            yield Text(f"! {one_line(line, at_most=500)}", style="yellow")
-        yield Text()
-        yield self._designs()
-        yield Text(f"\n{provenance(plan)}", style="dim")
-
-    def _designs(self) -> Table:
-        plan = self._plan
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        grouped = plan.groups < plan.cases
-        table.add_column("repeats", justify="right")
-        if grouped:
-            table.add_column("groups", justify="right")
-        table.add_column("cases", justify="right")
-        table.add_column(f"{share(PILOT_SHARE)} range", no_wrap=True)
-        table.add_column("attempts a run", justify="right")
-        if plan.usd_per_attempt is not None:
-            table.add_column("a run costs", justify="right")
-        table.add_column(f"{counted(plan.cases, 'case')} detect", justify="right")
-        for design in plan.designs:
-            row = [str(design.repeats)]
-            row += [_count(design.groups)] * grouped
-            row += [_count(design.cases), _range(design), _count(design.attempts)]
-            row += [dollars(design.usd)] * (plan.usd_per_attempt is not None)
-            table.add_row(*row, number(design.detects))
-        return table
+def describe(plan: ComparisonPlan) -> Iterator[Block]:
+    """Yield the blocks of a plan."""
+    yield Title(text=plan.suite, beside=f"{plan.metric}, to detect a difference of {plan.detect:g}")
+    yield Paragraph(tuple(filter(None, (answer(plan), margin_sentence(plan)))))
+    yield Remarks(tuple(plan.warnings))
+    columns: list[Column[Design]] = [
+        Column("repeats", lambda each: str(each.repeats)),
+        Column("groups", lambda each: _count(each.groups) if plan.groups < plan.cases else "", optional=True),
+        Column("cases", lambda each: _count(each.cases)),
+        Column(f"{share(PILOT_SHARE)} range", _range, "interval"),
+        Column("attempts a run", lambda each: _count(each.attempts)),
+        Column("a run costs", lambda each: dollars(each.usd), optional=True),
+        Column(f"{counted(plan.cases, 'case')} detect", lambda each: number(each.detects)),
+    ]
+    yield table(columns, plan.designs, label="Designs")
+    yield Paragraph(tuple(provenance(plan)), "quiet")
 
 
 def answer(plan: ComparisonPlan) -> str:
@@ -84,12 +58,8 @@ def margin_sentence(plan: ComparisonPlan) -> str:
     return can_prove(cases, plan.shows, plan.margin, plan.shows_margin)
 
 
-def provenance(plan: ComparisonPlan) -> str:
-    """Where the numbers come from."""
-    return "\n".join(_provenance(plan))
-
-
-def _provenance(plan: ComparisonPlan) -> Iterator[str]:
+def provenance(plan: ComparisonPlan) -> Iterator[str]:
+    """Yield where the numbers come from, a line each."""
     shares = plan.components.shares()
     known = {name: part for name, part in shares.items() if part or name == "cases"}
     if plan.components.between_repeats is None:

@@ -1,19 +1,15 @@
-"""Table of stored runs for the terminal (Rich)."""
+"""A list of stored runs as blocks."""
+
+from collections.abc import Iterator
 
 import msgspec
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
-from rich.text import Text
 
 from trivium.reports import wording
-from trivium.reports.escape import one_line
-
-RUNS_WIDE = 100
-"""Width in columns from which the list of runs shows when each was started."""
+from trivium.reports.document.blocks import Block, Column, Paragraph, Tone, Toned, table
 
 PRODUCTION = "live-…: samples of production, unweighted; figures of all traffic: trivium monitor status"
 
-STATE_STYLES = {"done": "green", "interrupted": "yellow", "running": "cyan"}
+STATES: dict[str, Tone] = {"done": "good", "interrupted": "warn"}
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,50 +40,34 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     confirms: str | None = None
 
 
-class RunsTable:
-    """A Rich renderable of a list of runs, in the order given.
+def runs_blocks(rows: list[RunRow], *, older: bool = False) -> Iterator[Block]:
+    """Yield the blocks of a list of runs, in the order given.
 
     Args:
         rows: The runs.
         older: Whether there are further, older runs.
     """
+    if not rows:
+        yield Paragraph(("no runs yet",), "quiet")
+        return
+    live = PRODUCTION if any(row.kind == "live" for row in rows) else ""
+    more = f"… and older ones (--limit, now {len(rows):,})" if older else ""
+    yield table(COLUMNS, rows, label="Runs", notes=(live, more))
 
-    def __init__(self, rows: list[RunRow], *, older: bool = False) -> None:
-        self.rows = rows
-        self.older = older
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if not self.rows:
-            yield Text("no runs yet", style="dim")
-            return
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        table.add_column("run", no_wrap=True)
-        table.add_column("suite", overflow="fold", min_width=8)
-        # A run's id begins with its start time, so a narrow terminal does without the column.
-        wide = options.max_width >= RUNS_WIDE
-        if wide:
-            table.add_column("started (UTC)", no_wrap=True)
-        versions = wide and any(row.version for row in self.rows)
-        if versions:
-            table.add_column("version", overflow="fold", max_width=16)
-        table.add_column("state", overflow="fold")
-        table.add_column("attempts", justify="right", no_wrap=True)
-        table.add_column("passed", justify="right", no_wrap=True)
-        table.add_column("composite", justify="right", no_wrap=True)
-        for row in self.rows:
-            complete = row.attempts == row.due or not row.due
-            table.add_row(
-                Text(one_line(row.run), style="bold"),
-                Text(one_line(row.suite + (f", confirms {row.confirms}" if row.confirms else ""))),
-                *([Text(wording.moment(row.started))] if wide else []),
-                *([Text(one_line(row.version or wording.NOTHING))] if versions else []),
-                Text(one_line(row.state), style=STATE_STYLES.get(row.state, "")),
-                Text(f"{row.attempts:,}" if complete else f"{row.attempts:,}/{row.due:,}"),
-                Text(wording.NOTHING if row.pass_rate is None else wording.share(row.pass_rate)),
-                Text(wording.number(row.composite)),
-            )
-        yield table
-        if any(row.kind == "live" for row in self.rows):
-            yield Text(PRODUCTION, style="dim")
-        if self.older:
-            yield Text(f"… and older ones (--limit, now {len(self.rows):,})", style="dim")
+def _attempts(row: RunRow) -> str:
+    complete = row.attempts == row.due or not row.due
+    return f"{row.attempts:,}" if complete else f"{row.attempts:,}/{row.due:,}"
+
+
+COLUMNS: tuple[Column[RunRow], ...] = (
+    Column("run", lambda row: Toned(row.run, "strong"), "name"),
+    Column("suite", lambda row: row.suite + (f", confirms {row.confirms}" if row.confirms else ""), "name"),
+    # A run's id begins with its start time, so a narrow terminal does without the column.
+    Column("started (UTC)", lambda row: wording.moment(row.started), "interval", where="wide"),
+    Column("version", lambda row: row.version or wording.NOTHING, "name", where="wide", optional=True),
+    Column("state", lambda row: Toned(row.state, STATES.get(row.state, "")), "text"),
+    Column("attempts", _attempts),
+    Column("passed", lambda row: wording.known_share(row.pass_rate)),
+    Column("composite", lambda row: wording.number(row.composite)),
+)

@@ -1,20 +1,33 @@
-"""Tables of ``trivium traces score`` for the terminal: what failed, figures by agent and tool, metrics."""
+"""The report of ``trivium traces score`` as blocks: what failed, figures by agent and tool, metrics."""
 
-from collections.abc import Iterator, Sequence
-
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
+from collections.abc import Iterable, Iterator, Sequence
 
 from trivium.reports import wording
+from trivium.reports.document.blocks import (
+    Block,
+    Column,
+    Paragraph,
+    Remarks,
+    Row,
+    Section,
+    Table,
+    Title,
+    Toned,
+    table,
+)
 from trivium.reports.escape import one_line
+from trivium.reports.summary import GATES
 from trivium.reports.wording import NOTHING, counted, dollars, seconds, share
 from trivium.runs.summary import Figure
-from trivium.runs.trace_scores.report import AgentRow, Seconds, Tokens, ToolRow, TraceReport, WorstTrace
-
-WIDE = 104
-"""Width in columns from which the tables have all their columns."""
+from trivium.runs.trace_scores.report import (
+    AgentRow,
+    ModelRow,
+    Seconds,
+    Tokens,
+    ToolRow,
+    TraceReport,
+    WorstTrace,
+)
 
 MOST_ROWS = 15
 """Agents and tools that are listed; the others are counted."""
@@ -29,64 +42,38 @@ MOST_FILES = 3
 """Unreadable files, and files without traces, that are named."""
 
 NAME_CHARS = 40
-SHORT_NAME_CHARS = 17
-"""Characters of a name in a wide and in a narrow terminal."""
 
 WITHOUT_VALUE = ("has no score:", "have no score:")
 """Part of a warning that a metric applies to no trace, which is no reservation here."""
 
 
-class TraceScoresTable:
-    """A Rich renderable of a trace report.
-
-    Args:
-        report: The report.
-    """
-
-    def __init__(self, report: TraceReport) -> None:
-        self.report = report
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        report, wide = self.report, options.max_width >= WIDE
-        title = Text(one_line(report.summary.suite, at_most=300), style="bold")
-        title.append(f"  {one_line(report.run)}", style="dim")
-        yield title
-        yield Text(headline(report), style="red" if report.failed else "")
-        yield Text(usage_line(report.seconds, report.tokens))
-        for line in worst_lines(report):
-            yield Text(line, style="yellow")
-        if report.agents:
-            yield Text()
-            yield _agents(report.agents, wide=wide)
-        if report.tools:
-            yield Text()
-            yield _tools(report.tools, wide=wide)
-        if wide and report.models:
-            yield Text()
-            yield _models(report)
-        figures = wording.measured_metrics(report.summary)
-        if figures:
-            yield Text()
-            yield _metrics(figures)
-        for gate in report.summary.gates:
-            yield Text(f"{one_line(gate.answer)}: {one_line(gate.gate)}, {wording.gate_sentence(gate)}")
-        if report.worst:
-            yield from _worst(report.worst)
-        notes = list(reservations(report))
-        if notes:
-            yield Text()
-            yield from (_marked(note) for note in notes)
-        if note := wording.interval_note(report.summary):
-            yield Text(f"\n{note}", style="dim")
+def describe(report: TraceReport) -> Iterator[Block]:
+    """Yield the blocks of a trace report: what failed, figures by agent, tool and model, metrics."""
+    yield Title(text=report.summary.suite, beside=report.run)
+    yield Paragraph((headline(report),), "bad" if report.failed else "")
+    yield Paragraph((usage_line(report.seconds, report.tokens),))
+    yield Paragraph(tuple(worst_lines(report)), "warn")
+    yield from _first("Agents", AGENTS, report.agents)
+    yield from _first("Tools", TOOLS, report.tools)
+    yield from _first("Models", MODELS, report.models)
+    if figures := wording.measured_metrics(report.summary):
+        yield table(METRICS, figures.items(), label="Metrics")
+    if report.summary.gates:
+        yield table(GATES, report.summary.gates, label="Gates")
+    if report.worst:
+        kept = len(report.worst) - MOST_WORST
+        more = f"the first {MOST_WORST} of {len(report.worst):,} listed by --json" if kept > 0 else ""
+        worst = table(WORST, report.worst[:MOST_WORST], label="Worst traces", notes=(more,))
+        yield Section(title="worst traces", blocks=[worst])
+    yield Remarks(tuple(reservations(report)))
+    yield Paragraph(tuple(filter(None, (wording.interval_note(report.summary),))), "quiet")
 
 
-def _marked(note: str) -> RenderableType:
-    """A reservation with a hanging mark."""
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    grid.add_row(Text("!", style="bold yellow"), Text(note, style="yellow"))
-    return grid
+def _first(label: str, columns: Iterable[Column[Row]], rows: Sequence[Row]) -> Iterator[Table]:
+    """The table of the first rows, and the number of the others; none without rows."""
+    more = f"… and {len(rows) - MOST_ROWS:,} more" if len(rows) > MOST_ROWS else ""
+    if rows:
+        yield table(columns, rows[:MOST_ROWS], label=label, notes=(more,))
 
 
 def headline(report: TraceReport) -> str:
@@ -161,87 +148,47 @@ def worst_lines(report: TraceReport) -> Iterator[str]:
         )
 
 
-def _agents(rows: Sequence[AgentRow], *, wide: bool) -> RenderableType:
-    costs = any(row.tokens.cost_usd is not None for row in rows)
-    tokens = any(row.tokens.input_tokens is not None for row in rows)
-    columns = ["agent", *(["traces"] if wide else []), "runs", "failed", "p50", "p95", "failed calls"]
-    columns += [*(["retries"] if wide else []), "looped"]
-    columns += ["tokens"] if tokens else []
-    columns += ["cost"] if costs else []
-    table = _plain(*columns, wide=wide)
-    for row in rows[:MOST_ROWS]:
-        failed = f"{row.failed_calls:,}/{row.calls:,}" if row.calls else NOTHING
-        cells = [
-            _name(row.agent, NAME_CHARS if wide else SHORT_NAME_CHARS),
-            *([f"{row.traces:,}"] if wide else []),
-            f"{row.runs:,}",
-        ]
-        cells += [_count(row.failed), seconds(row.seconds.p50), seconds(row.seconds.p95), failed]
-        cells += [*([_count(row.retries)] if wide else []), _count(row.looped_calls)]
-        cells += [_tokens(row.tokens)] if tokens else []
-        cells += [_cost(row.tokens)] if costs else []
-        table.add_row(*cells)
-    return _with_rest(table, len(rows))
-
-
-def _tools(rows: Sequence[ToolRow], *, wide: bool) -> RenderableType:
-    columns = ("tool", "calls", "traces", "failed", "share", "p50", "p95", "retries", "looped")
-    table = _plain(*columns, wide=wide)
-    for row in rows[:MOST_ROWS]:
-        table.add_row(
-            _name(row.tool, NAME_CHARS if wide else SHORT_NAME_CHARS + 6),
-            f"{row.calls:,}",
-            f"{row.traces:,}",
-            _count(row.failed),
-            share(row.failed / row.calls) if row.failed else NOTHING,
-            seconds(row.seconds.p50),
-            seconds(row.seconds.p95),
-            _count(row.retries),
-            _count(row.looped_calls),
-        )
-    return _with_rest(table, len(rows))
-
-
-def _models(report: TraceReport) -> RenderableType:
-    table = _plain("model", "requests", "failed", "p50", "p95", "input", "output", "cost", wide=True)
-    for row in report.models[:MOST_ROWS]:
-        table.add_row(
-            _name(row.model),
-            f"{row.requests:,}",
-            _count(row.failed),
-            seconds(row.seconds.p50),
-            seconds(row.seconds.p95),
-            compact(row.tokens.input_tokens),
-            compact(row.tokens.output_tokens),
-            _cost(row.tokens),
-        )
-    return _with_rest(table, len(report.models))
-
-
-def _metrics(figures: dict[str, Figure]) -> RenderableType:
-    table = _plain("metric", "score", "interval", "traces", wide=False)
-    table.add_column(" measured", overflow="fold")
-    for name, figure in figures.items():
-        reported = wording.is_reported_only(figure)
-        table.add_row(
-            Text(one_line(name)),
-            Text(NOTHING if reported else wording.number(figure.mean), style="bold"),
-            wording.interval(figure.ci95),
-            f"{figure.status.get('ok', 0) if reported else figure.n:,}",
-            Text(f" {wording.measured(figure)}"),
-        )
-    return table
-
-
-def _worst(worst: Sequence[WorstTrace]) -> Iterator[RenderableType]:
-    kept = "" if len(worst) <= MOST_WORST else f" (the first {MOST_WORST} of {len(worst):,} listed by --json)"
-    yield Text(f"\nworst traces{kept}", style="bold")
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(overflow="fold", max_width=36)
-    grid.add_column(overflow="fold")
-    for trace in worst[:MOST_WORST]:
-        grid.add_row(Text(one_line(trace.case, at_most=72)), Text(what_went_wrong(trace)))
-    yield Padding(grid, (0, 0, 0, 2))
+AGENTS: tuple[Column[AgentRow], ...] = (
+    Column("agent", lambda row: _name(row.agent), "name"),
+    Column("traces", lambda row: f"{row.traces:,}", where="wide"),
+    Column("runs", lambda row: f"{row.runs:,}"),
+    Column("failed", lambda row: _count(row.failed)),
+    Column("p50", lambda row: seconds(row.seconds.p50)),
+    Column("p95", lambda row: seconds(row.seconds.p95)),
+    Column("failed calls", lambda row: f"{row.failed_calls:,}/{row.calls:,}" if row.calls else NOTHING),
+    Column("retries", lambda row: _count(row.retries), where="wide"),
+    Column("looped", lambda row: _count(row.looped_calls)),
+    Column("tokens", lambda row: _tokens(row.tokens), optional=True),
+    Column("cost", lambda row: _cost(row.tokens), optional=True),
+)
+TOOLS: tuple[Column[ToolRow], ...] = (
+    Column("tool", lambda row: _name(row.tool), "name"),
+    Column("calls", lambda row: f"{row.calls:,}"),
+    Column("traces", lambda row: f"{row.traces:,}"),
+    Column("failed", lambda row: _count(row.failed)),
+    Column("share", lambda row: share(row.failed / row.calls) if row.failed else NOTHING),
+    Column("p50", lambda row: seconds(row.seconds.p50)),
+    Column("p95", lambda row: seconds(row.seconds.p95)),
+    Column("retries", lambda row: _count(row.retries)),
+    Column("looped", lambda row: _count(row.looped_calls)),
+)
+MODELS: tuple[Column[ModelRow], ...] = (
+    Column("model", lambda row: _name(row.model), "name"),
+    Column("requests", lambda row: f"{row.requests:,}"),
+    Column("failed", lambda row: _count(row.failed)),
+    Column("p50", lambda row: seconds(row.seconds.p50)),
+    Column("p95", lambda row: seconds(row.seconds.p95)),
+    Column("input", lambda row: compact(row.tokens.input_tokens)),
+    Column("output", lambda row: compact(row.tokens.output_tokens)),
+    Column("cost", lambda row: _cost(row.tokens)),
+)
+METRICS: tuple[Column[tuple[str, Figure]], ...] = (
+    Column("metric", lambda row: row[0], "name"),
+    Column("score", lambda row: Toned(wording.number(row[1].mean if row[1].n else None), "strong")),
+    Column("interval", lambda row: wording.interval(row[1].ci95), "interval"),
+    Column("traces", lambda row: f"{row[1].n or row[1].status.get('ok', 0):,}"),
+    Column("measured", lambda row: wording.measured(row[1]), "text", optional=True),
+)
 
 
 def what_went_wrong(trace: WorstTrace) -> str:
@@ -262,6 +209,12 @@ def what_went_wrong(trace: WorstTrace) -> str:
     if trace.seconds is not None:
         parts.append(seconds(trace.seconds))
     return "; ".join(parts)
+
+
+WORST: tuple[Column[WorstTrace], ...] = (
+    Column("", lambda trace: one_line(trace.case, at_most=72), "name"),
+    Column("", what_went_wrong, "text"),
+)
 
 
 def reservations(report: TraceReport) -> Iterator[str]:
@@ -290,20 +243,6 @@ def reservations(report: TraceReport) -> Iterator[str]:
             yield one_line(warning, at_most=400)
     if report.failed < report.traces:
         yield "a trace that did not fail need not be right: traces state no expectation"
-
-
-def _plain(first: str, *others: str, wide: bool) -> Table:
-    table = Table(box=None, padding=(0, 2 if wide else 1, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column(first, no_wrap=True)
-    for name in others:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
-def _with_rest(table: Table, rows: int) -> Table:
-    if rows > MOST_ROWS:
-        table.add_row(f"… and {rows - MOST_ROWS:,} more", *[""] * (len(table.columns) - 1))
-    return table
 
 
 def _name(name: str | None, at_most: int = NAME_CHARS) -> str:

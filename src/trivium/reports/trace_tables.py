@@ -1,15 +1,20 @@
-"""Tables of ``trivium traces show``: contents of traces, and the process that they record."""
+"""The blocks of ``trivium traces show``: contents of traces, and the process that they record."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
-from rich.text import Text
-
+from trivium.reports.document.blocks import (
+    Block,
+    Conclusion,
+    Paragraph,
+    Remarks,
+    Section,
+    Table,
+    table_of,
+)
 from trivium.reports.escape import one_line
-from trivium.reports.wording import NOTHING, counted, seconds, share
+from trivium.reports.wording import counted, known_share, seconds, share
 from trivium.traces.process.handoffs import PingPong
 from trivium.traces.process.loops import HandOffLoop
 from trivium.traces.process.process import PathStep
@@ -23,53 +28,48 @@ MOST_ROWS = 30
 MOST_PROBLEMS = 10
 
 
-class FactsTable:
-    """Counts of a file's traces, and the problems repaired in them.
+def facts_blocks(facts: TraceFacts, *, handoffs: Mapping[str, int]) -> Iterator[Block]:
+    """Yield counts of a file's traces, and the problems repaired in them.
 
     Args:
         facts: Result of ``trace_facts``.
         handoffs: Tool spans that are hand-offs rather than calls, by name.
     """
-
-    def __init__(self, facts: TraceFacts, *, handoffs: Mapping[str, int]) -> None:
-        self._facts = facts
-        self._handoffs = handoffs
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        facts = self._facts
-        kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(facts.kinds.items()))
-        traces = "1 trace" if facts.traces == 1 else f"{facts.traces:,} traces"
-        yield Text(f"{traces} of format {facts.format}", style="bold")
-        yield Text(f"{facts.spans:,} spans ({kinds or 'none'}), {facts.max_depth:,} levels deep")
-        yield Text(f"tokens: {_tokens(facts.llm_input_tokens, facts.llm_output_tokens)}")
-        yield Text(f"tool calls that failed: {facts.failed_tool_spans:,}\n")
-        yield from _counts("agent", "runs", facts.agent_runs)
-        yield from _counts("tool", "calls", Counter(facts.tools) - Counter(self._handoffs))
-        yield from _counts("hand-off recorded as a tool", "times", self._handoffs)
-        between = {f"{sender} → {receiver}": n for sender, receiver, n in facts.agent_to_agent}
-        yield from _counts("from → to", "messages", between)
-        for kind, number in Counter(problem.kind for problem in facts.problems).most_common():
-            yield Text(f"! {one_line(kind)}: {number:,}", style="yellow")
-        for problem in facts.problems[:MOST_PROBLEMS]:
-            where = f"span {problem.span}: " if problem.span else ""
-            yield Text(one_line(f"  {where}{problem.what}"))
-        if len(facts.problems) > MOST_PROBLEMS:
-            yield Text(f"  … and {len(facts.problems) - MOST_PROBLEMS:,} more (--json lists all)")
+    kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(facts.kinds.items()))
+    yield Conclusion((f"{counted(facts.traces, 'trace')} of format {facts.format}",))
+    lines = (
+        f"{facts.spans:,} spans ({kinds or 'none'}), {facts.max_depth:,} levels deep",
+        f"tokens: {_tokens(facts.llm_input_tokens, facts.llm_output_tokens)}",
+        f"tool calls that failed: {facts.failed_tool_spans:,}",
+    )
+    yield Paragraph(lines)
+    yield from _counts("agent", "runs", facts.agent_runs)
+    yield from _counts("tool", "calls", Counter(facts.tools) - Counter(handoffs))
+    yield from _counts("hand-off recorded as a tool", "times", handoffs)
+    between = {f"{sender} → {receiver}": n for sender, receiver, n in facts.agent_to_agent}
+    yield from _counts("from → to", "messages", between)
+    repaired = Counter(problem.kind for problem in facts.problems).most_common()
+    yield Remarks(tuple(f"{kind}: {number:,}" for kind, number in repaired))
+    shown = [
+        (f"span {problem.span}: " if problem.span else "") + problem.what
+        for problem in facts.problems[:MOST_PROBLEMS]
+    ]
+    if (more := len(facts.problems) - MOST_PROBLEMS) > 0:
+        shown.append(f"… and {more:,} more (--json lists all)")
+    yield Paragraph(tuple(shown))
 
 
-def _counts(what: str, counted: str, counts: Mapping[str, int]) -> RenderResult:
-    if not counts:
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(what)
-    table.add_column(counted, justify="right")
+def _counts(what: str, counted: str, counts: Mapping[str, int]) -> Iterator[Table]:
     ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    for name, number in ranked[:MOST_ROWS]:
-        table.add_row(Text(one_line(name, at_most=60)), f"{number:,}")
-    if len(ranked) > MOST_ROWS:
-        table.add_row(f"… and {len(ranked) - MOST_ROWS:,} more", "")
-    yield table
-    yield Text("")
+    rows = [(one_line(name, at_most=60), f"{number:,}") for name, number in ranked]
+    if rows:
+        yield _first((what, counted), rows, MOST_ROWS)
+
+
+def _first(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], most: int) -> Table:
+    """The table of the first rows, and the number of the others."""
+    more = f"… and {len(rows) - most:,} more" if len(rows) > most else ""
+    return table_of(heads, ("name",), rows[:most], notes=(more,))
 
 
 def _tokens(inputs: int | None, outputs: int | None) -> str:
@@ -84,95 +84,86 @@ MOST_PROCESS_ROWS = 15
 PROCESS_NAME_CHARS = 40
 
 
-class ProcessTable:
-    """A Rich renderable of the process that traces record.
+def process_blocks(totals: ProcessTotals, *, traces: int) -> Iterator[Block]:
+    """Yield the process that traces record.
 
     Args:
         totals: Result of ``process_totals``.
         traces: Number of traces.
     """
-
-    def __init__(self, totals: ProcessTotals, *, traces: int) -> None:
-        self._totals = totals
-        self._traces = traces
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        totals = self._totals
-        if totals.seconds is not None:
-            yield from self._times(totals)
-        yield from _repeats(totals)
-        yield from _handoffs(totals)
-        if totals.unfinished:
-            unfinished = {f"{kind} {name}": number for kind, name, number in totals.unfinished}
-            yield Text(f"\nunfinished: {_ranked_counts(unfinished)}", style="yellow")
-
-    def _times(self, totals: ProcessTotals) -> RenderResult:
-        whole = totals.seconds or 0.0
-        yield Text(f"\nwall time {seconds(whole)}{self._of()}", style="bold")
-        parts = []
-        if totals.concurrency is not None:
-            parts.append(f"{totals.concurrency:.2f} spans at work on average, {totals.most:,} at most")
-        if whole:
-            parts.append(f"two or more {share((totals.overlapped or 0.0) / whole)} of the time")
-            parts.append(f"none {share((totals.waiting or 0.0) / whole)}")
-        yield Text("; ".join(parts))
-        for title, shares in (("agent", totals.by_agent), ("tool", totals.by_tool)):
-            if shares:
-                yield Text("")
-                yield _shares(title, shares)
-        if totals.slowest is not None:
-            yield from _path(totals.slowest, alone=self._traces == 1)
-
-    def _of(self) -> str:
-        timed = self._totals.timed
-        if self._traces == 1:
-            return ""
-        untimed = f" ({self._traces - timed:,} without times)" if timed < self._traces else ""
-        elapsed = self._totals.elapsed
-        # Concurrent traces take less time than the sum of their wall times.
-        overall = "" if elapsed is None else f"; {seconds(elapsed)} from the first start to the last end"
-        return f" of {counted(timed, 'trace')}{untimed}, added up{overall}"
+    if totals.seconds is not None:
+        yield from _times(totals, traces)
+    yield from _repeats(totals)
+    yield from _handoffs(totals)
+    if totals.unfinished:
+        unfinished = {f"{kind} {name}": number for kind, name, number in totals.unfinished}
+        yield Paragraph((f"unfinished: {_ranked_counts(unfinished)}",), "warn")
 
 
-def _shares(title: str, shares: Sequence[TimeShare]) -> Table:
-    table = _plain(title, "share", "time", "work", "critical", "spans")
-    for one in shares[:MOST_PROCESS_ROWS]:
-        table.add_row(
-            Text("nobody" if one.name is None else one_line(one.name, at_most=PROCESS_NAME_CHARS)),
-            NOTHING if one.share is None else share(one.share),
-            seconds(one.seconds),
-            seconds(one.work),
-            seconds(one.critical),
-            f"{one.spans:,}",
-        )
-    _more(table, len(shares), 5)
-    return table
+def _times(totals: ProcessTotals, traces: int) -> Iterator[Block]:
+    whole = totals.seconds or 0.0
+    parts = []
+    if totals.concurrency is not None:
+        parts.append(f"{totals.concurrency:.2f} spans at work on average, {totals.most:,} at most")
+    if whole:
+        parts.append(f"two or more {share((totals.overlapped or 0.0) / whole)} of the time")
+        parts.append(f"none {share((totals.waiting or 0.0) / whole)}")
+    at_work = [Paragraph(("; ".join(parts),))]
+    yield Section(title=f"wall time {seconds(whole)}{_of(totals, traces)}", blocks=at_work)
+    for title, shares in (("agent", totals.by_agent), ("tool", totals.by_tool)):
+        if shares:
+            heads = (title, "share", "time", "work", "critical", "spans")
+            yield _first(heads, [_share(one) for one in shares], MOST_PROCESS_ROWS)
+    if totals.slowest is not None:
+        yield _path(totals.slowest, alone=traces == 1)
 
 
-def _path(slowest: SlowestTrace, *, alone: bool) -> RenderResult:
+def _of(totals: ProcessTotals, traces: int) -> str:
+    if traces == 1:
+        return ""
+    untimed = f" ({traces - totals.timed:,} without times)" if totals.timed < traces else ""
+    elapsed = totals.elapsed
+    # Concurrent traces take less time than the sum of their wall times.
+    overall = "" if elapsed is None else f"; {seconds(elapsed)} from the first start to the last end"
+    return f" of {counted(totals.timed, 'trace')}{untimed}, added up{overall}"
+
+
+def _share(one: TimeShare) -> tuple[str, ...]:
+    name = "nobody" if one.name is None else one_line(one.name, at_most=PROCESS_NAME_CHARS)
+    return (
+        name,
+        known_share(one.share),
+        seconds(one.seconds),
+        seconds(one.work),
+        seconds(one.critical),
+        f"{one.spans:,}",
+    )
+
+
+def _path(slowest: SlowestTrace, *, alone: bool) -> Section:
     of = "" if alone else f" of the slowest trace, {one_line(slowest.trace_id) or f'#{slowest.trace + 1}'}"
     steps = slowest.critical_path
-    yield Text(
-        f"\ncritical path{of}: {seconds(slowest.seconds)}, {counted(len(steps), 'step')}", style="bold"
-    )
-    table = _plain("step", "from", "own time", "share")
     longest = sorted(steps, key=lambda step: -step.seconds)[:MOST_PROCESS_ROWS]
-    for step in sorted(longest, key=lambda step: step.at):
-        table.add_row(
-            Text(_step(step)),
+    rows = [
+        (
+            _step(step),
             seconds(step.at),
             seconds(step.seconds),
-            NOTHING if step.share is None else share(step.share),
+            known_share(step.share),
         )
-    _more(table, len(steps), 3)
-    yield table
-    sections = slowest.parallel_sections
-    if sections:
+        for step in sorted(longest, key=lambda step: step.at)
+    ]
+    more = f"… and {len(steps) - len(rows):,} more" if len(steps) > len(rows) else ""
+    blocks: list[Block] = [table_of(("step", "from", "own time", "share"), ("name",), rows, notes=(more,))]
+    if sections := slowest.parallel_sections:
         longest_section = max(sections, key=lambda section: section.seconds)
-        yield Text(
+        parallel = (
             f"{counted(len(sections), 'parallel section')}, the longest {seconds(longest_section.seconds)} "
             f"from {seconds(longest_section.at)} with up to {longest_section.most:,} spans at once"
         )
+        blocks.append(Paragraph((parallel,)))
+    title = f"critical path{of}: {seconds(slowest.seconds)}, {counted(len(steps), 'step')}"
+    return Section(title=title, blocks=blocks)
 
 
 def _step(step: PathStep) -> str:
@@ -182,38 +173,28 @@ def _step(step: PathStep) -> str:
     return f"{step.kind} {one_line(step.name or '', at_most=30)}{whose}"
 
 
-def _repeats(totals: ProcessTotals) -> RenderResult:
+def _repeats(totals: ProcessTotals) -> Iterator[Block]:
     repeated, looped = totals.repeated, totals.looped
     if repeated.retries:
-        yield Text(
-            f"\nretries of failed calls: {_ranked_counts(repeated.retries)}; "
-            f"{repeated.recovered:,} of {sum(repeated.retries.values()):,} succeeded"
-        )
+        succeeded = f"{repeated.recovered:,} of {sum(repeated.retries.values()):,} succeeded"
+        yield Paragraph((f"retries of failed calls: {_ranked_counts(repeated.retries)}; {succeeded}",))
     if repeated.repeats:
-        yield Text(f"\ncalls repeated after a success: {_ranked_counts(repeated.repeats)}")
+        yield Paragraph((f"calls repeated after a success: {_ranked_counts(repeated.repeats)}",))
     if looped.loops:
-        yield Text(
-            f"\n{counted(looped.loops, 'loop')}: {looped.calls:,} of {counted(repeated.calls, 'tool call')} "
-            "only repeat a loop",
-            style="yellow",
-        )
-        yield from (Text(f"  {loop_words(loop)}") for loop in looped.longest[:MOST_PROCESS_ROWS])
+        calls = f"{looped.calls:,} of {counted(repeated.calls, 'tool call')} only repeat a loop"
+        longest = (f"  {loop_words(loop)}" for loop in looped.longest[:MOST_PROCESS_ROWS])
+        yield Paragraph((f"{counted(looped.loops, 'loop')}: {calls}", *longest), "warn")
 
 
-def _handoffs(totals: ProcessTotals) -> RenderResult:
+def _handoffs(totals: ProcessTotals) -> Iterator[Block]:
     handoffs = totals.hand_offs
     if not handoffs.messages:
         return
-    yield Text(
-        f"\nhand-offs: {counted(handoffs.messages, 'message')} in {counted(handoffs.chains, 'chain')}; "
-        f"the longest: {arrow_chain(handoffs.longest)}"
-    )
-    yield from (
-        Text(f"  {ping_pong_words(game)}", style="yellow") for game in handoffs.ping_pongs[:MOST_PROCESS_ROWS]
-    )
-    yield from (
-        Text(f"  {handoff_loop_words(one)}", style="yellow") for one in handoffs.circuits[:MOST_PROCESS_ROWS]
-    )
+    chains = f"{counted(handoffs.messages, 'message')} in {counted(handoffs.chains, 'chain')}"
+    yield Paragraph((f"hand-offs: {chains}; the longest: {arrow_chain(handoffs.longest)}",))
+    games = [ping_pong_words(game) for game in handoffs.ping_pongs[:MOST_PROCESS_ROWS]]
+    games += [handoff_loop_words(one) for one in handoffs.circuits[:MOST_PROCESS_ROWS]]
+    yield Paragraph(tuple(games), "warn")
 
 
 def _ranked_counts(counts: Mapping[str, int]) -> str:
@@ -224,19 +205,6 @@ def _ranked_counts(counts: Mapping[str, int]) -> str:
     ]
     omitted = len(ranked) - len(names_shown)
     return ", ".join(names_shown) + (f" and {omitted:,} more" if omitted else "")
-
-
-def _plain(first: str, *others: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(first)
-    for name in others:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
-def _more(table: Table, rows: int, columns: int) -> None:
-    if rows > MOST_PROCESS_ROWS:
-        table.add_row(f"… and {rows - MOST_PROCESS_ROWS:,} more", *[""] * columns)
 
 
 MOST_NAMED = 8

@@ -256,7 +256,7 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class ShownText(msgspec.Struct, frozen=True, kw_only=True):
-    """A text to show, of which pieces may be marked; control characters in it are visible.
+    """A text to show, of which pieces may be marked.
 
     Attributes:
         pieces: Its pieces; a piece of None stands for equal text that is left out.

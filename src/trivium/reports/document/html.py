@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from trivium.reports.document import blocks as b
 from trivium.reports.drawings.interval import interval_bar, range_svg
 from trivium.reports.drawings.svg import element
-from trivium.reports.escape import one_line
+from trivium.reports.escape import one_line, visible
 from trivium.reports.wording import counted
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ class Html:
     def _piece(self, piece: b.Piece | None) -> str:
         if piece is None:
             return self._element("span", "…", role="gap")
-        words = escape(piece.text)
+        words = escape(visible(piece.text))
         return words if piece.kind == "same" else self._element(_TAGS[piece.kind], words)
 
 

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from html import escape
 from typing import assert_never
 
 from trivium.reports.document import blocks as b
-from trivium.reports.escape import one_line
+from trivium.reports.escape import one_line, visible
 from trivium.reports.wording import counted
 
 COMMENT_CHARS = 65_536
@@ -43,7 +44,7 @@ def markdown(blocks: Iterable[b.Block]) -> str:
             inner = "\n\n".join(
                 filter(None, (_leaf(each) for each in block.blocks if not isinstance(each, b.Cases)))
             )
-            texts.append(f"<details><summary>{prose(block.title)}</summary>\n\n{inner}\n\n</details>")
+            texts.append(f"<details><summary>{_in_html(block.title)}</summary>\n\n{inner}\n\n</details>")
         elif text := _leaf(block):
             texts.append(text)
     for place, cases in reversed(waiting):
@@ -82,6 +83,11 @@ def _leaf(block: b.Leaf) -> str:
             return ""
         case _:
             assert_never(block)
+
+
+def _in_html(text: str) -> str:
+    """Plain words inside an HTML element, where Markdown is not read and its escapes would be shown."""
+    return escape(_AUTOLINKS.sub("\\1\u200b", one_line(text, at_most=2000)))
 
 
 def _quiet(lines: Iterable[str]) -> str:
@@ -154,11 +160,9 @@ def _cases(block: b.Cases, *, room: int) -> list[str]:
 
 def _case(case: b.Case) -> str:
     rows = "\n".join(f"| {_label(part)} | {_part(part)} |" for part in case.parts)
-    facts = prose(" · ".join(case.facts))
-    return (
-        f"<details><summary>{_TONES.get(case.tone, '⚪')} {code(case.name)} {facts}</summary>\n\n"
-        f"| | |\n|:--|:--|\n{rows}\n\n</details>"
-    )
+    name, facts = f"<code>{_in_html(case.name)}</code>", _in_html(" · ".join(case.facts))
+    title = f"{_TONES.get(case.tone, '⚪')} {name} {facts}"
+    return f"<details><summary>{title}</summary>\n\n| | |\n|:--|:--|\n{rows}\n\n</details>"
 
 
 def _label(part: b.Part) -> str:
@@ -179,5 +183,5 @@ def _text(shown: b.ShownText) -> str:
 
 def _piece(piece: b.Piece) -> str:
     before, after = _TAGS[piece.kind]
-    lines = [escaped(" ".join(line.split("\t"))) for line in piece.text.split("\n")]
+    lines = [escaped(" ".join(line.split("\t"))) for line in visible(piece.text).split("\n")]
     return f"{before}{'<br>'.join(lines)}{after}"

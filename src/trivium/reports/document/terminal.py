@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from trivium.reports.document import blocks as b
-from trivium.reports.escape import one_line
+from trivium.reports.escape import one_line, visible
 from trivium.reports.wording import counted
 
 WIDE = 104
@@ -79,7 +79,7 @@ def _block(block: b.Block, width: int) -> Iterator[RenderableType]:
 def _leaf(block: b.Leaf, width: int) -> Iterator[RenderableType]:
     match block:
         case b.Title():
-            yield _title(one_line(block.text, at_most=300), block.beside, beside_style="dim")
+            yield _title(block.text, block.beside, beside_style="dim")
         case b.Paragraph():
             yield from _lines(block.lines, STYLES[block.tone])
         case b.Conclusion():
@@ -109,7 +109,7 @@ def _remarks(block: b.Remarks, width: int) -> Iterator[RenderableType]:
     for line in block.lines:
         yield _marked_paragraph("!", one_line(line, at_most=most), style="yellow")
     if block.more:
-        yield Text(f"  {block.more}", style="yellow")
+        yield Text(f"  {one_line(block.more)}", style="yellow")
 
 
 def _facts(block: b.Facts) -> RenderableType:
@@ -132,7 +132,7 @@ def _answer(block: b.Answer) -> RenderableType:
 
 
 def _title(words: str, beside: str, *, beside_style: str) -> Text:
-    title = Text(words, style="bold")
+    title = Text(one_line(words, at_most=300), style="bold")
     if beside:
         title.append(f"  {one_line(beside, at_most=300)}", style=beside_style)
     return title
@@ -182,7 +182,7 @@ def _table(block: b.Table, width: int) -> RenderableType:
 def _head(column: b.Column[Any]) -> str:
     if column.kind == "range":
         return f"0{'1':>{BAR_COLUMNS - 1}}"
-    return "" if column.kind == "mark" else column.brief or column.head
+    return "" if column.kind == "mark" else column.brief or one_line(column.head)
 
 
 def _least(column: b.Column[Any], lengths: list[int]) -> int:
@@ -208,7 +208,7 @@ def _cases(block: b.Cases) -> Iterator[RenderableType]:
     for case in block.cases:
         if shown:
             yield Text()
-        head = Text(f"{case.mark} ", style=STYLES[case.tone])
+        head = Text(f"{one_line(case.mark)} ", style=STYLES[case.tone])
         head.append(one_line(case.name), style="bold")
         head.append(f"  {one_line(' · '.join(case.facts), at_most=1000)}", style="not bold")
         yield head
@@ -222,7 +222,7 @@ def _cases(block: b.Cases) -> Iterator[RenderableType]:
         shown += 1
     if block.further and shown < block.total:
         further = counted(block.total - shown, "further case")
-        yield Text(f"\n{further} {block.further}", style="dim")
+        yield Text(f"\n{further} {one_line(block.further)}", style="dim")
 
 
 def _part(part: b.Part) -> Iterator[tuple[str, Text]]:
@@ -231,7 +231,7 @@ def _part(part: b.Part) -> Iterator[tuple[str, Text]]:
         yield label, _marked(text, STYLES[part.tone])
         label = ""
     if part.more:
-        yield label, Text(f"… {part.more}", style="dim")
+        yield label, Text(f"… {one_line(part.more)}", style="dim")
 
 
 def _marked(shown: b.ShownText, style: str) -> Text:
@@ -243,7 +243,7 @@ def _marked(shown: b.ShownText, style: str) -> Text:
             words.append(" … ", style="dim")
             continue
         before, after = _BRACKETS[piece.kind] if len(kinds) > 1 else ("", "")
-        words.append(f"{before}{_SPACE.sub(' ', piece.text)}{after}", style=_PIECES[piece.kind])
+        words.append(f"{before}{_SPACE.sub(' ', visible(piece.text))}{after}", style=_PIECES[piece.kind])
     if shown.left_out:
         words.append(f" … {shown.left_out:,} more characters", style="dim")
     return words if words.plain.strip() else Text("empty", style="dim")
