@@ -169,7 +169,6 @@ def _views(run: "Run", *, worst_first: bool = False) -> "Iterator[EvaluationView
     from trivium.reports.view import EvaluationView
     from trivium.runs.aggregation import why_not_passed
 
-    settings = run.record.settings
     for case, attempt, evaluation in run.store.views(run.record, worst_first=worst_first):
         yield EvaluationView(
             case=case,
@@ -177,7 +176,7 @@ def _views(run: "Run", *, worst_first: bool = False) -> "Iterator[EvaluationView
             scores=evaluation.scores,
             composite=evaluation.composite,
             passed=evaluation.passed,
-            why=None if evaluation.passed else why_not_passed(evaluation, settings),
+            why=None if evaluation.passed else why_not_passed(evaluation, run.record.settings),
         )
 
 

@@ -69,8 +69,7 @@ def population_of(
     cases: list[str] = []
     known: set[str] = set()
     for index, run in enumerate(runs):
-        settings = run.settings
-        groups = list(store.groups(run.suite, settings.group))
+        groups = list(store.groups(run.suite, run.settings.group))
         for stored in store.evaluations(run):
             evaluation = stored.evaluation
             known.update(evaluation.scores)

@@ -105,8 +105,7 @@ class MonitorStatus(msgspec.Struct, frozen=True, kw_only=True):
 def settings_of(store: Store, monitor: str) -> MonitorSettings:
     """The settings with which a monitor scored last, from its newest run; defaults before the first one."""
     for run in store.live_runs(monitor):
-        settings = run.settings
-        return settings.monitor or MonitorSettings()
+        return run.settings.monitor or MonitorSettings()
     return MonitorSettings()
 
 

@@ -283,11 +283,17 @@ def _comparison(
         for (variant, figure), p_holm in zip(known.items(), adjusted, strict=True):
             corrected = msgspec.structs.replace(figure, p_holm=p_holm)
             deltas[variant] = msgspec.structs.replace(deltas[variant], **{name: corrected})
+    left, right = (_all_ids(table) for table in tables)
     return SideComparison(
         enabled=True,
         intersection_only=options.intersection_only,
         deltas=deltas,
-        **overlap(tables, included),
+        participants_left_only=len(left - right),
+        participants_right_only=len(right - left),
+        participants_overlap_total=len(left & right),
+        participants_overlap_included=len(included),
+        participants_failed_left=len(tables[0].failed),
+        participants_failed_right=len(tables[1].failed),
     )
 
 
@@ -484,19 +490,6 @@ def population(tables: Sequence[ItemTable], included: Sequence[str]) -> Populati
         cmax=shares[0] if len(tables) == 1 else shares,
         cmax_failed_abstained=worst[0] if len(tables) == 1 else worst,
     )
-
-
-def overlap(tables: Sequence[ItemTable], included: Sequence[str]) -> dict[str, int]:
-    """Count how the groups of two sides overlap, like the original tool."""
-    left, right = (_all_ids(table) for table in tables)
-    return {
-        "participants_left_only": len(left - right),
-        "participants_right_only": len(right - left),
-        "participants_overlap_total": len(left & right),
-        "participants_overlap_included": len(included),
-        "participants_failed_left": len(tables[0].failed),
-        "participants_failed_right": len(tables[1].failed),
-    }
 
 
 def rows_within(table: ItemTable, included: Sequence[str]) -> np.ndarray[Any, np.dtype[np.bool_]]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from msgspec import UNSET, UnsetType
 
 from trivium.errors import TrustError
-from trivium.runs.artifacts.variant import Ends
+from trivium.runs.artifacts.variant import Ends, warnings_of_groups
 from trivium.runs.items.ranked import ChoiceMade, checked_scale, choose, confidences
 from trivium.runs.items.table import ItemTable, Origin, Unlabelled
 from trivium.suites.certificate import JudgedBy
@@ -25,8 +25,6 @@ from trivium.trust.resampling.statistics import Computing
 from trivium.values import JsonObject
 
 Ints = npt.NDArray[np.int64]
-
-FEW_GROUPS, TOO_FEW_GROUPS = 20, 10
 
 
 class AgreementMeasure(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,7 +159,7 @@ def agreement_answer(
         corrected=corrected,
         corrected_rate=corrected_by_rates,
         inputs=[table.origin],
-        warnings=[*table.notes, *found.warnings, *_warnings(found.groups)],
+        warnings=[*table.notes, *found.warnings, *warnings_of_groups(found.groups)],
     )
 
 
@@ -193,14 +191,6 @@ def _corrected(estimate: Corrected) -> CorrectedMean:
 
 def _ends(interval: Interval | None) -> Ends | None:
     return None if interval is None else (interval.low, interval.high)
-
-
-def _warnings(groups: int) -> list[str]:
-    if 1 < groups < TOO_FEW_GROUPS:
-        return [f"{groups} groups: an interval of so few does not hold what it promises; read none as 95 %"]
-    if TOO_FEW_GROUPS <= groups < FEW_GROUPS:
-        return [f"{groups} groups: intervals of fewer than {FEW_GROUPS} groups tend to be too narrow"]
-    return []
 
 
 SCHEMA_VERSION = "1"

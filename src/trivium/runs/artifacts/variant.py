@@ -345,12 +345,7 @@ def warnings_of_items(tables: Sequence[ItemTable], included: int, scale: Scale) 
         )
     if included == 1:
         notes.append("one group: what differs between groups cannot be seen, so there is no interval")
-    elif included < TOO_FEW_GROUPS:
-        notes.append(
-            f"{included} groups: an interval of so few does not hold what it promises; read none as 95 %"
-        )
-    elif included < FEW_GROUPS:
-        notes.append(f"{included} groups: intervals of fewer than {FEW_GROUPS} groups tend to be too narrow")
+    notes += warnings_of_groups(included)
     for table in tables:
         if table.failed:
             everyone = table.groups.count + len(table.failed)
@@ -363,6 +358,15 @@ def warnings_of_items(tables: Sequence[ItemTable], included: int, scale: Scale) 
         if table.n and not table.predicted.any():
             notes.append(f"{_which(table, tables)}no item has a prediction: there is no risk to speak of")
     return notes
+
+
+def warnings_of_groups(groups: int) -> list[str]:
+    """Return the warning about the intervals of few groups, if it is due."""
+    if 1 < groups < TOO_FEW_GROUPS:
+        return [f"{groups} groups: an interval of so few does not hold what it promises; read none as 95 %"]
+    if TOO_FEW_GROUPS <= groups < FEW_GROUPS:
+        return [f"{groups} groups: intervals of fewer than {FEW_GROUPS} groups tend to be too narrow"]
+    return []
 
 
 def warnings_of_variant(items: Items, entry: Variant) -> list[str]:

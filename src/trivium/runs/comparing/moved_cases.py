@@ -187,10 +187,9 @@ _Attempts = dict[int, tuple[Case, ScoredAttempt]]
 
 def _attempts(run: Run, positions: Sequence[int]) -> dict[str, _Attempts]:
     """Return the attempts at some positions, by case and repeat."""
-    settings = run.record.settings
     found: dict[str, _Attempts] = {}
     for case, attempt, evaluation in run.store.views(run.record, positions=positions):
-        why = why_not_passed(evaluation, settings) if evaluation.passed is False else None
+        why = why_not_passed(evaluation, run.record.settings) if evaluation.passed is False else None
         scored = ScoredAttempt(attempt=attempt, evaluation=evaluation, why=why)
         found.setdefault(case.id, {})[attempt.repeat] = (case, scored)
     return found

@@ -211,8 +211,7 @@ def _item(group: str, dimension: str, pred: float | None, truth: float, score: S
 
 def _evaluations(store: Store, run: RunRecord) -> Iterator[tuple[str, StoredEvaluation]]:
     """Yield the group and evaluation of every attempt, in suite order."""
-    settings = run.settings
-    groups = list(store.groups(run.suite, settings.group))
+    groups = list(store.groups(run.suite, run.settings.group))
     return ((groups[stored.position], stored) for stored in store.evaluations(run))
 
 

@@ -15,6 +15,7 @@ from trivium.display import HtmlRepr
 from trivium.errors import Problem, TrustError, suggest
 from trivium.trust.arrays import Floats
 from trivium.trust.calibration.methods import Isotonic, LinearModel, Temperature, check_target
+from trivium.values import JsonObject
 
 SCHEMA_VERSION = "1"
 
@@ -174,19 +175,8 @@ class Calibrator(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, Any]:
         """The artifact as a JSON object, which the original tool can read too."""
-        artifact = {
-            "schema_version": SCHEMA_VERSION,
-            "method": self.method,
-            "features": list(self.features),
-            "target": self.target,
-            "confidence": self.confidence,
-            "training_metadata": self.training_metadata,
-            "model": msgspec.to_builtins(self.model),
-            "metrics": self.metrics,
-            "warnings": list(self.warnings),
-            "fitted_groups": self.fitted_groups,
-            "fold_models": msgspec.to_builtins(self.fold_models),
-        }
+        plain: JsonObject = msgspec.json.decode(msgspec.json.encode(self))
+        artifact = {"schema_version": SCHEMA_VERSION, **plain}
         if isinstance(self.model, Temperature):
             artifact["temperature"] = self.model.temperature
         if "in_sample" in self.metrics:
@@ -222,10 +212,10 @@ def calibrator_from_json(artifact: object) -> Calibrator:
         features=_read(artifact, "features", tuple[str, ...], ()),
         target=_read(artifact, "target", str | None, None),
         confidence=_read(artifact, "confidence", str | None, None),
-        training_metadata=_read(artifact, "training_metadata", dict[str, Any], None)
-        or _read(artifact, "fitted_on", dict[str, Any], {}),
-        metrics=_read(artifact, "metrics", dict[str, Any], None)
-        or _read(artifact, "validation_metrics", dict[str, Any], {}),
+        training_metadata=_read(artifact, "training_metadata", JsonObject, None)
+        or _read(artifact, "fitted_on", JsonObject, {}),
+        metrics=_read(artifact, "metrics", JsonObject, None)
+        or _read(artifact, "validation_metrics", JsonObject, {}),
         warnings=_read(artifact, "warnings", tuple[str, ...], ()),
         fitted_groups=_read(artifact, "fitted_groups", dict[str, _Fold] | None, None),
         fold_models=_read(artifact, "fold_models", _tuple_of(MODELS[method]), ()),

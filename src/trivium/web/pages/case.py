@@ -63,7 +63,6 @@ def routes(site: Site) -> list[Any]:
         row = repeat_of(rows, case, repeat)
         attempt = row[1]
         trace = attempt.trace
-        settings = record.settings
         too_large = trace is not None and len(trace.spans) > DRAWN_SPANS
         tree = trees.of(record, case, attempt.repeat, trace) if too_large and trace is not None else None
         return site.page(
@@ -71,7 +70,7 @@ def routes(site: Site) -> list[Any]:
             "case_page.html",
             title=f"{case} in {record.id}",
             section="runs",
-            **case_context(view_of(row, settings, with_trace=not too_large)),
+            **case_context(view_of(row, record.settings, with_trace=not too_large)),
             differences=_differences(row[0].references, attempt.output),
             run=record,
             case=case,
