@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,6 +43,10 @@ if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 4 * 2**30:
 
 # A run asks git which commit it was of: in this repository, that takes as long as a small run itself.
 os.environ["GIT_DIR"] = os.devnull
+
+# A client first reads which authorities are trusted: all of a system's in 25 ms. Servers of tests speak
+# plainly, or a test names their certificate; this authority has signed none, and its key is gone.
+os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("authority.pem"))
 
 # Threads of torch and NumPy that wait for work sleep: by default they spin, on a core that others need.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
