@@ -161,13 +161,16 @@ def _empty_cache(url: str) -> str:
 def _store(url: str) -> list[Finding]:
     from trivium.errors import TriviumError
     from trivium.store.judge_cache import cache_size
+    from trivium.store.sqlite import readable_by_others
     from trivium.store.store import Store
 
     try:
         with Store(url, read_only=True) as opened:
             runs, cache = len(opened.runs()), cache_size(opened)
+            open_to_others = readable_by_others(opened.engine)
+            to_do = open_to_others and f"other users of this machine can read it: chmod 600 {open_to_others}"
             return [
-                Finding(what="store", ok=True, found=f"{opened.name}: {runs:,} runs"),
+                Finding(what="store", ok=True, found=f"{opened.name}: {runs:,} runs", to_do=to_do or None),
                 Finding(what="cache", ok=True, found=_cache(cache)),
             ]
     except TriviumError as error:

@@ -119,9 +119,9 @@ def _prepared_file(database: str | None, *, create: bool) -> Path:
         elif not create:
             raise StoreError(f"{file}: there is no store yet. `trivium run` or `trivium score` makes one.")
         else:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            # With SQLite's own file mode. Connections do not create files, so a deleted store stays deleted.
-            file.touch(mode=0o644)
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Its log gets the same mode. Connections do not create files, so a deleted store stays deleted.
+            file.touch(mode=0o600)
     except OSError as error:
         hint = ". Name another store with --store." if create else ""
         raise StoreError(

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sqlite3
+import stat
 import tempfile
 import time
 import weakref
@@ -114,6 +115,14 @@ def back_up(engine: Engine, label: str) -> Path:
     finally:
         part.unlink(missing_ok=True)
     return backup
+
+
+def readable_by_others(engine: Engine) -> Path | None:
+    """The file of a database if other users of the machine may read it; None for other databases."""
+    if engine.dialect.name != "sqlite" or os.name != "posix":
+        return None
+    file = Path(str(engine.url.database))
+    return file if stat.S_IMODE(file.stat().st_mode) & 0o077 else None
 
 
 def file_exists(engine: Engine) -> bool:

@@ -44,7 +44,7 @@ def check_folder(folder: str) -> None:
     _check_installed()
     path = path_of(folder)
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if is_local(path) and not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
@@ -71,7 +71,7 @@ class PartitionWriter:
         self.folder = folder
         self._folder = path_of(folder) / run.id
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(folder, f"cannot be written to: {error.strerror or error}") from error
         stored = store.partitions(run.number)
