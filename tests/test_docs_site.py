@@ -34,13 +34,16 @@ def paths(nav: Any) -> list[str]:
 def test_the_navigation_names_every_page_once_and_no_other(pages: ModuleType) -> None:
     docs = ROOT / "docs"
     written = [path.relative_to(docs).as_posix() for path in docs.rglob("*.md")]
-    assert sorted(paths(CONFIG["nav"])) == sorted([*written, *pages.made_pages()])
+    named, there = paths(CONFIG["nav"]), {*written, *pages.made_pages()}
+    assert there - {*named} == set(), "write a line for each in nav of mkdocs.yml"
+    assert sorted(named) == sorted(there)
 
 
 def test_the_readme_leads_to_every_page_but_those_on_the_code() -> None:
     linked = re.findall(r"\]\((docs/[^)#]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert "docs/definitions/README.md" in linked
-    assert {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")} - set(linked) == set()
+    there = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
+    assert there - set(linked) == set(), "link each in the README's table of what one has and wants"
 
 
 def test_the_reference_has_every_public_name_and_no_other(pages: ModuleType) -> None:

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -179,6 +180,18 @@ def test_names_are_the_fields_and_not_our_own() -> None:
 
 def test_a_file_is_named_for_what_it_does() -> None:
     assert [name for name in NAMES if FORBIDDEN & set(Path(name).with_suffix("").parts)] == []
+
+
+def test_the_picture_of_the_packages_shows_the_layers_that_are_checked() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = [layer for each in contracts for layer in each.get("layers", [])]
+    picture = re.search(
+        r"(?m)(?:^    .+\n)+", (ROOT / "CONTRIBUTING.md").read_text().partition("this picture")[2]
+    )
+    assert picture is not None
+    assert [line.strip() for line in picture[0].splitlines()] == [
+        each.replace("trivium.", "") for each in layers
+    ]
 
 
 def test_a_file_says_what_it_is() -> None:

@@ -164,8 +164,8 @@ def test_failures_have_the_same_shape_and_tell_no_secret(client, monkeypatch, er
 
 
 def test_the_description_is_the_one_in_the_docs(client):
-    """After a change: python -m tests.web.test_api writes it."""
-    assert client.get("/api/v1/openapi.json").json() == json.loads(DESCRIPTION.read_text())
+    served, written = client.get("/api/v1/openapi.json").json(), json.loads(DESCRIPTION.read_text())
+    assert served == written, "python -m tests.web.test_api writes it anew"
 
 
 CHECKED = (
