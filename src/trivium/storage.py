@@ -1,7 +1,7 @@
-"""Paths on this machine and in object storage: ``s3://BUCKET/FOLDER``, ``gs://…``, ``az://…``.
+"""Opens, lists and copies files, local or in object storage: ``s3://BUCKET/FOLDER``, ``gs://…``, ``az://…``.
 
-Addresses are opened by fsspec's file systems through universal-pathlib, whose paths have the methods of
-``pathlib.Path``. Credentials come from where each file system looks for them, such as the environment.
+universal-pathlib gives addresses the methods of ``pathlib.Path``, on top of the file systems of fsspec. Each
+file system finds its credentials itself, for example in the environment.
 """
 
 import glob
@@ -20,41 +20,41 @@ from typing import IO, Any, cast
 from trivium.errors import InputError, MissingExtra
 
 FETCHED_AT_ONCE = 1 << 20
-"""Bytes that are fetched from object storage at once."""
+"""Size in bytes of a read from object storage."""
 
 FETCHED_TO_COPY = 1 << 23
-"""Bytes that are fetched at once of a file that is copied."""
+"""Size in bytes of a read when a whole file is copied."""
 
 STORES = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "memory"})
-"""Kinds of addresses that data may name; others reach other machines, or files of this one."""
+"""URL schemes that a data file may name; other schemes could reach other machines, or local files."""
 
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+)://", re.ASCII)
 
 
 def is_remote(source: str) -> bool:
-    """Whether a source is an address rather than a path of this machine."""
+    """Whether a source is an address (a URL) rather than a local path."""
     return _ADDRESS.match(source) is not None
 
 
 def path_of(source: str | Path) -> Path:
-    """The path of a source, which may be an address; a path stays as it is.
+    """Return the path of a source, which may be an address.
 
     Raises:
-        InputError: If nothing opens addresses that begin like this.
+        InputError: If no file system opens addresses of this scheme, or this one cannot be reached.
         MissingExtra: If universal-pathlib, or the file system's package, is not installed.
     """
     if not isinstance(source, str):
         return source
-    found = _ADDRESS.match(source)
-    if found is None:
+    scheme = _ADDRESS.match(source)
+    if scheme is None:
         return Path(source)
     try:
         from upath import UPath
     except ImportError as error:
-        raise MissingExtra("cloud", found[0]) from error
+        raise MissingExtra("cloud", scheme[0]) from error
     try:
         path = UPath(source)
-        path.exists()  # each file system has errors of its own where it cannot be reached
+        path.exists()  # an unreachable file system raises errors of its own classes
     except ImportError as error:
         raise InputError(source, f"its file system is not installed: {error}") from error
     except Exception as error:
@@ -63,36 +63,36 @@ def path_of(source: str | Path) -> Path:
 
 
 def is_local(path: object) -> bool:
-    """Whether a path is one of this machine."""
+    """Whether a path is on this machine."""
     return isinstance(path, Path)
 
 
 def joined(folder: Path, source: str) -> Path:
-    """A path relative to a folder; an address stays as it is."""
+    """Resolve a relative path against a folder; return an address as it is."""
     return path_of(source) if is_remote(source) else folder / source
 
 
 def named_path(folder: Path, source: str) -> Path:
-    """The path of a file that a file of a folder names; what names it may come from anyone.
+    """Resolve the name of a file that an untrusted file in a folder refers to.
 
-    Next to a file in a bucket only files of that bucket can be named, next to one of this machine those of
-    this machine and of object storage.
+    A file in a bucket may refer only to files of that bucket; a local file may refer to local files and to
+    object storage.
 
     Raises:
-        InputError: If no such file may be named, or it cannot be reached.
+        InputError: If the reference is not allowed, or the file cannot be reached.
         MissingExtra: As :func:`path_of`.
     """
-    found = _ADDRESS.match(source)
-    if is_local(folder) and found is None:
+    scheme = _ADDRESS.match(source)
+    if is_local(folder) and scheme is None:
         return folder / source
-    if "::" in source or (found is not None and found[1] not in STORES):
+    if "::" in source or (scheme is not None and scheme[1] not in STORES):
         raise InputError(source, "is no address in object storage, such as s3://BUCKET/FILE")
     if is_local(folder):
         return path_of(source)
     bucket, below = _bucket_and_key(str(folder))
-    named, key = (bucket, posixpath.join(below, source)) if found is None else _bucket_and_key(source)
+    other, key = (bucket, posixpath.join(below, source)) if scheme is None else _bucket_and_key(source)
     key = posixpath.normpath(key)
-    if named != bucket or key.startswith(("/", "../")):
+    if other != bucket or key.startswith(("/", "../")):
         raise InputError(source, f"is outside of {bucket}, whose file names it")
     return path_of(f"{bucket}/{key}")
 
@@ -117,19 +117,19 @@ def open_file(path: Path, *, read_at_once: int = 1 << 17) -> IO[bytes]:
         return path.open("rb", buffering=read_at_once)
     remote: Any = path
     fetched = remote.open("rb", block_size=max(read_at_once, FETCHED_AT_ONCE))
-    return io.BufferedReader(fetched, read_at_once)  # whose lines are found faster, and bounded
+    return io.BufferedReader(fetched, read_at_once)  # splits lines faster, within a bounded buffer
 
 
 Stamp = tuple[int, int | str]
-"""Size and time of a file, or what object storage has in place of a time."""
+"""Size of a file with its modification time in nanoseconds, or with its version key in object storage."""
 
 
 @contextmanager
 def replaced_when_complete(path: Path) -> Iterator[Path]:
-    """Give a path to write to, whose file takes the place of another once it is complete.
+    """Yield a temporary path, and replace the file with what was written there once the block has ended.
 
-    If an error ends the writing, an earlier file stays as it was. A symbolic link is kept; a pipe or a device
-    is written to directly.
+    After an error the earlier file stays as it was. A symbolic link is kept; a pipe or a device is written
+    directly.
 
     Args:
         path: The file to replace.
@@ -147,7 +147,7 @@ def replaced_when_complete(path: Path) -> Iterator[Path]:
 
 
 def stamp_of(path: Path) -> Stamp:
-    """What tells a file from an earlier one of its name.
+    """Return the stamp of a file, which changes when the file is rewritten or replaced.
 
     Raises:
         OSError: If it cannot be read.
@@ -161,7 +161,7 @@ def stamp_of(path: Path) -> Stamp:
 
 
 def local_copy(path: Path) -> tuple[Stamp, Path]:
-    """Copy a file from object storage to this machine until the process ends; a file that is here stays.
+    """Copy a file from object storage, and keep the copy until the process ends; a local file is not copied.
 
     Returns:
         The stamp of the file (see :func:`stamp_of`), and the path of the copy.
@@ -180,12 +180,12 @@ def local_copy(path: Path) -> tuple[Stamp, Path]:
 
 
 def temporary_copy(path: Path, write: Callable[[IO[bytes]], None], form: str = "") -> tuple[Stamp, Path]:
-    """Write a copy of a file, perhaps in another form, that stays on this machine until the process ends.
+    """Write a local copy of a file, perhaps converted, and keep it until the process ends.
 
     Args:
         path: The file.
-        write: Writes the copy; not called if this process has written one in this form before.
-        form: What tells this form from others.
+        write: Writes the copy; not called if this process has already written one in this form.
+        form: Name of the conversion; empty for a plain copy.
 
     Returns:
         The stamp of the file (see :func:`stamp_of`), and the path of the copy.
@@ -216,7 +216,7 @@ def _folder_of_copies() -> "TemporaryDirectory[str]":
 
 
 def paths_named(sources: Sequence[str | Path]) -> list[Path]:
-    """The paths of sources, of which addresses may be patterns; a shell expands those of this machine.
+    """Return the paths of sources, expanding glob patterns in addresses; the shell expands local patterns.
 
     Raises:
         InputError: If one cannot be reached, or a pattern matches no file.
@@ -228,28 +228,28 @@ def paths_named(sources: Sequence[str | Path]) -> list[Path]:
             paths.append(path_of(source))
             continue
         try:
-            found = matching(source, Path())
+            matches = matching(source, Path())
         except OSError as failure:
             raise InputError(source, f"cannot be read: {failure.strerror or failure}") from failure
-        if not found:
+        if not matches:
             raise InputError(source, "no file has such a name")
-        paths += found
+        paths += matches
     return paths
 
 
 def is_named_file(path: Path) -> bool:
-    """Whether a path of this machine is a file, or a link to one that is lost, which reading it says.
+    """Whether a local path is a file, or a broken link, so that reading it reports the error.
 
-    Hidden links that lead nowhere are locks of editors.
+    Hidden broken links do not count: editors use them as lock files.
     """
     return path.is_file() or (path.is_symlink() and not path.exists() and not path.name.startswith("."))
 
 
 def matching(source: str, folder: Path) -> list[Path]:
-    """The files that a pattern names, sorted; relative patterns are below the folder."""
+    """Return the files that match a glob pattern, sorted; a relative pattern is below the folder."""
     if not is_remote(source) and is_local(folder):
-        found = glob.iglob(source, root_dir=folder, recursive=True)  # noqa: PTH207 - may be absolute
-        return sorted(path for path in (folder / each for each in found) if is_named_file(path))
+        names = glob.iglob(source, root_dir=folder, recursive=True)  # noqa: PTH207 - may be absolute
+        return sorted(path for path in (folder / name for name in names) if is_named_file(path))
     address = source if is_remote(source) else f"{folder}/{source}"
     parts = address.split("/")
     first = next(index for index, part in enumerate(parts) if glob.has_magic(part))

@@ -1,7 +1,7 @@
-"""Receives export requests: a request is acknowledged once its spans are on the disk.
+"""Receives OTLP export requests, and acknowledges each one once its spans are on disk.
 
-Requests that come while others are being written wait, and are written together in the next transaction, so
-that many requests share one sync of the disk. If too many wait, further ones are refused for now.
+Requests that arrive during a write are queued and written together in the next transaction, so that many
+requests share one disk sync. A full queue refuses further requests for now.
 """
 
 import logging
@@ -33,13 +33,13 @@ _REASONS = {
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a request.
+    """How many spans of a request were stored or refused.
 
     Attributes:
-        new: Number of spans that are stored now.
-        again: Number of spans that were stored already: the exporter sent them again.
-        refused: Number of spans that are not stored, by reason.
-        replaced: Number of places where U+FFFD stands for what no text can hold.
+        new: Number of newly stored spans.
+        again: Number of spans that the exporter sent again, and that were stored already.
+        refused: Number of refused spans, by reason.
+        replaced: Number of places where U+FFFD replaced invalid text.
     """
 
     new: int
@@ -54,14 +54,14 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def message(self) -> str:
-        """Why spans are refused, and what was changed in others; empty if nothing was."""
+        """Why spans were refused, and what was replaced in others; empty if neither happened."""
         parts = [
             f"{number:,} {_REASONS.get(reason, reason)}" for reason, number in sorted(self.refused.items())
         ]
-        said = [f"refused spans: {'; '.join(parts)}"] if parts else []
+        notes = [f"refused spans: {'; '.join(parts)}"] if parts else []
         if self.replaced:
-            said.append(f"U+FFFD replaces what is not UTF-8, or half of a surrogate pair: {self.replaced:,}")
-        return ". ".join(said)
+            notes.append(f"U+FFFD replaces what is not UTF-8, or half of a surrogate pair: {self.replaced:,}")
+        return ". ".join(notes)
 
 
 class _Waiting(msgspec.Struct, frozen=True):
@@ -71,12 +71,12 @@ class _Waiting(msgspec.Struct, frozen=True):
 
 
 class Intake:
-    """Decodes requests in the caller's thread, and writes them in a thread of its own; a context manager.
+    """Decodes requests in the caller's thread, and writes them in one writer thread; a context manager.
 
     Args:
-        traces: Where they are stored.
-        limits: What is refused, and how much may wait.
-        clock: Gives the Unix time.
+        traces: Stores the spans.
+        limits: Limits on a request, and on the queue.
+        clock: Returns the Unix time.
     """
 
     def __init__(
@@ -108,19 +108,19 @@ class Intake:
         return self.submit(body, encoding).result()
 
     def submit(self, body: bytes, encoding: Encoding) -> "Future[Receipt]":
-        """Decode a request and have it written.
+        """Decode a request and queue it to be written.
 
         Args:
             body: The request's body, decompressed.
             encoding: How it is encoded.
 
         Returns:
-            Done once the spans are on the disk; it raises StoreError if they could not be stored.
+            A future that is done once the spans are on disk; it raises StoreError if storing them fails.
 
         Raises:
-            TooLarge: If it exceeds a limit.
+            TooLarge: If the request exceeds a limit.
             TraceError: If it cannot be decoded.
-            Overloaded: If too much waits to be written, or the intake is closed.
+            Overloaded: If the queue is full, or the intake is closed.
         """
         try:
             self._check_room(len(body))
@@ -141,7 +141,7 @@ class Intake:
 
     def _enqueue(self, batch: Batch, size: int) -> "Future[Receipt]":
         waiting = _Waiting(batch, size, Future())
-        waiting.done.set_running_or_notify_cancel()  # whoever waits may go away, but cannot cancel it
+        waiting.done.set_running_or_notify_cancel()  # a caller may stop waiting, but cannot cancel the write
         with self._changed:
             self._check_room(size)
             self._waiting.append(waiting)
@@ -151,11 +151,11 @@ class Intake:
 
     @property
     def waiting(self) -> tuple[int, int]:
-        """Requests that wait to be written, and their bytes."""
+        """Number of queued requests, and their bytes."""
         return len(self._waiting), self._bytes
 
     def close(self) -> None:
-        """Write what waits, and end the thread; further requests are refused."""
+        """Write the queued requests and end the thread; refuse further ones."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -177,7 +177,7 @@ class Intake:
                     each.done.set_result(_receipt(result, each.batch))
 
     def _next(self) -> list[_Waiting]:
-        """Wait for requests and take some; empty once the intake is closed and all are written."""
+        """Wait for requests and take a group; empty once the intake is closed and the queue is empty."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed)
             spans = taken = 0
@@ -197,7 +197,7 @@ def _receipt(accepted: Accepted, batch: Batch) -> Receipt:
 
 
 def _fail(group: list[_Waiting], error: BaseException) -> None:
-    """Tell the callers that nothing was stored; the exporters send it again."""
+    """Tell the callers that nothing was stored, so that the exporters send the spans again."""
     if not isinstance(error, StoreError):
         log.error("received spans could not be stored", exc_info=error)
         error = StoreError(f"the spans could not be stored: {type(error).__name__}")

@@ -1,4 +1,4 @@
-"""Deletes old production data: little by little, so that nobody waits for it."""
+"""Deletes old production data in small transactions, so that other writers hardly wait."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,27 +16,27 @@ from trivium.suites.monitor_settings import RetentionSettings
 DAY = 86_400.0
 
 TRACES_AT_ONCE = 200
-"""Traces or samples that one transaction deletes: others wait for it."""
+"""Number of traces or samples deleted in one transaction, while other writers wait."""
 
 PAUSE_SECONDS = 0.01
-"""Time between two transactions, for others to write."""
+"""Pause between two transactions, in which others can write."""
 
 DAYS_OF_COUNTS = 400.0
-"""Days that hourly counts, then summed, and the audit log are kept: a year and a month to compare it with."""
+"""Days to keep the audit log and hourly counts (older counts are summed): a year and one month more."""
 
 _PAGES_AT_ONCE = 64
-"""Pages of 16 KiB that SQLite gives back to the disk in one transaction."""
+"""Number of 16 KiB pages that SQLite returns to the disk in one transaction."""
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
-    """What was deleted.
+    """How much a call of :meth:`Retention.prune` deleted.
 
     Attributes:
-        samples: Samples, with their scores.
-        traces: Traces, with their spans.
-        runs: Runs of days of which no sample is left, with their attempts and evaluations.
+        samples: Number of samples, with their scores.
+        traces: Number of traces, with their spans.
+        runs: Number of daily runs without remaining samples, with their attempts and evaluations.
         bytes: Size of the deleted traces.
-        file_bytes: Bytes that an SQLite file became smaller by; PostgreSQL uses its free space again.
+        file_bytes: Bytes by which an SQLite file shrank; 0 for PostgreSQL, which reuses its free space.
     """
 
     samples: int = 0
@@ -47,10 +47,10 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Retention:
-    """Deletes what is older, or larger, than the settings of the monitors allow.
+    """Deletes production data that exceeds the age or size limits of the monitors.
 
-    A trace that waits to be scored, or is not complete, is never deleted. Traces that several monitors watch
-    are kept as long as any of them wants.
+    A trace that waits to be scored, or is incomplete, is never deleted. A trace that several monitors watch
+    is kept for the longest of their periods.
 
     Args:
         store: The store.
@@ -70,34 +70,34 @@ class Retention:
         self._pause = pause
 
     def prune(self, now: float) -> Pruned:
-        """Delete what may go at a Unix time.
+        """Delete the data that has expired at a Unix time.
 
         Raises:
-            StoreError: If the store fails; what was deleted before stays deleted.
+            StoreError: If the store fails; transactions before that stay committed.
         """
-        every = self._settings.values()
+        limits = self._settings.values()
         samples = sum(
-            self._prune_samples(name, now - each.days * DAY) for name, each in self._settings.items()
+            self._prune_samples(name, now - limit.days * DAY) for name, limit in self._settings.items()
         )
         runs = sum(
-            self._prune_runs(name, now - (each.days + 1) * DAY) for name, each in self._settings.items()
+            self._prune_runs(name, now - (limit.days + 1) * DAY) for name, limit in self._settings.items()
         )
         traces = size = 0
-        if every:
-            unsampled_days = max(each.unsampled_days for each in every)
+        if limits:
+            unsampled_days = max(limit.unsampled_days for limit in limits)
             traces, size = self._prune_traces(now - unsampled_days * DAY, sampled=False)
-            limit = max(each.max_gb for each in every) * 1e9
-            more, more_size = self._prune_to_size(limit)
-            traces, size = traces + more, size + more_size
+            max_bytes = max(limit.max_gb for limit in limits) * 1e9
+            oldest, oldest_size = self._prune_to_size(max_bytes)
+            traces, size = traces + oldest, size + oldest_size
         self._prune_rest(now)
         return Pruned(samples=samples, traces=traces, runs=runs, bytes=size, file_bytes=self._shrink())
 
     def _in_steps(self, step: Callable[[Connection], tuple[int, int]]) -> tuple[int, int]:
-        """Call a step in transactions of its own until it deletes nothing; returns the sums."""
+        """Repeat a step, each time in its own transaction, until it deletes nothing; return the sums."""
         number = size = 0
         while True:
             with explain_errors(self._store.engine), self._store.engine.begin() as connection:
-                begin_writing(connection)  # a span that comes late waits until its trace is deleted
+                begin_writing(connection)  # a late span waits until its trace is deleted
                 deleted, freed = step(connection)
             if not deleted:
                 return number, size
@@ -133,7 +133,7 @@ class Retention:
         return self._in_steps(step)[0]
 
     def _prune_runs(self, monitor: str, before: float) -> int:
-        """Delete the runs of days of which no sample is left."""
+        """Delete the daily runs that have no samples left."""
         runs, samples = schema.runs, schema.live_samples
         old = (
             select(runs.c.number, runs.c.suite)
@@ -143,10 +143,10 @@ class Retention:
         )
 
         def step(connection: Connection) -> tuple[int, int]:
-            found = connection.execute(old).first()
-            if found is None:
+            run = connection.execute(old).first()
+            if run is None:
                 return 0, 0
-            number, suite = found
+            number, suite = run
             connection.execute(delete(schema.cases).where(schema.cases.c.suite == suite))
             of_run = (schema.attempts, schema.evaluations, schema.case_scores, schema.advances)
             for table in of_run:
@@ -164,7 +164,7 @@ class Retention:
 
         Args:
             before: Unix time.
-            sampled: Also those that have a sample.
+            sampled: Whether to delete sampled traces, too.
         """
         traces = schema.live_traces
         old = self._deletable(sampled=sampled).where(traces.c.last < before).limit(TRACES_AT_ONCE)
@@ -173,7 +173,7 @@ class Retention:
         )
 
     def _prune_to_size(self, limit: float) -> tuple[int, int]:
-        """Delete the oldest complete traces until the others are within a limit in bytes."""
+        """Delete the oldest complete traces until the rest fits a limit in bytes."""
         traces = schema.live_traces
         with explain_errors(self._store.engine), self._store.engine.connect() as connection:
             excess = float(connection.execute(select(func.sum(traces.c.size))).scalar() or 0) - limit
@@ -202,7 +202,7 @@ class Retention:
         query = select(traces.c.number, traces.c.trace, traces.c.size).where(
             traces.c.state == "complete", ~waits
         )
-        query = query.with_for_update(of=traces, skip_locked=True)  # those that a late span opens again stay
+        query = query.with_for_update(of=traces, skip_locked=True)  # a trace that a late span reopens is kept
         return query if sampled else query.where(~exists().where(samples.c.trace == traces.c.trace))
 
     @staticmethod
@@ -228,7 +228,7 @@ class Retention:
             connection.execute(delete(alerts).where(alerts.c.number.in_(resolved)))
 
     def _shrink(self) -> int:
-        """Give the free pages of an SQLite file back to the disk, a few at a time; returns the bytes."""
+        """Return the free pages of an SQLite file to the disk, a few at a time; return their bytes."""
         engine = self._store.engine
         if engine.dialect.name != "sqlite":
             return 0

@@ -1,8 +1,8 @@
 """Measures how far two raters agree: rates, Cohen's kappa, Krippendorff's alpha, rank correlations.
 
-All measures are functions of how often each pair of labels occurs (:class:`Pairs`): they return shape (b,),
-NaN where undefined, so that one call covers b resamples. A judge's means over samples have many labels and
-hardly any pair twice: the work goes with the pairs that occur, not with all that could.
+Each measure takes the counts of label pairs (:class:`Pairs`) in b resamples and returns shape (b,), NaN where
+undefined. Pairs that never occur cost no time: a judge's mean scores over samples have many distinct values,
+and hardly any pair of them occurs twice.
 """
 
 from collections.abc import Hashable, Sequence
@@ -28,18 +28,18 @@ RATES = ("exact", "within_one")
 RANKED = ("kappa", "kappa_quadratic", "alpha_ordinal", "spearman", "kendall")
 
 MOST_LABELS = 500
-"""Largest number of distinct labels; Kendall's tau fills a table of one rater's by the other's."""
+"""Largest number of distinct labels: Kendall's tau fills a table with a row and a column for each."""
 
 DECIMALS = 9
-"""Labels that are equal after rounding to this many decimals are the same."""
+"""Decimals to which labels are rounded before they are compared."""
 
 FEW_OTHERS = 10
-"""Groups with another label than the commonest from which on the intervals allow for no unseen pair."""
+"""Number of groups with a label other than the commonest that makes allowing for unseen pairs unnecessary."""
 
-ALLOWED = "the intervals of κ, α, ρ and τ allow for what so few cannot show"
+ALLOWED = "the intervals of κ, α, ρ and τ allow for pairs of labels that so few may not show"
 
 UNSEEN_PAIRS = 0.5
-"""Weight of the unseen pair of labels where no group has another label than the commonest."""
+"""Weight of an unseen pair of labels if every group has only the commonest label."""
 
 _CELLS_AT_ONCE = 1 << 21
 
@@ -59,7 +59,7 @@ class AgreementFigure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pairs(NamedTuple):
-    """How often each pair of labels that occurs at all occurs in each of b resamples.
+    """Counts of the k pairs of labels that occur, in each of b resamples.
 
     Attributes:
         counts: Shape (b, k), at least 0.
@@ -74,7 +74,7 @@ class Pairs(NamedTuple):
     labels: Floats
 
     def margin(self, of: npt.NDArray[np.intp]) -> Floats:
-        """How often a rater, ``first`` or ``second``, gave each label, shape (b, c)."""
+        """Count how often a rater, ``first`` or ``second``, gave each label, shape (b, c)."""
         chosen = csr_array((np.ones(of.size), (of, np.arange(of.size))), shape=(self.labels.size, of.size))
         return np.ascontiguousarray((chosen @ self.counts.T).T)
 
@@ -116,13 +116,14 @@ def agreement(
     Definitions: docs/definitions/agreement.md#exact-agreement, docs/definitions/agreement.md#kappa,
     docs/definitions/agreement.md#alpha.
 
-    The two rates have the interval of :func:`~trivium.trust.intervals.rate_interval`, which covers also when
-    all labels agree. The others have the expanded percentile cluster bootstrap, all from the same resamples.
-    Where fewer than ten groups have another label than the commonest, resamples show too little of what other
-    groups may hold: each interval then spans those of the resamples alone and with one unseen pair of the
-    commonest label and the one farthest from it, in either order, or of that one twice. The pair weighs half
-    a label, and the less the more groups there are. At a prevalence of 0.95 and more, with 20 to 50 items, κ
-    is then covered in 96 to 100 % of samples, without in 80 to 95 %.
+    The two rates have the interval of :func:`~trivium.trust.intervals.rate_interval`, which holds its coverage
+    when all labels agree. The other measures share the resamples of an expanded percentile cluster bootstrap.
+
+    If fewer than ten groups have a label other than the commonest, resamples understate the variety of
+    labels. Each interval then spans four: that of the plain resamples, and those with one unseen pair added:
+    the commonest label with the label farthest from it, the reverse, or the farthest label twice. The pair
+    weighs at most half an item, and less the more such groups there are. At a prevalence of at least 0.95,
+    with 20 to 50 items, the interval then covers κ in 96 to 100 % of samples; the plain one in 80 to 95 %.
 
     Args:
         judge: The judge's label of each attempt, shape (n,), finite: single attempts, not averages over
@@ -133,10 +134,10 @@ def agreement(
         level: Nominal coverage, in (0, 1).
         resamples: Number of resamples of the groups.
         seed: Seed of the resamples.
-        weights: How many times each attempt counts, shape (n,), above 0: those of
-            :func:`~trivium.trust.active_inference.labelled_items` for labels asked for actively. The two
-            rates then have the wide interval of :func:`~trivium.trust.weighted_means.weighted_mean`; that of
-            ``active_mean`` is shorter for exact agreement.
+        weights: How many times each attempt counts, shape (n,), above 0; for actively sampled labels, the
+            weights of :func:`~trivium.trust.active_inference.labelled_items`. The two rates then have the
+            wide interval of :func:`~trivium.trust.weighted_means.weighted_mean`; for exact agreement,
+            ``active_mean`` gives a shorter one.
         **computing: ``threads``, ``chunk_map`` and ``progress``, which change no result: see
             :class:`trivium.trust.resampling.statistics.Computing`.
 
@@ -189,7 +190,7 @@ def agreement(
 
 
 def _ranked(point: float, replicates: Floats, groups: int, n: int, level: float) -> AgreementFigure:
-    """A measure with the interval that spans those of several ways to resample it: shape (v, b)."""
+    """Return a measure; its interval spans those of v ways to resample (``replicates``, shape (v, b))."""
     if np.isnan(point):
         return AgreementFigure(value=None, interval=None, reason="a rater gave one label throughout")
     found, *wider = (estimate(point, drawn, groups=groups, n=n, level=level) for drawn in replicates)
@@ -203,7 +204,7 @@ def _ranked(point: float, replicates: Floats, groups: int, n: int, level: float)
 def _unseen_pairs(
     codes: npt.NDArray[np.intp], each: Floats, clusters: Groups, labels: Floats
 ) -> tuple[float, list[int], tuple[str, ...]]:
-    """Weight, codes and a warning of pairs that the intervals allow for; none if there are enough labels.
+    """Return the weight and codes of the unseen pairs to allow for, and a warning; none if labels suffice.
 
     Definition: docs/definitions/agreement.md#unseen-pairs.
 
@@ -227,17 +228,19 @@ def _resampled(
     added: Floats,
     counts: Counts,
 ) -> Floats:
-    """The measures where each group counts so often; ``by_group`` has how often each pair occurs in each.
+    """Compute the measures of b resamples, which draw the groups ``counts`` times.
+
+    ``by_group`` counts the pairs in each group; ``added``, shape (v, k), holds v additions to these counts.
 
     Returns:
-        Shape (5 · v, b), with each of v ways to add to how often each pair occurs: ``added``, shape (v, k).
+        Shape (5 · v, b).
     """
     occurring = np.ascontiguousarray((by_group.T @ counts.astype(np.float64)).T)
-    return np.concatenate([measures(Pairs(occurring + more, rows, columns, labels)) for more in added])
+    return np.concatenate([measures(Pairs(occurring + extra, rows, columns, labels)) for extra in added])
 
 
 def measures(pairs: Pairs) -> Floats:
-    """The measures named in ``RANKED``, shape (5, b)."""
+    """Compute the measures named in ``RANKED``, shape (5, b)."""
     first, second = pairs.margin(pairs.first), pairs.margin(pairs.second)
     return np.stack(
         [
@@ -269,10 +272,10 @@ def krippendorff_alpha(ratings: npt.ArrayLike) -> float | None:
     if given.ndim != 2 or np.isinf(given).any():
         raise TrustError(f"ratings must be finite numbers, items by raters; found shape {given.shape}")
     given = given[(~np.isnan(given)).sum(axis=1) > 1].round(DECIMALS)
-    there = ~np.isnan(given)
-    labels, codes = np.unique(given[there], return_inverse=True)
+    present = ~np.isnan(given)
+    labels, codes = np.unique(given[present], return_inverse=True)
     counts = np.zeros((given.shape[0], labels.size))
-    np.add.at(counts, (np.nonzero(there)[0], codes), 1)
+    np.add.at(counts, (np.nonzero(present)[0], codes), 1)
     pairs = counts / (counts.sum(axis=1, keepdims=True) - 1)
     coincidences = counts.T @ pairs - np.diag(pairs.sum(axis=0))
     first, second = np.nonzero(coincidences)
@@ -285,8 +288,8 @@ def _rate(
     agree: npt.NDArray[np.bool_], clusters: Groups, weights: Floats | None, *, level: float
 ) -> AgreementFigure:
     if weights is not None:
-        found = weighted_mean(agree, weights.min() / weights, confidence=level, groups=clusters.codes)
-        return AgreementFigure(value=found.mean if found else None, interval=found)
+        mean = weighted_mean(agree, weights.min() / weights, confidence=level, groups=clusters.codes)
+        return AgreementFigure(value=mean.mean if mean else None, interval=mean)
     interval = rate_interval(agree, clusters.codes, level=level)
     reason = "one group" if interval is None else None
     return AgreementFigure(value=float(agree.mean()), interval=interval, reason=reason)

@@ -1,7 +1,7 @@
-"""Computes graph measures with rustworkx; they equal those of NetworkX.
+"""Computes graph measures with rustworkx; the values equal those of NetworkX.
 
-A graph is an :class:`IndexGraph`: its nodes are 0 … n−1, its edges are pairs of them. Distances and measures
-are computed once, on first use.
+A graph is an :class:`IndexGraph` with nodes 0 … n−1. It computes its distances and measures once, on first
+use.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -24,10 +24,10 @@ SOURCES = 100
 SEED = 42
 
 SHARED_UP_TO = 16
-"""Largest graph, in nodes, that traces share: an agent's traces often have the same few graphs."""
+"""Largest graph, in nodes, that is cached across traces: an agent's traces often have the same few graphs."""
 
 _SHARED = 256
-"""Number of graphs that are kept to be shared; with their distances, each takes up to about 10 kB."""
+"""Number of graphs in that cache; with its distances, a graph takes up to about 10 kB."""
 
 Distances = NDArray[np.float64]
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class IndexGraph:
 
     @classmethod
     def shared(cls, n: int, edges: tuple[tuple[int, int], ...]) -> "IndexGraph":
-        """Make the graph, or return an equal one of another trace if it is small."""
+        """Make the graph, or return an equal cached one if it is small."""
         return _shared_graph(n, edges) if n <= SHARED_UP_TO else cls(n, edges)
 
     @cached_property
@@ -88,7 +88,7 @@ class IndexGraph:
 
     @cached_property
     def distances(self) -> Distances:
-        """Lengths of shortest paths, shape (sources, n); 0 from a node to itself and without a path."""
+        """Lengths of shortest paths, shape (sources, n); 0 where there is no path, and on the diagonal."""
         if self.sources is None:
             return _matrix(rx.digraph_distance_matrix(self.directed))
         return _rows(self.directed, self.n, self.sources)
@@ -112,20 +112,20 @@ _shared_graph = lru_cache(maxsize=_SHARED)(IndexGraph)
 
 
 def _once(measure: Callable[[IndexGraph], T]) -> Callable[[IndexGraph], T]:
-    """Compute a measure once for each graph; what it returns is shared and must not be changed."""
+    """Cache a measure in each graph; callers share the returned value and must not change it."""
 
     @wraps(measure)
     def computed_once(graph: IndexGraph) -> T:
-        found: T = graph.measured.get(measure, _ABSENT)
-        if found is _ABSENT:  # an exception would take longer than some measures
-            found = graph.measured[measure] = measure(graph)
-        return found
+        value: T = graph.measured.get(measure, _ABSENT)
+        if value is _ABSENT:  # an exception would take longer than some measures
+            value = graph.measured[measure] = measure(graph)
+        return value
 
     return computed_once
 
 
-def _matrix(found: Any) -> Distances:
-    matrix: Distances = found
+def _matrix(untyped: Any) -> Distances:
+    matrix: Distances = untyped
     return matrix
 
 
@@ -163,7 +163,7 @@ def branching_factor(graph: IndexGraph) -> float | None:
 def clustering(graph: IndexGraph) -> float | None:
     """Return the average clustering coefficient: the share of pairs of neighbours that are connected.
 
-    Computed on the undirected graph without self loops, as in ``networkx.average_clustering``.
+    The graph is taken as undirected and without self loops, as in ``networkx.average_clustering``.
 
     Returns:
         In [0, 1], or None without nodes.
@@ -206,9 +206,9 @@ def average_shortest_path(graph: IndexGraph) -> float | None:
 def closeness(graph: IndexGraph) -> Sequence[float]:
     """Return the closeness of each node by incoming distance, with the Wasserman–Faust factor.
 
-    If r other nodes reach a node over a total distance t, it is (r / t) · (r / (n − 1)); 0 if none does, as
-    in ``networkx.closeness_centrality`` on a DiGraph. With sampled sources, r and t count only sources, and
-    their number replaces n − 1.
+    If r other nodes reach a node over a total distance t, its closeness is (r / t) · (r / (n − 1)), or 0 if
+    none reaches it, as in ``networkx.closeness_centrality`` on a DiGraph. With sampled sources, r and t count
+    only sources, and their number replaces n − 1.
 
     Returns:
         One value per node, in [0, 1].
@@ -219,15 +219,15 @@ def closeness(graph: IndexGraph) -> Sequence[float]:
     others = [graph.n - 1 if graph.sources is None else len(distances)] * graph.n
     for source in graph.sources or ():
         others[source] -= 1  # a source does not count for itself
-    return [(r / t) * (r / asked) if t else 0.0 for r, t, asked in zip(reach, total, others, strict=True)]
+    return [(r / t) * (r / count) if t else 0.0 for r, t, count in zip(reach, total, others, strict=True)]
 
 
 @_once
 def diameter(graph: IndexGraph) -> tuple[int | None, bool]:
     """Return the diameter of the undirected graph, in edges, and whether the graph is connected.
 
-    For a disconnected graph it is the diameter of the largest component; among equally large ones, the
-    longest. With sampled sources it is a lower bound. None without nodes.
+    A disconnected graph has the diameter of its largest component; of equally large components, the largest
+    diameter. Sampled sources give a lower bound. None without nodes.
     """
     if graph.n == 0:
         return None, False
@@ -242,7 +242,7 @@ def diameter(graph: IndexGraph) -> tuple[int | None, bool]:
 def global_efficiency(graph: IndexGraph) -> float:
     """Return the mean of 1 / distance over ordered pairs of nodes, 0 for a pair without a path.
 
-    Computed on the undirected graph; 1 for a complete graph, 0 for fewer than two nodes. Latora & Marchiori,
+    The graph is taken as undirected; 1 for a complete graph, 0 for fewer than two nodes. Latora & Marchiori,
     "Efficient behavior of small-world networks", Phys. Rev. Lett. 87 (2001).
     """
     if graph.n < 2:
@@ -280,12 +280,12 @@ class Betweenness(msgspec.Struct, frozen=True):
 def betweenness(graph: IndexGraph) -> Betweenness:
     """Return the betweenness of each node, as in ``networkx.betweenness_centrality`` on a DiGraph.
 
-    Above 2,000 nodes it is estimated (Brandes & Pich, "Centrality estimation in large networks", 2007): the
-    mean dependency of sampled sources on a node, with the standard error of that mean.
+    Above 2,000 nodes, estimate it as the mean dependency of sampled sources on a node, with the standard
+    error of that mean (Brandes & Pich, "Centrality estimation in large networks", 2007).
     """
     if graph.n <= EXACT_BETWEENNESS:
-        found = rx.digraph_betweenness_centrality(graph.directed, parallel_threshold=_THREADS_FROM)
-        return Betweenness(list(found.values()))
+        exact = rx.digraph_betweenness_centrality(graph.directed, parallel_threshold=_THREADS_FROM)
+        return Betweenness(list(exact.values()))
     return estimated_betweenness(graph, graph.sample(SOURCES))
 
 
@@ -300,11 +300,11 @@ def estimated_betweenness(graph: IndexGraph, sources: Sequence[int]) -> Betweenn
         total += dependency
         squares += dependency**2
     # A source is never inside its own shortest paths: its mean is over the other sources.
-    asked = np.full(graph.n, float(len(sources)))
-    asked[list(sources)] -= 1
-    mean = total / asked
-    variance = np.maximum(squares - asked * mean**2, 0.0) / (asked - 1)
-    error = np.sqrt(variance / asked * (1 - asked / (graph.n - 1)))
+    others = np.full(graph.n, float(len(sources)))
+    others[list(sources)] -= 1
+    mean = total / others
+    variance = np.maximum(squares - others * mean**2, 0.0) / (others - 1)
+    error = np.sqrt(variance / others * (1 - others / (graph.n - 1)))
     pairs = graph.n - 2
     return Betweenness((mean / pairs).tolist(), len(sources), (error / pairs).tolist())
 
@@ -335,10 +335,10 @@ def _dependency(following: list[list[int]], source: int) -> list[float]:
 
 
 MOST_CYCLES = 100
-"""Most cycles that are counted: even a graph of 20 nodes can have too many to enumerate."""
+"""Maximum number of cycles to count: even a graph of 20 nodes can have too many to enumerate."""
 
 _WORK = 1_000_000
-"""Most steps of counting; a cycle costs up to one step for every node and edge."""
+"""Maximum number of steps to count cycles; a cycle costs up to one step for every node and edge."""
 
 
 class Cycles(msgspec.Struct, frozen=True):
@@ -347,8 +347,8 @@ class Cycles(msgspec.Struct, frozen=True):
     Attributes:
         count: Number of cycles counted; a self loop is one.
         counted_up_to: Limit at which counting stopped, or None if all were counted.
-        shortest: Nodes of the shortest cycle, in order; possibly only of those counted if ``counted_up_to``
-            is set.
+        shortest: Nodes of the shortest cycle, in order; if ``counted_up_to`` is set, perhaps only the
+            shortest of those counted.
     """
 
     count: int

@@ -1,4 +1,4 @@
-"""Compares texts by the token vectors of an encoder (BERTScore), in batches."""
+"""The metric ``semantic``: compares texts by the token vectors of an encoder (BERTScore), in batches."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, NamedTuple, Self
@@ -39,7 +39,7 @@ def normalised(vectors: Vectors) -> Vectors:
 
 
 def match(output: Vectors, reference: Vectors) -> Match:
-    """Match each token greedily with the nearest token of the other text, by cosine.
+    """Match each token with the nearest token of the other text by cosine similarity.
 
     Args:
         output: Normalised vectors, shape (n, width).
@@ -48,8 +48,8 @@ def match(output: Vectors, reference: Vectors) -> Match:
     if not (len(output) and len(reference)):
         return APART
     near = output @ reference.T
-    # Negative similarities count as 0. In torchmetrics they do, too, because its special tokens are masked
-    # to zero vectors that any token can match.
+    # Negative similarities count as 0, as in torchmetrics, whose special tokens are masked to zero vectors
+    # that any token can match.
     precision = float(np.maximum(near.max(axis=1), 0).mean(dtype=np.float64))
     recall = float(np.maximum(near.max(axis=0), 0).mean(dtype=np.float64))
     both = precision + recall
@@ -114,17 +114,17 @@ class Semantic(TextMetric):
 
     def score_many(self, inputs: Sequence[MetricInput]) -> list[Score]:
         """Score several attempts; their texts are encoded together."""
-        pairs = [[(each.attempt.text, text) for text in each.case.references] for each in inputs]
+        pairs = [[(given.attempt.text, text) for text in given.case.references] for given in inputs]
         if not any(pairs):
             return [self.skipped("the case has no reference") for _ in inputs]
         try:
             encoder = load(self.encoder, layer=self.layer)
         except EncoderUnavailable as error:
             return [self.skipped(str(error)) for _ in inputs]
-        compared = compare_pairs(encoder, [pair for own in pairs for pair in own])
-        return [self._of(encoder, [compared[pair] for pair in own]) for own in pairs]
+        compared = compare_pairs(encoder, [pair for of_attempt in pairs for pair in of_attempt])
+        return [self._reduced(encoder, [compared[pair] for pair in of_attempt]) for of_attempt in pairs]
 
-    def _of(self, encoder: Encoder, compared: Sequence[Compared]) -> Score:
+    def _reduced(self, encoder: Encoder, compared: Sequence[Compared]) -> Score:
         if not compared:
             return self.skipped("the case has no reference")
         return self.reduced(
@@ -149,7 +149,7 @@ def compare_pairs(encoder: Encoder, pairs: Sequence[Pair]) -> dict[Pair, Compare
         pairs: (output, reference) pairs in any order; duplicates are computed once.
     """
     compared: dict[Pair, Compared] = {}
-    due: list[Pair] = []
+    to_encode: list[Pair] = []
     for pair in dict.fromkeys(pairs):
         output, reference = pair[0].strip(), pair[1].strip()
         if output == reference:
@@ -157,11 +157,11 @@ def compare_pairs(encoder: Encoder, pairs: Sequence[Pair]) -> dict[Pair, Compare
         elif not (output and reference):
             compared[pair] = Compared(APART, truncated=False)
         else:
-            due.append(pair)
-    # Pairs with the same reference are adjacent, so that it is encoded once for all of them.
-    due.sort(key=lambda pair: (len(pair[1]), pair[1], len(pair[0])))
-    for start in range(0, len(due), PAIRS_AT_ONCE):
-        chunk = due[start : start + PAIRS_AT_ONCE]
+            to_encode.append(pair)
+    # Pairs with the same reference are adjacent, so that one encoding serves all of them.
+    to_encode.sort(key=lambda pair: (len(pair[1]), pair[1], len(pair[0])))
+    for start in range(0, len(to_encode), PAIRS_AT_ONCE):
+        chunk = to_encode[start : start + PAIRS_AT_ONCE]
         embedded = embed(encoder, [output for output, _ in chunk], [reference for _, reference in chunk])
         for output, reference in chunk:
             ours, theirs = embedded[output], embedded[reference]
@@ -185,7 +185,7 @@ _REFERENCES: SizedCache[Embedded] = SizedCache(capacity=32_000_000)
 def embed(encoder: Encoder, outputs: Iterable[str], references: Iterable[str]) -> dict[str, Embedded]:
     """Encode texts, and return their vectors by text.
 
-    References are cached, because later outputs are often compared with the same ones.
+    The vectors of references are cached, because later outputs are often compared with the same ones.
 
     Args:
         encoder: The encoder.
@@ -201,7 +201,7 @@ def embed(encoder: Encoder, outputs: Iterable[str], references: Iterable[str]) -
             known[text] = cached
     new = [text for text in dict.fromkeys([*cacheable, *outputs]) if text not in known]
     tokens = encoder.tokenise(new)
-    # Few texts make small batches, so that every worker has one.
+    # Few texts are split into small batches, so that every worker has one.
     share = -(-sum(len(each.ids) for each in tokens) // encoder.workers)
     batches = list(_batches(tokens, min(share, encoder.tokens_at_once)))
     encoded = encoder.encode([tokens[index] for index in batch] for batch in batches)
@@ -214,7 +214,7 @@ def embed(encoder: Encoder, outputs: Iterable[str], references: Iterable[str]) -
 
 
 def _batches(tokens: Sequence[Tokens], tokens_at_once: int) -> Iterator[list[int]]:
-    """Yield batches of indices of texts of similar length, longest first, so that little is padded."""
+    """Yield batches of indices of texts of similar length, longest first, to keep padding short."""
     by_length = sorted(range(len(tokens)), key=lambda index: -len(tokens[index].ids))
     batch: list[int] = []
     for index in by_length:
