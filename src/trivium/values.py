@@ -1,10 +1,10 @@
-"""Reads values of which nothing is known, writes any value as JSON, and limits the values in a JSON text.
+"""Reads untrusted values, writes any object as JSON, and limits the number of values in a JSON text.
 
-What other tools wrote may hold anything: :func:`number`, :func:`count`, :func:`dict_` and the like return
-what they are asked for, or None or nothing. They take any JSON value, and what Python code makes of one.
+Files of other tools may hold any value: :func:`number`, :func:`count`, :func:`dict_` and the like return a
+value of their type, or else None or an empty one. They take any JSON value, and its Python equivalents.
 
 User code can return any object, even one that claims another class, refers to itself, or raises in its
-``repr``. :func:`encode` writes a bounded copy of each.
+``repr``. :func:`encode` writes a bounded copy of it.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from typing import Any, TypeGuard, TypeVar
 import msgspec
 
 JsonObject = dict[str, Any]
-"""A JSON object of a foreign format, or with keys that a user chose: of its values nothing is known."""
+"""A JSON object of a foreign format, or with user-defined keys: the types of its values are unknown."""
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -43,19 +43,19 @@ _MOST_NODES = 100_000
 
 _MOST_AMOUNT = 1e12
 _MOST_COUNT = 2**53
-"""Largest whole number that a double holds exactly, as all do up to there."""
+"""A double holds every whole number up to this one exactly."""
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:
-    """Whether a value is an int or a float; true and false are none.
+    """Whether a value is an int or a float, but not a bool.
 
-    NaN and infinity are numbers, and so is NumPy's float64, which is a float; its other scalars are not.
+    NaN and infinity count, and so does NumPy's float64, a subclass of float; other NumPy scalars do not.
     """
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def number(value: Any) -> float | None:
-    """Return a finite number as a float; None for any other value, texts, true and false included."""
+    """Return a finite number as a float; None for any other value, including texts and booleans."""
     return float(value) if is_number(value) and abs(value) < 1e300 else None
 
 
@@ -134,10 +134,10 @@ def text_or_json(value: Any, *, canonical: bool = False) -> str:
 
 
 def dialogue_text(value: Any) -> str | None:
-    """Return messages of a chat as a text, a paragraph for each; None if a value is no list of them.
+    """Format chat messages as text, one paragraph each; None if the value is not a list of messages.
 
-    A message has a text as ``role``, and ``content``: a text, or parts, of which those that are no text are
-    named. Requested calls of tools follow the text.
+    A message has a ``role``, a text, and a ``content``: a text or a list of parts. A part without text
+    appears as its type in brackets; tool calls follow the text.
     """
     if not isinstance(value, list | tuple) or not value:
         return None
@@ -147,10 +147,10 @@ def dialogue_text(value: Any) -> str | None:
             return None
         content = message.get("content")
         parts = content if isinstance(content, list | tuple) else [content]
-        said = [text for part in parts if (text := _part_text(part))]
+        lines = [text for part in parts if (text := _part_text(part))]
         calls = (dict_(call).get("function", call) for call in list_(message.get("tool_calls")))
-        said += [f"calls {dict_(call).get('name')}({dict_(call).get('arguments', '')})" for call in calls]
-        paragraphs.append(f"{message['role']}: {chr(10).join(said)}")
+        lines += [f"calls {dict_(call).get('name')}({dict_(call).get('arguments', '')})" for call in calls]
+        paragraphs.append(f"{message['role']}: {chr(10).join(lines)}")
     return "\n\n".join(paragraphs)
 
 
@@ -162,43 +162,43 @@ def _part_text(part: Any) -> str:
 
 
 def resolved(record: type[R]) -> type[R]:
-    """Have msgspec resolve the types of a record's fields now, while its module is imported.
+    """Make msgspec resolve the field types of a record now, during the import of its module.
 
-    msgspec otherwise does so when a value is first converted to the record. The process crashes if a second
-    thread converts one meanwhile (msgspec 0.22).
+    Otherwise msgspec resolves them when it first converts a value to the record, and the process crashes if a
+    second thread converts one at the same time (msgspec 0.22).
     """
     msgspec.json.Decoder(record)
     return record
 
 
 def encode(value: Any, as_text: list[str] | None = None) -> bytes:
-    """Encode any value as JSON. Exceptions that the value raises are caught, except Ctrl-C.
+    """Encode any value as JSON, catching every exception that the value raises except Ctrl-C.
 
     Numbers of other libraries and of subclasses become plain numbers, texts of subclasses plain texts, arrays
-    of up to 10,000 elements lists, Pydantic models their fields. Any other object becomes its ``repr``, or a
+    of up to 10,000 elements lists, and Pydantic models objects. Any other object becomes its ``repr``, or a
     note if its ``repr`` raises. A lone surrogate becomes U+FFFD.
 
     Args:
         value: Any object.
         as_text: List to which the type name of each value written as text is appended.
     """
-    found: list[str] = []
+    type_names: list[str] = []
     try:
-        made = msgspec.json.encode(value, enc_hook=lambda each: plain(each, found))
+        encoded = msgspec.json.encode(value, enc_hook=lambda part: plain(part, type_names))
         if as_text is not None:
-            as_text += found
-        return made
+            as_text += type_names
+        return encoded
     except BaseException as error:
         _reraise_ctrl_c(error)
     # A cycle, deep nesting, a lone surrogate or an object that raises: copy it part by part.
     walk = _Walk([] if as_text is None else as_text)
-    return msgspec.json.encode(walk.walked(value, 0))
+    return msgspec.json.encode(walk.copied(value, 0))
 
 
 def is_absent(value: Any) -> bool:
-    """Whether a value stands for none: None, NaN, and NA and NaT of pandas.
+    """Whether a value marks missing data: None, NaN, or NA and NaT of pandas.
 
-    Only what the host program or a table of numbers writes so is missing; the text ``"NaN"`` is a text.
+    The text ``"NaN"`` is an ordinary text, not missing data.
     """
     if isinstance(value, numbers.Real | Decimal):
         return value != value  # noqa: PLR0124 - only NaN differs from itself
@@ -206,7 +206,7 @@ def is_absent(value: Any) -> bool:
 
 
 def plain_text(value: Any) -> str:
-    """Convert a name to a plain str: an instance of a str subclass to its text, any other to its ``repr``."""
+    """Convert a name to a plain str: an instance of a str subclass to its text, another object to its repr."""
     text = value if type(value) is str else plain(value)
     return _replace_lone_surrogates(text if type(text) is str else _bounded_repr(text))
 
@@ -285,7 +285,7 @@ class _Walk:
         self._above: set[int] = set()
         self._left = _MOST_NODES
 
-    def walked(self, value: Any, depth: int) -> Any:
+    def copied(self, value: Any, depth: int) -> Any:
         """Return the copy of a value."""
         kind = type(value)
         if value is None or kind is bool or kind is float:
@@ -312,20 +312,20 @@ class _Walk:
     def _parts(self, value: Any, kind: type, depth: int) -> Any:
         if issubclass(kind, dict):
             return {
-                plain_text(self.walked(key, depth)): self.walked(each, depth)
-                for key, each in list(dict.items(value))
+                plain_text(self.copied(key, depth)): self.copied(item, depth)
+                for key, item in list(dict.items(value))
             }
         if issubclass(kind, list | tuple | set | frozenset):
-            return [self.walked(each, depth) for each in list(value)]
+            return [self.copied(item, depth) for item in list(value)]
         if issubclass(kind, msgspec.Struct):
-            return {name: self.walked(getattr(value, name), depth) for name in kind.__struct_fields__}
+            return {name: self.copied(getattr(value, name), depth) for name in kind.__struct_fields__}
         if dataclasses.is_dataclass(kind):
             fields = dataclasses.fields(kind)
-            return {field.name: self.walked(getattr(value, field.name), depth) for field in fields}
+            return {field.name: self.copied(getattr(value, field.name), depth) for field in fields}
         try:
             return msgspec.json.decode(msgspec.json.encode(value))  # types with a JSON form: dates, enums
         except (TypeError, ValueError, RecursionError, OverflowError):
-            return self.walked(plain(value, self._as_text), depth)
+            return self.copied(plain(value, self._as_text), depth)
 
 
 MAX_VALUES = 20_000_000
@@ -338,9 +338,9 @@ TOO_MANY_VALUES = f"holds more than {MAX_VALUES:,} values, the most that are rea
 
 
 def holds_too_many_values(content: bytes) -> bool:
-    """Whether a JSON text has more than ``MAX_VALUES`` brackets and commas, those inside of strings included.
+    """Whether a JSON text has more than ``MAX_VALUES`` brackets and commas, including those inside strings.
 
-    Every value except the first follows one of them, so this is an upper bound on the number of values.
+    Every value except the first follows one of them, so their number is an upper bound on the values.
     """
     if len(content) <= MAX_VALUES:
         return False

@@ -1,4 +1,4 @@
-"""Results of pairwise judging: verdicts of each order, pair and dimension, and their figures."""
+"""The results of pairwise judging: a verdict for each order, pair and dimension, and overall figures."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class OrderVerdict(msgspec.Struct, frozen=True, kw_only=True):
         verdict: Verdict on head against base, or None.
         status: ok, abstained, skipped or failed.
         reason: The judge's reason, or why there is no verdict.
-        method: The models that judged, unless they are the full panel or the first model named.
+        method: The models that judged; None for the full panel, or for the first model of the settings.
         detail: Details of the judgement: model, evidence, signals, votes, tokens, cost.
     """
 
@@ -77,21 +77,21 @@ class PairFigure(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         win_rate: (wins + ties / 2) / pairs with a verdict, in [0, 1]; None without a verdict.
-        ci95: Interval of the win rate by groups, at the run's level, or None.
+        ci95: Cluster-robust interval of the win rate, at the run's level, or None.
         probability: Probability that head wins less than half
             (docs/definitions/decisions.md#probability-limit); None without an interval.
         groups: Number of clusters.
         method: How the interval was computed.
-        wins: Pairs that head wins.
-        losses: Pairs that head loses.
-        ties: Tied pairs, including those whose orders contradict each other.
-        unjudged: Pairs without a verdict: the judge abstained in an order, or did not answer.
-        inconsistent: Pairs whose orders contradict each other.
-        for_first: Inconsistent pairs in which the output shown first won both times.
-        for_second: Inconsistent pairs in which the output shown second won both times.
+        wins: Number of pairs that head wins.
+        losses: Number of pairs that head loses.
+        ties: Number of ties, including pairs whose two orders contradict each other.
+        unjudged: Number of pairs without a verdict: the judge abstained in an order, or did not answer.
+        inconsistent: Number of pairs whose two orders contradict each other.
+        for_first: Number of inconsistent pairs in which the output shown first won both times.
+        for_second: Number of inconsistent pairs in which the output shown second won both times.
         position_bias: (for_first + for_second) / pairs judged in both orders; None without such pairs.
-        p: Two-sided p-value of a sign test over groups, each by whether head wins or loses more of its
-            pairs; None if all groups tie.
+        p: Two-sided p-value of a sign test over groups; the sign says whether head wins or loses more of the
+            group's pairs. None if all groups tie.
     """
 
     win_rate: float | None
@@ -111,7 +111,7 @@ class PairFigure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PairComparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
-    """Two runs compared by a judge, pair by pair.
+    """The comparison of two runs by a judge, pair by pair.
 
     Attributes:
         base: Id of the run compared with.
@@ -119,7 +119,7 @@ class PairComparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
         suite: Name of head's suite.
         models: The judge models.
         panel: Whether all of them judge every pair.
-        samples: Number of answers that each model gives for each order.
+        samples: Number of samples of each model for each order.
         level: Confidence level of the intervals.
         figures: Results by dimension, and ``overall``.
         pairs: Every judged pair, in the order of head's suite.
@@ -129,8 +129,8 @@ class PairComparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
         errors: Pairs for which no judge answered in at least one order.
         spent: Costs of the comparison, including failed requests, and its budget.
         notes: Reservations that change how to read the result.
-        not_asked: Pairs that were not judged because it was decided before (``until_decided``).
-        decided: With ``until_decided``: whether head surely wins, or loses, more than half; else None.
+        not_asked: Pairs left unjudged because earlier ones decided the comparison (``until_decided``).
+        decided: With ``until_decided``: whether head is proven to win, or lose, more than half; else None.
     """
 
     base: str

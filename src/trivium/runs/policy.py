@@ -1,4 +1,4 @@
-"""Makes an answer of what is proven and how probable a loss is, and says how often such answers are wrong.
+"""Decides gates and comparisons by a policy, and says how often each policy decides wrongly.
 
 Definition: docs/definitions/decisions.md#policy.
 """
@@ -12,14 +12,14 @@ from trivium.trust.distributions import Answer
 
 
 def decided(proven: Answer, probabilities: Sequence[float], how: DecideSettings) -> Answer:
-    """Answer by a policy.
+    """Decide by a policy, from what is proven and how probable a loss is.
 
     Args:
         proven: What the interval proves.
-        probabilities: Probability of a loss, or of missing a limit. With missing values two of them: with all
-            of these at their worst, and at their best; the answer must be the same for both. Empty if nothing
+        probabilities: Probability of a loss, or of missing a limit. If values are missing, two: with all
+            missing values at their worst, and at their best; both must give the same answer. Empty if nothing
             was measured.
-        how: The policy, and what wrong decisions cost.
+        how: The policy, and the costs of wrong decisions.
     """
     if how.policy == "proof":
         return proven
@@ -33,15 +33,15 @@ def decided(proven: Answer, probabilities: Sequence[float], how: DecideSettings)
 
 
 class WrongRates(msgspec.Struct, frozen=True):
-    """How often a policy was wrong in trials; shares of comparisons in [0, 1].
+    """How often a policy decided wrongly in trials; shares of comparisons in [0, 1].
 
     Definition: docs/definitions/decisions.md#wrong-rates.
 
     Attributes:
         cases: Number of cases of the trials.
-        ship: It passed a version that was worse by more than the margin.
-        block: It failed one that was not.
-        undecided: It did neither.
+        ship: Share in which the policy passed a version that was worse by more than the margin.
+        block: Share in which it failed a version that was not.
+        undecided: Share that it left undecided.
     """
 
     cases: int
@@ -59,14 +59,14 @@ _MEASURED: dict[Policy, dict[int, tuple[int, int, int]]] = {
 
 
 def wrong_rates(how: DecideSettings, cases: int) -> WrongRates | None:
-    """How often a policy was wrong in trials with about as many cases: the most that are no more.
+    """Look up the error rates of a policy, in the largest trials with at most this many cases.
 
     Args:
-        how: The policy, and what wrong decisions cost.
+        how: The policy, and the costs of wrong decisions.
         cases: Number of cases.
 
     Returns:
-        None with fewer cases than in any trial, and for ``balanced`` if wrong decisions do not cost the same.
+        None if every trial had more cases, or for ``balanced`` if the two wrong decisions differ in cost.
     """
     tried = [n for n in _MEASURED[how.policy] if n <= cases]
     if not tried or (how.policy == "balanced" and how.costs.threshold != 0.5):

@@ -116,7 +116,7 @@ def agreement(
     Definitions: docs/definitions/agreement.md#exact-agreement, docs/definitions/agreement.md#kappa,
     docs/definitions/agreement.md#alpha.
 
-    The two rates have the interval of :func:`~trivium.trust.intervals.rate_interval`, which holds its coverage
+    The two rates have the interval of :func:`~trivium.trust.intervals.rate_interval`, which also covers
     when all labels agree. The other measures share the resamples of an expanded percentile cluster bootstrap.
 
     If fewer than ten groups have a label other than the commonest, resamples understate the variety of

@@ -1,4 +1,4 @@
-"""Runs the application: listens, limits how slowly a request may come, and ends gracefully."""
+"""Runs the web application: listens, closes slow connections, and shuts down gracefully."""
 
 import asyncio
 import logging
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from litestar.types import ASGIApp
 
 HEAD_SECONDS = 10.0
-"""Time within which the head of a request has to be here, counted from the connection or its first byte."""
+"""Time limit for the head of a request, counted from the connection or the first byte."""
 
 REST_SECONDS = 10.0
-"""Time within which the rest of a body has to be here whose request is answered; it is thrown away."""
+"""Time limit for the rest of a body after the response was sent; the server discards it."""
 
 ANSWER_SECONDS = 30.0
-"""Time within which a client has to read some of a long answer."""
+"""Time limit for a client to read some more of a long response."""
 
 KEEP_ALIVE_SECONDS = 75
-"""Time that a connection stays open between two requests; exporters send every few seconds."""
+"""Time that an idle connection stays open; exporters send every few seconds."""
 
 GRACEFUL_SECONDS = 10
-"""Time that requests have to end when the server stops."""
+"""Time that requests in progress have to finish when the server stops."""
 
 MOST_CONNECTIONS = 2_000
 
@@ -39,7 +39,7 @@ MOST_HEAD_BYTES = 32 * 2**10
 
 
 class _Protocol(H11Protocol):
-    """Closes connections whose request does not come, or whose answer is not read."""
+    """Closes a connection if its request arrives too slowly, or its client does not read the response."""
 
     _timer: asyncio.TimerHandle | None = None
     _timed = ""
@@ -54,15 +54,15 @@ class _Protocol(H11Protocol):
         state = self.conn.their_state
         if state is h11.IDLE and (self.conn.trailing_data[0] or self.cycle is None):
             self._limit("head", HEAD_SECONDS)
-        elif state is h11.IDLE:  # the rest of a body that nobody wanted is here
+        elif state is h11.IDLE:  # the discarded rest of a body has arrived
             self._limit("next request", KEEP_ALIVE_SECONDS)
         elif not self._answered():
             self._limit()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, or for the rest of a body that was refused before it was here.
+        """Wait for the next request, or for the rest of a body that the server refused early.
 
-        A client that is still sending would not see an answer after which the connection is closed.
+        If the connection were closed at once, a client that is still sending would not see the response.
         """
         self._limit()
         super().on_response_complete()
@@ -83,13 +83,13 @@ class _Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Say nothing of a wish for HTTP/2 or WebSocket, which is answered in HTTP/1.1."""
+        """Log nothing if a client asks for HTTP/2 or WebSocket: the server answers in HTTP/1.1."""
 
     def _answered(self) -> bool:
         return self.cycle is not None and self.cycle.response_complete
 
     def _limit(self, what: str = "", seconds: float = 0.0) -> None:
-        """End the connection unless something comes within a time; the time does not begin anew for it."""
+        """Start the timer for ``what``, which aborts the connection; a running timer for it is kept."""
         if what == self._timed:
             return
         if self._timer is not None:
@@ -104,7 +104,7 @@ class _Protocol(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """Keeps the signal that ended it, and calls back once it listens."""
+    """A uvicorn server that keeps the signal that stopped it, and calls back once it listens."""
 
     def __init__(
         self, config: uvicorn.Config, listening: Callable[[], None], ending: Callable[[], None]
@@ -121,7 +121,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """End gracefully at the first signal; uvicorn's own method would send it to the process again."""
+        """Stop gracefully at the first signal; uvicorn's own method would raise the signal again."""
 
         def end(number: int, _: FrameType | None) -> None:
             self.force_exit = self.should_exit
@@ -129,7 +129,7 @@ class _Server(uvicorn.Server):
             self.ended_by = self.ended_by or number
             self._ending()
 
-        before = {each: signal.signal(each, end) for each in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
@@ -146,21 +146,21 @@ def serve(
     ending: Callable[[], None],
     access_log: bool = False,
 ) -> int | None:
-    """Serve an application until a signal comes; a second one ends it at once.
+    """Serve an application until a signal stops it; a second signal stops it at once.
 
     Args:
         app: The application.
         host: Address to listen on.
-        port: Port to listen on; 0 for any that is free.
+        port: Port to listen on; 0 for any free one.
         listening: Called with the port once requests can be sent.
-        ending: Called at the first signal, so that answers that go on for long end.
-        access_log: Log every request.
+        ending: Called at the first signal, to end long responses such as streams.
+        access_log: Whether to log every request.
 
     Returns:
-        The signal that ended it.
+        The signal that stopped the server.
 
     Raises:
-        InputError: If it cannot listen there.
+        InputError: If the server cannot listen on this host and port.
     """
     config = uvicorn.Config(
         app,
@@ -186,7 +186,7 @@ def serve(
 
 
 def _sockets(host: str, port: int) -> list[socket.socket]:
-    """Sockets that are bound to all addresses of a host."""
+    """Bind a socket to each address of a host."""
     sockets: list[socket.socket] = []
     try:
         for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
@@ -195,18 +195,18 @@ def _sockets(host: str, port: int) -> list[socket.socket]:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            # All have the port that the first one got.
+            # All sockets share the port of the first.
             bound.bind((address[0], port or sockets[0].getsockname()[1], *address[2:]))
     except (OSError, OverflowError) as error:
-        for each in sockets:
-            each.close()
+        for opened in sockets:
+            opened.close()
         what = error.strerror or str(error) if isinstance(error, OSError) else str(error)
         raise InputError("", Problem(f"{host}:{port}", f"cannot listen here: {what}")) from None
     return sockets
 
 
 def _log_like_trivium(*, access_log: bool) -> None:
-    """Log what uvicorn has to say where Trivium logs."""
+    """Send uvicorn's log messages to the handlers of Trivium's logger."""
     handlers = logging.getLogger("trivium").handlers
     for name, level in (("uvicorn.error", logging.WARNING), ("uvicorn.access", logging.INFO)):
         logger = logging.getLogger(name)

@@ -29,12 +29,12 @@ Make = Callable[[Planned, Callable[[], bool]], Awaitable[Attempt]]
 T = TypeVar("T")
 
 
-class _Makers:
-    """Makes attempts by several workers; one ends where no file handle is left for it.
+class _WorkerPool:
+    """Makes attempts with several workers; a worker ends when the process runs out of file handles.
 
     Args:
         attempts: The attempts to make.
-        make: Makes one.
+        make: Makes one attempt.
         number: Number of workers.
     """
 
@@ -46,7 +46,7 @@ class _Makers:
         return self._active == 1
 
     async def work(self, finished: asyncio.Queue[StoredAttempt | None]) -> None:
-        """Make one attempt after the other."""
+        """Run one worker: make one attempt after another."""
         while (planned := await self._attempts.next()) is not None:
             try:
                 attempt = await self._make(planned, self._alone)
@@ -72,10 +72,10 @@ async def ask_agent(
 
     Args:
         adapter: The agent.
-        prepared: What the run computes.
+        prepared: The suite, its settings and the metrics of the run.
         pipeline: Stores and scores the attempts.
         done: Position and repeat of the attempts that are stored already.
-        chooser: Chooses which attempts are made, in which order; None for all of them in suite order.
+        chooser: Chooses the attempts to make and their order; None makes all of them in suite order.
     """
     suite, settings = prepared.suite, prepared.settings
     remaining = (
@@ -96,7 +96,7 @@ async def ask_agent(
 
 
 def calls_of(adapter: AgentAdapter, settings: Settings) -> Make:
-    """Return what calls an agent for an attempt, within the limits of the settings."""
+    """Return a function that calls the agent for one attempt, within the limits of the settings."""
 
     async def call(planned: Planned, alone: Callable[[], bool]) -> Attempt:
         _, case, repeat = planned
@@ -115,15 +115,15 @@ async def ask_and_score(
     """Make every remaining attempt, store each when it is finished, and score them in batches meanwhile.
 
     Three stages run concurrently: workers that call the agent, a thread that stores attempts and a thread
-    that scores them. Their queues are bounded, so that a slow stage delays the ones before it instead of
-    filling the memory. On cancellation, finished attempts are still stored and scored. If the machine runs
-    out of file handles, fewer attempts are in flight from then on.
+    that scores them. Bounded queues connect them, so that a slow stage delays the ones before it instead of
+    filling the memory. On cancellation, the stages still store and score the finished attempts. If the
+    process runs out of file handles, fewer attempts are in flight from then on.
 
     Args:
         attempts: The attempts to make.
-        make: Calls the agent, or reads what it gave before.
+        make: Calls the agent, or reads a recorded output.
         pipeline: Stores and scores the attempts.
-        concurrency: Most attempts in flight.
+        concurrency: Maximum number of attempts in flight.
     """
     finished: asyncio.Queue[StoredAttempt | None] = asyncio.Queue(maxsize=concurrency)
     to_score: asyncio.Queue[PendingAttempt | None] = asyncio.Queue(maxsize=4 * MAX_BATCH_ATTEMPTS)
@@ -139,8 +139,8 @@ async def ask_and_score(
         _drain(finished, lambda item: len(item.attempt.text), save, output=to_score)
     )
     scoring = asyncio.create_task(_drain(to_score, lambda item: len(item.stored.attempt.text), score))
-    makers = _Makers(attempts, make, concurrency)
-    workers = [asyncio.create_task(makers.work(finished)) for _ in range(concurrency)]
+    pool = _WorkerPool(attempts, make, concurrency)
+    workers = [asyncio.create_task(pool.work(finished)) for _ in range(concurrency)]
 
     async def run_stages() -> None:
         try:
@@ -167,7 +167,7 @@ async def ask_and_score(
 
 
 async def _all_or_first_end(workers: list[asyncio.Task[None]], stages: list[asyncio.Task[None]]) -> None:
-    """Wait until all workers are done, or any stage is; raise the error of one that failed."""
+    """Wait until all workers have ended, or any stage has; raise the error of a failed one."""
     waiting = set(workers)
     while waiting:
         done, _ = await asyncio.wait(waiting | set(stages), return_when=asyncio.FIRST_COMPLETED)
@@ -194,9 +194,9 @@ async def _drain(
     """Handle the items of a queue in batches on a separate thread, until None ends the queue."""
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(max_workers=1) as thread:
-        more = True
-        while more:
-            batch, more = await _next_batch(queue, size)
+        open_ = True
+        while open_:
+            batch, open_ = await _next_batch(queue, size)
             if not batch:
                 continue
             handled = await asyncio.shield(loop.run_in_executor(thread, handle, batch))
@@ -211,7 +211,7 @@ async def _next_batch(queue: asyncio.Queue[T | None], size: Callable[[T], int]) 
     """Wait for an item and return it with all others in the queue, up to the limits of a batch.
 
     Returns:
-        The batch, and whether the queue goes on.
+        The batch, and whether more items may come.
     """
     batch: list[T] = []
     characters = 0

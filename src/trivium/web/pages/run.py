@@ -1,4 +1,4 @@
-"""A run: the answer, its cases with the worst first, the figures, slices, reservations."""
+"""The page of a run: its answer, its attempts with the worst first, figures, slices and caveats."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -38,10 +38,10 @@ from trivium.web.pages.site import Column, Form, Site, redirected, run_of, segme
 __all__ = ["ListedAttempt", "cursor_of", "listed", "routes", "stored_summary"]
 
 ROWS = 25
-"""Attempts on a page."""
+"""Number of attempts on a page."""
 
 SUMMARISED_AT_ONCE = 2_000
-"""Attempts of which a page computes the summary itself, if the run has none stored."""
+"""Largest number of attempts for which the page computes a summary that the store lacks."""
 
 SORT_WORDS: Final[dict[AttemptSort, str]] = {"worst": "worst first", "best": "best first", "case": "by case"}
 
@@ -64,7 +64,7 @@ class ListedAttempt(msgspec.Struct, frozen=True, kw_only=True):
         repeat: Number of the repeat.
         verdict: error, failed, undecided or passed.
         composite: In [0, 1], or None.
-        why: Why it did not pass, or None.
+        why: Why the attempt did not pass, or None.
         input: Beginning of the input.
         output: Beginning of the output.
         tags: Tags of the case.
@@ -81,7 +81,7 @@ class ListedAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def routes(site: Site) -> list[Any]:
-    """The routes of the page."""
+    """Return the routes of the page."""
     store = site.store
 
     @get("/runs/{run:str}", include_in_schema=False, sync_to_thread=True)
@@ -99,8 +99,8 @@ def routes(site: Site) -> list[Any]:
         if record.id != run:
             return redirected(request, f"/runs/{segment(record.id)}")
         settings = record.settings
-        some = verdict or None
-        find = partial(find_attempts, store, record, text=q, verdict=some, sort=sort)
+        wanted = verdict or None
+        find = partial(find_attempts, store, record, text=q, verdict=wanted, sort=sort)
         if format != "html":
             return table_export(_exported(find, settings), COLUMNS, file=record.id, form=format)
         page = find(after=cursor_of(after), limit=ROWS)
@@ -109,7 +109,7 @@ def routes(site: Site) -> list[Any]:
             "found": [listed(row, settings) for row in page.rows],
             "next": None if page.next is None else msgspec.json.encode(page.next).decode(),
             "later": bool(after),
-            "total": count_attempts(store, record, verdict=some, text=q),
+            "total": count_attempts(store, record, verdict=wanted, text=q),
             "most": MOST_COUNTED,
             "chosen": {"q": q, "verdict": verdict, "sort": sort, "by": by},
             "sorts": [(each, SORT_WORDS[each]) for each in ATTEMPT_SORTS],
@@ -142,24 +142,24 @@ def routes(site: Site) -> list[Any]:
 
 
 def cursor_of(text: str) -> Cursor | None:
-    """The place in a list that an address states.
+    """Decode the position in a list that the address of a page states.
 
     Raises:
-        Refused: If it is damaged.
+        Refused: If it cannot be decoded.
     """
     if not text:
         return None
     try:
-        found = msgspec.json.decode(text, type=Cursor)
+        cursor = msgspec.json.decode(text, type=Cursor)
     except msgspec.DecodeError:
-        found = None
-    if found is None or not all(0 <= each < 2**31 for each in (found.group, found.position, found.repeat)):
-        raise Refused(400, "The place in the list is damaged; begin at its first page.")
-    return found
+        cursor = None
+    if cursor is None or not all(0 <= n < 2**31 for n in (cursor.group, cursor.position, cursor.repeat)):
+        raise Refused(400, "The address names no position in the list; begin at the first page.")
+    return cursor
 
 
 def _summary(site: Site, run: RunRecord) -> Summary | None:
-    """The stored summary, or one of what is there now if that is quick; None if it is not."""
+    """Return the stored summary, or compute one of the attempts so far if they are few; else None."""
     if run.summary is not None:
         return stored_summary(run)
     if 0 < count_attempts(site.store, run) <= SUMMARISED_AT_ONCE:
@@ -168,7 +168,7 @@ def _summary(site: Site, run: RunRecord) -> Summary | None:
 
 
 def stored_summary(run: RunRecord) -> Summary | None:
-    """The summary that was stored when the run finished; None until then."""
+    """Return the summary that the run stored when it finished; None before that."""
     return None if run.summary is None else msgspec.convert(run.summary, Summary, strict=False)
 
 
@@ -183,7 +183,7 @@ def _slices(site: Site, run: RunRecord, by: str) -> tuple[Markup, str]:
 
 
 def listed(row: Row, settings: Settings) -> ListedAttempt:
-    """What a row of the list shows."""
+    """Convert a row of the query to a row of the list."""
     case, attempt, evaluation = row
     view = view_of(row, settings)
     return ListedAttempt(
@@ -199,7 +199,7 @@ def listed(row: Row, settings: Settings) -> ListedAttempt:
 
 
 def _exported(find: Callable[..., AttemptsPage], settings: Settings) -> Iterator[ListedAttempt]:
-    """All attempts that the filters select, a page at a time."""
+    """Yield all attempts that the filters select, reading a page at a time."""
     after: Cursor | None = None
     while True:
         page = find(after=after, limit=200)

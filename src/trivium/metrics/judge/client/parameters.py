@@ -39,9 +39,9 @@ class Parameters:
 
     Attributes:
         key: Key of the refused parameters in the cache.
-        restored: Whether those of earlier runs are known.
-        marks: See :attr:`ModelRequest.marks`. Writing to the provider's cache costs more and reading less, so
-            the case is marked only if several requests contain it.
+        restored: Whether the refusals of earlier runs have been read.
+        marks: See :attr:`ModelRequest.marks`. A write to the provider's cache costs more than uncached tokens
+            and a read less, so the case is marked only if several requests contain it.
         refused: Parameters that the server refused, in the order of refusal.
     """
 
@@ -51,8 +51,8 @@ class Parameters:
         self._name = name
         self._model = model
         self._cache = cache
-        about = ["refused parameters", KEY_VERSION, model.provider, model.base_url, model.name]
-        self.key = blake2b(msgspec.json.encode(about), digest_size=32).hexdigest()
+        parts = ["refused parameters", KEY_VERSION, model.provider, model.base_url, model.name]
+        self.key = blake2b(msgspec.json.encode(parts), digest_size=32).hexdigest()
         self._settings = settings
         self._server = settings.servers.get(name) or ServerSettings()
         self._unset = frozenset(key for key, value in settings.parameters.items() if value is None)
@@ -73,7 +73,7 @@ class Parameters:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Let one request at a time through while the accepted parameters are being found."""
+        """Send one request at a time until it is known which parameters the server accepts."""
         if self._adapting:
             async with self._one_at_a_time:
                 if self._adapting:  # the previous request may have settled it
@@ -83,11 +83,11 @@ class Parameters:
 
     def applied(self, request: ModelRequest) -> ModelRequest:
         """Return a request with the parameters that the server accepts."""
-        out = {*self._unset, *self.refused}
+        left_out = {*self._unset, *self.refused}
         output = request.output
-        if output == "native" and ("response_format" in out or not self._model.native_schema):
+        if output == "native" and ("response_format" in left_out or not self._model.native_schema):
             output = "tool"
-        if output == "tool" and "tools" in out:
+        if output == "tool" and "tools" in left_out:
             output = "prompted"
         instructions = request.instructions
         if output == "prompted":
@@ -97,18 +97,18 @@ class Parameters:
             request,
             instructions=instructions,
             output=output,
-            temperature=None if "temperature" in out else request.temperature,
-            seed=None if "seed" in out else request.seed,
-            top_logprobs=0 if "logprobs" in out else request.top_logprobs,
+            temperature=None if "temperature" in left_out else request.temperature,
+            seed=None if "seed" in left_out else request.seed,
+            top_logprobs=0 if "logprobs" in left_out else request.top_logprobs,
             limit=self._limit(),
-            reasoning_effort=None if "reasoning_effort" in out else self._settings.reasoning_effort,
-            body={key: value for key, value in body.items() if key not in out},
+            reasoning_effort=None if "reasoning_effort" in left_out else self._settings.reasoning_effort,
+            body={key: value for key, value in body.items() if key not in left_out},
             headers=self._server.headers,
-            marks="" if "cache_control" in out else self.marks,
+            marks="" if "cache_control" in left_out else self.marks,
         )
 
     def refuse(self, failure: RequestError, request: ModelRequest) -> bool:
-        """Leave a refused parameter out from now on, or replace it; return False if it cannot be left out."""
+        """Leave out or replace a refused parameter from now on; return False if that is impossible."""
         if (parameter := failure.refused) is None:
             return False
         if self.refused_since(request) is not None:
@@ -148,7 +148,7 @@ class Parameters:
             self._cache.put(self.key, ModelResponse(text=refused, cost_usd=0.0))
 
     def _limit(self) -> str:
-        """See :attr:`ModelRequest.limit`: refused once, it is sent by its other name, then left out."""
+        """Choose :attr:`ModelRequest.limit`: after one refusal its other name, after two no limit."""
         times = self.refused.count("max_tokens")
         if "max_tokens" in self._unset or times > 1:
             return "none"
