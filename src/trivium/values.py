@@ -206,7 +206,7 @@ def is_absent(value: Any) -> bool:
 
 
 def plain_text(value: Any) -> str:
-    """Convert a name to a plain str: an instance of a str subclass to its text, another object to its repr."""
+    """Convert a name to a plain str: an instance of a str subclass to its text, any other to its repr."""
     text = value if type(value) is str else plain(value)
     return _replace_lone_surrogates(text if type(text) is str else _bounded_repr(text))
 

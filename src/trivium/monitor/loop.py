@@ -1,4 +1,4 @@
-"""Does one thing again and again in a thread of its own; a store that fails is tried again."""
+"""Calls a function periodically in a background thread, which goes on after a failure."""
 
 import logging
 from collections.abc import Callable
@@ -10,13 +10,13 @@ log = logging.getLogger(__name__)
 
 
 class Loop:
-    """A thread that calls a function until it is stopped.
+    """A background thread that calls a function until it is stopped.
 
     Args:
         name: Name of the thread.
-        function: Called with nothing. If it returns a number of seconds, that is the next wait.
+        function: Called without arguments. If it returns a float, that is the next wait in seconds.
         seconds: Wait between two calls, in seconds.
-        failing: What is logged when the store fails, such as ``samples cannot be scored now``.
+        failing: Beginning of the log message after a failure, such as ``samples cannot be scored now``.
         first: Wait before the first call, in seconds; ``seconds`` if None.
         pause: Wait after a failure, in seconds; ``seconds`` if None.
     """
@@ -42,7 +42,7 @@ class Loop:
 
     @property
     def stopping(self) -> bool:
-        """Whether it has been told to stop."""
+        """Whether the thread has been asked to stop."""
         return self._stopped.is_set()
 
     def start(self) -> None:
@@ -51,14 +51,14 @@ class Loop:
         self._thread.start()
 
     def ask_to_stop(self) -> None:
-        """Have the thread end after what it is doing, without waiting for that."""
+        """Ask the thread to end after the current call, and return at once."""
         self._stopped.set()
 
     def stop(self, wait_seconds: float | None = None) -> None:
-        """End the thread after what it is doing.
+        """Ask the thread to end after the current call, and wait for that.
 
         Args:
-            wait_seconds: How long to wait for that; None for as long as it takes.
+            wait_seconds: How long to wait, in seconds; None waits until the thread has ended.
         """
         self._stopped.set()
         if self._thread is not None:
@@ -73,7 +73,7 @@ class Loop:
             except StoreError as error:
                 log.warning("%s: %s", self._failing, error)
                 wait = self._pause
-            except Exception:  # the next call may succeed; nothing else does what this thread does
+            except Exception:  # the next call may succeed, and no other thread does this work
                 log.exception("%s", self._failing)
                 wait = self._pause
             else:

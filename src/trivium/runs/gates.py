@@ -1,4 +1,4 @@
-"""Decides on the gates of a suite: pass, fail or inconclusive."""
+"""Evaluates the gates of a suite: each passes, fails or is inconclusive."""
 
 from collections.abc import Mapping
 from math import ceil
@@ -49,8 +49,8 @@ def gate_result(
 ) -> GateAnswer:
     """Evaluate one limit of a gate; the answer is what the interval proves.
 
-    With missing scores, it passes only if it also passes with all of them at their worst, and fails only if
-    it also fails with all of them at their best (docs/definitions/scores.md#missing-scores).
+    If scores are missing, the gate passes only if it also passes with all of them at their worst, and fails
+    only if it also fails with all of them at their best (docs/definitions/scores.md#missing-scores).
 
     Args:
         name: Name shown for the metric.
@@ -62,7 +62,7 @@ def gate_result(
     """
     estimate = column.clustered_mean if column else None
     limits = {"at_least": at_least, "at_most": at_most}
-    known = _Limited.of(estimate, level, limits)
+    known = _LimitCheck.of(estimate, level, limits)
     symbol, limit = ("≤", at_most) if at_least is None else ("≥", at_least)
     assert limit is not None  # noqa: S101 - gate_answer refuses it
     missing = column.missing if column else 0
@@ -72,9 +72,9 @@ def gate_result(
         needs = groups_to_settle(estimate, limit, level=level)
     if column and missing and not ignore_missing:
         ends = column.extreme_means()
-        cases = [_Limited.of(end, level, limits) for end in (ends if at_most is None else ends[::-1])]
+        cases = [_LimitCheck.of(end, level, limits) for end in (ends if at_most is None else ends[::-1])]
         worst, best = (case.answer for case in cases)
-        if estimate is not None:  # else nothing was measured, and any answer would rest on suppositions alone
+        if estimate is not None:  # without a measured value, any answer would rest on assumptions alone
             answer = "pass" if worst == "pass" else "fail" if best == "fail" else "inconclusive"
         # If the present values settle the gate, only the missing ones keep it open.
         needs = 0 if answer != "inconclusive" else needs
@@ -96,11 +96,11 @@ def gate_result(
     )
 
 
-class _Limited(NamedTuple):
-    """A mean beside a limit.
+class _LimitCheck(NamedTuple):
+    """A mean checked against a limit.
 
     Attributes:
-        interval: Its interval; None without one.
+        interval: The interval of the mean; None if there is none.
         answer: What the interval proves.
         probability: Probability that the true mean misses the limit; None without an interval.
     """

@@ -1,8 +1,8 @@
-"""Stores received spans, marks traces complete, and reads traces again.
+"""Stores received spans, marks traces complete, and reads traces.
 
-**Durability.** What :meth:`LiveTraces.add` and :meth:`LiveTraces.record` return from is on the disk. On
+**Durability.** When :meth:`LiveTraces.add` or :meth:`LiveTraces.record` returns, its spans are on disk. On
 SQLite they commit with ``synchronous=FULL``, which syncs the write-ahead log at each commit; with ``NORMAL``,
-the setting of all other writes, a power cut may take the last commits back
+the setting of all other writes, a power cut may undo the last commits
 (https://www.sqlite.org/pragma.html#pragma_synchronous). On PostgreSQL they commit with
 ``synchronous_commit=on``. Either survives a killed process and a power cut, if the disk keeps what it syncs.
 """
@@ -46,40 +46,40 @@ from trivium.traces.readers.otlp.protobuf import attribute_value, recorded_span
 from trivium.traces.trace import Trace, cut_trace
 
 _MOST_SHARED = 1_000
-"""Resources and scopes that are kept in memory; most services have one and ten."""
+"""Maximum number of cached resources and scopes; most services have one resource and ten scopes."""
 
 
 class SharedParts:
-    """The resources and scopes that were read before, by id, which is a digest: what it stands for stays."""
+    """A cache of resources and scopes by id; an id is a digest of its content, so no entry ever changes."""
 
     def __init__(self) -> None:
         self._bodies: dict[str, bytes] = {}
 
     def read(self, connection: Connection, ids: Iterable[str]) -> dict[str, bytes]:
-        """The resources and scopes with these ids, as protobuf; those that are not stored are left out."""
+        """Return the resources and scopes with these ids, in protobuf, without ids that the store lacks."""
         wanted, bodies = set(ids), self._bodies
         missing = wanted - bodies.keys()
         if missing:
             table = schema.live_resources
             query = select(table.c.id, table.c.body).where(table.c.id.in_(sorted(missing)))
-            found = {row.id: row.body for row in connection.execute(query)}
-            if len(bodies) + len(found) > _MOST_SHARED:
+            read = {row.id: row.body for row in connection.execute(query)}
+            if len(bodies) + len(read) > _MOST_SHARED:
                 bodies = {id_: bodies[id_] for id_ in wanted & bodies.keys()}
-            self._bodies = bodies = bodies | found
+            self._bodies = bodies = bodies | read
         return {id_: bodies[id_] for id_ in wanted & bodies.keys()}
 
 
 def assembled(connection: Connection, number: int, trace_id: str, shared: SharedParts) -> Trace:
-    """The trace of the spans that are stored of it.
+    """Assemble a trace from its stored spans.
 
-    Its metadata also hold the service, version and environment, the tags and the conversation (see
+    Its metadata include the service, version, environment, tags and conversation (see
     :mod:`trivium.traces.opentelemetry.deployment`).
 
     Args:
-        connection: To the store.
+        connection: A connection to the store.
         number: Number of the trace.
         trace_id: Id of the trace.
-        shared: The resources and scopes that were read before.
+        shared: The cache of resources and scopes.
 
     Raises:
         MissingExtra: If the protobuf messages are not installed.
@@ -104,13 +104,13 @@ def assembled(connection: Connection, number: int, trace_id: str, shared: Shared
         [{each.key: attribute_value(each.value) for each in resource.attributes} for resource in resources],
         filter(None, (_read(span.attributes) for span, _ in spans)),
     )
-    # What the trace says of itself is more precise: an export of Trivium's holds the metadata it had.
+    # The trace's own metadata are more precise: an export by Trivium holds the original ones.
     return msgspec.structs.replace(trace, metadata=metadata | trace.metadata)
 
 
 @lru_cache
 def _query(dialect: Dialect) -> str:
-    """The query as text: SQLAlchemy takes longer to process it than the database."""
+    """Return the query as text: SQLAlchemy takes longer to process it than the database."""
     table = schema.live_spans
     query = (
         select(table.c.body, table.c.resource)
@@ -130,16 +130,16 @@ def _read(attributes: Any) -> dict[str, object]:
 
 
 _EXCEEDED = {"spans": "too_many_spans", "bytes": "trace_too_large"}
-"""Reasons for which the store refuses a span, by the bound that is exceeded."""
+"""Reasons for refusing a span, by the bound that it exceeds."""
 
 
 class TraceState(msgspec.Struct, frozen=True):
-    """How far a trace is.
+    """Whether a trace is complete, and when it will be.
 
     Attributes:
         state: ``open`` or ``complete``.
-        due: Unix time at which it is complete if nothing more comes.
-        root: Whether its root has ended.
+        due: Unix time at which the trace becomes complete if no more spans arrive.
+        root: Whether its root span has ended.
     """
 
     state: str
@@ -148,7 +148,7 @@ class TraceState(msgspec.Struct, frozen=True):
 
 
 def state_of_trace(store: Store, trace: str) -> TraceState | None:
-    """How far the trace with an id is; None if the store holds none."""
+    """Return the state of the trace with an id; None if the store has no such trace."""
     table = schema.live_traces.c
     query = select(table.state, table.due, table.root).where(table.trace == trace)
     with explain_errors(store.engine), store.engine.connect() as connection:
@@ -163,7 +163,7 @@ class LiveTraces:
 
     Args:
         store: The store.
-        bounds: When a trace is complete, and how large it may be.
+        bounds: The waits after which a trace is complete, and its size limits.
     """
 
     def __init__(self, store: Store, bounds: TraceBounds | None = None) -> None:
@@ -179,7 +179,7 @@ class LiveTraces:
     def add_all(
         self, batches: Sequence[Batch], now: float, *, counts: Counts | None = None
     ) -> list[Accepted]:
-        """Store the spans of several requests in one transaction, which is on the disk on return.
+        """Store the spans of several requests in one transaction, which is on disk on return.
 
         Args:
             batches: The spans of each request.
@@ -187,10 +187,10 @@ class LiveTraces:
             counts: Further counts to add.
 
         Returns:
-            What became of each request's spans, in order.
+            For each request, how many of its spans were stored and refused.
 
         Raises:
-            StoreError: If they cannot be stored; then none is.
+            StoreError: If storing fails; then no span is stored.
         """
         with self._durable() as connection:
             accepted = self._add(connection, batches, now)
@@ -235,16 +235,16 @@ class LiveTraces:
     # Completion
 
     def complete(self, now: float, decide: Decide, *, limit: int = 100) -> int:
-        """Mark traces that are due complete, and store the jobs of those that are sampled with that.
+        """Mark due traces as complete and, in the same transaction, store the scoring jobs of sampled ones.
 
         Args:
             now: Unix time.
-            decide: Called with each trace. SQLite is not locked meanwhile; if a span comes, the trace is
-                left open.
-            limit: Most traces that are looked at.
+            decide: Called with each trace, without a lock on SQLite; a trace that receives a span meanwhile
+                stays open.
+            limit: Maximum number of traces to complete.
 
         Returns:
-            Number of traces that were due; there may be more if it is ``limit``.
+            Number of due traces; if it equals ``limit``, more may be due.
 
         Raises:
             StoreError: If the store fails; then no trace is marked.
@@ -283,11 +283,11 @@ class LiveTraces:
                 trace = assembled(connection, row["number"], row["trace"], self._shared)
             return cut_trace(trace, row["cut"])
 
-        return _found(row, row["version"] + 1, read)
+        return _trace_of_row(row, row["version"] + 1, read)
 
     @staticmethod
     def _unchanged(connection: Connection, due: Sequence[Any]) -> set[int]:
-        """Numbers of the traces that are as they were read."""
+        """Return the numbers of the traces that have not changed since they were read."""
         table = schema.live_traces
         query = select(table.c.number, table.c.version, table.c.spans).where(
             table.c.number.in_([row["number"] for row in due]), table.c.state == "open"
@@ -298,7 +298,7 @@ class LiveTraces:
     def record(self, recorded: Sequence[RecordedTrace], now: float, *, counts: Counts | None = None) -> None:
         """Store complete traces that an application recorded itself, and their jobs, in one transaction.
 
-        A trace that is stored already gets a new version.
+        If the store has a trace already, it gets a new version.
 
         Args:
             recorded: The traces.
@@ -306,7 +306,7 @@ class LiveTraces:
             counts: Further counts to add.
 
         Raises:
-            StoreError: If they cannot be stored; then none is.
+            StoreError: If storing fails; then no trace is stored.
         """
         latest = {each.trace_id: each for each in recorded}
         with self._durable() as connection:
@@ -323,12 +323,12 @@ class LiveTraces:
     # Reading
 
     def trace(self, trace_id: str) -> Trace | None:
-        """The trace of the spans received so far; None if the store holds none with this id."""
+        """Return a trace with the spans received so far; None if the store has no trace with this id."""
         found = self.found(trace_id)
         return None if found is None else found.read()
 
     def found(self, trace_id: str) -> CompleteTrace | None:
-        """A trace with when it was received; None if the store holds none with this id."""
+        """Return a trace with its times of receipt; None if the store has no trace with this id."""
         table = schema.live_traces
         with explain_errors(self._engine), self._engine.connect() as connection:
             query = select(table).where(table.c.trace == trace_id)
@@ -336,10 +336,10 @@ class LiveTraces:
             if row is None:
                 return None
             trace = cut_trace(assembled(connection, row["number"], trace_id, self._shared), row["cut"])
-        return _found(row, row["version"], lambda: trace)
+        return _trace_of_row(row, row["version"], lambda: trace)
 
     def open_traces(self) -> tuple[int, float | None]:
-        """Number of traces that are not complete, and the Unix time at which the first of them is due."""
+        """Return the number of open traces, and the Unix time at which the first of them is due."""
         table = schema.live_traces
         query = select(func.count(), func.min(table.c.due)).where(table.c.state == "open")
         with explain_errors(self._engine), self._engine.connect() as connection:
@@ -348,7 +348,7 @@ class LiveTraces:
 
     @contextmanager
     def _durable(self) -> Iterator[Connection]:
-        """A transaction that is on the disk when the block has ended."""
+        """Open a transaction that is on disk when the block has ended."""
         with explain_errors(self._engine), self._engine.connect() as connection:
             sqlite = connection.dialect.name == "sqlite"
             if sqlite:
@@ -361,7 +361,7 @@ class LiveTraces:
                 connection.commit()
             finally:
                 if sqlite:
-                    connection.rollback()  # of what failed: the setting cannot change in a transaction
+                    connection.rollback()  # after a failure: the setting cannot change within a transaction
                     connection.exec_driver_sql("PRAGMA synchronous=NORMAL")
         check_file_exists(self._engine)
 
@@ -387,7 +387,7 @@ def _span_values(number: int, span: ReceivedSpan, now: float) -> dict[str, objec
     }
 
 
-def _found(row: RowMapping, version: int, read: Callable[[], Trace]) -> CompleteTrace:
+def _trace_of_row(row: RowMapping, version: int, read: Callable[[], Trace]) -> CompleteTrace:
     return CompleteTrace(
         trace_id=row["trace"],
         version=version,
@@ -404,10 +404,10 @@ def _found(row: RowMapping, version: int, read: Callable[[], Trace]) -> Complete
 def _kept(
     trace: str, choices: Iterable[Choice], earlier: Mapping[tuple[str, str], Mapping[Any, Any]]
 ) -> Iterator[Choice]:
-    """Choices for a new version of a trace: a trace that was sampled stays so, with its highest probability.
+    """Yield the choices for a new version of a trace: once sampled, it stays so, at its highest probability.
 
-    Otherwise a trace whose probability has fallen would be sampled in one version with the one and in another
-    version with the other, and count more than once on average.
+    Otherwise a trace whose probability has fallen would have a chance with each of its versions, and would
+    count more than once on average.
     """
     for choice in choices:
         job = earlier.get((trace, choice.monitor))
@@ -421,7 +421,7 @@ def _kept(
 def _jobs(
     trace: str, version: int, choices: Iterable[Choice], now: float, counts: Counts
 ) -> list[dict[str, object]]:
-    """The rows of the jobs of a trace; counts what each monitor does."""
+    """Return the job rows of a trace, and count the choice of each monitor."""
     jobs = []
     for choice in choices:
         counts[choice.monitor, "complete", ""] += 1

@@ -1,4 +1,4 @@
-"""Opens SQLite files for reading or writing, and copies them."""
+"""Opens SQLite stores for reading or writing, copies them, and backs them up."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ _FILES: "weakref.WeakKeyDictionary[Engine, tuple[Path, int, int]]" = weakref.Wea
 
 
 class _Statements(LRUCache[Any, Any]):
-    """Compiled statements that every engine finds: a key begins with its dialect, and all are alike."""
+    """A cache of compiled statements that all engines share: it ignores the dialect, the same for all."""
 
     def get(self, key: Any, default: Any = None) -> Any:
         return super().get(key[1:], default)
@@ -158,7 +158,7 @@ def _connect(file: Path, mode: str) -> sqlite3.Connection:
             if "unable to open" not in str(error):
                 raise
             if _has_handles():
-                if had_handles:  # so that was not the cause
+                if had_handles:  # too few handles were not the cause
                     raise
                 had_handles = True
             elif time.monotonic() > last:
@@ -189,9 +189,9 @@ def _has_handles() -> bool:
 
 
 def _set_up_new_file(connection: Any, _record: Any) -> None:
-    """Set what only a new file takes: of any other, auto_vacuum would wait for the write lock.
+    """Set page size and vacuum mode of a new file; in an old one, auto_vacuum would wait for the write lock.
 
-    An attempt is often longer than the usual page of 4 KiB. Pages that retention frees are given back to the
+    The default page of 4 KiB is shorter than many attempts. Retention returns the pages that it frees to the
     disk (``PRAGMA incremental_vacuum``).
     """
     if connection.execute("PRAGMA page_count").fetchone() == (0,):

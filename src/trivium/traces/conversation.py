@@ -1,7 +1,7 @@
-"""Finds the question and the answer in the messages of a conversation, in the forms of all frameworks.
+"""Finds the user's question and the assistant's answer in the messages of a conversation.
 
-Read are the messages of the GenAI conventions (``parts``), of OpenAI's APIs, Anthropic, Gemini, Bedrock, the
-AI SDK, LangChain in every serialisation, and Haystack. Definition: docs/trace-formats.md#question-and-answer.
+It reads messages of the GenAI conventions (``parts``), OpenAI's APIs, Anthropic, Gemini, Bedrock, the AI SDK,
+LangChain in every serialisation, and Haystack. Definition: docs/trace-formats.md#question-and-answer.
 """
 
 import re
@@ -23,50 +23,50 @@ _SPEAKERS: dict[str, Speaker] = {
 }
 _ROLES = frozenset({*_SPEAKERS, "system", "developer", "tool", "function"})
 _TEXT_PARTS = frozenset({None, "text", "input_text", "output_text"})
-"""Types of a part that are text; other types (reasoning, tool calls, images) are not part of the text."""
+"""Types of text parts; parts of other types (reasoning, tool calls, images) are left out of the text."""
 
 _NESTED = ("data", "kwargs")
 """Keys under which LangChain's serialisations put the fields of a message."""
 
 _HOLDERS = ("messages", "replies", "choices", "generations", "contents", "candidates", "output")
-"""Keys of an object that holds messages: of a request, or of a model's response."""
+"""Keys under which a request, or a model's response, holds its messages."""
 
 _INNER = ("message", "content")
 """Keys under which a choice, a generation or a candidate holds its message."""
 
 
 def question_in(value: Any) -> Any:
-    """The text of the last user message that has one, if the value is a conversation, else the value.
+    """Return the text of the last user message that has text; a value that is no conversation as it is.
 
-    None for a conversation without a text of the user.
+    None for a conversation without text of the user.
     """
     messages = _messages(value)
     if messages is None:
         return value
-    return next((said for who, said in reversed(messages) if who == "user" and said), None)
+    return next((text for speaker, text in reversed(messages) if speaker == "user" and text), None)
 
 
 def answer_in(value: Any) -> Any:
-    """The text of the last assistant message, if the value is a conversation, else the value.
+    """Return the text of the last assistant message; a value that is no conversation as it is.
 
-    None for a conversation whose last assistant message has no text, such as one that requests tool calls.
+    None if that message has no text, for example because it only requests tool calls.
     """
     messages = _messages(value)
     if messages is None:
         return value
-    return next((said or None for who, said in reversed(messages) if who == "assistant"), None)
+    return next((text or None for speaker, text in reversed(messages) if speaker == "assistant"), None)
 
 
 def _messages(value: Any) -> list[tuple[Speaker | None, str]] | None:
-    """The speaker and the text of each message; None if the value is not a conversation."""
-    found = list(_found(value))
-    if not any(map(_is_message, found)):
+    """Return the speaker and the text of each message; None if the value is not a conversation."""
+    messages = list(_unwrapped(value))
+    if not any(map(_is_message, messages)):
         return None
-    return [(_SPEAKERS.get(_role(each) or ""), _text(each)) for each in found]
+    return [(_SPEAKERS.get(_role(message) or ""), _text(message)) for message in messages]
 
 
-def _found(value: Any, depth: int = 3) -> Iterator[JsonObject]:
-    """The fields of the messages in a value, unwrapped."""
+def _unwrapped(value: Any, depth: int = 3) -> Iterator[JsonObject]:
+    """Yield the fields of each message in a value, without the wrappers of its framework."""
     if isinstance(value, dict):
         fields = next((value[key] for key in _NESTED if isinstance(value.get(key), dict)), value)
         if _is_message(fields) or fields is not value:
@@ -82,11 +82,11 @@ def _found(value: Any, depth: int = 3) -> Iterator[JsonObject]:
             return
     if depth:
         for item in items:
-            yield from _found(item, depth - 1)
+            yield from _unwrapped(item, depth - 1)
 
 
 def _role(message: JsonObject) -> str | None:
-    """The role, in lower case; ``human`` of a class HumanMessage."""
+    """Return the role in lower case; for example ``human`` for LangChain's class HumanMessage."""
     ids = message.get("id")
     stated = message.get("role") or message.get("_role") or message.get("type")
     if stated in (None, "constructor") and isinstance(ids, list) and ids:
@@ -113,7 +113,7 @@ def _text(message: JsonObject) -> str:
 
 
 def texts_of(content: Any) -> Any:
-    """The texts in the parts of a message, without reasoning, calls and images; other content unchanged."""
+    """Join the text parts of a message, without reasoning, calls and images; keep other content as it is."""
     if not isinstance(content, list):
         return content
     parts = [part if isinstance(part, dict) else {"text": part} for part in content]
@@ -126,17 +126,17 @@ def _is_text(part: JsonObject) -> bool:
 
 
 _READ = "text|refusal|reason|think|tool|function|call|step|summary"
-"""Kinds of parts that are text, that spans hold (calls and results), or that are no part of an answer."""
+"""Kinds of parts that need no warning: text, calls and results (read from spans), reasoning."""
 
 UNREAD_TYPE = re.compile(rf'"type"\s*:\s*"(?![^"]*(?i:{_READ}))')
-"""Finds a part in JSON that may be no text, before the JSON is decoded."""
+"""Finds a part that may not be text in JSON that is not decoded yet."""
 
 _UNTYPED = re.compile("image|audio|video|document|file|inline", re.IGNORECASE)
-"""Keys that hold such a part where parts have no type (Gemini, Bedrock)."""
+"""Keys that hold such a part in APIs whose parts have no type (Gemini, Bedrock)."""
 
 
 def unread_kinds(content: Any) -> Iterator[str]:
-    """The kind of each part of a content that is no text, such as ``image``, ``audio`` or ``file``."""
+    """Yield the kind of each part that is not text, such as ``image``, ``audio`` or ``file``."""
     for part in dicts(content):
         stated = part.get("modality") or part.get("type", part.get("block_type"))
         kind = next(filter(_UNTYPED.search, part), None) if stated is None else str(stated)
@@ -145,14 +145,14 @@ def unread_kinds(content: Any) -> Iterator[str]:
 
 
 def unread_parts(value: Any) -> Counter[str]:
-    """Number of the parts that are no text in the messages of a value, by kind."""
+    """Count the parts that are not text in the messages of a value, by kind."""
     return Counter(
-        kind for each in _found(value) if _is_message(each) for kind in unread_kinds(_content(each))
+        kind for each in _unwrapped(value) if _is_message(each) for kind in unread_kinds(_content(each))
     )
 
 
 def unread_problems(parts: Mapping[str, int]) -> Iterator[TraceProblem]:
-    """Name the parts that are no text, and say how many of each kind there are."""
+    """Yield a problem that lists the parts that are not text, with their number by kind."""
     if parts:
         listed = ", ".join(f"{count} {kind}" for kind, count in sorted(parts.items()))
         yield TraceProblem(kind="unread_parts", what=f"parts that are no text are left out: {listed}")

@@ -1,4 +1,4 @@
-"""The cases that two runs scored differently; their texts are read from the stores on demand."""
+"""Holds the cases that two runs scored differently, and reads their texts from the stores on demand."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,16 +29,16 @@ class CaseChange(msgspec.Struct, frozen=True, kw_only=True):
         case: Id of the case.
         by: The first of the deciding metrics that changed.
         better: Whether that metric rose.
-        values: By metric: the value in base and in head, each the mean over repeats (or what
-            ``settings.reduce`` says).
-        state: What its attempts on both sides say (docs/definitions/comparisons.md#case-states); None if
-            all of them passed, none did, or a side has no verdict.
-        base_passes: Attempts of base's version that passed.
-        base_attempts: Attempts of base's version with a verdict.
-        base_earlier: How many of these attempts are of earlier runs.
-        head_passes: The same of head.
-        head_attempts: The same of head.
-        head_earlier: The same of head.
+        values: By metric, the value in base and in head: the mean over repeats, unless ``settings.reduce``
+            names another reduction.
+        state: How its verdicts changed from base to head (docs/definitions/comparisons.md#case-states); None
+            if all attempts passed, all failed, or a side has no verdict.
+        base_passes: Number of attempts of base's version that passed.
+        base_attempts: Number of attempts of base's version with a verdict.
+        base_earlier: Number of these attempts that are from earlier runs.
+        head_passes: Like ``base_passes``, of head's version.
+        head_attempts: Like ``base_attempts``, of head's version.
+        head_earlier: Like ``base_earlier``, of head's version.
     """
 
     case: str
@@ -55,31 +55,31 @@ class CaseChange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def why(self) -> str:
-        """What its state rests on: ``passed 6 of 6 (3 in other runs), then 0 of 3``; empty without one."""
+        """Counts behind the state: ``passed 6 of 6 (3 in other runs), then 0 of 3``; empty without one."""
         if self.state is None:
             return ""
         if self.base_attempts == self.head_attempts == 1:
             return "one attempt a side"
         fields = msgspec.structs.astuple(self)
         sides = (fields[-6:-3], fields[-3:])
-        told = [
+        counts = [
             f"{passes:,} of {all_:,}{f' ({old:,} in other runs)' * (old > 0)}" for passes, all_, old in sides
         ]
-        return f"passed {', then '.join(told)}"
+        return f"passed {', then '.join(counts)}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ChangeColumns(Sequence[CaseChange]):
-    """Changes of n cases in arrays by metric; a :class:`CaseChange` is made when it is used.
+    """Changes of n cases, stored as arrays; each :class:`CaseChange` is created on access.
 
     Attributes:
         cases: Ids of the cases.
         by: The k deciding metrics.
         decisive: Index of the first metric that changed, shape (n,).
         better: Whether that metric rose, shape (n,).
-        base: Values in base, NaN without a pair, shape (k, n).
-        head: The same of head.
-        states: Place of each case's state in ``STATES``, shape (n,).
+        base: Values in base, shape (k, n); NaN if one of the runs has no value.
+        head: Values in head, likewise.
+        states: Index of each case's state in ``STATES``, shape (n,).
         tried: Passes, attempts and earlier attempts of base, then those of head, shape (6, n).
     """
 
@@ -117,7 +117,7 @@ class ChangeColumns(Sequence[CaseChange]):
         )
 
     def decided(self) -> Iterator[tuple[str, bool]]:
-        """Yield by which metric each case moved, and whether it got better."""
+        """Yield the deciding metric of each case, and whether the case got better."""
         return ((self.by[at], bool(better)) for at, better in zip(self.decisive, self.better, strict=True))
 
 
@@ -136,14 +136,14 @@ class ScoredAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MovedCase(msgspec.Struct, frozen=True, kw_only=True):
-    """A case that moved, with what both runs made of it.
+    """A case that moved, with an attempt from each run.
 
     Attributes:
         change: How its scores changed.
-        case: The case, as head has it.
+        case: The case as in head's suite.
         base: The attempt in base, of the repeat that changed most.
         head: The attempt in head, of the same repeat.
-        repeats: Number of repeats that both runs have; if 0, each attempt is the first of its run.
+        repeats: Number of repeats in both runs; if 0, each attempt is the first of its run.
     """
 
     change: CaseChange
@@ -154,7 +154,7 @@ class MovedCase(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> CaseState | None:
-        """Whether it broke, was fixed, is flaky, or it is unclear; None if its verdicts did not move."""
+        """Whether the case broke, was fixed, is flaky or unclear; None if its verdicts did not change."""
         return self.change.state
 
 
@@ -164,8 +164,8 @@ class CaseReader:
     Args:
         base: The run compared with.
         head: The run in question.
-        in_base: Returns the position in base's suite of the case with an id.
-        in_head: The same in head's suite.
+        in_base: Maps the id of a case to its position in base's suite.
+        in_head: Maps the id of a case to its position in head's suite.
     """
 
     def __init__(
@@ -187,12 +187,12 @@ _Attempts = dict[int, tuple[Case, ScoredAttempt]]
 
 def _attempts(run: Run, positions: Sequence[int]) -> dict[str, _Attempts]:
     """Return the attempts at some positions, by case and repeat."""
-    found: dict[str, _Attempts] = {}
+    attempts: dict[str, _Attempts] = {}
     for case, attempt, evaluation in run.store.views(run.record, positions=positions):
         why = why_not_passed(evaluation, run.record.settings) if evaluation.passed is False else None
         scored = ScoredAttempt(attempt=attempt, evaluation=evaluation, why=why)
-        found.setdefault(case.id, {})[attempt.repeat] = (case, scored)
-    return found
+        attempts.setdefault(case.id, {})[attempt.repeat] = (case, scored)
+    return attempts
 
 
 def _moved_case(change: CaseChange, base: _Attempts, head: _Attempts) -> MovedCase:
@@ -219,7 +219,7 @@ def _unchanged(change: CaseChange, base: ScoredAttempt, head: ScoredAttempt) -> 
 
 
 def value_of(evaluation: Evaluation, name: str) -> float | None:
-    """The value of a metric for an attempt; ``pass_rate`` is its verdict."""
+    """Return the value of a metric for an attempt; the ``pass_rate`` is 1 or 0, by the verdict."""
     if name == "pass_rate":
         return None if evaluation.passed is None else float(evaluation.passed)
     if name == "composite":
@@ -229,7 +229,7 @@ def value_of(evaluation: Evaluation, name: str) -> float | None:
 
 
 def _row(moved: MovedCase, by: Sequence[str]) -> dict[str, object]:
-    """The case as a row of a frame; the first reference stands for all."""
+    """Return the case as a row of a data frame, with its first reference only."""
     change, case = moved.change, moved.case
     row = {
         "case": change.case,
@@ -250,7 +250,7 @@ def _row(moved: MovedCase, by: Sequence[str]) -> dict[str, object]:
 
 
 class _Changes:
-    """The field of changes: holds any sequence of them, and makes a tuple of it when it is read."""
+    """The descriptor of ``changes``: stores any sequence of changes, and returns it as a tuple."""
 
     def __get__(self, owner: "MovedCases | None", of: type | None = None) -> tuple[CaseChange, ...]:
         return () if owner is None else tuple(owner.__dict__["columns"])
@@ -263,21 +263,22 @@ class _Changes:
 class MovedCases:
     """The cases that moved; a sequence of :class:`MovedCase`.
 
-    A case moved if its pass rate, its composite or a metric with a gate changed, or if it broke or was fixed
-    by all attempts. Cases that broke come first, then those that were fixed, are flaky, or unclear, then all
-    others; within each those whose pass rate changed most, of equal ones those that got worse, then those
-    whose other metrics changed most.
-    The changes are in memory, in arrays; iterating reads inputs, outputs and traces from the stores, a few
-    cases at a time.
+    A case moved if its pass rate, its composite or a metric with a gate changed, or if all its attempts
+    together show that it broke or was fixed.
+
+    The order is by state: broken, fixed, flaky, unclear, then all others. Within a state, the largest changes
+    of the pass rate come first; of equal ones, cases that got worse; then the largest changes of the other
+    metrics. Memory holds the changes, as arrays; iterating reads inputs, outputs and traces from the stores,
+    a few cases at a time.
 
     Attributes:
         by: The metrics that decide whether a case moved.
-        compared: Number of cases that both runs have values of.
+        compared: Number of cases with values in both runs.
         better: Number of cases that got better.
         worse: Number of cases that got worse.
         states: Number of cases in each state (docs/definitions/comparisons.md#case-states).
-        earlier: Attempts of earlier runs of the same versions that the states rest on, over all cases.
-        changes: How each case moved; all are made from the arrays each time that they are asked for.
+        earlier: Number of attempts from earlier runs of the same versions that the states count.
+        changes: How each case moved; a new tuple, made from the arrays, at each access.
     """
 
     by: tuple[str, ...] = ()
@@ -293,7 +294,7 @@ class MovedCases:
         return cast("Sequence[CaseChange]", self.__dict__["columns"])
 
     def __getstate__(self) -> dict[str, object]:
-        """What a copy has: all but the reader, which is of the stores that are open here."""
+        """Return the state to copy or pickle: all but the reader, which holds open stores."""
         return {name: value for name, value in self.__dict__.items() if name != "reader"}
 
     def __len__(self) -> int:
@@ -350,8 +351,8 @@ class MovedCases:
         return frame_of_rows([_row(moved, self.by) for moved in self], "pandas")
 
     def counts(self) -> dict[str, tuple[int, int]]:
-        """By metric: the cases that got better and worse by it, each case counted once."""
-        found = {name: [0, 0] for name in self.by}
+        """Count, by deciding metric, the cases that got better and worse; each case counts once."""
+        counts = {name: [0, 0] for name in self.by}
         columns = self._columns
         decided = (
             columns.decided()
@@ -359,5 +360,5 @@ class MovedCases:
             else ((change.by, change.better) for change in columns)
         )
         for name, better in decided:
-            found[name][not better] += 1
-        return {name: (better, worse) for name, (better, worse) in found.items() if better or worse}
+            counts[name][not better] += 1
+        return {name: (better, worse) for name, (better, worse) in counts.items() if better or worse}

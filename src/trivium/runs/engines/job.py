@@ -1,4 +1,4 @@
-"""What other processes need to score parts of a run's attempts, and how it is sent to them."""
+"""The job that worker processes need to score parts of a run's attempts, and its pickled form."""
 
 import copyreg
 import io
@@ -16,7 +16,7 @@ from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
 
 _STRETCH = 512
-"""Positions of which one number says whether they are in a set."""
+"""Number of positions that share one bit set."""
 
 
 class Task(NamedTuple):
@@ -24,20 +24,20 @@ class Task(NamedTuple):
 
     Attributes:
         indices: Indices of its attempts.
-        rows: The attempts themselves, if only the process of the run can read them.
+        rows: The attempts themselves, if only the main process can read them.
     """
 
     indices: range
     rows: tuple[AttemptRow, ...] | None = None
 
     def alone(self, index: int) -> "Task":
-        """One attempt of the part, by itself."""
+        """Return a task with only one attempt of the part."""
         row = None if self.rows is None else self.rows[index - self.indices.start]
         return Task(range(index, index + 1), None if row is None else (row,))
 
 
 class AttemptKeys:
-    """A set of positions and repeats of attempts; neighbours take a bit each.
+    """A set of (position, repeat) pairs of attempts, stored as bit sets.
 
     Args:
         keys: Position and repeat of each attempt.
@@ -45,7 +45,7 @@ class AttemptKeys:
 
     def __init__(self, keys: Iterable[tuple[int, int]] = ()) -> None:
         self._bits: dict[tuple[int, int], int] = {}
-        """By the number of a stretch of positions and the repeat: which of these positions are in the set."""
+        """A bit set of positions, by the number of their stretch and the repeat."""
         for position, repeat in keys:
             stretch, place = divmod(position, _STRETCH)
             self._bits[stretch, repeat] = self._bits.get((stretch, repeat), 0) | 1 << place
@@ -56,21 +56,21 @@ class AttemptKeys:
 
 
 class Job(NamedTuple):
-    """What a process needs to score parts of a run's attempts.
+    """What a worker process needs to score parts of a run's attempts.
 
     Attributes:
-        recorded: The recorded outputs that every process reads; None if rows come with each task.
+        recorded: The recorded outputs that each worker reads; None if each task brings its rows.
         suite: The suite with the cases.
         settings: Settings of the run.
-        metrics: Names of the metrics that the process computes.
+        metrics: Names of the metrics that the workers compute.
         run: The run.
         done: Position and repeat of the attempts that are stored already.
-        partitions: Folder for partitions, and the number of that which begins with the first attempt; None
-            if rows are to be stored by the process of the run.
-        evaluates: Whether the process evaluates the attempts. Otherwise it returns their scores, and the
-            process of the run adds further ones.
-        save: Whether the attempts are to be stored, too.
-        aggregates: Whether evaluations are aggregated while they are scored.
+        partitions: Folder for partitions, and the number of the partition that begins with the first attempt;
+            None if the main process stores the rows.
+        evaluates: Whether workers evaluate the attempts. Otherwise they return scores, to which the main
+            process adds others.
+        save: Whether to store the attempts, too.
+        aggregates: Whether to aggregate evaluations while scoring.
     """
 
     recorded: Partitioned | None
@@ -90,15 +90,15 @@ class NotPortable(TriviumError):
 
 
 def packed(job: Job, *, folder: Path | None = None) -> bytes:
-    """A job as it is sent to other processes.
+    """Pickle a job for the worker processes.
 
     Args:
         job: The job.
-        folder: A folder for the indices of many cases and outputs, which all processes of this machine then
-            read there; None if the processes are elsewhere, and each needs a copy.
+        folder: Folder for the indices of many cases and outputs, so that all workers on this machine share
+            them; None if workers run on other machines, and each needs a copy.
 
     Raises:
-        NotPortable: If the cases or outputs are of a class that cannot be pickled.
+        NotPortable: If a case or an output cannot be pickled.
         NoRoom: If the folder cannot be written to.
     """
     content = io.BytesIO()
@@ -127,5 +127,5 @@ _opened_once = lru_cache(maxsize=1)(SpillFile.opened)
 
 
 def _shared_numbers(path: Path, offset: int, kind: Kind, length: int) -> NumberBuffer[Any]:
-    """Numbers in the file of a job, which a process opens once for all of them."""
+    """Open numbers in the file of a job; each process opens the file once."""
     return NumberBuffer.opened(_opened_once(path), offset, kind, length)
