@@ -1,4 +1,4 @@
-"""Reads what a monitor has to say: statuses, figures, backlog and alerts."""
+"""Computes the status of a monitor, with its figures, backlog and alerts."""
 
 from collections.abc import Mapping
 
@@ -26,10 +26,10 @@ from trivium.suites.monitor_settings import MonitorSettings
 from trivium.values import resolved
 
 STATE = "watch"
-"""Name of the state of a watcher."""
+"""Name under which the store keeps the state of a watcher."""
 
 LOST_SECONDS = 600.0
-"""Time after the last look of a watcher from which on nobody watches."""
+"""Time since a watcher's last look after which the monitor counts as unwatched."""
 
 SEVERITY = {"no_data": 4, "critical": 3, "warning": 2, "insufficient_data": 1, "healthy": 0}
 
@@ -39,7 +39,7 @@ class Watched(msgspec.Struct, kw_only=True):
     """The state of a watcher, as the store keeps it.
 
     Attributes:
-        last: Number of the last sample that was bet on.
+        last: Number of the last sample that entered the betting sequences.
         started: Unix time of the first look.
         looked: Unix time of the last look.
         levels: State of :class:`~trivium.monitor.levels.Levels`; empty at first.
@@ -54,30 +54,31 @@ class Watched(msgspec.Struct, kw_only=True):
 
 
 class MonitorStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What a monitor has to say.
+    """The status of a monitor at one time.
 
     Attributes:
-        monitor: Its name.
+        monitor: Name of the monitor.
         time: Unix time.
         status: The worst status of a figure over all traffic; ``no_data`` if no traffic comes.
-        sure: Whether it is sure, at every look.
-        error: Probability that any status since the last deployment or reset is wrongly called sure, at most.
+        sure: Whether the status is proven, however often the monitor looked.
+        error: Upper bound on the probability that any status since the last deployment or reset is wrongly
+            called sure.
         sample_count: Number of samples in the window.
         pass_rate: Estimated share of the traffic that passes; None without samples.
         average_score: Estimated mean composite; None without samples.
         window: All figures.
         series: The pass rate over time.
-        counts: What happened since the beginning of the window: interactions that were ``complete``,
-            ``sampled``, ``scored``, ``dropped`` and ``failed``.
+        counts: Number of interactions in the window by event: ``complete``, ``sampled``, ``scored``,
+            ``dropped``, ``failed``.
         waiting: Number of samples that wait to be scored.
-        oldest_seconds: Age of the oldest of them; None if none waits.
-        stalled: Whether it is older than ``stalled_after``.
+        oldest_seconds: Age of the oldest waiting sample; None if none waits.
+        stalled: Whether the oldest waiting sample is older than ``stalled_after``.
         last_interaction: Unix time at which traffic last came; None if it never did.
-        since: Unix time from which on the status is sure: the last deployment or reset; None at first.
+        since: Unix time of the last deployment or reset, from which ``sure`` counts; None at first.
         mark: The last deployment or reset.
-        looked: Unix time at which a watcher last looked: levels and alerts are of then; None if none did.
-        unwatched: Number of values of facets that are not watched for alerts: there are too many.
-        alerts: The alerts that are firing, newest first.
+        looked: Unix time of a watcher's last look, from which levels and alerts are; None if none looked.
+        unwatched: Number of facet values without alerts, because there are too many.
+        alerts: The firing alerts, newest first.
     """
 
     monitor: str
@@ -103,7 +104,7 @@ class MonitorStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def settings_of(store: Store, monitor: str) -> MonitorSettings:
-    """The settings with which a monitor scored last, from its newest run; defaults before the first one."""
+    """Return the settings of a monitor's newest run; the defaults before its first run."""
     for run in store.live_runs(monitor):
         return run.settings.monitor or MonitorSettings()
     return MonitorSettings()
@@ -112,12 +113,12 @@ def settings_of(store: Store, monitor: str) -> MonitorSettings:
 def status_of(
     store: Store, monitor: str, settings: MonitorSettings | None = None, *, now: float
 ) -> MonitorStatus:
-    """What a monitor has to say now.
+    """Compute the status of a monitor.
 
     Args:
         store: The store.
-        monitor: Its name.
-        settings: Its settings; by default those with which it scored last.
+        monitor: Name of the monitor.
+        settings: Settings of the monitor; by default those of its newest run.
         now: Unix time.
     """
     if settings is None:
@@ -165,7 +166,7 @@ def status_of(
 def window_samples(
     store: Store, monitor: str, settings: MonitorSettings, now: float
 ) -> tuple[list[Sample], float]:
-    """The samples of the window, and the Unix time at which it begins."""
+    """Return the samples of the window, and the Unix time at which it begins."""
     figures = figures_of(settings)
     if settings.window_samples is not None:
         most = min(settings.window_samples, MOST_SAMPLES)
@@ -176,7 +177,7 @@ def window_samples(
 
 
 def with_levels(window: Window, levels: Levels | None, settings: MonitorSettings) -> Window:
-    """A window whose estimates say whether their statuses are sure, and whether they have changed."""
+    """Return a window whose estimates say whether their statuses are sure, and whether they have changed."""
     if levels is None:
         return window
 
@@ -201,20 +202,20 @@ def with_levels(window: Window, levels: Levels | None, settings: MonitorSettings
 
 
 def silent(last: float | None, started: float, settings: MonitorSettings, now: float) -> bool:
-    """Whether no traffic has come for ``no_data_after`` seconds, since the first look at the earliest."""
+    """Whether no traffic came for ``no_data_after`` seconds, counted at the earliest from the first look."""
     if last is None and not started:
         return True
     return now - max(last or 0.0, 0.0 if last is not None else started) > settings.no_data_after
 
 
 def watched_of(body: str) -> Watched:
-    """The state of a watcher; a new one if there is none yet."""
+    """Decode the state of a watcher; return a new state if the text is empty."""
     return msgspec.json.decode(body, type=Watched) if body else Watched()
 
 
 def _of_monitor(counts: Counts, monitor: str) -> dict[str, int]:
-    found: dict[str, int] = {}
+    events: dict[str, int] = {}
     for (name, event, _), number in counts.items():
         if name == monitor:
-            found[event] = found.get(event, 0) + number
-    return found
+            events[event] = events.get(event, 0) + number
+    return events

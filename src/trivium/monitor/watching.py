@@ -1,4 +1,4 @@
-"""Makes each call of a function an interaction: the decorator ``@monitor.watch``."""
+"""Records each call of a function as an interaction of a monitor: the decorator ``@monitor.watch``."""
 
 import functools
 import inspect
@@ -10,7 +10,7 @@ from typing import Any
 from trivium.traces.recording.collector import collector, recorded
 
 MOST_YIELDED = 10_000
-"""Values of a generator that are recorded."""
+"""Maximum number of values recorded of a generator."""
 
 
 Record = Callable[..., None]
@@ -69,7 +69,7 @@ def watched(
 
 
 class _Call:
-    """What one call has returned or yielded so far."""
+    """The output of one call: its return value, or the values yielded so far."""
 
     def __init__(self) -> None:
         self.output: Any = None
@@ -82,10 +82,10 @@ class _Call:
 
     @property
     def result(self) -> Any:
-        """What was returned, or everything that was yielded."""
+        """The return value, or all yielded values; strings are joined."""
         if not self._yielded:
             return self.output
-        if all(isinstance(each, str) for each in self._yielded):
+        if all(isinstance(value, str) for value in self._yielded):
             return "".join(self._yielded)
         return self._yielded
 
@@ -103,7 +103,7 @@ class _Watch:
 
     @contextmanager
     def call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[_Call]:
-        """Record what happens in the block, unless Trivium is evaluating the function."""
+        """Record the call made in the block, unless Trivium is evaluating the function."""
         call = _Call()
         if collector() is not None:
             yield call
@@ -114,7 +114,7 @@ class _Watch:
         with recorded() as collected:
             try:
                 yield call
-            except GeneratorExit:  # whoever called it wants no more
+            except GeneratorExit:  # the caller closed the generator early
                 raise
             except BaseException as raised:
                 error = raised
@@ -132,7 +132,7 @@ class _Watch:
                 )
 
     def _arguments(self, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The arguments by name; an object whose method it is belongs to none."""
+        """Return the arguments by name, without ``self`` and ``cls``."""
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError:  # the call itself will raise it

@@ -54,19 +54,19 @@ class EvaluationOptions(TypedDict, total=False):
         repeats: Number of attempts at each case.
         seed: Seed of all randomness.
         leave_one_out: With ``outputs="peerread:…"``: score each human review against the others.
-        skip_invalid: Leave out recorded outputs with mistakes, and files of them that cannot be read. Their
-            attempts are missing, and a note of the run counts and names them.
+        skip_invalid: Leave out invalid recorded outputs, and files that cannot be read. Their attempts are
+            missing, and a note of the run counts and names them.
         version: Name of the agent's version. A comparison counts the attempts of all runs of one version;
-            without a name, code in a git repository tells versions apart
+            without a name, the version is the state of the code in a git repository
             (docs/definitions/comparisons.md#version).
         store: The store, or its URL.
         resume: Id of an interrupted run to finish; stored attempts and evaluations are not made again.
-        workers: Number of processes that score recorded outputs; None for as many as there are cores, once
-            that pays. With more than one, a script must be guarded by ``if __name__ == "__main__":``.
+        workers: Number of processes that score recorded outputs; None starts one for each core if the run is
+            large enough to gain. With more than one, guard a script by ``if __name__ == "__main__":``.
         engine: Where these processes run: ``local``, or ``ray`` for a Ray cluster (that of ``RAY_ADDRESS``,
-            or one on this machine), where ``workers=None`` means as many as the cluster has CPUs.
-        partitions: Folder, or address such as ``s3://BUCKET/FOLDER``, for the scored attempts of a large run:
-            they are written to Parquet files there, at which the store points.
+            or one on this machine), where ``workers=None`` starts one for each CPU of the cluster.
+        partitions: Folder, or address such as ``s3://BUCKET/FOLDER``, to which a large run writes its scored
+            attempts as Parquet files; the store refers to them.
         progress: Receives the progress of the run.
     """
 

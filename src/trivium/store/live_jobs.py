@@ -1,4 +1,4 @@
-"""The queue of samples to score: leased to one scorer at a time, retried, bounded."""
+"""The queue of samples to score: it is bounded, leases each job to one scorer, and retries failed jobs."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,22 +12,22 @@ from trivium.store.store import Store
 from trivium.suites.sanitize import sanitise
 
 MOST_TRIES = 5
-"""Times that a job is tried before it counts as failed; a scorer that was killed used one up."""
+"""Number of tries before a job counts as failed; a killed scorer uses one up."""
 
 FIRST_WAIT_SECONDS = 10.0
 """Wait before the second try; each further one waits three times as long."""
 
 LEASE_SECONDS = 600.0
-"""How long a job belongs to a scorer that does not renew it."""
+"""Time after which a lease ends unless the scorer renews it."""
 
 _DROPPED_AT_ONCE = 1000
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A sample to be scored, or what became of it.
+    """A sample in the scoring queue, with its state.
 
     Attributes:
-        number: Its place in the queue.
+        number: Its position in the queue.
         monitor: Name of the monitor.
         trace: Id of the trace.
         version: Version of the trace.
@@ -36,9 +36,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         rule: The sampling rule; empty for the sample rate.
         state: waiting, scoring, done, dropped or failed.
         created: Unix time at which it was sampled.
-        due: Unix time at which it may be tried, or at which its lease ends.
-        tries: How often it has been tried.
-        reason: Why it failed, waits again, or was dropped.
+        due: Unix time at which a scorer may take it, or at which its lease ends.
+        tries: Number of tries so far.
+        reason: Why it failed, waits for another try, or was dropped; None otherwise.
     """
 
     number: int
@@ -59,8 +59,8 @@ class Backlog(msgspec.Struct, frozen=True, kw_only=True):
     """The samples that wait to be scored, or are being scored.
 
     Attributes:
-        waiting: Their number.
-        oldest: Unix time at which the oldest was sampled; None if none waits.
+        waiting: Number of these samples.
+        oldest: Unix time at which the oldest one was sampled; None if none waits.
     """
 
     waiting: int
@@ -87,16 +87,16 @@ class LiveJobs:
         seconds: float = LEASE_SECONDS,
         trace: str | None = None,
     ) -> list[Job]:
-        """Take the oldest jobs that are due, also those whose lease has ended.
+        """Take the oldest jobs that are due, including those whose lease has ended.
 
-        Jobs that have been tried ``MOST_TRIES`` times fail instead.
+        A job that has been tried ``MOST_TRIES`` times fails instead.
 
         Args:
             monitor: Name of the monitor.
-            owner: Whose they are for the time being.
+            owner: Id of the scorer that takes the jobs.
             now: Unix time.
-            limit: Most jobs.
-            seconds: How long they are the owner's.
+            limit: Maximum number of jobs.
+            seconds: Length of the lease.
             trace: Only jobs of this trace.
         """
         table = schema.live_jobs
@@ -112,7 +112,7 @@ class LiveJobs:
         with explain_errors(self._engine), self._engine.connect() as connection:
             begin_writing(connection)
             due = [_job(row) for row in connection.execute(query).mappings()]
-            worn = [job for job in due if job.tries >= MOST_TRIES]
+            exhausted = [job for job in due if job.tries >= MOST_TRIES]
             taken = [job for job in due if job.tries < MOST_TRIES]
             if taken:
                 connection.execute(
@@ -120,15 +120,15 @@ class LiveJobs:
                         state="scoring", owner=owner, due=now + seconds, tries=table.c.tries + 1
                     )
                 )
-            if worn:
+            if exhausted:
                 lost = func.coalesce(table.c.reason, "its scorers ended while they scored it")
-                connection.execute(_these(worn).values(state="failed", owner=None, reason=lost))
-                add_counts(connection, Counts({(monitor, "failed", "tries"): len(worn)}), now)
+                connection.execute(_these(exhausted).values(state="failed", owner=None, reason=lost))
+                add_counts(connection, Counts({(monitor, "failed", "tries"): len(exhausted)}), now)
             connection.commit()
         return [msgspec.structs.replace(job, state="scoring", tries=job.tries + 1) for job in taken]
 
     def renew(self, jobs: Iterable[Job], *, owner: str, now: float, seconds: float = LEASE_SECONDS) -> None:
-        """Keep jobs that are still being scored."""
+        """Renew the leases of jobs that are still being scored."""
         table = schema.live_jobs
         numbers = [job.number for job in jobs]
         with explain_errors(self._engine), self._engine.begin() as connection:
@@ -139,7 +139,7 @@ class LiveJobs:
             )
 
     def give_back(self, jobs: Sequence[Job], *, now: float) -> None:
-        """Let others score jobs that were not scored, as if they had not been taken."""
+        """Return unscored jobs to the queue, without counting the try."""
         if jobs:
             with explain_errors(self._engine), self._engine.begin() as connection:
                 for job in jobs:
@@ -147,7 +147,7 @@ class LiveJobs:
                     connection.execute(_held(job).values(values))
 
     def retry(self, job: Job, *, now: float, reason: str) -> None:
-        """Try a job again later, or count it as failed if it has been tried ``MOST_TRIES`` times."""
+        """Queue a job for another try, or mark it as failed after ``MOST_TRIES`` tries."""
         reason = sanitise(reason)[0]  # it may quote what was recorded
         with explain_errors(self._engine), self._engine.begin() as connection:
             if job.tries < MOST_TRIES:
@@ -159,22 +159,22 @@ class LiveJobs:
                 add_counts(connection, Counts({(job.monitor, "failed", "error"): failed.rowcount}), now)
 
     def supersede(self, job: Job, *, now: float) -> None:
-        """Drop a job whose trace has a newer version, which has a job of its own if it is sampled."""
+        """Drop a job whose trace has a newer version; if sampled, that version has another job."""
         with explain_errors(self._engine), self._engine.begin() as connection:
             reason = "spans came later: the newer version is scored"
             dropped = connection.execute(_held(job).values(state="dropped", owner=None, reason=reason))
             add_counts(connection, Counts({(job.monitor, "dropped", "superseded"): dropped.rowcount}), now)
 
     def drop_oldest(self, monitor: str, *, backlog: int, now: float) -> int:
-        """Drop the oldest jobs above the bound of the backlog, and count them.
+        """Drop the oldest jobs if more wait than the backlog allows, and count them.
 
         Args:
             monitor: Name of the monitor.
-            backlog: Jobs that may wait.
+            backlog: Maximum number of waiting jobs.
             now: Unix time.
 
         Returns:
-            Number of jobs that were dropped.
+            Number of dropped jobs.
         """
         table = schema.live_jobs
         waiting = (table.c.monitor == monitor, table.c.state == "waiting")
@@ -203,7 +203,7 @@ class LiveJobs:
         return dropped
 
     def backlog(self, monitor: str) -> Backlog:
-        """The samples of a monitor that are not scored yet."""
+        """Return the number of samples of a monitor that are not scored yet, and the oldest."""
         table = schema.live_jobs
         query = select(func.count(), func.min(table.c.created)).where(
             table.c.monitor == monitor, table.c.state.in_(("waiting", "scoring"))
@@ -213,7 +213,7 @@ class LiveJobs:
         return Backlog(waiting=number, oldest=oldest)
 
     def of_trace(self, trace: str) -> list[Job]:
-        """The jobs of a trace, of every monitor and version, oldest first."""
+        """Return the jobs of a trace, of every monitor and version, oldest first."""
         query = _jobs().where(schema.live_jobs.c.trace == trace).order_by(schema.live_jobs.c.number)
         with explain_errors(self._engine), self._engine.connect() as connection:
             return [_job(row) for row in connection.execute(query).mappings()]
@@ -238,7 +238,7 @@ def _these(jobs: Iterable[Job]) -> Update:
 
 
 def _held(job: Job) -> Update:
-    """Changes a job unless another scorer has been given it since: each lease is one try more."""
+    """Return an update of a job that has no effect if another scorer took it since: a lease adds a try."""
     table = schema.live_jobs
     return update(table).where(
         table.c.number == job.number, table.c.state == "scoring", table.c.tries == job.tries

@@ -170,8 +170,8 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Attributes:
         ship: Cost of shipping a version that is worse by more than the margin.
         block: Cost of blocking one that is not.
-        call: Cost of one call of an agent: confirming a comparison stops where further calls cost more than
-            the wrong decisions that they are expected to prevent.
+        call: Cost of one call of the agent. The confirmation of a comparison stops when further calls would
+            cost more than the wrong decisions that they are expected to prevent.
     """
 
     ship: Annotated[float, Meta(gt=0)] = 1.0
@@ -194,8 +194,8 @@ class DecideSettings(
             ``strict`` fails what is not proven to be good.
         by: The metric that decides a comparison; None for the pass rate, else the composite.
         costs: What wrong decisions cost under ``balanced``.
-        about: What a comparison decides on: ``like-these``, other cases of the kind, of which these are a
-            sample; or ``these`` very cases, asked again.
+        about: Which cases a comparison decides about: all similar ones, of which the suite is a sample
+            (``like-these``), or only the cases of the suite, run again (``these``).
     """
 
     policy: Policy = "balanced"

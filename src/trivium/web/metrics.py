@@ -29,27 +29,27 @@ _COUNTERS: Final = {
     "scored": ("trivium_samples_scored_total", "Samples that were scored.", ""),
     "failed": ("trivium_samples_failed_total", "Samples that could not be scored.", "reason"),
 }
-"""For each event of the store's counts its name, its help, and what its reason is called."""
+"""For each event that the store counts: name and help of the metric, and the label for its reason."""
 
 _OF_SERVER: Final = {"received", "again", "refused"}
-"""Events that belong to no monitor."""
+"""Events that are counted for the whole server, not for a monitor."""
 
 Labels = tuple[tuple[str, str], ...]
 
 
 class Exposition:
-    """Collects samples and writes them in the text format."""
+    """Collects metric samples and writes them in the text format."""
 
     def __init__(self) -> None:
         self._families: dict[str, tuple[str, str, list[tuple[Labels, float]]]] = {}
 
     def add(self, kind: str, name: str, help_: str, value: float, **labels: str) -> None:
-        """Add a sample of a family."""
+        """Add a sample to a metric family."""
         family = self._families.setdefault(name, (kind, help_, []))
         family[2].append((tuple(labels.items()), value))
 
     def text(self) -> str:
-        """All families."""
+        """Return all metric families in the text format."""
         lines = []
         for name, (kind, help_, samples) in self._families.items():
             lines += [f"# HELP {name} {help_}", f"# TYPE {name} {kind}"]
@@ -58,11 +58,11 @@ class Exposition:
 
 
 def metrics_route(services: Services, refusals: Sequence[Counter[str]]) -> Any:
-    """The route.
+    """Return the route ``/metrics``.
 
     Args:
-        services: What works behind the server.
-        refusals: Refused requests by reason, of each part that refuses some.
+        services: The store, monitors and intake of the server.
+        refusals: Number of refused requests by reason, one counter for each part that refuses requests.
     """
 
     @get("/metrics", sync_to_thread=True, include_in_schema=False)
@@ -73,7 +73,7 @@ def metrics_route(services: Services, refusals: Sequence[Counter[str]]) -> Any:
 
 
 def exposition(services: Services, refusals: Sequence[Counter[str]]) -> str:
-    """What Prometheus reads.
+    """Return the metrics in the text format of Prometheus.
 
     Raises:
         StoreError: If the store cannot be read.
@@ -103,7 +103,9 @@ def exposition(services: Services, refusals: Sequence[Counter[str]]) -> str:
         backlog = jobs.backlog(name)
         age = 0.0 if backlog.oldest is None else max(0.0, now - backlog.oldest)
         made.add("gauge", "trivium_backlog", "Samples that wait to be scored.", backlog.waiting, monitor=name)
-        made.add("gauge", "trivium_backlog_age_seconds", "Age of the oldest of them.", age, monitor=name)
+        made.add(
+            "gauge", "trivium_backlog_age_seconds", "Age of the oldest sample that waits.", age, monitor=name
+        )
         made.add(
             "gauge", "trivium_alerts_firing", "Alerts that are not resolved.", firing[name], monitor=name
         )
@@ -117,12 +119,12 @@ def exposition(services: Services, refusals: Sequence[Counter[str]]) -> str:
 
 
 def _add_counts(made: Exposition, services: Services) -> None:
-    """The counts of the store; those that never happened are 0, so that rates have a beginning."""
-    found: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)
+    """Add the counts of the store, with 0 for events that never happened, so that rates have a start."""
+    by_event: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)
     for (monitor, event, reason), number in sorted(counts_of(services.store).items()):
-        found[event][monitor, reason] = number
+        by_event[event][monitor, reason] = number
     for event, (name, help_, reason_label) in _COUNTERS.items():
-        counts = found[event]
+        counts = by_event[event]
         if not reason_label:
             monitors = [""] if event in _OF_SERVER else sorted(services.monitors)
             counts = dict.fromkeys(((monitor, "") for monitor in monitors), 0) | counts

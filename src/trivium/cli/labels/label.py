@@ -1,4 +1,4 @@
-"""``trivium label``: asks in the terminal; makes, lists and ends queues; moves labels in and out."""
+"""``trivium label``: labels in the terminal; makes, lists and closes queues; imports and exports labels."""
 
 import time
 from pathlib import Path
@@ -21,21 +21,21 @@ COMMANDS = {
     "ask": (f"{HERE}:ask", "Label in the terminal; `trivium label RUN` does the same."),
     "queue": (f"{HERE}:queue", "Make a queue, for several people."),
     "list": (f"{HERE}:list_queues", "List the queues."),
-    "show": (f"{HERE}:show", "Say how far a queue is, and what its labels say."),
+    "show": (f"{HERE}:show", "Show the progress of a queue, and the estimate from its labels."),
     "agree": ("trivium.cli.labels.people:agree", "Measure how far people agree with one another."),
     "adjudicate": ("trivium.cli.labels.people:adjudicate", "Decide where people disagree."),
     "check": ("trivium.cli.labels.people:check", "Say whether a certificate still holds, and why not."),
-    "close": (f"{HERE}:close", "End a queue."),
+    "close": (f"{HERE}:close", "Close a queue."),
     "export": (f"{HERE}:export", "Write labels as JSONL or CSV."),
     "import": (f"{HERE}:import_", "Read labels from a file into the store."),
 }
 
 
 class LabelCommands(LazyCommands):
-    """A group that takes anything but the name of a command for a run to label."""
+    """A group that runs ``ask`` if its first argument is not the name of a command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, ``ask`` first where no command is named."""
+        """Parse the arguments, with ``ask`` in front if they name no command."""
         if args and args[0] not in self.table and args[0] not in {"-h", "--help"}:
             args = ["ask", *args]
         return super().parse_args(ctx, args)
@@ -110,7 +110,7 @@ def opened(store: str) -> "Store":
 
 
 def person(name: str | None) -> str:
-    """Return who labels."""
+    """Return the name of the labeller; by default, the user of this machine."""
     import getpass
 
     if name is not None:
@@ -119,7 +119,7 @@ def person(name: str | None) -> str:
         return typed_name(name)
     try:
         return getpass.getuser()
-    except (OSError, KeyError):  # no user has this number, as in containers
+    except (OSError, KeyError):  # the user id has no name, as in containers
         return "user"
 
 
@@ -178,7 +178,7 @@ def ask(run: str | None, **given: Any) -> int:
         else:
             record = store.run(run)
             found = queues.all(run=record.id, dimension=given["dimension"])
-            still_open = [each for each in found if each.closed is None]
+            still_open = [existing for existing in found if existing.closed is None]
             chosen = still_open[0] if still_open else made_queue(queues, record.id, given, by=who)
         label_in_terminal(queues, chosen, who)
     return 0
@@ -282,7 +282,7 @@ def list_queues(*, dimension: str | None, store: str, as_json: bool) -> None:
 @options.store
 @options.as_json
 def show(*, queue: str | None, store: str, as_json: bool) -> None:
-    """Say how far QUEUE is (default: the newest), and what people's mean score is by its labels so far."""
+    """Show the progress of QUEUE (default: the newest), and the mean score by its labels so far."""
     from trivium.labels.progress import progress_of
     from trivium.labels.queue import LabelQueues
 
@@ -305,7 +305,7 @@ def show(*, queue: str | None, store: str, as_json: bool) -> None:
 @by
 @options.store
 def close(*, queue: str, by: str | None, store: str) -> None:
-    """End QUEUE: it asks nothing more. Its labels stay."""
+    """Close QUEUE, so that nobody is asked further items. Its labels are kept."""
     from trivium.labels.queue import LabelQueues
 
     with opened(store) as existing:
@@ -334,7 +334,7 @@ def export(
     output: Path,
     store: str,
 ) -> None:
-    """Write the labels of RUN, or of a queue, with who gave them and how each was asked.
+    """Write the labels of RUN, or of a queue, with their labeller and sampling probability.
 
     `trivium trust … --labels FILE` and `trivium label import` read the file.
     """
@@ -365,7 +365,7 @@ def export(
 def import_(run: str, labels: Path, *, by: str | None, store: str, as_json: bool) -> None:
     """Read LABELS (JSONL, CSV, Parquet) of the attempts of RUN into the store: all of them, or none.
 
-    They are used for estimates where the run has no queue, and taken for a random sample.
+    If the run has no queue, estimates use these labels as a random sample.
     """
     from trivium.labels.files import import_labels
 

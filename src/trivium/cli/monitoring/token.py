@@ -1,4 +1,4 @@
-"""``trivium token``: make, list, rotate and revoke the tokens of the server."""
+"""``trivium token``: makes, lists, rotates and revokes the access tokens of the server."""
 
 import time
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ COMMANDS = {
     "create": ("trivium.cli.monitoring.token:create", "Make a token, and show it once."),
     "list": ("trivium.cli.monitoring.token:list_tokens", "List the tokens, without their secrets."),
     "rotate": ("trivium.cli.monitoring.token:rotate", "Replace a token by a new one."),
-    "revoke": ("trivium.cli.monitoring.token:revoke", "End a token."),
+    "revoke": ("trivium.cli.monitoring.token:revoke", "Revoke a token."),
 }
 
 
@@ -62,7 +62,7 @@ def create(name: str, *, scopes: "tuple[Scope, ...]", days: float | None, store:
 @options.store
 @options.as_json
 def list_tokens(*, store: str, as_json: bool) -> None:
-    """List the tokens, also those that have ended; their secrets are not kept."""
+    """List the tokens, including expired and revoked ones; the store keeps no secrets."""
     now = time.time()
     with _opened(store) as tokens:
         found = tokens.all()
@@ -106,7 +106,7 @@ def list_tokens(*, store: str, as_json: bool) -> None:
 @options.store
 @options.as_json
 def rotate(wanted: str, *, grace_hours: float, store: str, as_json: bool) -> None:
-    """Make a new token with the name and scopes of another, and end that one."""
+    """Replace a token by a new one with the same name and scopes."""
     with _opened(store) as tokens:
         made, secret = tokens.rotate(wanted, now=time.time(), grace=grace_hours * 3600, actor=_user())
     _show_secret(made, secret, as_json=as_json)
@@ -117,7 +117,7 @@ def rotate(wanted: str, *, grace_hours: float, store: str, as_json: bool) -> Non
 @options.store
 @options.as_json
 def revoke(wanted: str, *, store: str, as_json: bool) -> None:
-    """End a token; servers refuse it within seconds."""
+    """Revoke a token; servers refuse it within seconds."""
     now = time.time()
     with _opened(store) as tokens:
         ended = tokens.revoke(wanted, now=now, actor=_user())
@@ -147,13 +147,13 @@ class _opened:  # noqa: N801 - used like a function
 
 
 def _user() -> str:
-    """Who uses the command line."""
+    """Return the user and machine, for the audit log."""
     import getpass
     import platform
 
     try:
         return f"{getpass.getuser()}@{platform.node()}"
-    except (OSError, KeyError):  # no user has this number, as in containers
+    except (OSError, KeyError):  # the user id has no name, as in containers
         return f"user@{platform.node()}"
 
 

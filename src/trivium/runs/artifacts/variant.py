@@ -52,12 +52,12 @@ class TruncatedArea(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gaps(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a better confidence would gain, in percent; None where that is undefined.
+    """How much a better confidence would lower the areas, in percent; None where undefined.
 
     Attributes:
         aurc_gap_pct: Excess of AURC over that of the best ranking, in percent of the latter.
-        augrc_gap_pct: The same of AUGRC.
-        achievable_gain_pct: What the lower hull gains, in percent of AURC.
+        augrc_gap_pct: Excess of AUGRC over that of the best ranking, in percent of the latter.
+        achievable_gain_pct: Gain of the lower hull, in percent of AURC.
     """
 
     aurc_gap_pct: float | None
@@ -84,9 +84,9 @@ class BootstrapResults(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         seed: Seed of the resamples.
         n_resamples: Number of resamples.
-        rng: How resamples are drawn.
-        method: How an interval is made of them.
-        groups: Number of groups that are resampled.
+        rng: Random number generator of the resamples.
+        method: Method that computes intervals from resamples.
+        groups: Number of resampled groups.
         ci95: The intervals; None where there is none.
         drop_rate: Share of resamples without a value.
         std_error: Standard errors, by metric.
@@ -139,7 +139,7 @@ class Band(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
-    """What a chart adds to the curve: the band of its risk, the optimal curve and the lower hull."""
+    """The additions of a chart to the curve: the band of its risk, the optimal curve and the lower hull."""
 
     band: Band = Band()
     optimal: Line = Line()
@@ -153,12 +153,12 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         cmax: Largest coverage reached, in [0, 1].
-        mae_at_coverage: Risk at each coverage of the grid; None where it is not reached.
+        mae_at_coverage: Risk at each coverage of the grid; None where the ranking does not reach it.
         bootstrap: The intervals.
         curve: The working points.
-        reliability: None if the confidence is no probability.
+        reliability: The reliability diagram; None if the confidence is not a probability.
         reason: Why there is no curve, or None.
-        picture: For a chart, if one was asked for.
+        picture: The additions of a chart, if one was requested.
         calibration: How the confidence was calibrated; None if it was not.
     """
 
@@ -201,20 +201,20 @@ def describe_variant(
         grid: Coverages at which the risk is reported, in (0, 1].
         area_coverage: Coverage at which the truncated areas end.
     """
-    inner = {
+    metrics = {
         "aurc_full": "aurc",
         "augrc_full": "augrc",
         "aurc_at_c": f"aurc_at_{area_coverage!r}",
         "augrc_at_c": f"augrc_at_{area_coverage!r}",
     }
-    names = [inner.get(name, name) for name in RESAMPLED] + [f"mae_at_{share!r}" for share in grid]
+    names = [metrics.get(name, name) for name in RESAMPLED] + [f"mae_at_{share!r}" for share in grid]
     estimates = bootstrap_selective_metrics(items, names, plan)
-    by_name = {name: estimates[inner.get(name, name)] for name in RESAMPLED}
+    by_name = {name: estimates[metrics.get(name, name)] for name in RESAMPLED}
     ideal = selective_metrics(items, IDEALS)
     predicted = items.predicted
-    each = items.weights_of_predicted
+    weights = items.weights_of_predicted
     curve = risk_coverage(
-        items.loss[predicted], items.confidence[predicted], n_items=items.total, weights=each
+        items.loss[predicted], items.confidence[predicted], n_items=items.total, weights=weights
     )
     cmax = curve.cmax
     risks = {coverage_key(share): (share, estimates[f"mae_at_{share!r}"]) for share in dict.fromkeys(grid)}
@@ -267,7 +267,7 @@ def _bootstrap(
 
 
 def coverage_key(share: float) -> str:
-    """Format a coverage as a key, with two decimals or as many as it has."""
+    """Format a coverage as a key, with two decimals, or more if it has more."""
     short = f"{share:.2f}"
     return short if float(short) == share else repr(share)
 
@@ -280,7 +280,7 @@ def ends(estimate: Estimate) -> Ends | None:
 
 
 def _drop_rate(estimate: Estimate, plan: BootstrapOptions) -> float:
-    """Share of resamples without a value; like the original tool, 1 if the estimate itself is undefined."""
+    """Share of resamples without a value; in ``legacy`` mode, 1 if the estimate itself is undefined."""
     return 1.0 if estimate.point is None and plan.method == "legacy" else estimate.drop_rate
 
 
@@ -312,7 +312,7 @@ def _interpretation(aurc: float | None, ideal: dict[str, float | None]) -> Gaps:
 
 
 def _percent(part: float | None, whole: float | None) -> float | None:
-    """100 · part / whole; None without a whole, so that missing data does not look like "no gap"."""
+    """Return 100 · part / whole; None if the whole is 0 or missing, which is not the same as "no gap"."""
     return None if part is None or not whole else 100 * part / whole
 
 
@@ -321,18 +321,18 @@ def _reliability(items: Items, right: np.ndarray[Any, np.dtype[np.bool_]]) -> Di
     confidence, correct = items.confidence[items.predicted], right[items.predicted]
     if not confidence.size or confidence.min() < 0 or confidence.max() > 1:
         return None
-    each = items.weights_of_predicted
-    bins = msgspec.structs.asdict(reliability(confidence, correct, weights=each))
-    return Diagram(**bins | probability_quality(confidence, correct, weights=each))
+    weights = items.weights_of_predicted
+    bins = msgspec.structs.asdict(reliability(confidence, correct, weights=weights))
+    return Diagram(**bins | probability_quality(confidence, correct, weights=weights))
 
 
 FEW_GROUPS, TOO_FEW_GROUPS = 20, 10
 
 MOST_TIED = 0.2
-"""If a larger share of the predictions has equal confidence, a warning mentions ties."""
+"""Share of predictions with one confidence above which a warning mentions ties."""
 
 WIDEST_JUMP = 0.05
-"""If the coverage exceeds the requested one by more than this, a warning mentions it."""
+"""Excess of a coverage over the requested one above which a warning mentions it."""
 
 
 def warnings_of_items(tables: Sequence[ItemTable], included: int, scale: Scale) -> list[str]:

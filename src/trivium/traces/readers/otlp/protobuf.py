@@ -1,4 +1,4 @@
-"""Reads OTLP protobuf: one export request, or a stream of requests, each preceded by its length.
+"""Reads OTLP in protobuf: one export request, or a stream of requests, each preceded by its length.
 
 OpenTelemetry's own package decodes the messages; only the length framing is parsed here.
 """
@@ -18,7 +18,7 @@ _INNER = frozenset({0x0A, 0x12, 0x1A})
 _PREFIX = 4
 """Bytes of the length that the Collector's file exporter writes, big-endian."""
 FAILED = 2
-"""Code of the status of a span that failed."""
+"""Status code of a failed span."""
 _NESTED = ("resource_spans", "scope_spans", "spans")
 """Names of the fields of a request, one within the other, that hold its spans."""
 _LENGTH = 2
@@ -27,12 +27,12 @@ _FIXED_SIZES = {1: 8, 5: 4}
 """Bytes of a field by its wire type."""
 
 MAX_MESSAGES = 1_000_000
-"""Most messages of a stream, and most spans of a file."""
+"""Maximum number of messages in a stream, and of spans in a file."""
 MAX_MESSAGE_BYTES = 64 * 2**20
 """Largest message; the Collector accepts 20 MiB. Decoded, it may take 15 times as much memory."""
 _SHORT = bytes(range(4))
 _MOST_SHORT = 4 * 2**20
-"""Most bytes below 4 in one message: each may be the length of a nested message of 100 bytes in memory."""
+"""Maximum number of bytes below 4 in a message: each may encode a nested message that takes 100 bytes."""
 
 
 def is_protobuf(head: bytes) -> bool:
@@ -41,16 +41,16 @@ def is_protobuf(head: bytes) -> bool:
 
 
 def spans_of_protobuf(content: bytes, problems: list[TraceProblem], *, source: str) -> list[RecordedSpan]:
-    """The spans of a file.
+    """Decode the spans of a file.
 
     Args:
-        content: Of the file.
+        content: The content of the file.
         problems: Receives a problem if a span cannot be decoded.
-        source: The file, for error messages.
+        source: Name of the file, for error messages.
 
     Raises:
         MissingExtra: If the protobuf messages are not installed.
-        TraceError: If it is truncated, not OTLP, or exceeds a limit.
+        TraceError: If the file is truncated, not OTLP, or exceeds a limit.
     """
     try:
         from google.protobuf.message import DecodeError
@@ -85,17 +85,17 @@ def spans_of_protobuf(content: bytes, problems: list[TraceProblem], *, source: s
 
 
 def decode_request(kind: Any, body: bytes) -> tuple[Any, int]:
-    """Decode a request; a part in which a text is not UTF-8 costs that part only.
+    """Decode a request, leaving out only the parts whose text is not valid UTF-8.
 
     Args:
         kind: The class of the message: ``ExportTraceServiceRequest`` or ``TracesData``.
         body: The message.
 
     Returns:
-        The message, and the number of spans, resources and scopes that are left out.
+        The message, and the number of spans, resources and scopes left out.
 
     Raises:
-        DecodeError: If it is cut off, or not a message of this kind.
+        DecodeError: If the body is cut off, or not a message of this kind.
     """
     from google.protobuf.message import DecodeError
 
@@ -109,7 +109,7 @@ def decode_request(kind: Any, body: bytes) -> tuple[Any, int]:
 
 
 def _merge(message: Any, body: bytes, nested: Sequence[str]) -> int:
-    """Decode a message without what cannot be decoded of it; returns the number of parts left out.
+    """Decode a message without the parts that cannot be decoded; return their number.
 
     Args:
         message: Receives the content.
@@ -142,7 +142,7 @@ def _merge(message: Any, body: bytes, nested: Sequence[str]) -> int:
 
 
 def _fields(body: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Number of each field of a message, the whole field, and its content if it has a length.
+    """Yield each field of a message: its number, the whole field, and the content after any length.
 
     Raises:
         DecodeError: If the message is cut off.
@@ -171,9 +171,9 @@ def check_message(message: bytes, where: str, source: str, *, most_short: int = 
 
     Args:
         message: The message.
-        where: Which one it is in its source.
-        source: The file, for error messages.
-        most_short: Most bytes below 4 in it.
+        where: Position of the message in its source, for error messages.
+        source: Name of the file, for error messages.
+        most_short: Maximum number of bytes below 4.
     """
     if len(message) > MAX_MESSAGE_BYTES:
         what = f"is of {len(message):,} bytes; at most {MAX_MESSAGE_BYTES:,} are read of one"
@@ -238,7 +238,7 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
 
 
 def recorded_span(span: Any, scope: str) -> RecordedSpan:
-    """What is read of a decoded span.
+    """Convert a decoded span to the fields that Trivium reads.
 
     Args:
         span: An ``opentelemetry.proto.trace.v1.trace_pb2.Span``.
