@@ -26,7 +26,7 @@ def store(tmp_path):
 
 def spent(store, model, *, hangs=False, **judge):
     """What a suite of one case spent."""
-    asked = {"models": [model], "prices": ALL_PRICES, "timeout": 1 if hangs else 60, "on_failure": "skip"}
+    asked = {"models": [model], "prices": ALL_PRICES, "timeout": 3 if hangs else 60, "on_failure": "skip"}
     return run(suite(1, **asked | judge), store).summary().spent
 
 
