@@ -11,17 +11,18 @@ from trivium.suites.rubrics.built_in import BUILT_IN
 from trivium.suites.settings import Settings
 from trivium.suites.settings_loader import OLD_KEYS
 from trivium.suites.sources import SOURCES
+from trivium.values import JsonObject
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def record_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
+def record_schema(kind: type[msgspec.Struct]) -> JsonObject:
     """Schema of a record: a file of its own, or one line of a .jsonl file."""
     (reference,), components = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     return {"$schema": DIALECT, **reference, "$defs": _described(components)}
 
 
-def suite_schema() -> dict[str, Any]:
+def suite_schema() -> JsonObject:
     """Schema of a suite file."""
     (_, _), components = msgspec.json.schema_components([Settings, Case], ref_template="#/$defs/{name}")
     defs = _described(components)
@@ -74,7 +75,7 @@ def without_sources(text: str) -> str:
     return re.sub(r" \(docs/[^)]*\)", "", text)
 
 
-def _described(components: dict[str, Any]) -> dict[str, Any]:
+def _described(components: JsonObject) -> JsonObject:
     """Describe each attribute in the schemas of records by its docstring."""
     components = _with_shorthands(components)
     for schema in components.values():
@@ -91,7 +92,7 @@ def _described(components: dict[str, Any]) -> dict[str, Any]:
     return components
 
 
-def _with_built_in(components: dict[str, Any]) -> None:
+def _with_built_in(components: JsonObject) -> None:
     """Allow names of built-in dimensions in a rubric, and dimensions that extend them."""
     names = [f"{name}.{each.name}" for name, rubric in BUILT_IN.items() for each in rubric.dimensions]
     dimensions = components["Rubric"]["properties"]["dimensions"]

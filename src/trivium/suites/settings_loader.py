@@ -27,7 +27,7 @@ from trivium.suites.settings import (
     SuccessRule,
 )
 from trivium.suites.validation import at, convert, describe, unknown_key
-from trivium.values import is_number
+from trivium.values import JsonObject, is_number
 
 MERGED = frozenset({"tools", "messages", "retrieval", "judge", "composite", "limits", "monitor"})
 """Settings whose changes are merged key by key; other mappings are replaced as a whole."""
@@ -37,7 +37,7 @@ SETTING_KEYS = tuple(Settings.__struct_encode_fields__)
 _PREDICATE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
-def read_config(path: str | Path) -> dict[str, Any]:
+def read_config(path: str | Path) -> JsonObject:
     """Read raw settings from a .yaml, .json or .toml file without cases, such as a config_eval.json.
 
     Deprecated keys are replaced, so that other settings can be merged into the result.
@@ -59,7 +59,7 @@ def with_changes(settings: Settings, changes: Mapping[str, Any], *, source: str)
     return made
 
 
-def merge_settings(raw: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def merge_settings(raw: Mapping[str, Any], changes: Mapping[str, Any]) -> JsonObject:
     """Merge raw changes into raw settings."""
     made = dict(raw)
     for name, value in changes.items():
@@ -197,7 +197,7 @@ OLD_KEYS = {
 """Deprecated keys of a config_eval.json, and their replacements."""
 
 
-def replace_old_keys(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+def replace_old_keys(raw: Mapping[str, Any]) -> tuple[JsonObject, list[Problem]]:
     """Replace deprecated keys and metric names in raw settings, and list contradictions.
 
     ``similarity_metrics`` (a list) becomes ``similarity`` with the default weights of these parts,
@@ -230,7 +230,7 @@ def renamed(name: str) -> str:
     return ALIASES.get(name, name)
 
 
-def _similarity_metrics(keys: dict[str, Any], problems: list[Problem]) -> None:
+def _similarity_metrics(keys: JsonObject, problems: list[Problem]) -> None:
     if "similarity_metrics" not in keys:
         return
     names = keys.pop("similarity_metrics")
@@ -247,7 +247,7 @@ def _similarity_metrics(keys: dict[str, Any], problems: list[Problem]) -> None:
     keys["similarity"] = {name: DEFAULT_SIMILARITY[name] for name in names}
 
 
-def _confidence_threshold(keys: dict[str, Any], problems: list[Problem]) -> None:
+def _confidence_threshold(keys: JsonObject, problems: list[Problem]) -> None:
     if "confidence_threshold" in keys:
         threshold = keys.pop("confidence_threshold")
         if not is_number(threshold) or not 0 <= threshold <= 1:
@@ -257,7 +257,7 @@ def _confidence_threshold(keys: dict[str, Any], problems: list[Problem]) -> None
             keys["success"] = {"metric": "similarity", "at_least": threshold}
 
 
-def _metrics_and_weights(keys: dict[str, Any], problems: list[Problem]) -> None:
+def _metrics_and_weights(keys: JsonObject, problems: list[Problem]) -> None:
     if "metrics_and_weights" not in keys:
         return
     weights = keys.pop("metrics_and_weights")

@@ -23,6 +23,7 @@ from trivium.suites.rubrics.rubric import (
     material_problems,
 )
 from trivium.suites.validation import at, convert, describe, problem
+from trivium.values import JsonObject
 
 R = TypeVar("R", bound=Rubric)
 
@@ -134,7 +135,7 @@ def _expanded(entry: Any, where: str, problems: list[Problem]) -> list[Any]:
     return [_built_in(entry["extends"], at(where, "extends"), problems) | own]
 
 
-def _built_in(name: Any, where: str, problems: list[Problem]) -> dict[str, Any]:
+def _built_in(name: Any, where: str, problems: list[Problem]) -> JsonObject:
     if not isinstance(name, str) or name not in _DIMENSIONS:
         hint = suggest(name, _DIMENSIONS) if isinstance(name, str) else ""
         problems.append(
@@ -143,7 +144,7 @@ def _built_in(name: Any, where: str, problems: list[Problem]) -> dict[str, Any]:
             )
         )
         name = "review.clarity"  # a placeholder, so that the other mistakes are found, too
-    raw: dict[str, Any] = msgspec.to_builtins(_DIMENSIONS[name])
+    raw: JsonObject = msgspec.to_builtins(_DIMENSIONS[name])
     return raw
 
 
