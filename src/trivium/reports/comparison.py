@@ -27,11 +27,8 @@ from trivium.reports.document.blocks import (
     Toned,
     table,
 )
-from trivium.reports.document.markdown import markdown
 from trivium.reports.escape import one_line
-from trivium.reports.forest import forest
 from trivium.reports.moved_cases.shown import case_block, what_moved
-from trivium.reports.slices import compared_slices
 from trivium.reports.wording import number, probability, seconds, share, signed, signed_interval
 from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.comparing.decision import listed
@@ -80,8 +77,11 @@ def describe(
         found = _moved(comparison.moved_cases, surface, cases) if moved is None else moved
         yield Section(title="what changed", beside=words, blocks=found, key="moved")
     yield from _figures(comparison, surface)
-    for place, by in enumerate(comparison.slices, 1):
-        yield compared_slices(comparison, by, surface, place=place)
+    if comparison.slices:
+        from trivium.reports.slices import compared_slices
+
+        for place, by in enumerate(comparison.slices, 1):
+            yield compared_slices(comparison, by, surface, place=place)
     if comparison.graphs is not None:
         yield _graphs(comparison.graphs, GRAPH_ROWS[surface])
     yield from _reservations(comparison, surface)
@@ -89,6 +89,8 @@ def describe(
 
 def _figures(comparison: Comparison, surface: Surface) -> Iterator[Block]:
     if surface in {"page", "notebook"}:
+        from trivium.reports.forest import forest
+
         drawn = [Drawing((forest(comparison),))]
         yield Section(title="difference of each metric", beside=FOREST_NOTE, blocks=drawn, key="differences")
     if surface == "page":
@@ -220,6 +222,8 @@ def render_markdown(comparison: Comparison, *, cases: int | None = None) -> str:
         comparison: The comparison.
         cases: Largest number of moved cases shown with their outputs.
     """
+    from trivium.reports.document.markdown import markdown
+
     return markdown(describe(comparison, "comment", cases=cases))
 
 
