@@ -60,7 +60,7 @@ def keywords(otherwise: Any = None, **defaults: Any) -> Callable[[F], F]:
 
 
 def taken(names: type | Iterable[str], given: Mapping[str, object]) -> Any:
-    """What is given by some names, or by those of a record's keywords that are given, as a dictionary.
+    """Return the keywords with some names, or those given of a record's fields, as a dictionary.
 
     Raises:
         KeyError: If one of the names is not given.

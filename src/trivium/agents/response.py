@@ -93,7 +93,7 @@ _THOUGHTS = {"reasoning", "rationale", "trajectory", "history"}
 
 
 class AnswerFinder:
-    """Finds the output in what an agent returned, where it is one text in an object, and says so once.
+    """Finds the output in the object that an agent returned, and logs once where it was found.
 
     The text is that of the last message of the assistant under ``messages`` (LangGraph) or of a message of
     LangChain, or the only text under a known name. Of a prediction of DSPy the output is its only field apart
@@ -247,9 +247,8 @@ def _with_trace(response: AgentResponse, raw: Any) -> AgentResponse:
 OUTPUT = "output"
 
 SECRETS_MASKED = "secrets_masked"
-"""Flag of an attempt with a certain secret (see ``trivium.masking``): scores but those of judges are
-computed on what the agent wrote, and :func:`masked` hides the secret in what is stored, shown, and sent to a
-judge."""
+"""Flag of an attempt that surely contains a secret (see ``trivium.masking``). Metrics score the original
+output; :func:`masked` hides the secret in everything that is stored, shown or sent to a judge."""
 
 _masker = OutputMasker()
 

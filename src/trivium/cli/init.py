@@ -269,7 +269,7 @@ def _attempts(plan: Plan, cases: Any, files: dict[str, bytes]) -> list[str]:
 
 
 def _report(plan: Plan, files: dict[str, bytes], count: int, success: str, then: list[str]) -> None:
-    """Say what was written, what the cases can prove, what is still needed, and what comes next."""
+    """Print the written files, what the cases can prove, what is missing, and the next command."""
     for name in files:
         click.echo(f"wrote {plan.folder / name}")
     if success != "none":

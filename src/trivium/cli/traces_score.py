@@ -57,8 +57,8 @@ def score(paths: tuple[str, ...], **given: Any) -> int:
     """Score the traces in files and folders, of any format, without a suite.
 
     Prints how many traces there are and how many failed, times, tokens, cost and failures by agent and tool,
-    every metric that needs no expectation, and the worst traces. The run is stored, for `trivium show`,
-    `compare` and `export`. Files that cannot be read are named and left out (exit code 3).
+    every metric that needs no expectation, and the worst traces. Stores the run, for `trivium show`,
+    `compare` and `export`. Names and leaves out files that cannot be read (exit code 3).
     """
     from trivium.cli.output import (
         Presentation,

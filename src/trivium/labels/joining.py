@@ -125,10 +125,10 @@ def _of_queue(queues: LabelQueues, queue: LabelQueue, notes: list[str]) -> Label
 
 
 def _random_sample(sampling: Sampling) -> list[int]:
-    """The drawn items that are a simple random sample of all, or all.
+    """Return the drawn items that form a simple random sample of all items, or all drawn ones.
 
-    The first draws, as long as all probabilities were equal, are one. Of the items left after them, those up
-    to the last uniform draw are one too, and all of them have been drawn.
+    The first draws form one, as long as all probabilities were equal. So do, among the items left after them,
+    those up to the last uniform draw, all of which have been drawn.
     """
     if len(sampling.draws) == sampling.population:
         return [draw.item for draw in sampling.draws]

@@ -1,8 +1,8 @@
-"""Who labels: a token of the server, or a name that somebody typed.
+"""Identifies the person who labels: by a token of the server, or by a typed name.
 
-The person of a label is one text. For a token it is ``token ID NAME`` (``Token.actor``), which the server
-writes and nobody can type, so that reservations, overlap, undo and blindness belong to the token. Where no
-tokens are asked for (a terminal, or a server on this machine alone) it is a typed name, which nobody checks.
+A label stores its person as one text. For a token, the server writes ``token ID NAME`` (``Token.actor``),
+which cannot be typed, so that reservations, overlap, undo and blinding belong to the token. Without tokens
+(in a terminal, or on a server for this machine only) it is a typed name, which is not verified.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Records of labels (those of the store, and the items of a queue), and checks of what goes into them."""
+"""The records of stored labels and of queue items, and the checks of their fields."""
 
 from hashlib import blake2b
 from typing import Any

@@ -1,4 +1,4 @@
-"""One interaction with an agent in production: what was asked, what came back, and what it did."""
+"""One interaction with an agent in production: its input, its output, and its trace."""
 
 from collections.abc import Mapping
 from functools import cached_property

@@ -201,10 +201,10 @@ class Monitor:
         return decorate if function is None else decorate(function)
 
     def listen(self, provider: Any = None) -> None:
-        """Record every trace of this process: one interaction when its root has ended.
+        """Record every trace of this process as an interaction, once its root span has ended.
 
-        That is what ``trivium.trace`` records outside of evaluations and watched functions, which is then not
-        written to files, and what OpenTelemetry records, if a provider is given.
+        This covers traces that ``trivium.trace`` records outside of evaluations and watched functions (and no
+        longer writes to files) and, given a provider, those that OpenTelemetry records.
 
         Args:
             provider: Tracer provider of OpenTelemetry, whose spans are recorded too.

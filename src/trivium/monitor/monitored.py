@@ -1,4 +1,4 @@
-"""What a monitor is: a name, the settings of a suite, and the metrics that score what nobody expected."""
+"""Makes a monitor of a suite: a name, the settings, and the metrics that need no expected output."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,12 +21,12 @@ COMPLETED = "completed"
 
 
 class Monitored(msgspec.Struct, frozen=True, kw_only=True):
-    """A suite whose scorers watch production; its cases are not used.
+    """A suite that scores production traffic; its cases are not used.
 
     Attributes:
         name: Name of the monitor: that of the suite.
-        settings: Settings of the suite, with metrics that need nothing of a case, a rule for what passed, and
-            weights of the composite, where the suite has none.
+        settings: Settings of the suite. If it names no metrics, pass rule or composite weights, they are
+            added, with metrics that need nothing from a case.
     """
 
     name: str
@@ -43,8 +43,9 @@ def monitored(
 ) -> Monitored:
     """Make a monitor of a suite; it needs no cases.
 
-    Where the suite names no metrics, every metric that needs nothing of a case is computed. Where it has no
-    pass rule and no weights, both are by the judge's rubric as a whole if there is one, else ``completed``.
+    If the suite names no metrics, the monitor computes every metric that needs nothing from a case. If it has
+    neither pass rule nor weights, both use the overall score of the judge's rubric if there is a judge, else
+    ``completed``.
 
     Args:
         suite: The suite, its file, or the keys of one, such as ``{"name": "support", "judge": …}``.

@@ -1,7 +1,7 @@
 """Scores samples with the metrics of a suite, each once, into the monitor's run of the day.
 
-A sample whose judge failed in a way that may pass is asked again later, as often as any job is tried. Then,
-and at once if the day's budget is used up, it is stored with the scores of the other metrics, and counted as
+If a judge fails in a way that may be temporary, the sample is retried later, as often as any job. After that,
+or at once if the day's budget is used up, it is stored with the scores of the other metrics and counted as
 ``unjudged`` by cause.
 """
 
@@ -46,7 +46,7 @@ FAILED = "error"
 
 
 class Scorer:
-    """Scores the samples of one monitor, in a thread of its own once it is started; a context manager.
+    """Scores the samples of one monitor in a background thread; a context manager.
 
     Several scorers, in several processes, may score one monitor on one store. The run of a day is finished
     when the first sample of the next day is scored.
@@ -54,7 +54,7 @@ class Scorer:
     Args:
         store: The store.
         monitored: The monitor.
-        clock: Gives the Unix time.
+        clock: Returns the Unix time.
     """
 
     def __init__(self, store: Store, monitored: Monitored, *, clock: Callable[[], float] = time.time) -> None:
@@ -193,7 +193,7 @@ class Scorer:
             self._score_together(day, pairs, now)
 
     def _score_together(self, day: Day, pairs: Sequence[tuple[Job, Interaction]], now: float) -> None:
-        """Score and store interactions; one by one if that fails, so that one does not hold up the others."""
+        """Score and store interactions together or, if that fails, one by one."""
         try:
             scored = self._scored(day, pairs)
             again = [each for each in scored if self._may_be_judged_later(each)]

@@ -22,8 +22,8 @@ from trivium.store.records import RunRecord
 from trivium.store.store import Store
 
 What = Literal["scores", "attempts", "summary", "judgements", "items", "labels", "review"]
-"""Kinds of rows: one per score, attempt, metric of the summary, judgement, joined item, label, or judgement
-that goes to people."""
+"""Kinds of rows: one per score, attempt, summary metric, judgement, joined item, label, or judgement for
+people to check."""
 
 RowSource = Callable[..., Iterator[Row]]
 

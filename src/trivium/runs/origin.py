@@ -67,7 +67,7 @@ class Origin:
         return "recorded" if self.outputs is not None else "agent"
 
     def version(self, named: str | None, source: RunRecord | None) -> Mapping[str, Any]:
-        """What the provenance says of the agent's version, of how it was named, and of what is confirmed.
+        """Return the provenance of the agent's version: its name, its source, and the confirmed run.
 
         Args:
             named: The version's name, if it has one.

@@ -310,7 +310,7 @@ class QueueTransaction:
         self._connection.execute(delete(_leases).where(self._of(_leases, place, by)))
 
     def end_reservations(self, now: float) -> None:
-        """End those whose time is over, and those of people whose token was revoked or has expired."""
+        """End timed-out reservations, and those of people whose token was revoked or has expired."""
         tokens = schema.tokens.c
         ended = select(tokens.id).where(or_(tokens.revoked.is_not(None), tokens.expires <= now))
         of_ended = and_(_leases.c.by.startswith("token "), func.substr(_leases.c.by, 7, 8).in_(ended))

@@ -144,10 +144,10 @@ def tags_of(trace: Trace) -> tuple[str, ...]:
 
 
 def stated_cases(trace: Trace) -> Iterator[str]:
-    """Ids of the case that the trace may be an attempt of, most explicit first.
+    """List ids of cases that the trace may be an attempt at, most explicit first.
 
-    By ``CASE_KEYS`` in its metadata (or in a mapping ``metadata`` there), by its outermost span's attributes,
-    by a tag ``case:ID``, by its own id, and by any tag.
+    They come from ``CASE_KEYS`` in its metadata (or in a mapping ``metadata`` there), the outermost span's
+    attributes, a tag ``case:ID``, the trace's own id, and any tag.
     """
     sources = [trace.metadata, trace.metadata.get("metadata")]
     for span in outermost_spans(trace)[:1]:

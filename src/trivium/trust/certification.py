@@ -177,8 +177,8 @@ WORLDS = 100
 Shortfall = Literal["too few labels", "too wrong"]
 
 SizeFrom = Literal["stated", "run", "unit", "labels"]
-"""Where the largest group is known from: stated beforehand, all items of the run, items counted one by one,
-or nothing but the labelled verdicts themselves."""
+"""Source of the size of the largest group: stated beforehand, all items of the run, a count of items one by
+one, or only the labelled verdicts."""
 
 
 class Certificate(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):

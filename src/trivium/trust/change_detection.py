@@ -1,10 +1,10 @@
 """Detects that a mean has fallen below a reference by more than a tolerance, with rare false alarms.
 
-An e-detector (Shin, Ramdas & Rinaldo 2024) of Shiryaev-Roberts type. At every value a new gambler starts
-who bets that values are below the limit from now on; the evidence is the capital of all of them. As long as
-the mean is at or above the limit nobody expects to win, so the evidence is not expected to grow faster than
-new capital comes in, and the mean time until it reaches a level is at least that level. After a change the
-capital of those who started then grows exponentially.
+An e-detector (Shin, Ramdas & Rinaldo 2024) of Shiryaev-Roberts type. With every value a new gambler starts,
+who bets that values lie below the limit from then on; the evidence is the total capital of the gamblers. As
+long as the mean is at or above the limit nobody expects to win, so the evidence is not expected to grow
+faster than new capital comes in, and the mean time until it reaches a level is at least that level. After a
+change the capital of those who started then grows exponentially.
 
 Nothing is estimated but the reference: no variance, no model of the values, no assumption on when the change
 comes or how large it is.

@@ -1,8 +1,8 @@
 """Computes confidence sequences: intervals of a mean that hold at every look, however often one looks.
 
-A fixed-size interval covers at one sample size that was set beforehand. Whoever looks after each value and
-stops when the answer pleases needs a confidence sequence: with probability at least 1 - alpha, all of its
-intervals contain the mean. It is two to five times as expensive in values for the same width.
+A fixed-size interval covers the mean at one sample size, chosen beforehand. To look after each value and stop
+at will requires a confidence sequence: with probability at least 1 - alpha, all of its intervals contain the
+mean. It needs two to five times as many values for the same width.
 
 The sequence is a bet (Waudby-Smith & Ramdas 2024). For each candidate mean m two gamblers start with a
 capital of 1 and stake on values above and below m; if the mean is m, neither expects to win, so the capital
@@ -72,7 +72,7 @@ def confidence_sequence(
     planned: int | None = None,
     running_intersection: bool = True,
 ) -> ConfidenceSequence:
-    """Compute the intervals of a mean after each of some values.
+    """Compute an interval of the mean after each value.
 
     Definition: docs/definitions/monitoring.md#confidence-sequence.
 

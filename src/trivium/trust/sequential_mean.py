@@ -1,10 +1,10 @@
-"""Decides on which side of a limit a mean lies, one group after the other.
+"""Decides on which side of a limit a mean lies, by a test that may stop after any group.
 
 Definition: docs/definitions/comparisons.md#sequential-mean.
 
-An interval of fixed size holds for a number of groups that was set beforehand. Whoever looks after each group
-and stops at the first answer needs a test that holds at every look: a bet (Waudby-Smith & Ramdas 2024). If
-the mean is at most the limit m, a gambler who stakes on values above it multiplies the capital by
+A fixed-size interval holds for a number of groups chosen beforehand. To look after each group and stop at the
+first answer requires a test that holds at every look: a bet (Waudby-Smith & Ramdas 2024). If the mean is at
+most the limit m, a gambler who stakes on values above it multiplies the capital by
 
     1 + f w (x - m) / m
 
@@ -40,11 +40,11 @@ STEPS = 40
 
 
 class SequentialMean:
-    """Values in [0, 1], one a group, and whether their mean surely lies above, or below, a limit.
+    """Tests whether the mean of values in [0, 1], one a group, lies above or below a limit.
 
     Definition: docs/definitions/comparisons.md#sequential-mean.
 
-    With probability at most ``alpha`` either answer is ever wrong, however long one goes on. Once given it
+    The probability that an answer is ever wrong is at most ``alpha``, at any length. An answer, once given,
     stays.
 
     Args:
@@ -98,7 +98,7 @@ def sequential_interval(
     alpha: float = 0.05,
     handicaps: npt.ArrayLike = 0.0,
 ) -> tuple[float, float]:
-    """The interval of a mean that holds at every look; it agrees with :class:`SequentialMean`.
+    """Compute the interval of a mean that holds at every look, and agrees with :class:`SequentialMean`.
 
     Definition: docs/definitions/comparisons.md#sequential-mean.
 

@@ -30,8 +30,8 @@ class Services:
 
     Args:
         store: The store.
-        monitors: What is scored; without any, traces are stored and not scored.
-        limits: What is refused, and how much may wait.
+        monitors: The monitors that score traffic; without any, the server stores traces and scores none.
+        limits: Limits on requests, and on the intake queue.
         receiving: Whether traces are received, completed, scored, watched and deleted; else the server only
             shows what its store holds and indexes it for searches, and another one may work on it.
         clock: Gives the Unix time.

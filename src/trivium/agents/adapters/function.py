@@ -1,8 +1,8 @@
 """Calls a Python callable as an agent.
 
 A synchronous callable runs in a daemon thread (:class:`DaemonThreads`), a coroutine function on an event loop
-in a thread of its own (:class:`EventLoopThread`), so that neither can block the loop that keeps the time
-limits. Threads and loops that hang are abandoned and replaced, up to a fixed number.
+in a separate thread (:class:`EventLoopThread`), so that neither can block the loop that enforces time limits.
+Trivium abandons and replaces threads and loops that hang, up to a fixed number.
 """
 
 import asyncio

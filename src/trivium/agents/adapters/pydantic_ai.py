@@ -103,7 +103,7 @@ class PydanticAgent:
 
 
 def _history(case: Case) -> tuple["list[ModelMessage] | None", str]:
-    """What was said before, if the input is a chat that ends with the user, and what the agent is asked."""
+    """Split an input that is a chat ending with the user into the earlier messages and the prompt."""
     from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, TextPart, UserPromptPart
 
     messages = case.input

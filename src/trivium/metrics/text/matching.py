@@ -173,10 +173,10 @@ def holds_number(text: str, wanted: str, tolerance: float) -> bool | None:
 
 
 def _numbers(text: str) -> Iterator[Fraction]:
-    """The numbers in a text: 42, -42, 42.5, 42,5, 42,000, 42'000.5, 4.2e1, 1/2.
+    """Find the numbers in a text: 42, -42, 42.5, 42,5, 42,000, 42'000.5, 4.2e1, 1/2.
 
-    A comma, point or apostrophe before three digits separates thousands, unless it is a point and the only
-    one (1.234), or the number begins with 0.
+    A comma, point or apostrophe before three digits separates thousands, except for a single point (1.234)
+    and in numbers that begin with 0.
     """
     for found in NUMBER.finditer(GROUPED.sub("'", fold(text))):
         digits, rest = found["digits"], found["rest"] or ""

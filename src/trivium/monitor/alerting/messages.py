@@ -205,7 +205,7 @@ def message_of(
 
 
 def sentence(bad: Bad, origin: Origin | None) -> str:
-    """What is bad, and where it comes from.
+    """Describe a bad figure, and the origin of the drop, in one sentence.
 
     >>> sentence(Bad(figure="pass_rate", severity=3, threshold=0.7, sure=True, mean=0.61, samples=240), None)
     'pass rate is critical: 61 % of 240 samples, surely below 70 %'

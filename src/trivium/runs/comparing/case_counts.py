@@ -57,8 +57,8 @@ def case_counts(
 ) -> CaseCounts:
     """Count the values of a metric by case: all repeats of both runs, and their earlier runs.
 
-    Attempts without a value (a missing judgement, no verdict) are not counted, nor are values of another
-    method than the one by which the pairs of their case are compared.
+    The counts leave out attempts without a value (a missing judgement, no verdict), and values of another
+    method than the one that the paired comparison of their case uses.
 
     Args:
         base: Scores of base.

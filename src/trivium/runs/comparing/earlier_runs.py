@@ -64,7 +64,7 @@ def earlier_runs(base: Run, head: Run) -> EarlierRuns:
 
 
 def known_costs(**runs: Run) -> dict[str, float]:
-    """What runs cost in USD, agents and judges, for those of which any cost is known."""
+    """Return the costs of runs in USD (agents and judges), for runs with any known cost."""
     costs = {word: calls_of([run.record]).cost_usd for word, run in runs.items()}
     return {word: usd for word, usd in costs.items() if usd is not None}
 

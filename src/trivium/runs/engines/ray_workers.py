@@ -39,8 +39,8 @@ IN_MEMORY = 4
 """Parts for each worker that are on their way or wait for an earlier one to be stored."""
 
 MOST_LOST = 2
-"""Workers that may be lost with a part before its attempts are scored one at a time, or with one of these
-attempts before it gets errors in place of its scores."""
+"""Number of workers that a part may cost before its attempts are scored one at a time, and that one attempt
+may then cost before its scores become errors."""
 
 LOST_STARTS = 5
 """Workers lost in a row before they had started, after which the run ends."""
@@ -50,13 +50,13 @@ SECONDS_BETWEEN_REMINDERS = 30.0
 
 
 class Part:
-    """A part on its way.
+    """A part that workers score, with its state.
 
     Attributes:
         task: Its attempts.
-        lost: Number of workers that were lost while they scored it.
-        alone: Whether its worker gets no other part meanwhile. The last result of a lost worker may be lost
-            with it, so that of two parts nobody knows which one it was.
+        lost: Number of workers lost while they scored it.
+        alone: Whether its worker gets no other part meanwhile. A lost worker may take its last result along;
+            with two parts it would be unclear which one ended it.
         scored: Its rows, once it is scored.
     """
 
@@ -68,11 +68,11 @@ class Part:
 
 
 class PartQueue:
-    """Parts in order: those to be scored, those being scored, and those that wait for an earlier one.
+    """Keeps parts in order: those to score, those being scored, and scored ones that wait for others.
 
     Args:
         tasks: The attempts of each part.
-        size: Most parts in the queue.
+        size: Maximum number of parts in the queue.
     """
 
     def __init__(self, tasks: Iterator[Task], size: int) -> None:
@@ -128,8 +128,8 @@ class _Worker:
 
     Attributes:
         actor: The process.
-        starting: What says that it has started; None afterwards.
-        parts: What it scores and what waits for it.
+        starting: Reference that is ready once the process has started; None afterwards.
+        parts: The part that it scores, and those that wait for it.
     """
 
     def __init__(self, actor: "ActorHandle[Any]", starting: "ObjectRef[Any]") -> None:
@@ -146,7 +146,7 @@ class RayWorkers:
     """Workers on a Ray cluster that score parts of a run's attempts.
 
     The cluster is that of ``RAY_ADDRESS``, or else one that runs on this machine, or else one that Ray starts
-    on this machine for the run. The parts of a lost worker are given to others, and a new worker starts as
+    on this machine for the run. Other workers take over the parts of a lost one, and a new worker starts as
     soon as the cluster has a free CPU.
 
     Args:

@@ -2,7 +2,7 @@
 
 Definition: docs/definitions/comparisons.md#until-decided.
 
-The cases are asked in random order until it is decided.
+The run asks cases in random order until the comparison is decided.
 
 The comparison of one metric passes when the mean difference over cases, head minus base, surely lies above
 -margin, and fails when it surely lies below 0, as in a comparison of fixed size. Each of the two has a test

@@ -2,10 +2,10 @@
 
 Definition: docs/definitions/comparisons.md#until-decided.
 
-Whoever looks after each case and stops when the answer pleases needs intervals that hold at every look. Here
-each gate has a test (``trust.sequential_mean``) that bets once a group: groups are independent, cases of one
-group are not. They are taken in an order that the id of the run determines, so nobody chose it,
-and that a resumed run goes on with.
+To look after each case and stop at will requires intervals that hold at every look. Here each gate has a test
+(``trust.sequential_mean``) that bets once a group: groups are independent, cases of one group are not. They
+are taken in an order that the id of the run determines, so nobody chose it, and that a resumed run goes on
+with.
 
 Missing scores count as in a gate of fixed size: a gate passes only if it also passes with all of them at
 their worst, and fails only if it also fails with all of them at their best.
@@ -68,8 +68,8 @@ def check_until_decided(settings: Settings, *, source: str, against: bool = Fals
 class Gates:
     """The confidence sequences of a suite's gates.
 
-    A group is staked in proportion to its cases, of the largest group everything, so that the mean is one
-    over cases, and every bet is bounded.
+    The stake on a group is proportional to its cases (the full stake on the largest group), so that the mean
+    is over cases, and every bet is bounded.
 
     Args:
         settings: Settings of the suite.
@@ -77,7 +77,7 @@ class Gates:
 
     Attributes:
         due: Cases of the suite.
-        cases: Those that were asked.
+        cases: Cases asked so far.
     """
 
     def __init__(self, settings: Settings, sizes: Sequence[int]) -> None:
@@ -161,7 +161,7 @@ def limits_of(settings: Settings) -> list[tuple[str, str, float]]:
 
 
 def values_of(evaluations: Sequence[AnyEvaluation], settings: Settings) -> Values:
-    """The values of one case for the gates, from its evaluations, as a column of the summary has them."""
+    """Compute the values of one case for the gates from its evaluations, as the summary does."""
     of_case = Aggregation(settings)
     of_case.add("case", evaluations)
     of_case.flush()

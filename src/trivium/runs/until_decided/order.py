@@ -1,4 +1,4 @@
-"""The random order in which the groups of a run are asked: each tag early on in about its share.
+"""Draws the random order in which a run asks its groups; each tag appears early in about its overall share.
 
 Groups whose cases have the same tags are a stratum. Within a stratum the order is random, and the strata are
 interleaved: the group of rank r among the n of its stratum has the place (r + u) / n, where u in [0, 1) is

@@ -1,4 +1,4 @@
-"""Decides which of two runs wins more pairs, while pairs are judged in random order.
+"""Decides which of two runs wins more pairs, by a test that may stop the judging after any group.
 
 Definition: docs/definitions/comparisons.md#until-decided.
 

@@ -233,12 +233,12 @@ def deduplicate_exports(
 ) -> list[RecordedSpan]:
     """Keep one of each group of spans that were exported several times.
 
-    Exporters retry when they get no response, so spans with equal id, name and start are one span, and the
-    one that ended last is kept. A dropped span is listed as a problem if it had ended; otherwise it is
-    normal, since recorders write an open span when a child of it ends, and again when it ends. Other spans
-    with equal ids are left to normalisation. Logfire exports a pending span, as a child of the span that it
-    announces, when that span starts: it is dropped if the announced span is present, and otherwise replaces
-    it, unfinished.
+    Exporters retry when they get no response, so spans with equal id, name and start are one span; the copy
+    that ended last is kept. A dropped span is listed as a problem if it had ended; otherwise it is normal,
+    since recorders write an open span when a child of it ends, and again when it ends. Other spans with equal
+    ids are left to normalisation. Logfire exports a pending span, as a child of the span that it announces,
+    when that span starts: it is dropped if the announced span is present, and otherwise replaces it,
+    unfinished.
 
     Args:
         spans: The spans of one trace, by start.
@@ -277,7 +277,7 @@ def _announced(pending: RecordedSpan, span_id: str) -> RecordedSpan:
 def merge_double_instrumentation(
     spans: list[RecordedSpan], roles: list[SpanRole], usages: list[SpanUsage | None]
 ) -> None:
-    """Merge spans that two instrumentations recorded for the same work, one within the other.
+    """Merge nested spans that two instrumentations recorded for the same work.
 
     An agent span directly below one of the same name is the same run, and so is a tool call directly below
     one of the same tool that is an MCP call or has no other arguments: the inner span becomes ``other``, and

@@ -72,8 +72,8 @@ def trace_of_chat(messages: list[Any], trace_id: str) -> Trace:
 class _Builder:
     """Builds the spans and messages of one chat; pairs results with calls by order, never by id alone.
 
-    Ids of calls repeat within a chat, so a result belongs to the latest earlier call without a result that
-    has its id, or, if none has, to the latest one without a result.
+    Call ids repeat within a chat. A result therefore belongs to the latest earlier call with its id that has
+    no result yet or, without such a call, to the latest call that has none.
     """
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ _RUN = "run"
 
 
 def sniff(document: Any) -> bool:
-    """Whether a JSON value is a history, a list of them, one in an object, or a message of one."""
+    """Whether a JSON value is a message history, a list of them, an object with one, or a message."""
     return _is_message(document) or bool(_histories(document))
 
 

@@ -97,7 +97,7 @@ class Calibrator(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
         return self.method == TEMPERATURE
 
     def apply(self, x: npt.ArrayLike) -> Floats:
-        """Calibrated values, shape (n,), in [0, 1], for features (n, d) or one feature (n,)."""
+        """Calibrate features, shape (n, d) or (n,); return probabilities, shape (n,), in [0, 1]."""
         return _applied(self.model, self._matrix(x))
 
     def apply_out_of_fold(self, x: npt.ArrayLike, groups: Sequence[Hashable]) -> tuple[Floats, int]:

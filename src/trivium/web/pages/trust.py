@@ -1,7 +1,7 @@
-"""How far a judge can be trusted: its agreement with people, its certificate, and curves.
+"""The page that shows how far a judge can be trusted: its agreement with people, its certificate, and curves.
 
-A page is of a run and a dimension, or of a queue of labels, whose items may be of several runs, as those of a
-monitor are. The certificate of a page is downloaded as the file that ``judge.certificate`` names.
+A page covers a run and a dimension, or a label queue, whose items may come from several runs (as a monitor's
+do). The certificate can be downloaded as the file for ``judge.certificate``.
 """
 
 from collections import OrderedDict

@@ -41,7 +41,7 @@ _FRAME_TOKENS = 500
 _DIMENSION_TOKENS = 1000
 _CRITERION_TOKENS = 250
 _CLAIMS_TOKENS = 4000
-"""Output tokens of a whole answer, of a dimension's reason and quotes, of a criterion's explanation, and of
+"""Assumed output tokens of a whole answer, a dimension's reason and quotes, a criterion's explanation, and
 claims checked one by one: about three times what models write."""
 
 REASONING_TOKENS = 16_000

@@ -19,8 +19,8 @@ from trivium.metrics.judge.client.scheduler import RequestScheduler
 from trivium.suites.settings import JudgeSettings, ServerSettings
 
 LOOKUPS_TOGETHER, LOOKUP_SECONDS = 32, 0.05
-"""While enough requests are ready to be sent, so many keys are looked up in the cache in one query, or those
-of so many seconds: it saves a tenth of the CPU time."""
+"""While enough requests are ready, one query looks up this many keys in the cache, or the keys of this many
+seconds. This saves a tenth of the CPU time."""
 
 
 class AskResult(msgspec.Struct, frozen=True, kw_only=True):
