@@ -51,7 +51,7 @@ def contexts_of(attempt: Attempt) -> tuple[Context, ...] | None:
 
 
 def _of_trace(trace: Trace) -> tuple[Context, ...] | None:
-    """What the retrievers of a trace returned, one call after the other; None without such a call."""
+    """Return the results of a trace's retriever calls, in order; None without such a call."""
     calls = [span for span in trace.tool_calls if span.attributes.get("retrieval") is True]
     if not calls:
         return None

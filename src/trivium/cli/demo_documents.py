@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 STAND_IN = "python:document_qa.judge:stand_in"
 
 DIMENSION = "correct"
-"""What people labelled."""
+"""The labels that people gave."""
 
 EPSILON, DELTA = 0.2, 0.1
 """Of the certificate: the share of accepted judgements that may be wrong, and the chance that more are."""
@@ -31,7 +31,7 @@ COLUMNS, LABELS = 80, 10
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What the demo found.
+    """The findings of the demo.
 
     Attributes:
         a: The run of the first version.
@@ -178,7 +178,7 @@ def as_document(result: Result, page: Path | None) -> dict[str, Any]:
 
 
 def first_line(result: Result) -> str:
-    """What was done, in a sentence."""
+    """Describe the steps of the demo in a sentence."""
     who = "a rule-based stand-in, as no key is set" if result.is_stand_in else result.judge
     asked = result.comparison.metrics["pass_rate"].n
     return f"Two versions of an agent answered {asked} questions. Judge: {who}."

@@ -26,7 +26,7 @@ Stamp = tuple[int, int]
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run reports to the watching process.
+    """The result that a run reports to the watching process.
 
     Attributes:
         code: Its exit code.

@@ -64,7 +64,7 @@ class _Info(msgspec.Struct, frozen=True):
 
 @resolved
 class _Entry(msgspec.Struct, frozen=True):
-    """What a case is made of."""
+    """The fields from which a case is made."""
 
     task_id: int | str
     info: _Info

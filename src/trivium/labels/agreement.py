@@ -1,4 +1,4 @@
-"""How far people agree with one another, and where they do not.
+"""Measures how far people agree with one another, and finds the items on which they disagree.
 
 Definition: docs/definitions/agreement.md#people-agreement.
 """

@@ -1,4 +1,4 @@
-"""What a labeller may see of an item: never what judges or other people said about it."""
+"""Selects what a labeller may see of an item: never the verdicts of judges or other people."""
 
 from typing import Any
 

@@ -23,7 +23,7 @@ LABEL_COLUMNS = Label.__struct_fields__
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import did.
+    """The counts of an import.
 
     Attributes:
         stored: Labels that are new.

@@ -38,7 +38,7 @@ def typed_name(name: str) -> str:
 
 
 def shown_names(people: Iterable[str]) -> dict[str, str]:
-    """What is shown of each person: the name of a token; with its id where several have the same name."""
+    """Return the displayed name of each person: a token's name, with its id where names repeat."""
     everybody = list(dict.fromkeys(people))
     names = {by: found[2] if (found := _TOKEN.fullmatch(by)) else by for by in everybody}
     called = Counter(names.values())

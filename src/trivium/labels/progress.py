@@ -1,4 +1,4 @@
-"""How far a queue is, and what its labels say so far."""
+"""Reports the progress of a queue, and the estimate from its labels so far."""
 
 from collections import Counter
 
@@ -16,7 +16,7 @@ __all__ = ["Progress", "estimate_of", "progress_of"]
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a queue is.
+    """The progress of a queue.
 
     Attributes:
         queue: The queue.

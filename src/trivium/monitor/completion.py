@@ -110,7 +110,7 @@ class Completer:
         self._loop.stop()
 
     def _choices(self, trace: CompleteTrace) -> Sequence[Choice] | None:
-        """What the monitors do; None if the trace cannot be read, which must not keep others waiting."""
+        """Return the choices of the monitors; None if the trace cannot be read, so that others go on."""
         try:
             return self._decide(trace)
         except StoreError:

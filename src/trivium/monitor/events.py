@@ -45,7 +45,7 @@ WAIT_SECONDS = 60.0
 
 @resolved
 class _Sent(msgspec.Struct, kw_only=True):
-    """What was sent for a monitor: the last sample, and who sends until when."""
+    """The sending state of a monitor: the last sample sent, and which sender holds the lease until when."""
 
     last: int | None = None
     owner: str = ""
@@ -53,12 +53,12 @@ class _Sent(msgspec.Struct, kw_only=True):
 
 
 class EventSender:
-    """Sends the scores of monitors that have an address for them, in a thread of its own once it is started.
+    """Sends the scores of monitors to their addresses for events, in a background thread.
 
     Args:
         store: The store.
         monitors: The monitors.
-        clock: Gives the Unix time.
+        clock: Returns the Unix time.
     """
 
     def __init__(

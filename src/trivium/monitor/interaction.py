@@ -35,7 +35,7 @@ LONGEST_VALUE = 200
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an application recorded itself: the body of a stored trace, as JSON.
+    """An interaction that an application recorded itself: the body of a stored trace, as JSON.
 
     Attributes:
         time: Unix time at which the interaction began.
@@ -202,7 +202,7 @@ def interaction_recorded(trace_id: str, body: bytes) -> Interaction:
 
 
 def encode_recorded(recorded: Recorded) -> bytes:
-    """What an application recorded, as the store holds it; what JSON lacks becomes text."""
+    """Encode a recorded interaction for the store; values that JSON lacks become text."""
     fields = {name: getattr(recorded, name) for name in Recorded.__struct_fields__}
     if recorded.trace is not None:
         fields["trace"] = msgspec.to_builtins(recorded.trace, enc_hook=plain)

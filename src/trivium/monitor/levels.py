@@ -76,7 +76,7 @@ class _Session(msgspec.Struct, kw_only=True):
 
 
 class Level:
-    """What is known of one mean.
+    """The sequential evidence on one mean.
 
     Args:
         sequence: Its confidence sequence.
@@ -265,7 +265,7 @@ class Levels:
         return level is not None and level.alarm
 
     def level(self, key: Key) -> Level | None:
-        """What is kept of a mean; None if it is not watched."""
+        """Return the stored state of a mean; None if the mean is not watched."""
         return self._levels.get(key)
 
     @property

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class About(TypedDict, total=False):
-    """What an interaction may be looked for by, as keywords of :meth:`Monitor.record`."""
+    """The searchable fields of an interaction, as keywords of :meth:`Monitor.record`."""
 
     tags: Sequence[str]
     session: str | None
@@ -159,7 +159,7 @@ class Monitor:
         version: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """What an interaction may be looked for by, as its record holds it."""
+        """Return the searchable fields of an interaction, as its record holds them."""
         return {
             "tags": tuple(map(plain_text, tags)),
             "version": version or self._version,

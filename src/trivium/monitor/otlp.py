@@ -42,7 +42,7 @@ _MOST_SHORT = 2**20
 
 
 class IntakeLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What is refused, and how much may wait.
+    """The limits on requests, and on the intake queue.
 
     Attributes:
         request_bytes: Largest request, decompressed; the Collector's limit is the same.

@@ -86,7 +86,7 @@ class Recorder:
         self._process = os.getpid()
 
     def put(self, trace_id: str, recorded: Recorded | Callable[[], Recorded]) -> None:
-        """Have an interaction, or what makes it, written; drop it if too many wait."""
+        """Queue an interaction, or a function that makes it, to be written; drop it if the queue is full."""
         self._start()
         if len(self._queue) >= self._bound:
             self.count("dropped", "queue")

@@ -1,4 +1,4 @@
-"""What a monitor's status says in sentences, on every surface."""
+"""Puts the status of a monitor into sentences, the same on every surface."""
 
 from collections.abc import Iterator
 

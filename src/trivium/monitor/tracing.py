@@ -25,7 +25,7 @@ Done = Callable[[str, Callable[[], Trace]], None]
 
 
 class _OpenTrace:
-    """What an open trace holds: its spans and messages, and how many of them were left out."""
+    """The contents of an open trace: its spans and messages, and the number of those left out."""
 
     def __init__(self) -> None:
         self.items: list[Any] = []

@@ -1,4 +1,4 @@
-"""What other thresholds of the pass rate would have done with the samples of some traffic."""
+"""Replays samples with other thresholds of the pass rate, to show what each would have detected."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ THRESHOLDS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """What a threshold of the pass rate would have done.
+    """How a threshold of the pass rate would have reacted.
 
     Attributes:
         threshold: The threshold.

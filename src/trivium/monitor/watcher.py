@@ -33,15 +33,15 @@ _DAY = 86_400.0
 
 
 class Watcher:
-    """Watches monitors, in a thread of its own once it is started; a context manager.
+    """Watches monitors in a background thread; a context manager.
 
-    Several watchers, in several processes, may watch one monitor on one store: a look is one transaction that
-    one process at a time has, so each sample is bet on once and each message is stored once.
+    Several watchers, in several processes, may watch one monitor on one store. Each look is a transaction
+    that only one process can hold, so each sample is bet on once, and each message is stored once.
 
     Args:
         store: The store.
         monitors: The monitors.
-        clock: Gives the Unix time.
+        clock: Returns the Unix time.
     """
 
     def __init__(

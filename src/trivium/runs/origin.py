@@ -84,7 +84,7 @@ class Origin:
 
     @property
     def saves(self) -> str:
-        """What a run saves that stops once it is decided: calls of the agent, judgements, or nothing."""
+        """The requests that early stopping saves: calls of the agent, judgements, or none."""
         if self.agent is not None:
             return "calls"
         return "judgements" if self.outputs is not None and not self.leave_one_out else ""

@@ -119,7 +119,7 @@ def _gates(
 
 
 def _origin(run: RunRecord) -> dict[str, object]:
-    """What a summary says of a run's origin: the agent, the version of Trivium, the commit and the judges."""
+    """Return the origin of a run: the agent, the version of Trivium, the commit and the judges."""
     made = run.provenance
     git = made.get("git") or {}
     return {

@@ -59,7 +59,7 @@ calls would cost more than they save, or none gives a value."""
 
 @resolved
 class Confirms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a run of further attempts at some cases of another run is for.
+    """The purpose of a run that makes further attempts at some cases of another run.
 
     Definition: docs/definitions/decisions.md#confirm.
 
@@ -79,7 +79,7 @@ class Confirms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def confirms(run: RunRecord) -> Confirms | None:
-    """What a run of kind ``confirm`` is for; None of any other run."""
+    """The purpose of a run of kind ``confirm``; None for any other run."""
     found = run.provenance.get(CONFIRMS)
     return None if found is None else msgspec.convert(found, Confirms)
 

@@ -25,7 +25,7 @@ _STREAMED = {"yield_per": 500}
 
 
 class Backup(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup holds.
+    """The contents of a backup.
 
     Attributes:
         file: The file.

@@ -142,7 +142,7 @@ class DrawnItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredLabel(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person said about a dimension of an attempt.
+    """A person's label on a dimension of an attempt.
 
     Attributes:
         number: Its key in the store; rises with every label.

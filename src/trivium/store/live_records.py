@@ -51,7 +51,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
-    """What the store did with the spans of one request.
+    """How many spans of one request the store accepted or refused.
 
     Attributes:
         new: Number of spans that are stored now.

@@ -89,7 +89,7 @@ class SamplePlace(msgspec.Struct, frozen=True):
 
 
 class JobScore(msgspec.Struct, frozen=True):
-    """What became of a job that is done.
+    """The outcome of a finished job.
 
     Attributes:
         score: Composite of its sample, in [0, 1]; None without one.
@@ -324,7 +324,7 @@ def sample_places(
 
 
 def score_of_job(store: Store, job: Job) -> JobScore | None:
-    """What the sample of a job scored; None if it is not scored, or was deleted."""
+    """Return the scored sample of a job; None if it is not scored yet, or was deleted."""
     table, runs, traces = schema.live_samples, schema.runs, schema.live_traces
     columns = (table.c.score, table.c.passed, table.c.scored, table.c.position, runs.c.id, traces.c.cut)
     query = (

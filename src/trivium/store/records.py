@@ -312,7 +312,7 @@ class RequestsOfTrace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """What an attempt took, without its content. Fields are those of an Attempt."""
+    """The time, tokens and cost of an attempt, without its content. Fields are those of an Attempt."""
 
     seconds: float | None = None
     trace: RequestsOfTrace | None = None

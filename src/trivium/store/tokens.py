@@ -53,7 +53,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def actor(self) -> str:
-        """Who acts with it: in the audit log, and as the person of labels. Unique, since ids are."""
+        """Name of the token's holder in the audit log and in labels; unique, because ids are."""
         return f"token {self.id} {self.name}"
 
     def state(self, now: float) -> Literal["active", "expired", "revoked"]:
@@ -221,7 +221,7 @@ def matching(secret: str, active: Sequence[tuple[Token, str]]) -> Token | None:
 
 
 def hash_of(secret: str) -> str:
-    """What the store has of a secret."""
+    """Return the hash of a secret, which the store keeps."""
     return sha256(secret.encode(errors="replace")).hexdigest()
 
 

@@ -57,7 +57,7 @@ class Columns(NamedTuple):
         return {column: field for field, column in self.fields.items() if column != field}
 
     def note(self) -> str:
-        """What was mapped, in one line."""
+        """Describe the mapped columns in one line."""
         words = [f"read {', '.join(f'{name} as {field}' for name, field in self.renamed.items())}"]
         if self.metadata:
             words.append(f"kept as metadata: {_listed(self.metadata)}")
@@ -94,7 +94,7 @@ class FieldNames:
         return found
 
     def note(self) -> str | None:
-        """What was read under another name, in one line."""
+        """Describe the renamed columns in one line."""
         listed = ", ".join(f"{name} as {field}" for name, field in self.used.items())
         return f"read {listed}" if listed else None
 

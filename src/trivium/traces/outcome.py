@@ -1,4 +1,4 @@
-"""What a trace says of itself as a whole: input, output, outcome, start, tags, case, tokens."""
+"""Reads the properties of a whole trace: input, output, outcome, start, tags, case, tokens."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -68,7 +68,7 @@ def recorded_error(trace: Trace, failed: Span) -> str:
 
 
 def input_of(trace: Trace) -> Any:
-    """What was asked: the input of the first outermost span that has one, else what the metadata state.
+    """Return the input of a trace: of its first outermost span with one, else from the metadata.
 
     Of a conversation, the last text of the user; None if nothing is recorded.
     """
@@ -77,7 +77,7 @@ def input_of(trace: Trace) -> Any:
 
 
 def output_of(trace: Trace) -> Any:
-    """What came back: the output of the last outermost span that has one, else of the metadata.
+    """Return the output of a trace: of its last outermost span with one, else from the metadata.
 
     Of a conversation, the last text of the assistant. Without either, the text of the last model request that
     is not below a tool; None if that has none.

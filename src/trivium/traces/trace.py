@@ -189,7 +189,7 @@ class Trace(
 
     @cached_property
     def missing_part(self) -> str | None:
-        """What is missing in the trace, in one sentence; None if it is complete."""
+        """Describe the missing parts of the trace in one sentence; None if it is complete."""
         return next((problem.what for problem in self.problems if problem.kind in {INCOMPLETE, CUT}), None)
 
     @cached_property

@@ -208,7 +208,7 @@ def slope(ranks: Floats, predictions: Floats, answers: Floats) -> float:
 
 
 def residuals(predictions: Floats, answers: Floats, weights: Floats) -> tuple[Floats, float, float]:
-    """What a weighted linear fit on the predictions leaves, with its intercept and slope, at least 0."""
+    """Fit a weighted line; return its residuals, its intercept and its slope, which is at least 0."""
     total = float(weights.sum())
     f, y = float(weights @ predictions) / total, float(weights @ answers) / total
     spread = float(weights @ np.square(predictions - f))

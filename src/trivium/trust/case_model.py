@@ -115,7 +115,7 @@ class NormalMixture(msgspec.Struct, frozen=True):
 
 
 class CasePosterior(msgspec.Struct, frozen=True):
-    """What is known of the difference after all attempts.
+    """The posterior of the difference after all attempts.
 
     Attributes:
         these: Distribution of the mean difference of the rates of these very cases, head minus base.

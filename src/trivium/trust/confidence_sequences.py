@@ -190,7 +190,7 @@ def _stakes(x: Floats, w: Floats, alpha: float, planned: int | None) -> Floats:
 
 
 def _log_capital(x: Floats, w: Floats, stakes: Floats, point: float) -> Floats:
-    """What the gambler on values above a candidate mean has after each value, as a logarithm."""
+    """Return the log capital, after each value, of the gambler who bets on values above a candidate mean."""
     most = LARGEST_STAKE / point if point else np.inf
     return np.cumsum(np.log1p(np.minimum(stakes, most) * w * (x - point)))
 

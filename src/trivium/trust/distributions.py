@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 Answer = Literal["pass", "fail", "inconclusive"]
-"""What an interval proves of a limit, or what a policy makes of it."""
+"""Answer that an interval proves about a limit, or that a policy derives from it."""
 
 MANY = 10_000
 """Degrees of freedom above which the first terms of the series are exact enough."""

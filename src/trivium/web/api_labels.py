@@ -116,7 +116,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NextItem(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person has in hand.
+    """The item that is reserved for a person.
 
     Attributes:
         item: The item; None if nothing is left for this person.

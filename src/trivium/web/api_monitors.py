@@ -118,7 +118,7 @@ def live_routes(services: Services) -> list[Any]:
 
 
 def _monitor_routes(services: Services) -> list[Any]:
-    """What is about one monitor."""
+    """Return the routes of a single monitor."""
     store, clock = services.store, services.clock
 
     def known(monitor: str) -> str:
@@ -135,7 +135,7 @@ def _monitor_routes(services: Services) -> list[Any]:
 
     @get("/monitors/{monitor:str}/status", sync_to_thread=True, responses=refusals(404))
     def monitor_status(monitor: MonitorName) -> MonitorStatus:
-        """What a monitor has to say now: statuses, figures, backlog and alerts."""
+        """The current status of a monitor, with its figures, backlog and alerts."""
         own = services.monitors.get(known(monitor))
         return status_of(store, monitor, None if own is None else own.monitor, now=clock())
 
@@ -175,7 +175,7 @@ def _monitor_routes(services: Services) -> list[Any]:
 
 
 def _traffic_routes(services: Services) -> list[Any]:
-    """What is about all monitors."""
+    """Return the routes of all monitors."""
     store, clock = services.store, services.clock
 
     @get("/intake", sync_to_thread=True, responses=refusals())

@@ -1,4 +1,4 @@
-"""Who labels through the server, on its pages and its JSON interface alike."""
+"""Identifies the person who labels through the server, on its pages and its JSON interface alike."""
 
 from typing import Any, Final
 

@@ -179,7 +179,7 @@ class _Inflater:
         self._stream = zlib.decompressobj(_WINDOW_BITS[encoding])
 
     def add(self, chunk: bytes, room: int) -> bytes:
-        """What a chunk becomes; at most one byte more than there is room for."""
+        """Decompress a chunk, to at most one byte more than there is room for."""
         inflated = bytearray()
         while chunk and len(inflated) <= room:
             if self._stream.eof:  # the next member of a gzip file

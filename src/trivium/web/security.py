@@ -1,4 +1,4 @@
-"""Who may ask what: tokens, the headers Host and Origin, limits, and the headers of every answer.
+"""Decides which requests are allowed: tokens, the headers Host and Origin, limits, and response headers.
 
 The guard is around the whole application, so that nothing can be reached past it. Without tokens the server
 listens on loopback only; a page of another site that a browser on this machine shows can still send requests

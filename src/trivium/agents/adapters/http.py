@@ -178,7 +178,7 @@ def _at_path(answer: Any, path: str) -> AgentResponse:
 
 
 def _outline(value: Any) -> str:
-    """What a JSON value is, without what it holds."""
+    """Describe the type of a JSON value, without its content."""
     if isinstance(value, dict):
         return f"an object with the keys {', '.join(value)}"[:500] if value else "an object without keys"
     if isinstance(value, list):

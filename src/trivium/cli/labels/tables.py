@@ -32,7 +32,7 @@ def queues_table(found: "Sequence[Progress]") -> Any:
 
 
 def progress_text(progress: "Progress") -> str:
-    """How far a queue is: the answer first."""
+    """Format the progress of a queue, with the estimate first."""
     from trivium.labels.people import shown_names
 
     queue = progress.queue
@@ -52,7 +52,7 @@ def progress_text(progress: "Progress") -> str:
 
 
 def estimate_lines(progress: "Progress") -> Iterator[str]:
-    """What the labels of a queue say so far, in sentences."""
+    """Describe the estimates from a queue's labels so far, in sentences."""
     mean = progress.estimate
     if mean is None:
         yield f"No estimate: {progress.reason}"

@@ -82,7 +82,7 @@ class TestedAttempt:
 
     @property
     def output(self) -> Any:
-        """What the agent returned."""
+        """The output of the agent."""
         return self.attempt.output
 
     def __getitem__(self, metric: str) -> ScoreValue:

@@ -60,7 +60,7 @@ class JudgedDimension(Metric):
 
     @property
     def case_fields(self) -> tuple[str, ...]:
-        """What the dimension needs, unless a recorded trace has it (input, output, steps)."""
+        """The fields of a case that the dimension needs; none if it needs those that recorded traces have."""
         needs = self.dimension.needs
         return () if OF_A_TRACE.intersection(needs) else needs
 

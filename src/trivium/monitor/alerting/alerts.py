@@ -101,7 +101,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 @resolved
 class AlertState(msgspec.Struct, kw_only=True):
-    """What is kept from one look to the next.
+    """The state that is kept from one look to the next.
 
     Attributes:
         open: The alerts that are firing.

@@ -77,7 +77,7 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
 
 @resolved
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is sent about an alert.
+    """The message that is sent about an alert.
 
     Attributes:
         monitor: Name of the monitor.
@@ -126,7 +126,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """What a message is about."""
+    """The facts that a message states."""
 
     monitor: str
     now: float

@@ -232,7 +232,7 @@ class _Pair:
 
 
 class _Decision:
-    """What a comparison decides.
+    """The answer of a comparison.
 
     Args:
         pair: The runs.

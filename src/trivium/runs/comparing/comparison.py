@@ -19,7 +19,7 @@ from trivium.trust.distributions import Answer
 Word = Literal[
     "worse", "not worse", "better", "likely worse", "likely not worse", "undecided", "not measured"
 ]
-"""What a comparison answers, in words."""
+"""The answer of a comparison in words."""
 
 
 MODEL = "posterior over cases and repeats"

@@ -53,7 +53,7 @@ class Confirmed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def calls_of(runs: Iterable[RunRecord]) -> Calls:
-    """What the attempts of finished runs were and cost, by their summaries."""
+    """Sum the number and costs of attempts over finished runs, from their summaries."""
     summaries: list[dict[str, Any]] = [run.summary or {} for run in runs]
     agents = [each.get("agent") or {} for each in summaries]
     judges = [each.get("spent") or {} for each in summaries]

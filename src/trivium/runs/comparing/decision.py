@@ -393,7 +393,7 @@ def passing(figure: MetricDelta) -> MetricDelta:
 
 
 class Verdict(NamedTuple):
-    """What a comparison answers.
+    """The answer of a comparison, with its reasons.
 
     Attributes:
         answer: The answer by the policy.

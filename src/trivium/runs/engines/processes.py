@@ -1,7 +1,7 @@
 """Scores the attempts of a run: in this process, or in several once that pays.
 
-Workers compute the metrics that can leave the process of the run. If these are all, they also make the rows.
-Otherwise the process of the run adds what only it can compute, such as judgements, to the scores of workers.
+Workers compute the metrics that can run outside the main process. If that covers all metrics, they also make
+the rows. Otherwise the main process adds the scores that only it can compute, such as judgements.
 """
 
 import logging

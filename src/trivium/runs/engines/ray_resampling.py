@@ -96,7 +96,7 @@ def _received(reference: "ObjectRef[Any]") -> Floats:
 
 
 def _compute(version: str, shared: "list[ObjectRef[Any]]", chunk: Weightings) -> Floats:
-    """What runs in a worker."""
+    """Compute a chunk in a worker, after checking its version of Trivium."""
     import ray
 
     check_version(version)

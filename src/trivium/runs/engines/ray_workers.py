@@ -279,7 +279,7 @@ class RayWorkers:
 
 
 class Place(NamedTuple):
-    """What a worker takes over from the process of the run, as if that had started it.
+    """The state that a worker takes over from the main process, like a child process would.
 
     Attributes:
         version: Version of Trivium.
@@ -295,7 +295,7 @@ class Place(NamedTuple):
 
 
 class RemoteScorer:
-    """What runs in a worker."""
+    """The scorer that runs in a worker process of the cluster."""
 
     def start(self, job: bytes, place: Place) -> None:
         """Load the metrics and their models once.

@@ -181,7 +181,7 @@ def _begin(job: Path, modules: Sequence[str], workers: int, while_open: Connecti
 
 
 def _show_start() -> None:
-    """What a worker does first."""
+    """Run in a worker as its first call, to show that it has started."""
 
 
 def _score(task: Task) -> ScoredPart:

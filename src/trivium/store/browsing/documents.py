@@ -1,4 +1,4 @@
-"""What a search finds: the texts of an attempt, under a number that orders all attempts of a store."""
+"""The documents of the search index: the texts of an attempt, under a number that orders all attempts."""
 
 from collections.abc import Collection, Mapping
 from functools import partial

@@ -69,7 +69,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a query looks for: all of it.
+    """The terms of a query, all of which must match.
 
     Attributes:
         chunks: Its words and phrases.

@@ -151,7 +151,7 @@ def _metadata(ordered: list[RecordedSpan], roles: list[SpanRole], origin: int | 
 
 
 def _shortcomings(ordered: list[RecordedSpan], roles: list[SpanRole]) -> list[TraceProblem]:
-    """What is not recognised or not recorded in a trace."""
+    """List problems of a trace: unrecognised spans, and contents that were not recorded."""
     if all(role.kind == "other" for role in roles) and not all(map(sets_up, ordered)):
         what = f"none of its {len(roles):,} spans is recognised as an agent, a model request or a tool call"
         return [TraceProblem(kind="unrecognised", what=what)]

@@ -129,7 +129,7 @@ def first_question(requests: Iterable[RecordedSpan]) -> str | None:
 
 
 def question_of(span: RecordedSpan) -> Any:
-    """What a span was asked."""
+    """Return the input of a span."""
     attributes = _attributes(span)
     if _NUMBERED in attributes and (numbered := _numbered_messages(attributes)) is not None:
         return question_in(numbered)

@@ -73,7 +73,7 @@ _OUTPUT_FUNCTION = "running output function"
 
 
 class SpanRole(msgspec.Struct, frozen=True, gc=False):
-    """What a span is: its kind, its name and its agent.
+    """The kind, name and agent of a span.
 
     Attributes:
         kind: The kind of the span.

@@ -173,7 +173,7 @@ def _missing(path: Path) -> str:
 
 
 def _units_of_folder(folder: Path) -> Iterator[_Unit]:
-    """What a folder holds, read together where a trace may be split over files."""
+    """Yield the files of a folder, together if a trace may be split over several of them."""
     try:
         entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
     except OSError as error:

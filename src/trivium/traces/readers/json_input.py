@@ -254,7 +254,7 @@ def flat(documents: Iterable[Any]) -> list[Any]:
 
 
 def at(value: Any, *keys: str) -> Any:
-    """What a JSON value holds at a path of keys; None where there is nothing."""
+    """Return the value at a path of keys in a JSON value; None if there is none."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value

@@ -109,7 +109,7 @@ def routes(site: Site) -> list[Any]:
 
 
 def view_of(row: Row, settings: Settings, *, with_trace: bool = True) -> EvaluationView:
-    """What a report shows of an attempt."""
+    """Convert an attempt to what reports show of it."""
     case, attempt, evaluation = row
     return EvaluationView(
         case=case,
@@ -165,7 +165,7 @@ def _overlap(words: Set[str], text: str) -> float:
 
 
 class _SpanRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What the page shows of a span: texts, and the number of spans below it."""
+    """A span as the page shows it: texts, and the number of spans below it."""
 
     id: str
     kind: SpanKind

@@ -29,7 +29,7 @@ async def form_in(request: Request[Any, Any, Any]) -> dict[str, str]:
 
 
 def typed_in(form: Mapping[str, str]) -> dict[str, str]:
-    """What a person typed into a form, by what it is called."""
+    """The values that a person typed into a form, by name of the field."""
     shown = {name: form.get(field, "") for field, name in TYPED.items()}
     answer = shown["Answer"].removeprefix("value ")
     shown["Answer"] = {"label": "", "cannot_tell": "cannot tell"}.get(answer, answer)

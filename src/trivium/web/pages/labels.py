@@ -169,7 +169,7 @@ def _actor(request: Request[Any, Any, Any]) -> str:
 
 
 def _shown(material: Material) -> dict[str, Any]:
-    """What the page shows of an item."""
+    """Convert an item to what the page shows."""
     trace = material.trace
     return {
         "input": marked(material.input_text, []),

@@ -1,4 +1,4 @@
-"""How far the people of a queue agree, and the items on which somebody has to decide."""
+"""The page on how far the people of a queue agree, with the items that need a decision."""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a browser is told where the guard refuses a request: a page, or the way to the login and back.
+"""Answers a browser whose request the guard refuses: with a page, or a redirect to the login and back.
 
 Programs get JSON. A browser that asks for a page without a login is sent to the login and from there back;
 one that sends a form is told that nothing was stored, sees what was typed, and gets a link to the login.

@@ -82,7 +82,7 @@ _PROBLEMS: Final = {
 Columns = Sequence["Column"]
 
 Form = FromQuery[Literal["html", "csv", "json"]]
-"""What a table is answered as: a page, or a file."""
+"""Form in which a table is returned: a page, or a file."""
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):

@@ -134,7 +134,7 @@ def items_of(store: Store, run: str, dimension: str) -> ItemTable:
 
 
 class _Promise(msgspec.Struct, frozen=True):
-    """What a certificate promises, in percent: at most ``wrong`` are wrong, with probability ``sure``."""
+    """The promise of a certificate, in percent: at most ``wrong`` are wrong, with probability ``sure``."""
 
     wrong: float
     sure: float
@@ -240,6 +240,6 @@ def _download(items: Callable[[], ItemTable], promise: _Promise) -> Response[byt
 
 
 def sentence(error: Exception) -> str:
-    """What is wrong, without the address of the store, which is nobody's business."""
+    """Return the text of an error without the address of the store, which visitors must not see."""
     text = str(error)
     return text.partition(": ")[2] if text.startswith(("sqlite:", "postgresql")) else text

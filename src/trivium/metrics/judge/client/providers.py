@@ -80,7 +80,7 @@ When = Literal["always", "unthinking", "never"]
 
 
 class ModelDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known about a model, as far as requests depend on it.
+    """The properties of a model on which requests depend.
 
     Attributes:
         provider: Its provider, as in requests: ``openai-chat``, ``anthropic``, …
@@ -115,7 +115,7 @@ class ModelDescription(msgspec.Struct, frozen=True, kw_only=True):
     screened: bool = False
 
     def thinks(self, effort: str | None) -> bool:
-        """Whether it is asked to reason before it answers, by a requested effort or by default."""
+        """Whether the model reasons before it answers, because of a requested effort or by default."""
         return self.thinking != "" if effort is None else effort != "none"
 
     def samples(self, effort: str | None) -> bool:

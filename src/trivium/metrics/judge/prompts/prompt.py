@@ -231,7 +231,7 @@ class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wording(NamedTuple):
-    """What the requests about some dimensions share in all cases; see :class:`PreparedRequest`."""
+    """The part that requests about the same dimensions share in all cases; see :class:`PreparedRequest`."""
 
     static: str
     ask: str
