@@ -142,8 +142,8 @@ def run_compare(base: str | None, head: str | None, given: Mapping[str, Any], *,
     """Compare two runs, print and write what is asked for, and return the exit code.
 
     Args:
-        base: Id of the run compared with; None for the previous run of the suite.
-        head: Id of the run in question; None for the newest.
+        base: Id of the baseline run; None for the previous run of the suite.
+        head: Id of the candidate run; None for the newest.
         given: The options of ``trivium compare``.
         agent: The agent of head, if it is no text.
     """

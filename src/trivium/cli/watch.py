@@ -1,6 +1,6 @@
 """``trivium run --watch``: runs again whenever the suite, the agent or a file that it reads changes.
 
-Every run is a process of its own, so that changed code is imported afresh. It reports which files below the
+Every run is a separate process, so that changed code is imported afresh. It reports which files below the
 current folder it read; a change of one of them starts the next run. Where only files of the suite changed,
 the stored attempts are scored again and no agent is called; judges answer what they judged before from the
 cache.
@@ -89,7 +89,7 @@ class ReadFiles:
 
 
 class Watched(Protocol):
-    """A run that may be repeated; it is called in a process of its own, so it must be picklable."""
+    """A run that may be repeated; it is called in a separate process, so it must be picklable."""
 
     def __call__(self, previous: str | None, loaded: Callable[[], None]) -> tuple[int, str | None]:
         """Run once.

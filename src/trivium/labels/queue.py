@@ -52,7 +52,7 @@ class LabelQueues:
 
     Args:
         store: The store.
-        clock: Gives the Unix time.
+        clock: Returns the Unix time.
     """
 
     def __init__(self, store: Store, *, clock: Callable[[], float] = time.time) -> None:

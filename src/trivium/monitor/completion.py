@@ -59,14 +59,14 @@ def decider(samplers: Sequence[Sampler]) -> Decide:
 
 
 class Completer:
-    """Completes due traces, in a thread of its own once it is started; a context manager.
+    """Completes due traces in a background thread; a context manager.
 
     The time at which spans were received decides, never the spans' own times.
 
     Args:
         traces: The traces.
         decide: Says of a complete trace what each monitor that watches it does.
-        clock: Gives the Unix time.
+        clock: Returns the Unix time.
     """
 
     def __init__(self, traces: LiveTraces, decide: Decide, *, clock: Callable[[], float] = time.time) -> None:

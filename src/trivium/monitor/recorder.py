@@ -1,4 +1,4 @@
-"""Takes interactions from an application, and samples and writes them in a thread of its own."""
+"""Takes interactions from an application, and samples and writes them in a background thread."""
 
 import atexit
 import logging
@@ -54,7 +54,7 @@ class Recorder:
         url: URL of the store.
         score: Whether a thread also scores samples.
         queue: Interactions that may wait; further ones are dropped.
-        clock: Gives the Unix time.
+        clock: Returns the Unix time.
     """
 
     def __init__(

@@ -65,7 +65,7 @@ class Sampler:
         monitor: Its name.
         settings: Its settings.
         store: Holds what other processes sampled, and how sure the judge was.
-        clock: Gives the Unix time.
+        clock: Returns the Unix time.
     """
 
     def __init__(

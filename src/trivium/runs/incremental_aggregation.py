@@ -29,7 +29,7 @@ class IncrementalAggregation:
     agent that answers many cases concurrently mostly do not: then aggregation stops at the first one out of
     order.
 
-    Each process that scores a part of a run's attempts aggregates them likewise, and the process of the run
+    Each process that scores a part of a run's attempts aggregates them likewise, and the main process
     only merges the parts. The first and the last case of a part are left unaggregated, because the parts
     before and after may have more attempts of them.
 
@@ -89,7 +89,7 @@ class IncrementalAggregation:
         self._add_all(part._last if part._first else None)
 
     def finished(self) -> "IncrementalAggregation":
-        """Itself, of a part that is complete, as it is sent to the process of the run."""
+        """Itself, of a part that is complete, as it is sent to the main process."""
         if self._aggregation is not None:
             self._aggregation.flush()
         for case in (self._first, self._last):

@@ -55,7 +55,7 @@ def judge_pairs(
 
     Args:
         base: The run to compare with.
-        head: The run in question.
+        head: The candidate run.
         judge: Settings of the judge, with the keys of a suite's ``judge``; by default those of head's suite.
         until_decided: Whether to judge the pairs in random order, and only until it is decided which run wins
             more overall.

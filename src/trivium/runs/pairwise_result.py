@@ -114,8 +114,8 @@ class PairComparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     """The comparison of two runs by a judge, pair by pair.
 
     Attributes:
-        base: Id of the run compared with.
-        head: Id of the run in question.
+        base: Id of the baseline run.
+        head: Id of the candidate run.
         suite: Name of head's suite.
         models: The judge models.
         panel: Whether all of them judge every pair.

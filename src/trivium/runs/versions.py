@@ -98,8 +98,8 @@ def confirming_runs(
 
     Args:
         store: The store of both.
-        base: The run compared with.
-        head: The run in question.
+        base: The baseline run.
+        head: The candidate run.
         finished: Whether to leave out runs that are not finished.
     """
     stored = [run for name in {base.suite_name, head.suite_name} for run in store.confirm_runs(name)]

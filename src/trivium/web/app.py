@@ -36,7 +36,7 @@ def create_app(
     Args:
         services: What works behind it; the caller starts and stops it.
         access: Who may send requests.
-        clock: Gives the Unix time.
+        clock: Returns the Unix time.
     """
     receiver = Receiver(services.intake)
     counted: list[Counter[str]] = [receiver.refusals]

@@ -105,7 +105,7 @@ class Guard:
         app: The application.
         access: Who may send requests.
         store: Holds the tokens and the audit log.
-        clock: Gives the Unix time.
+        clock: Returns the Unix time.
 
     Attributes:
         refusals: Number of refused requests, by reason.

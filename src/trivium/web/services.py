@@ -34,7 +34,7 @@ class Services:
         limits: Limits on requests, and on the intake queue.
         receiving: Whether traces are received, completed, scored, watched and deleted; else the server only
             shows what its store holds and indexes it for searches, and another one may work on it.
-        clock: Gives the Unix time.
+        clock: Returns the Unix time.
     """
 
     def __init__(

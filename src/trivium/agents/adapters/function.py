@@ -283,7 +283,7 @@ def with_own_loop(agent: AgentAdapter) -> AgentAdapter:
 
 
 class EventLoopThread:
-    """Runs another adapter's calls on an event loop in a thread of its own.
+    """Runs another adapter's calls on an event loop in a separate thread.
 
     A coroutine that blocks without awaiting would stop the main loop, which enforces time limits, stores and
     scores. Here such a call is cancelled at its time limit; if the loop does not react, it is abandoned with

@@ -128,7 +128,7 @@ class Webhook:
 
     Args:
         settings: Its settings.
-        clock: Gives the Unix time.
+        clock: Returns the Unix time.
     """
 
     name = "webhook"

@@ -40,7 +40,7 @@ class Deliverer:
     Args:
         store: The store.
         monitors: The monitors.
-        clock: Gives the Unix time.
+        clock: Returns the Unix time.
     """
 
     def __init__(

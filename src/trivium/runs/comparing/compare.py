@@ -63,7 +63,7 @@ def compare(
 
     Args:
         base: The run to compare with.
-        head: The run in question.
+        head: The candidate run.
         force: Compare runs even if their numbers do not mean the same; the differences become warnings.
         graphs: Also compare the edges of their process graphs and the times of their steps.
         by: Keys to break the deciding metrics down by: ``tag``, ``complexity``, ``group`` or a metadata key.
@@ -130,7 +130,7 @@ class _Pair:
 
     Args:
         base: The run to compare with.
-        head: The run in question.
+        head: The candidate run.
         force: Pair runs even if their numbers do not mean the same.
 
     Attributes:

@@ -185,8 +185,8 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     """The result of comparing two runs.
 
     Attributes:
-        base: Id of the run compared with.
-        head: Id of the run in question.
+        base: Id of the baseline run.
+        head: Id of the candidate run.
         suite: Name of the head's suite.
         answer: pass, fail or inconclusive, by the policy. It fails whatever the policy if a metric that does
             not decide fails and its loss is significant after adjustment (``p_holm``).

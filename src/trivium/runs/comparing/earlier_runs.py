@@ -48,8 +48,8 @@ def earlier_runs(base: Run, head: Run) -> EarlierRuns:
     neither of the two runs. If both are runs of one version, none of them belongs to one side alone.
 
     Args:
-        base: The run compared with.
-        head: The run in question.
+        base: The baseline run.
+        head: The candidate run.
     """
     confirming = [
         tuple(Run(run.store, each) for each in records)
@@ -113,7 +113,7 @@ def prior_from_history(head: Run, metric: str, clusters: Mapping[str, str]) -> D
     Definition: docs/definitions/decisions.md#history.
 
     Args:
-        head: The run in question; only runs that were stored before it count.
+        head: The candidate run; only runs that were stored before it count.
         metric: The metric that decides.
         clusters: Cluster of each case that counts.
 

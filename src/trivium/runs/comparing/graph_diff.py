@@ -212,7 +212,7 @@ class PairedGraphs:
 
     Args:
         base: The run to compare with.
-        head: The run in question.
+        head: The candidate run.
         clusters: Cluster of every case of head.
     """
 
@@ -297,7 +297,7 @@ def compare_graphs(base: Run, head: Run, *, clusters: dict[str, str], level: flo
 
     Args:
         base: The run to compare with.
-        head: The run in question.
+        head: The candidate run.
         clusters: Cluster of every case of head.
         level: Confidence level of the intervals, in (0, 1); a change is significant if its adjusted p-value
             is at most 1 − level.

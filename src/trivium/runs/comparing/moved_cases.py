@@ -162,8 +162,8 @@ class CaseReader:
     """Reads the attempts of cases from both runs.
 
     Args:
-        base: The run compared with.
-        head: The run in question.
+        base: The baseline run.
+        head: The candidate run.
         in_base: Maps the id of a case to its position in base's suite.
         in_head: Maps the id of a case to its position in head's suite.
     """

@@ -22,8 +22,8 @@ def about_runs(
     """Yield warnings about values that are missing in either run.
 
     Args:
-        base: The run compared with.
-        head: The run in question.
+        base: The baseline run.
+        head: The candidate run.
         left: Scores of base.
         right: Scores of head.
         said: Whether it is said already why head stopped early.

@@ -63,8 +63,8 @@ def confirm(
     Definition: docs/definitions/decisions.md#confirm.
 
     Args:
-        base: The run compared with, or its id.
-        head: The run in question, or its id.
+        base: The baseline run, or its id.
+        head: The candidate run, or its id.
         calls: Most calls of the agents, of both sides together, at least 1.
         **options: See :class:`ConfirmationOptions`.
 

@@ -89,7 +89,7 @@ class Rounds:
         counts: All attempts made before, by case.
         question: What is to be decided.
         asked: Whether base and head can be asked again.
-        calls: Most attempts that are made.
+        calls: Maximum number of attempts to make.
         first: Whether a first batch is made even if all attempts made before decide.
 
     Attributes:
@@ -187,8 +187,8 @@ class Tallies:
     """The attempts at the cases of two runs, by the metric that decides.
 
     Args:
-        base: The run compared with.
-        head: The run in question.
+        base: The baseline run.
+        head: The candidate run.
         metric: The metric.
 
     Attributes:

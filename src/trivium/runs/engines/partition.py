@@ -43,7 +43,7 @@ class ScoredPart(NamedTuple):
         aggregation: The evaluations, aggregated.
         warnings: What was logged meanwhile.
         partition: The partition that the rows point at, if they do.
-        scores: Scores of each attempt in JSON, in place of rows, if the process of the run evaluates it. A
+        scores: Scores of each attempt in JSON, in place of rows, if the main process evaluates it. A
             pickled ``Score`` would state its defaults in its row.
     """
 
@@ -182,7 +182,7 @@ class PartScorer:
 
 
 class _Warnings(logging.Handler):
-    """Collects what is logged meanwhile, so that the process of the run can log it."""
+    """Collects what is logged meanwhile, so that the main process can log it."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

@@ -61,7 +61,7 @@ def check_engine(
         stored: Whether it scores the attempts of a stored run.
 
     Raises:
-        InputError: If this needs the process of the run.
+        InputError: If this needs the main process.
         MissingExtra: If Ray is not installed.
     """
     if engine not in get_args(Engine):
@@ -151,7 +151,7 @@ class Scoring:
         """
         if self._metrics and not self._leaving and (self._engine == "ray" or self._workers not in {None, 1}):
             names = ", ".join(metric.name for metric in self._metrics)
-            log.warning("only the process of the run can compute %s: no workers are started", names)
+            log.warning("only the main process can compute %s: no workers are started", names)
         count = process_count(self._workers, self._metrics, self._leaving) if source.in_parts else 1
         if self._leaving and (self._engine == "ray" or count > 1):
             await self._pipeline.in_thread(lambda: self._score(source, count, save=save))

@@ -1,6 +1,6 @@
 """Scores parts of a run's attempts on a Ray cluster, and survives the loss of its nodes.
 
-The process of the run decides which worker scores which part, stores the results in the order of the parts,
+The main process decides which worker scores which part, stores the results in the order of the parts,
 and has the parts of lost workers scored again. Ray starts the workers and carries parts and results.
 """
 

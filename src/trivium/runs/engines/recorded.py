@@ -111,7 +111,7 @@ class RecordedAttempts:
 class StoredAttempts:
     """Stored attempts without evaluations; see :class:`~trivium.runs.engines.processes.Source`.
 
-    Only the process of the run reads the store: their rows travel with each task, undecoded.
+    Only the main process reads the store: their rows travel with each task, undecoded.
 
     Args:
         store: The store.

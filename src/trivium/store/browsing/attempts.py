@@ -93,7 +93,7 @@ def find_attempts(
         sort: ``worst``: those that failed first, then the undecided ones, then those that passed, each from
             the lowest composite up, without one last; ``best``: the other way round; or by ``case``.
         after: The last attempt of the page before.
-        limit: Most attempts of the page.
+        limit: Maximum number of attempts on the page.
     """
     keys: list[tuple[int, float | None, int, int]] = []
     groups = [0] if sort == "case" else [0, 1, 2]

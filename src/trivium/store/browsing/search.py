@@ -135,7 +135,7 @@ def search(
             operator.
         run: Only attempts of this run.
         before: ``next`` of the page before.
-        limit: Most attempts of the page.
+        limit: Maximum number of attempts on the page.
     """
     looked_for = wanted(sanitise(query[:QUERY_CHARACTERS])[0])
     progress = index_progress(store)

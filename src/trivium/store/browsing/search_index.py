@@ -83,7 +83,7 @@ class SearchIndex:
 
     Args:
         store: The store.
-        clock: Gives the Unix time.
+        clock: Returns the Unix time.
         timer: Gives seconds, to measure how long a step takes.
     """
 

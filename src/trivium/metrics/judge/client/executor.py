@@ -20,7 +20,7 @@ The prompts of the others are not built yet, which saves memory and time."""
 
 
 class JudgeExecutor:
-    """Runs judgements on an event-loop thread of its own.
+    """Runs judgements on a separate event-loop thread.
 
     The thread starts at first use and ends with :meth:`close`, or when the executor is garbage-collected.
     ``models`` answers the requests of judgements: call it on the executor's thread only.
