@@ -39,8 +39,8 @@ class CsvFile(RecordFile):
         with readable(path, error), open_file(path) as file:
             lines = _Lines(file, path, error)
             try:
-                head = [*self._separated(lines)]
-                rows = csv.reader(chain(head, lines), strict=True, delimiter=self._separator)
+                head = [*self._separated(lines.texts)]
+                rows = csv.reader(chain(head, lines.texts), strict=True, delimiter=self._separator)
                 found = ([name.strip() for name in cells] for cells in rows)
                 self._columns = next(filter(any, found), [])
             except csv.Error as wrong:
@@ -70,7 +70,7 @@ class CsvFile(RecordFile):
         lines = _Lines(file, self.path, self._error, start, number)
         width = len(self._columns)
         try:
-            for cells in csv.reader(lines, strict=True, delimiter=self._separator):
+            for cells in csv.reader(lines.texts, strict=True, delimiter=self._separator):
                 offset, row = start, number
                 start, number = lines.end, lines.number
                 if not any(cells):
@@ -85,10 +85,11 @@ class CsvFile(RecordFile):
             raise self._error(str(self.path), Problem(f"line {number}", f"broken CSV: {wrong}")) from wrong
 
 
-class _Lines(Iterator[str]):
+class _Lines:
     """The lines of a text file, which keep their ends, those of any system.
 
     Attributes:
+        texts: The lines.
         end: Offset in bytes at which the latest line ends.
         number: Number of the next line.
     """
@@ -100,10 +101,7 @@ class _Lines(Iterator[str]):
         self.number = number
         self._source = str(path)
         self._error = error
-        self._texts = self._read(file)
-
-    def __next__(self) -> str:
-        return next(self._texts)
+        self.texts = self._read(file)
 
     def _read(self, file: IO[bytes]) -> Iterator[str]:
         start = self.end

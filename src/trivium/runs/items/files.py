@@ -57,8 +57,11 @@ def read_records(
             refuse(number, row.what)
             continue
         named = ((field_of[name], cell) for name, cell in row.items())
-        read = ((name, _cell(name, cell) if texts or name in JSON_FIELDS else cell) for name, cell in named)
-        raw = {name: value for name, value in read if value is not None}
+        raw = {
+            name: value
+            for name, cell in named
+            if (value := _cell(name, cell) if texts or name in JSON_FIELDS else cell) is not None
+        }
         yield from _converted(_whole(raw, kind, header, number), kind, number, refuse)
 
 
