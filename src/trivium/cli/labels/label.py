@@ -274,7 +274,7 @@ def list_queues(*, dimension: str | None, store: str, as_json: bool) -> None:
     from trivium.cli.labels.tables import queues_table
     from trivium.cli.output import show as print_table
 
-    print_table(queues_table(found))
+    print_table(iter([queues_table(found)]))
 
 
 @click.command(epilog=options.examples("trivium label show labels-1f2e3d4c"))

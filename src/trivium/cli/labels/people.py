@@ -1,7 +1,7 @@
 """``trivium label agree``, ``adjudicate`` and ``check``: what labels say of people and of a certificate."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +13,7 @@ from trivium.reports.escape import one_line, visible
 
 if TYPE_CHECKING:
     from trivium.labels.agreement import Disagreement, PeopleAgreement
+    from trivium.reports.document.blocks import Table
 
 EXPIRED = 1
 """Exit code of a certificate that no longer holds."""
@@ -54,7 +55,7 @@ def agree(*, queue: str | None, label_step: float, store: str, as_json: bool) ->
         from trivium.cli.output import show
 
         click.echo()
-        show(_table(apart[:LISTED]))
+        show(iter([_table(apart[:LISTED])]))
         if len(apart) > LISTED:
             click.echo(f"… and {len(apart) - LISTED:,} more: --json lists all")
 
@@ -88,24 +89,20 @@ def _print_agreement(found: "PeopleAgreement") -> None:
         )
 
 
-def _table(apart: "list[Disagreement]") -> Any:
-    from rich.table import Table
-
+def _table(apart: "list[Disagreement]") -> "Table":
     from trivium.labels.people import shown_names
+    from trivium.reports.document.blocks import table_of
 
-    table = Table(box=None, pad_edge=False)
-    for title in ("place", "case", "labels", "decided"):
-        table.add_column(title, no_wrap=title == "place")
+    rows = []
     names = shown_names([by for each in apart for by in (*each.values, each.by or "")])
     for each in apart:
         given = ", ".join(
             f"{one_line(names[by], at_most=40)} {'cannot tell' if value is None else format(value, 'g')}"
             for by, value in each.values.items()
         )
-        decided = "" if each.decided is None else f"{each.decided:g} by {visible(names[each.by or ''])}"
-        row = (str(each.place), one_line(each.case, at_most=40), given, decided)
-        table.add_row(*row)
-    return table
+        decided = "" if each.decided is None else f"{each.decided:g} by {names[each.by or '']}"
+        rows.append((str(each.place), one_line(each.case, at_most=40), given, decided))
+    return table_of(("place", "case", "labels", "decided"), ("interval", "name", "text", "text"), rows)
 
 
 @click.command(

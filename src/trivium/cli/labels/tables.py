@@ -1,34 +1,30 @@
 """Prints queues, their progress and what their labels say."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trivium.reports.escape import visible
 
 if TYPE_CHECKING:
     from trivium.labels.progress import Progress
+    from trivium.reports.document.blocks import Table
 
 
-def queues_table(found: "Sequence[Progress]") -> Any:
+def queues_table(found: "Sequence[Progress]") -> "Table":
     """A table of queues."""
-    from rich.table import Table
+    from trivium.reports.document.blocks import table_of
 
-    table = Table(box=None, pad_edge=False)
-    for title in ("queue", "dimension", "of", "items", "done", "mean", "95 %"):
-        table.add_column(title, no_wrap=title not in {"dimension", "of"})
+    rows = []
     for each in found:
         queue, mean = each.queue, each.estimate
         interval = None if mean is None else mean.interval_items
-        table.add_row(
-            queue.id + (" (closed)" if queue.closed else ""),
-            visible(queue.dimension),
-            visible(queue.run or queue.monitor or ""),
-            f"{queue.population:,}",
-            f"{each.answered:,}",
-            "" if mean is None or mean.value is None else f"{mean.value:.3f}",
-            "" if interval is None else f"{interval.low:.2f} to {interval.high:.2f}",
-        )
-    return table
+        counts = (f"{queue.population:,}", f"{each.answered:,}")
+        value = "" if mean is None or mean.value is None else f"{mean.value:.3f}"
+        ends = "" if interval is None else f"{interval.low:.2f} to {interval.high:.2f}"
+        name = queue.id + (" (closed)" if queue.closed else "")
+        rows.append((name, queue.dimension, queue.run or queue.monitor or "", *counts, value, ends))
+    heads = ("queue", "dimension", "of", "items", "done", "mean", "95 %")
+    return table_of(heads, ("interval", "text", "text"), rows)
 
 
 def progress_text(progress: "Progress") -> str:

@@ -74,24 +74,15 @@ def list_tokens(*, store: str, as_json: bool) -> None:
     if not found:
         click.echo("no token yet: trivium token create NAME --scope ingest")
         return
-    from rich.table import Table
-
     from trivium.cli.output import show
-    from trivium.reports.escape import visible
+    from trivium.reports.document.blocks import table_of
 
-    table = Table(box=None, pad_edge=False)
-    for title in ("id", "name", "scopes", "state", "expires (UTC)", "last used"):
-        table.add_column(title, no_wrap=title not in {"name", "scopes"})
-    for each in found:
-        table.add_row(
-            each.id,
-            visible(each.name),
-            " ".join(each.scopes),
-            each.state(now),
-            _day(each.expires),
-            _day(each.used),
-        )
-    show(table)
+    rows = [
+        (each.id, each.name, " ".join(each.scopes), each.state(now), _day(each.expires), _day(each.used))
+        for each in found
+    ]
+    heads = ("id", "name", "scopes", "state", "expires (UTC)", "last used")
+    show(iter([table_of(heads, ("interval", "name", "text", "interval", "interval", "interval"), rows)]))
 
 
 @click.command(epilog=options.examples("trivium token rotate support-bot --grace-hours 24"))
