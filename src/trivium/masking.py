@@ -42,7 +42,7 @@ _START = r"(?<![\w-])(?<!sha256=)"
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 _BASE64_OF_ASCII = r"[I-Za-f][C-HS-Xi-nyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][\w+/]"
-"""Four characters, of which three of ASCII become."""
+"""Four characters, to which Base64 encodes three ASCII characters."""
 
 _EXAMPLES = r"pass|passwd|password|pwd|secret|token|tiger|guest|\*+|x+|\.+|\$?\{[^\s@]*\}|\$\w+|%s|redacted"
 """Passwords of URLs in documentation, and what code fills in."""
@@ -129,7 +129,7 @@ _SURE_BY_TRACE: _Shapes = tuple(
         (("eyj",), r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]*", 0, MASK),
     )
 )
-"""Substrings of which each pattern needs one, in lower case (a much faster search), and the pattern."""
+"""For each pattern, the lower-case substrings of which a match contains one (a much faster search)."""
 
 _SURE_PATTERNS = tuple((pattern, replacement) for _, pattern, replacement in _SURE_BY_TRACE)
 
@@ -193,14 +193,14 @@ _IS_LITERAL = re.compile(_LITERAL, re.IGNORECASE).fullmatch
 _NAME_PATTERNS = ("auth", "key", "cookie", "token", "secret", "passw", "signature", "sig", "credential")
 _SHAPE_PATTERNS = tuple(trace for traces, _, _ in _SURE_BY_TRACE for trace in traces)
 _TRACES = (*_NAME_PATTERNS, *_SHAPE_PATTERNS)
-"""Substrings, in lower case, of which every pattern needs one."""
+"""Lower-case substrings; a match of any pattern contains one of them."""
 
 _ASSIGNED = (
     *(f"{first}{joint}key" for first in ("api", "access", "account", "private") for joint in ("", "_", "-")),
     *(f"{first}{joint}token" for first in ("access", "auth", "refresh") for joint in ("", "_", "-")),
     *("secret", "passw", "key=", "token=", "signature=", "sig=", "credential="),
 )
-"""Substrings, in lower case, of which the patterns of assignments in outputs need one."""
+"""Lower-case substrings; a match of a pattern for assignments in outputs contains one of them."""
 
 _ROOTS = ("key", "secret", "passw", "token", "sig", "credential")
 """Each of ``_ASSIGNED`` contains one of these."""

@@ -1,4 +1,4 @@
-"""Growing sequences of numbers of which little is in memory: the rest is in a temporary file."""
+"""Growing sequences of numbers that keep little in memory, and the rest in a temporary file."""
 
 import errno
 import io
@@ -28,13 +28,13 @@ _FEW = 256
 """Fewer numbers than this are left in memory when a sequence is complete."""
 
 _NEAR = 512
-"""Numbers that are read together, because the next ones are mostly asked for next."""
+"""Number of values read at once, because access is mostly sequential."""
 
 _RESTORED_AT_ONCE = 8 * BLOCK
 _SORTED_AT_ONCE = 1 << 16
 _MOST_PARTS = 64
-"""Numbers are sorted in parts of so many, and in so many parts at most, each of which takes a pass over all
-numbers: from four million on the parts grow."""
+"""Size and maximum number of the parts in which numbers are sorted. Each part takes a pass over all numbers,
+so the parts grow beyond four million."""
 
 
 class NoRoom(TriviumError):

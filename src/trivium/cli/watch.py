@@ -46,8 +46,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 class ReadFiles:
     """Records the files below the current folder that this process reads and does not write.
 
-    What another program reads cannot be seen: of a program that is started, its own file and those that its
-    command line names are recorded.
+    It cannot see what other programs read; for a program that is started, it records the program's file and
+    the files on its command line.
     """
 
     def __init__(self) -> None:

@@ -142,7 +142,8 @@ def agreement_of(queues: LabelQueues, id: str, *, step: float = 0.25) -> PeopleA
 def disagreements_of(queues: LabelQueues, id: str) -> list[Disagreement]:  # noqa: A002
     """List the items on which people disagree, undecided ones first, then the farthest apart.
 
-    Items that still want an answer are left out, so that nobody reads others' labels before giving their own.
+    Items that still wait for an answer are left out, so that people do not read others' labels before giving
+    their own.
     """
     with queue_transaction(queues.store, id) as stored:
         waiting, labels = stored.missing(), stored.labels()

@@ -165,7 +165,7 @@ class LabelQueues:
     # Tasks
 
     def next(self, id: str, by: str) -> Task | None:  # noqa: A002
-        """Reserve the next item for a person, and return it; the one that the person has in hand first.
+        """Return the item reserved for a person, or reserve the next one.
 
         Returns:
             None if every item has been given out and nothing is left for this person.

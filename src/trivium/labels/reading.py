@@ -11,7 +11,7 @@ __all__ = ["people_say", "said", "sampled", "sampling_of"]
 
 
 def sampled(stored: QueueTransaction) -> tuple[Sampling, list[StoredLabel]]:
-    """Return the draws of a queue and its labels, each of which is of an item that was drawn."""
+    """Return the draws of a queue, and the labels of the drawn items."""
     labels = stored.labels()  # first: others may draw and answer between the two
     return sampling_of(stored.queue, stored.draws()), labels
 
@@ -22,7 +22,7 @@ def sampling_of(queue: LabelQueue, draws: Sequence[Draw]) -> Sampling:
 
 
 def people_say(labels: Iterable[StoredLabel], sampling: Sampling) -> dict[int, float | None]:
-    """What people say about each item: an adjudication, else the median; None where nobody can tell.
+    """Combine people's labels of each item: the adjudication, else the median; None if nobody can tell.
 
     Items that were only skipped are left out: they wait for an answer.
     """

@@ -80,7 +80,7 @@ def reserve(stored: QueueTransaction, task: Task, by: str, now: float) -> Task:
 
 
 def mark_gone(stored: QueueTransaction, task: Task, drawn: DrawnItem, now: float) -> None:
-    """Note that nobody can tell about an item whose run was deleted, so that later labels count."""
+    """Answer "cannot tell" for an item whose run was deleted, so that later labels count."""
     key = key_of("gone", stored.queue.id, str(task.place))
     if stored.label_with_key(key) is None:  # a person may have taken back an answer since it was noted
         stored.add_label(

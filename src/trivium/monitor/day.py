@@ -95,7 +95,7 @@ def fingerprints(metrics: Sequence[Metric], settings: Settings) -> dict[str, str
 def live_run(
     store: Store, monitor: str, day: int, settings: Settings, metrics: Sequence[Metric]
 ) -> RunRecord:
-    """The monitor's run of a day; made by whoever needs it first."""
+    """Return the monitor's run of a day; the first scorer that needs it makes it."""
     digest = blake2b(monitor.encode(errors="replace"), digest_size=4).hexdigest()
     id_ = f"live-{datetime.fromtimestamp(day * DAY, UTC):%Y%m%d}-{digest}"
     found = [run for run in store.live_runs(monitor) if run.id == id_]

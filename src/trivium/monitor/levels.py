@@ -304,9 +304,9 @@ class Levels:
 
     @classmethod
     def from_state(cls, settings: MonitorSettings, state: Mapping[str, Any]) -> "Levels":
-        """Go on where :meth:`to_state` left off.
+        """Restore the state that :meth:`to_state` returned.
 
-        A mean whose settings (alpha, thresholds, tolerance) have changed since starts anew.
+        A mean whose settings (alpha, thresholds, tolerance) have changed since is reset.
         """
         references = {(row[0], row[1], row[2]): row[3] for row in state["references"]}
         levels = cls(settings, since=state["since"], mark=state["mark"], references=references)

@@ -138,7 +138,7 @@ class Sampler:
         )
 
     def _scale(self, now: float) -> float:
-        """What keeps the samples of this hour near the number that is asked for."""
+        """Factor that keeps the samples of this hour near the requested number."""
         if self.settings.per_hour is None:
             return 1.0
         elapsed = now / HOUR - self._hour

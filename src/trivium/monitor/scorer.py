@@ -112,7 +112,7 @@ class Scorer:
         return number
 
     def score_trace(self, trace: str, now: float) -> None:
-        """Score the jobs of one trace, whoever else waits.
+        """Score the jobs of one trace before all others.
 
         Raises:
             StoreError: If the store fails.
@@ -142,7 +142,7 @@ class Scorer:
             self._day = None
 
     def _forget_day(self) -> None:
-        """Close the judges; the next sample opens them anew."""
+        """Close the judges; the next sample opens them again."""
         day, self._day = self._day, None
         if day is not None:
             try:

@@ -81,7 +81,7 @@ def _git(folder: Path) -> dict[str, object] | None:
 
 
 def ask_git(folder: Path, *arguments: str) -> str | None:
-    """What git says of a folder; None if there is no git, no repository, or no answer in 10 s."""
+    """Return the output of git in a folder; None without git, a repository, or an answer in 10 s."""
     if not _may_be_in_repository(folder):
         return None
     try:

@@ -33,7 +33,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
 def add_audit(
     connection: Connection, actor: str, action: str, body: Mapping[str, Any], *, now: float
 ) -> None:
-    """Add an entry, in the transaction of what it tells of."""
+    """Add an entry, in the transaction of the action that it records."""
     connection.execute(
         schema.audit.insert().values(time=now, actor=actor[:200], action=action, body=json_text(body))
     )

@@ -188,7 +188,7 @@ def _holds_rows(connection: Connection, table: Table) -> bool:
 
 
 def _continue_numbers(connection: Connection) -> None:
-    """Let PostgreSQL go on numbering rows after those that were written with their numbers."""
+    """Set PostgreSQL's sequences after the numbers of the restored rows."""
     if connection.dialect.name != "postgresql":
         return
     for table in schema.metadata.sorted_tables:

@@ -25,7 +25,7 @@ Answer = Literal["label", "cannot_tell", "skip"]
 How = Literal["uniform", "active", "volunteered", "imported", "adjudicated"]
 
 NOBODY = "(nobody)"
-"""Who answers for items that nobody can see any more, because their run was deleted."""
+"""Name under which answers are stored for items whose run was deleted."""
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -263,13 +263,13 @@ class QueueTransaction:
         return DrawnItem(**row)
 
     def add_drawn(self, place: int, draw: Draw, wanted: int, now: float) -> None:
-        """Store that an item was drawn, which wants so many answers."""
+        """Store that an item was drawn, and how many answers it needs."""
         values = {**msgspec.structs.asdict(draw), "queue": self.queue.number, "place": place}
         counts = {"wanted": wanted, "missing": wanted, "drawn": now}
         self._connection.execute(insert(_tasks).values(values | counts))
 
     def missing(self) -> dict[int, int]:
-        """How many answers the items that were drawn still want, by place, in order; those that want any."""
+        """Count the answers that drawn items still need, by place, in order; complete items are left out."""
         query = select(_tasks.c.place, _tasks.c.missing).where(self._of(_tasks), _tasks.c.missing > 0)
         return {row[0]: row[1] for row in self._connection.execute(query.order_by(_tasks.c.place))}
 
@@ -280,12 +280,12 @@ class QueueTransaction:
     # Reservations
 
     def in_hand(self, by: str) -> int | None:
-        """Place of the item that a person has in hand, or None."""
+        """Return the place of the item reserved for a person, or None."""
         query = select(_leases.c.place).where(self._of(_leases, by=by))
         return self._connection.execute(query).scalar()
 
     def reserved(self, *, after: float | None = None) -> dict[int, int]:
-        """How many people have an item in hand, by place.
+        """Count the people who have reserved each item, by place.
 
         Args:
             after: Unix time: only reservations that end later.

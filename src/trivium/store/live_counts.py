@@ -1,4 +1,4 @@
-"""Counts by the hour of what happened to production traffic.
+"""Hourly counts of events in production traffic.
 
 Counts of hours that are not kept are summed in hour 0: the total of a count never falls. Prometheus would
 take a fall for a restart, and count everything anew.

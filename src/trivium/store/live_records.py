@@ -154,7 +154,7 @@ class TraceBounds(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int = 64 * 2**20
 
     def exceeded(self, span: ReceivedSpan, *, spans: int, size: int) -> Literal["spans", "bytes"] | None:
-        """Which bound leaves no room for a span in a trace of so many spans and bytes; None if it fits."""
+        """Return the bound that a further span would exceed in a trace of this size; None if it fits."""
         tenths = 2 if span.ended_root else 1 if span.failed else 0
         if spans >= room(self.max_spans, tenths):
             return "spans"

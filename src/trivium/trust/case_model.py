@@ -1,4 +1,4 @@
-"""What repeated attempts at the same cases tell of the difference between two versions.
+"""Estimates the difference between two versions from repeated attempts at the same cases.
 
 Definition: docs/definitions/decisions.md#case-model.
 """

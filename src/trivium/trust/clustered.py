@@ -129,7 +129,7 @@ class ClusteredMean(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         low: float = 0.0,
         high: float = 1.0,
     ) -> "ClusteredMean | None":
-        """Summarise values of which only a part is in memory.
+        """Summarise values too large for memory, read in chunks.
 
         Args:
             values: Yields all values in parts, whenever it is called: finite; those of a rate 0 or 1.

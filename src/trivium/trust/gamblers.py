@@ -96,7 +96,7 @@ class Gamblers:
 
     @property
     def since(self) -> float | None:
-        """When the one who has multiplied his capital most started; None if nobody has won."""
+        """Return the start time of the gambler with the largest gain; None if none has gained."""
         place = max(range(len(STAKES)), key=self._best.__getitem__)
         return self._start[place] if self._best[place] > 1 else None
 

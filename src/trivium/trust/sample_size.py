@@ -158,7 +158,7 @@ def _chance_to_detect(clustered: ClusteredMean, groups: float, difference: float
 def shown_margin(
     clustered: ClusteredMean, groups: float | None = None, *, level: float = 0.95, power: float = POWER
 ) -> float:
-    """The least margin of which a comparison shows, at a given power, that an unchanged mean lost no more.
+    """Return the smallest margin for which a comparison shows that an unchanged mean lost no more.
 
     Definition: docs/definitions/comparisons.md#shown-margin.
 

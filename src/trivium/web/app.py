@@ -70,7 +70,7 @@ def create_app(
 
 
 def _error(site: Site, request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
-    """The answer for an error: a page where one was asked for, else JSON in the one shape."""
+    """Return the response for an error: a page if the client asked for one, else JSON in the common shape."""
     refusal = _refusal(error)
     if site.is_page(request):
         return site.problem(request, refusal)

@@ -54,7 +54,7 @@ def typed_in_browser(request: Request[Any, Any, Any]) -> str:
 
 
 def labeller_in(request: Request[Any, Any, Any]) -> tuple[str, str, bool]:
-    """Who labels in this browser, the name that is shown, and whether they may; empty texts for nobody."""
+    """Return the labeller of this browser, the shown name, and whether they may label; else empty texts."""
     token = token_of(request)
     if token is None:
         name = typed_in_browser(request)

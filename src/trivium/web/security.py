@@ -348,7 +348,7 @@ def _unauthorized(message: str, reason: str) -> Refused:
 
 
 def _next_minute(now: float) -> dict[str, str]:
-    """The header that says when the counts of a minute begin anew."""
+    """The header that says when the counts of a minute are reset."""
     return {"Retry-After": str(60 - int(now % 60))}
 
 

@@ -153,7 +153,7 @@ def _filled(template: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _messages(value: Any) -> list[Any]:
-    """The input as chat messages: those that it holds, or itself as one of the user."""
+    """Return the input as chat messages: its own messages, or one user message with it."""
     held = value.get("messages") if isinstance(value, Mapping) else value
     return held if isinstance(held, list) else [{"role": "user", "content": text_or_json(value)}]
 

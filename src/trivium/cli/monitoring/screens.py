@@ -29,10 +29,10 @@ STYLES: dict[str, str] = {
 }
 
 MOST_ROWS = 8
-"""Values of a facet that a screen shows."""
+"""Number of values of a facet that a screen shows."""
 
 LIVE_ROWS = 4
-"""The same of a screen that is kept up to date, if it is high enough."""
+"""Number of values of a facet on a live screen, if it is high enough."""
 
 BARS = "▁▂▃▄▅▆▇█"
 

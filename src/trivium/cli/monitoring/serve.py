@@ -214,7 +214,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _check_tokens(store: "Store") -> None:
-    """Refuse to start where nobody could be let in, or everybody would have to be."""
+    """Refuse to start if no request could be authorised, or all would be."""
     import time
 
     from trivium.errors import InputError

@@ -227,7 +227,7 @@ def combine_samples(answers: Sequence[Answer], dimension: Dimension, *, scale: S
 
 
 def _majority_median(values: Sequence[float | None], asked: int) -> float | None:
-    """Median of the values that are not None; None if they are half of those asked for or fewer."""
+    """Median of the values that are not None; None if at most half of the requested values remain."""
     known = [value for value in values if value is not None]
     return round(float(median(known)), DIGITS) if 2 * len(known) > asked else None
 

@@ -133,7 +133,7 @@ class Alerting:
     def look(
         self, window: Window, samples: Sequence[Sample], levels: Levels, health: Health, now: float
     ) -> list[Event]:
-        """What has changed since the last look.
+        """Return the changes since the last look.
 
         Args:
             window: The window's estimates.

@@ -72,7 +72,7 @@ class _Values:
 
 
 def onset(samples: Sequence[Sample], figure: str) -> int:
-    """Position of the first sample of a drop; 0 if there is no clear one.
+    """Return the position of the first sample of a drop; 0 if there is no clear one.
 
     The position with the largest cumulative sum of differences from the mean (the CUSUM estimate of one
     change).

@@ -114,7 +114,7 @@ class CaseTotals:
         return np.array([np.bincount(at, weights, count) for weights in (None, values, values**2)])
 
     def _of_verdicts(self, run: Run) -> Floats:
-        """Return the same of a run's verdicts; the store counts them."""
+        """Return the counts of a run's verdicts, which the store computes."""
         count, verdicts = len(self._places), run.store.verdicts(run.record)
         rows = ((self._places.get(case, count), attempts, passes) for case, attempts, passes in verdicts)
         at, attempts, passes = np.fromiter(rows, np.dtype((np.int64, 3))).T

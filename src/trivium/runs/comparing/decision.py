@@ -147,7 +147,8 @@ def _short(value: Any) -> str:
 
 
 DECIDING = ("pass_rate", "composite")
-"""Metrics of which the first that there is decides. With several, some would fail by chance alone."""
+"""Metrics by priority; the first available one decides. If several decided, some would fail by chance
+alone."""
 
 
 def deciding(names: Iterable[str], by: str | None) -> tuple[str, ...]:

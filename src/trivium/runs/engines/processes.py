@@ -309,7 +309,7 @@ def _is_installed(metric: Metric) -> bool:
 
 
 def _joined(tasks: "Iterator[Task]", together: int) -> "Iterator[Task]":
-    """Join parts of recorded outputs that follow one another to parts of up to so many attempts."""
+    """Join consecutive parts of recorded outputs to parts of up to a number of attempts."""
     whole: Task | None = None
     for task in tasks:
         if whole is not None and len(whole.indices) + len(task.indices) <= together:

@@ -242,7 +242,7 @@ class RayWorkers:
                 start()
 
     def _score_again(self, parts: Sequence[Part], queue: PartQueue) -> None:
-        """Decide what becomes of the parts of a lost worker: it scored the first, and the others waited."""
+        """Reschedule the parts of a lost worker, which was scoring the first while the others waited."""
         for part in reversed(parts):
             part.lost += part is parts[0]
             if part.lost < MOST_LOST:

@@ -33,7 +33,7 @@ LIVE_SECONDS = 2.0
 """Time between two looks at a status that a page shows live."""
 
 STREAM_SECONDS = 300.0
-"""Time after which a live page has to ask anew: whether its login still holds is seen then."""
+"""Time after which a live page reconnects, so that the server checks its login again."""
 
 MOST_STREAMS = 100
 """Pages that are live at the same time; further ones show their status as it was when they were opened."""

@@ -85,7 +85,7 @@ class Ledger(Protocol):
         """Add to an entry and return at once."""
 
     def draw(self, draw: Draw) -> bool:
-        """Commit an amount unless a limit would be passed, whoever else draws; return once that is durable.
+        """Commit an amount durably unless it would exceed a limit, also with concurrent writers.
 
         Returns:
             Whether it was committed.

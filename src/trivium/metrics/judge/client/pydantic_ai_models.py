@@ -150,7 +150,7 @@ def open_model(name: str, server: ServerSettings | None = None) -> "Model":
 
 
 def _python_model(name: str, server: ServerSettings | None) -> "Model":
-    """The model that a Python path names.
+    """Load the model that a Python path names.
 
     Raises:
         ModelUnavailable: If it cannot be imported, is no model, or is given a base URL.

@@ -93,7 +93,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return (*(name for name, is_sent in sent.items() if is_sent), *self.body)
 
     def surely_cut(self, tokens: int) -> bool:
-        """Whether so many prompt tokens, as a server reports them, cannot hold the prompt.
+        """Whether the prompt is longer than the number of prompt tokens that a server reports.
 
         Definition: docs/definitions/judge.md#cut-prompt.
         """

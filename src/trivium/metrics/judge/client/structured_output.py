@@ -138,7 +138,7 @@ def _check_read(models: Models, results: Sequence[AskResult]) -> None:
 
 
 def _why_none(times: int, error: str) -> str:
-    """Why no answer is usable of so many; only a refusal ends with the first."""
+    """Explain why none of several answers is usable; only a refusal ends after the first."""
     if times == 1:
         return "refused to answer"
     return NEVER_AS_ASKED.format("twice" if times == 2 else f"{times} times") + error

@@ -119,7 +119,7 @@ class EncoderGraph(NamedTuple):
 
 
 def check_architecture(name: str, config: Mapping[str, Any]) -> Architecture:
-    """The family of a model.
+    """Return the family of a model.
 
     Args:
         name: What messages call the encoder.

@@ -19,7 +19,7 @@ _ITEM_SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 
 
 class Entry(NamedTuple):
-    """Where a tensor is, as the header states it and nobody has checked yet.
+    """The position of a tensor as the header states it, not checked yet.
 
     Attributes:
         file: The file that holds it.
@@ -102,7 +102,7 @@ def _read_header(file: Path) -> tuple[int, dict[str, Any]]:
 
 
 def _span(offsets: Any, size: int) -> slice | None:
-    """A pair [begin, end] as a slice; None if it is none inside so many bytes."""
+    """Convert a pair [begin, end] to a slice; None if it is invalid or outside the given number of bytes."""
     if not (isinstance(offsets, list) and len(offsets) == 2 and all(type(each) is int for each in offsets)):
         return None
     begin, end = offsets
