@@ -51,17 +51,13 @@ def read_records(
     header = fields.of(records.names)
     _check_columns(header, kind, path)
     field_of = dict(zip(records.names, header, strict=True))
-    texts = isinstance(records, CsvFile)
+    read = _cell if isinstance(records, CsvFile) else _typed_cell
     for number, row in records.scan():
         if isinstance(row, Problem):
             refuse(number, row.what)
             continue
         named = ((field_of[name], cell) for name, cell in row.items())
-        raw = {
-            name: value
-            for name, cell in named
-            if (value := _cell(name, cell) if texts or name in JSON_FIELDS else cell) is not None
-        }
+        raw = {name: value for name, cell in named if (value := read(name, cell)) is not None}
         yield from _converted(_whole(raw, kind, header, number), kind, number, refuse)
 
 
@@ -98,14 +94,15 @@ def _called(raw: Any) -> str:
     return f"{', '.join(keys)}: " if keys else ""
 
 
-def _cell(name: str, cell: Any) -> Any:
-    """Convert a cell of a table to None, a boolean, a number, text or JSON."""
-    if name in JSON_FIELDS and isinstance(
-        cell, dict
-    ):  # a struct or a map: null means that a signal is absent
+def _typed_cell(name: str, cell: Any) -> Any:
+    """Convert signals given as JSON, a struct or a map, in which null means that a signal is absent."""
+    if name in JSON_FIELDS and isinstance(cell, dict):
         return {signal: value for signal, value in cell.items() if value is not None}
-    if not isinstance(cell, str):
-        return cell
+    return _cell(name, cell) if name in JSON_FIELDS and isinstance(cell, str) else cell
+
+
+def _cell(name: str, cell: str) -> Any:
+    """Convert a text of a table to None, a boolean, a number, text or JSON."""
     cell = unescape_formula(cell)
     if cell == "" or name in TEXT_FIELDS:
         return cell or None
