@@ -273,7 +273,7 @@ def test_where_all_metrics_are_of_a_notebook_no_worker_starts(
     monkeypatch.setattr(Workers, "__init__", None)
     run = scored(tmp_path, "two", metrics=[f"{ODD}:Noisy"], workers=2)
     assert run.summary().attempts == CASES + CASES // 50 + 1
-    assert "only the process of the run can compute noisy: no workers are started" in caplog.messages
+    assert "only the main process can compute noisy: no workers are started" in caplog.messages
 
 
 def test_outputs_that_change_meanwhile_are_refused(tmp_path: Path) -> None:

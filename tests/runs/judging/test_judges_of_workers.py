@@ -165,7 +165,7 @@ def test_where_workers_have_nothing_to_do_none_starts(tmp_path, monkeypatch, cap
     with provider(monkeypatch):
         run = tv.evaluate(own, outputs=outputs(2), store=f"{tmp_path}/one.db", workers=2)
     assert run.summary().metrics["clarity"].status == {"ok": 2}
-    assert "only the process of the run can compute clarity: no workers are started" in caplog.messages
+    assert "only the main process can compute clarity: no workers are started" in caplog.messages
 
 
 def test_a_failure_that_utf_8_cannot_hold_is_stored(tmp_path, monkeypatch):
