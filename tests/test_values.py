@@ -210,7 +210,7 @@ def test_messages_are_a_dialogue_and_other_values_are_none():
         {"role": "tool", "content": {"found": 1}},
     ]
     assert dialogue_text(messages) == (
-        'system: Be brief.\n\nuser: Look:\n[image_url]\nhere\n\nassistant: calls f({})\n\ntool: {"found": 1}'
+        'system: Be brief.\n\nuser: Look:\n[image_url]\nhere\n\nassistant: calls f({})\n\ntool: {"found":1}'
     )
     for other in ([], ["a"], [{"content": "no role"}], [{"role": 1}], "text", None, {"role": "user"}):
         assert dialogue_text(other) is None
