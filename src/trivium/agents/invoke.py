@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from hashlib import blake2b
 from random import Random
 from time import perf_counter
+from typing import Any
 
 from trivium.agents.attempt import (
     AgentAdapter,
@@ -150,14 +151,14 @@ async def _call(agent: AgentAdapter, request: Request) -> AgentResponse:
 
 async def _stop(task: asyncio.Task[AgentResponse], grace: float) -> None:
     """Cancel the task, wait for it to clean up, and abandon it if it does not end."""
-    task.add_done_callback(_retrieve_exception)
+    task.add_done_callback(retrieve_exception)
     task.cancel()
     done, _ = await asyncio.wait({task}, timeout=grace)
     if not done:
         log.warning("an agent does not stop when it is cancelled; it is abandoned")
 
 
-def _retrieve_exception(task: asyncio.Task[AgentResponse]) -> None:
+def retrieve_exception(task: asyncio.Future[Any]) -> None:
     """Retrieve the exception of an abandoned task, so that asyncio does not warn about it."""
     if not task.cancelled():
         task.exception()

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from trivium.agents.attempt import AgentAdapter, Attempt
-from trivium.agents.invoke import TooManyCalls, invoke
+from trivium.agents.invoke import TooManyCalls, invoke, retrieve_exception
 from trivium.runs.event_loop import in_worker_thread
 from trivium.runs.pipeline import (
     MAX_BATCH_ATTEMPTS,
@@ -199,7 +199,9 @@ async def _drain(
             batch, open_ = await _next_batch(queue, size)
             if not batch:
                 continue
-            handled = await asyncio.shield(loop.run_in_executor(thread, handle, batch))
+            work = loop.run_in_executor(thread, handle, batch)
+            work.add_done_callback(retrieve_exception)  # a stage that is cancelled does not wait for it
+            handled = await asyncio.shield(work)
             if output is not None:
                 for pending in handled or ():
                     await output.put(pending)
