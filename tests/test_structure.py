@@ -28,9 +28,10 @@ SOURCE = ROOT / "src" / "trivium"
 FILES = sorted(SOURCE.rglob("*.py"))
 NAMES = {str(path.relative_to(SOURCE)): path for path in FILES}
 
-MOST_CODE_LINES = 70_000
+MOST_CODE_LINES = 67_900
 """Lines of code of ``src``. The aim is 56,000: lower this with every change that takes lines out.
-Reading what frameworks, servers and other tools really write took 1,600; deciding by what is likely, 650."""
+Reading what frameworks, servers and other tools really write took 1,600; deciding by what is likely, 650;
+rating retrieved documents, 200."""
 
 MOST_UNTYPED = 200
 """Lines of ``src`` with ``dict[str, Any]``, whose uses the type check cannot tell right from wrong."""
