@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -81,15 +81,23 @@ def main() -> None:
         pipe_closed = isinstance(error, BrokenPipeError)  # as with `| head`: not an error
         if not pipe_closed and (error.filename is not None or error.errno not in _WRITE_ERRORS):
             raise
-        # Python flushes the rest of the buffer at exit; it would fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard(sys.stdout)
         if not pipe_closed:
             with suppress(OSError):  # standard error may be redirected to the full disk too
                 sys.stderr.write(f"Error: the output cannot be written: {error.strerror}\n")
                 sys.stderr.flush()
         code = 0 if pipe_closed else 2
+    try:
+        sys.stderr.flush()
+    except OSError:
+        _discard(sys.stderr)
     if code:
         sys.exit(code)
+
+
+def _discard(stream: TextIO) -> None:
+    """Discard what a stream still holds: Python flushes it at exit, fails again, and ends with code 120."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _reopen_closed_streams() -> None:
