@@ -12,13 +12,17 @@ import msgspec
 from trivium.agents.attempt import Attempt
 from trivium.errors import InputError
 from trivium.records.names import OUTPUT_NAMES
-from trivium.traces.trace import Trace
+from trivium.traces.trace import Span, Trace
 from trivium.values import is_number
 
 CONTEXT_KEYS = (*OUTPUT_NAMES["contexts"], "documents")
 """Names under which agents give retrieved documents, the most common first."""
 
-_IDS = ("id", "_id", "doc_id", "document_id", "chunk_id", "docid")
+_RESULT_KEYS = (*CONTEXT_KEYS, "nodes", "results", "output")
+"""Names under which retrievers give them, which may return more."""
+_HOLDERS = ("document", "node", "kwargs")
+"""Fields that hold a document beside its score (LlamaIndex), or its class (LangChain)."""
+_IDS = ("id", "_id", "id_", "node_id", "doc_id", "document_id", "chunk_id", "docid")
 _TEXTS = ("text", "content", "page_content", "document")
 _SCORES = ("score", "similarity", "relevance_score")
 
@@ -51,17 +55,31 @@ def contexts_of(attempt: Attempt) -> tuple[Context, ...] | None:
 
 
 def _of_trace(trace: Trace) -> tuple[Context, ...] | None:
-    """Return the results of a trace's retriever calls, in order; None without such a call."""
+    """Return the results of a trace's retriever calls, in order; None without such a call, or such a result.
+
+    The result of a reranker takes the place of all that was retrieved since the reranker before.
+    """
     calls = [span for span in trace.tool_calls if span.attributes.get("retrieval") is True]
-    if not calls:
+    recorded = [span for span in calls if span.output is not None]
+    if not recorded and not (calls and all(span.ok is False for span in calls)):
         return None
     found: list[Context] = []
-    for span in calls:
-        output = span.output
-        if isinstance(output, Mapping):
-            output = next((output[key] for key in CONTEXT_KEYS if key in output), [output])
-        found += _contexts([] if output is None else output, f"the call of {span.name}")
+    kept = 0
+    for span in recorded:
+        results = _results(span)
+        if span.attributes.get("reranking") is True:
+            del found[kept:]
+            kept += len(results)
+        found += results
     return tuple(found)
+
+
+def _results(call: Span) -> list[Context]:
+    """The documents that a retriever returned."""
+    output = call.output
+    if isinstance(output, Mapping):
+        output = next((output[key] for key in _RESULT_KEYS if key in output), [output])
+    return list(_contexts(output, f"the call of {call.name}"))
 
 
 def _contexts(given: Any, where: str) -> Iterator[Context]:
@@ -78,14 +96,16 @@ def _context(given: Any, where: str) -> Context:
         return Context(text=given)
     if not isinstance(given, Mapping):
         raise InputError(where, "is neither a text nor an object with id or text")
-    given = given["document"] if isinstance(given.get("document"), Mapping) else given
-    own = given.get("metadata")  # where documents of LangChain have their id
-    places = (given, own) if isinstance(own, Mapping) else (given,)
+    held = next((given[key] for key in _HOLDERS if isinstance(given.get(key), Mapping)), given)
+    own = held.get("metadata")  # where documents of LangChain have their id
+    places = (held, own) if isinstance(own, Mapping) else (held,)
     found = next((place[key] for place in places for key in _IDS if _is_id(place.get(key))), None)
-    text = next((given[key] for key in _TEXTS if isinstance(given.get(key), str)), None)
+    text = next((held[key] for key in _TEXTS if isinstance(held.get(key), str)), None)
     if found is None and text is None:
         raise InputError(where, "has neither id nor text")
-    score = next((given[key] for key in _SCORES if is_number(given.get(key))), None)
+    score = next(
+        (place[key] for place in (held, given) for key in _SCORES if is_number(place.get(key))), None
+    )
     return Context(id=None if found is None else str(found), text=text, score=score)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.metrics.metric import (
-    INCOMPLETE_TRACE,
+    CAVEATS,
     Score,
     Status,
     Tier,
@@ -80,7 +80,7 @@ class Column:
         self.status: Counter[str] = Counter()
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.caveats: Counter[str] = Counter()
-        """Reasons of scores that were computed from incomplete traces."""
+        """Reasons of computed scores that begin as one of ``CAVEATS``."""
         self.methods: Counter[str] = Counter()
         self._reasons_missing: Counter[str] = Counter()
         self._missing = 0
@@ -127,7 +127,7 @@ class Column:
         if reasons:
             of_missing = [(status, reason) for status, reason in reasons if status != "ok"]
             self._count_reasons(self.reasons, of_missing)
-            self._count_reasons(self.caveats, [why for _, why in reasons if why.startswith(INCOMPLETE_TRACE)])
+            self._count_reasons(self.caveats, [why for _, why in reasons if why.startswith(CAVEATS)])
         methods = [score.method for score in scores if score.method is not None]
         if methods:
             self._count_reasons(self.methods, methods)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from trivium.metrics.evaluation import pass_rule
-from trivium.metrics.metric import RECORDED_BY
+from trivium.metrics.metric import NONE_RELEVANT, RECORDED_BY
 from trivium.metrics.registry import ACCEPTED, JUDGE_FALLBACK
 from trivium.runs.columns import NO_JUDGE, Column, most_frequent
 from trivium.runs.summary import Summary
@@ -108,10 +108,12 @@ def _about_errors(columns: Mapping[str, Column]) -> Iterator[str]:
 
 
 def _about_traces(columns: Mapping[str, Column]) -> Iterator[str]:
-    """Warn about incomplete traces, and about metrics that mix different recorders."""
+    """Warn about incomplete traces, documents of other names, and metrics that mix different recorders."""
     lacking: Counter[str] = Counter()
     for column in columns.values():
         lacking |= column.caveats  # the same traces, seen by each metric
+    if lacking.pop(NONE_RELEVANT, 0) and (count := _found_nothing(columns)):
+        yield f"{NONE_RELEVANT} in any of {_attempts(count)}: expect.relevant must name their ids or texts"
     for why, count in lacking.most_common():
         yield f"{why} ({count} {'attempt' if count == 1 else 'attempts'})"
     for column in columns.values():
@@ -121,6 +123,12 @@ def _about_traces(columns: Mapping[str, Column]) -> Iterator[str]:
                 f"{column.name} mixes traces recorded by {'; by '.join(recorders)}, which record hand-offs"
                 " differently: compare it within one of them"
             )
+
+
+def _found_nothing(columns: Mapping[str, Column]) -> int:
+    """Number of attempts that retrieved documents, of which none is relevant; 0 if one in any attempt is."""
+    found = [column for column in columns.values() if NONE_RELEVANT in column.caveats]
+    return 0 if any(column.mean for column in found) else found[0].caveats[NONE_RELEVANT]
 
 
 def _recorders(column: Column) -> list[str]:

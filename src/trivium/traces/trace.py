@@ -85,9 +85,10 @@ class Span(
         input: The input, any JSON value.
         output: The output, any JSON value.
         usage: Tokens and cost (llm spans only).
-        attributes: Further data. Three keys are read: ``context`` by tool_selection
+        attributes: Further data. Four keys are read: ``context`` by tool_selection
             (docs/definitions/traces.md#tool-selection), ``handoff``, which is true for a hand-off recorded as
-            a tool call, and ``retrieval``, which is true for a call whose output are retrieved documents.
+            a tool call, ``retrieval``, which is true for a call whose output are retrieved documents, and
+            ``reranking``, which is true for one that selects them among those retrieved before.
     """
 
     id: str

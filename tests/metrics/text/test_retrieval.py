@@ -58,6 +58,8 @@ def test_documents_are_texts_or_objects_under_the_names_of_frameworks():
         {"page_content": "of LangChain", "metadata": {"id": "lc"}},
         {"document": {"id": "nested", "content": "c"}},
         {"doc_id": "d"},
+        {"node": {"id_": "n", "text": "of LlamaIndex"}, "score": 0.25},
+        {"lc": 1, "id": ["langchain", "Document"], "kwargs": {"page_content": "k", "metadata": {"id": "lk"}}},
     ]
     assert contexts_of(Attempt(case="1", metadata={"retrieved_contexts": given})) == (
         Context(text="a text"),
@@ -65,6 +67,8 @@ def test_documents_are_texts_or_objects_under_the_names_of_frameworks():
         Context(id="lc", text="of LangChain"),
         Context(id="nested", text="c"),
         Context(id="d"),
+        Context(id="n", text="of LlamaIndex", score=0.25),
+        Context(id="lk", text="k"),
     )
     assert contexts_of(Attempt(case="1", metadata={"contexts": "one"})) == (Context(text="one"),)
     assert contexts_of(Attempt(case="1")) is None
@@ -175,3 +179,23 @@ def test_recorded_outputs_hold_what_was_retrieved(suffix, key, tmp_path):
     file = tmp_path / f"outputs.{suffix}"
     file.write_text(texts[suffix])
     assert evaluated(CASES, tmp_path, outputs=str(file)).summary().metrics["mrr"].mean == 0.5
+
+
+def test_ids_of_which_none_is_ever_retrieved_are_told(tmp_path):
+    def agent(question):
+        return {"output": "answer", "contexts": ["x.md"]}
+
+    told = "no relevant document is among the retrieved ones"
+    run = evaluated([*CASES, {"id": "2", "input": "r", "expect": {"relevant": ["c"]}}], tmp_path, agent=agent)
+    assert f"{told} in any of 2 attempts: expect.relevant must name their ids or texts" in (
+        run.summary().warnings
+    )
+    assert {score.reason for score in next(run.evaluations()).scores.values() if score.name in RETRIEVAL} == {
+        told
+    }
+    found = evaluated(
+        [*CASES, {"id": "2", "input": "r", "expect": {"relevant": ["x.md"]}}], tmp_path, agent=agent
+    )
+    assert not [line for line in found.summary().warnings if told in line]
+    nothing = evaluated(CASES, tmp_path, agent=lambda question: {"output": "answer", "contexts": []})
+    assert not [line for line in nothing.summary().warnings if told in line]

@@ -1,14 +1,23 @@
 """What spans are read as, convention by convention."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from openinference.instrumentation.langchain import LangChainInstrumentor
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tests.traces.opentelemetry.reading import asked, one, read, seen
 from tests.traces.opentelemetry.spans import agent, chat, request, span, span_id, tool
 from tests.traces.samples import kinds
-from trivium.traces.opentelemetry.semconv import READ_AS
+from trivium.agents.attempt import Attempt
+from trivium.agents.contexts import Context, contexts_of
+from trivium.traces.opentelemetry.semconv import MOST_DOCUMENTS, READ_AS
 from trivium.traces.readers import read_documents, read_trace
 from trivium.traces.summary import trace_facts
 from trivium.traces.trace import SpanUsage
@@ -189,7 +198,7 @@ def test_the_documentation_lists_the_attributes_that_are_read_and_no_others():
     table = page.partition('id="otlp"')[2].partition("\n## ")[0]
     rows = [re.findall(r"`([^`]+)`", row) for row in table.splitlines() if row.startswith("| ")]
     documented = {name for row in rows for name in row}
-    read = {re.sub(r"(input_messages|prompt)\.\d+", r"\1.N", key) for key in READ_AS}
+    read = {re.sub(r"(input_messages|prompt|documents)\.\d+", r"\1.N", key) for key in READ_AS}
     events = {"gen_ai.user.message", "gen_ai.tool.message", "gen_ai.choice", "exception"}
     values = {"application/json", "ai.toolCall.…", "traceloop.entity.…"}
     assert documented - read == events | values | {"gen_ai.client.inference.operation.details"}
@@ -442,3 +451,106 @@ def test_invalid_or_contradictory_token_counts_are_problems(attributes, expected
     assert expected in problem.what
     same = {"gen_ai.usage.input_tokens": 10, "llm.token_count.prompt": 10}
     assert read(span("a", {"gen_ai.operation.name": "chat", **same})).problems == ()
+
+
+DOCUMENTS = {
+    "document.id": ["a", "b"],
+    "document.content": ["A text", "B"],
+    "document.score": [0.9, 0.2],
+    "document.metadata": ['{"page": 3}', None],
+}
+
+
+def numbered(prefix, parts):
+    return {
+        f"{prefix}.{number}.{part}": value
+        for part, values in parts.items()
+        for number, value in enumerate(values)
+        if value is not None
+    }
+
+
+def retrieved(*spans):
+    return contexts_of(Attempt(case="1", trace=read(*spans)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "prefix"), [("RETRIEVER", "retrieval.documents"), ("RERANKER", "reranker.output_documents")]
+)
+def test_documents_with_attributes_of_their_own_are_what_was_retrieved(kind, prefix):
+    attributes = {"openinference.span.kind": kind, "output.value": "2 documents"}
+    found = retrieved(span("r", attributes | numbered(prefix, DOCUMENTS)))
+    assert found == (Context(id="a", text="A text", score=0.9), Context(id="b", text="B", score=0.2))
+
+
+def test_a_document_s_id_may_be_in_its_metadata_or_in_the_whole_result():
+    inside = numbered(
+        "retrieval.documents", {"document.content": ["A"], "document.metadata": ['{"id": "a"}']}
+    )
+    assert retrieved(span("r", {"openinference.span.kind": "RETRIEVER"} | inside)) == (
+        Context(id="a", text="A"),
+    )
+    whole = json.dumps({"documents": [{"id": "a", "page_content": "A", "type": "Document"}]})
+    attributes = {"openinference.span.kind": "RETRIEVER", "output.value": whole}
+    text = {"retrieval.documents.0.document.content": "A"}
+    assert retrieved(span("r", attributes | text)) == (Context(id="a", text="A"),)
+
+
+def test_what_a_reranker_returns_takes_the_place_of_what_was_retrieved_before_it():
+    def call(id, at, kind, prefix, *ids):
+        documents = numbered(prefix, {"document.id": ids})
+        return span(id, {"openinference.span.kind": kind} | documents, at=(at, at + 1))
+
+    def first(id, at, *ids):
+        return call(id, at, "RETRIEVER", "retrieval.documents", *ids)
+
+    def second(id, at, *ids):
+        return call(id, at, "RERANKER", "reranker.output_documents", *ids)
+
+    spans = [first("r1", 0, "a", "b"), first("r2", 2, "c"), second("s1", 4, "c", "a")]
+    assert [each.id for each in retrieved(*spans)] == ["c", "a"]
+    spans += [first("r3", 6, "d", "e"), second("s2", 8, "e"), first("r4", 10, "f")]
+    assert [each.id for each in retrieved(*spans)] == ["c", "a", "e", "f"]
+
+
+def test_retrievers_whose_results_were_not_recorded_say_nothing_and_failed_ones_found_nothing():
+    kind = {"openinference.span.kind": "RETRIEVER"}
+    assert retrieved(span("r", kind)) is None
+    assert retrieved(span("r", kind, failed=True)) == ()
+    assert retrieved(span("r", kind, failed=True), span("s", kind, at=(2, 3))) is None
+    operation = {"gen_ai.operation.name": "retrieval"}
+    given = {"gen_ai.retrieval.documents": '[{"id": "a", "score": 0.5}]'}
+    assert retrieved(span("r", operation | given)) == (Context(id="a", score=0.5),)
+
+
+def test_documents_beyond_those_that_are_read_are_told():
+    ids = [f"d{number}" for number in range(MOST_DOCUMENTS + 3)]
+    documents = numbered("retrieval.documents", {"document.id": ids})
+    trace = read(span("r", {"openinference.span.kind": "RETRIEVER"} | documents))
+    assert len(trace.tool_calls[0].output) == MOST_DOCUMENTS
+    what = "documents after the first 256 that it returned are left out"
+    assert what in {each.what for each in trace.problems}
+    fewer = numbered("retrieval.documents", {"document.id": ids[:MOST_DOCUMENTS]})
+    trace = read(span("r", {"openinference.span.kind": "RETRIEVER"} | fewer))
+    assert what not in {each.what for each in trace.problems}
+
+
+def test_what_langchain_s_instrumentation_records_of_a_retriever_is_read():
+    class Search(BaseRetriever):
+        def _get_relevant_documents(self, query, *, run_manager):
+            found = Document(id="a", page_content="A text", metadata={"source": "a.pdf"})
+            return [found, Document(page_content="B", metadata={"id": "b"})]
+
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    LangChainInstrumentor().instrument(tracer_provider=provider)
+    try:
+        Search().invoke("which?")
+    finally:
+        LangChainInstrumentor().uninstrument()
+    (recorded,) = exporter.get_finished_spans()
+    assert retrieved(span("r", dict(recorded.attributes))) == (
+        Context(id="a", text="A text"),
+        Context(id="b", text="B"),
+    )

@@ -10,7 +10,7 @@ from typing import Self
 
 from trivium.agents.contexts import Context, contexts_of
 from trivium.errors import InputError
-from trivium.metrics.metric import Metric, MetricInput, Score, Skip
+from trivium.metrics.metric import NONE_RELEVANT, Metric, MetricInput, Score, Skip
 from trivium.metrics.registry import metric
 from trivium.suites.settings import Settings
 
@@ -49,7 +49,9 @@ class _Retrieval(Metric):
         found = ranked(contexts, grades)[: self.k]
         names = [name for name in found if name in grades]
         detail = {"retrieved": len(found), "found": names, "missed": [n for n in grades if n not in names]}
-        return self.ok(self.figure([grades.get(name, 0.0) for name in found], grades), detail=detail)
+        reason = NONE_RELEVANT if found and not names else None
+        value = self.figure([grades.get(name, 0.0) for name in found], grades)
+        return self.ok(value, detail=detail, reason=reason)
 
     def figure(self, gains: Sequence[float], grades: Mapping[str, float]) -> float:
         """Compute the figure.

@@ -152,7 +152,11 @@ def _answer_of(span: RecordedSpan) -> Any:
 
 
 def parts_left_out(spans: Iterable[RecordedSpan]) -> Iterator[TraceProblem]:
-    """Name the parts of messages that are no text; requests repeat them, so the most of one span count."""
+    """Name the parts of messages that are no text, and calls with more documents than are read.
+
+    Requests repeat the messages, so the most of one span count.
+    """
+    spans = list(spans)
     most = Counter[str]()
     for span in spans:
         attributes = _attributes(span)
@@ -161,6 +165,11 @@ def parts_left_out(spans: Iterable[RecordedSpan]) -> Iterator[TraceProblem]:
             if not isinstance(value, str) or UNREAD_TYPE.search(value):
                 most |= unread_parts(_decoded(attributes, key))
     yield from unread_problems(most)
+    beyond = {f"{semconv.DOCUMENT} {part} {semconv.MOST_DOCUMENTS}" for part in semconv.DOCUMENT_PARTS}
+    for span in spans:
+        if not beyond.isdisjoint(span.attributes):
+            what = f"documents after the first {semconv.MOST_DOCUMENTS} that it returned are left out"
+            yield TraceProblem(kind="unread_documents", span=span.id, what=what)
 
 
 def arguments_of(span: RecordedSpan) -> Any:
@@ -226,6 +235,10 @@ def _requested(request: RecordedSpan) -> Iterator[JsonObject]:
 
 def _result(span: RecordedSpan) -> Any:
     attributes = _attributes(span) if span.events else span.attributes
+    if documents := list(_numbered_documents(attributes)):
+        whole = _first(attributes, _RESULT)  # LangChain's ids are only here
+        listed = whole.get("documents") if isinstance(whole, dict) else None
+        return listed if isinstance(listed, list) and len(listed) == len(documents) else documents
     if semconv.OUTPUT_MESSAGES in attributes:
         for part in _parts(attributes[semconv.OUTPUT_MESSAGES], "tool_call_response"):
             return parsed(part.get("response", part.get("result")))
@@ -273,6 +286,16 @@ def _numbered_messages(attributes: Mapping[str, Any]) -> list[JsonObject] | None
             return messages
         messages.append({"role": role, "content": attributes.get(f"{semconv.MESSAGE_TEXT} {index}")})
     return None
+
+
+def _numbered_documents(attributes: Mapping[str, Any]) -> Iterator[JsonObject]:
+    """The documents of a retriever or a reranker, of which each part has an attribute of its own."""
+    for index in range(semconv.MOST_DOCUMENTS):
+        names = {part: f"{semconv.DOCUMENT} {part} {index}" for part in semconv.DOCUMENT_PARTS}
+        document = {part: attributes[name] for part, name in names.items() if name in attributes}
+        if not document:
+            return
+        yield {part: parsed(value) if part == "metadata" else value for part, value in document.items()}
 
 
 def _event_texts(span: RecordedSpan, name: str) -> Iterator[Any]:

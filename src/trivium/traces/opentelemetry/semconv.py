@@ -90,6 +90,15 @@ MESSAGE_EVENTS: Final = _attribute("events")
 """PydanticAI before its format 2: the events of a request as one JSON text."""
 OUTPUT: Final = _attribute("output.value", "gen_ai.retrieval.documents")
 OUTPUT_TYPE: Final = _attribute("output.mime_type")
+DOCUMENT: Final = "document"
+"""How the names begin of the parts of a retrieved document that have attributes of their own."""
+DOCUMENT_PARTS: Final = ("id", "content", "score", "metadata")
+MOST_DOCUMENTS: Final = 256
+"""Documents of a call that are read if each has attributes of its own; one more is noticed."""
+for _index in range(MOST_DOCUMENTS + 1):
+    for _prefix in ("retrieval.documents", "reranker.output_documents"):
+        for _part in DOCUMENT_PARTS:
+            READ_AS[f"{_prefix}.{_index}.document.{_part}"] = f"{DOCUMENT} {_part} {_index}"
 JSON_OUTPUT: Final = _attribute("ai.toolCall.result", "traceloop.entity.output")
 ANSWERED: Final = _attribute(
     "ai.response.text", "ai.response.object", "haystack.agent.output", "crewai.crew.result", "output"

@@ -32,6 +32,7 @@ _OPENINFERENCE: Mapping[str, SpanKind] = {
     "LLM": "llm",
     "EMBEDDING": "llm",
 }
+_RETRIEVERS = frozenset({"RETRIEVER", "RERANKER"})
 _TRACELOOP: Mapping[str, SpanKind] = {"agent": "agent", "tool": "tool"}
 _FRAMEWORKS: Mapping[str, SpanKind] = {
     "agent_run": "agent",  # Mastra
@@ -275,6 +276,7 @@ def spans_of(
         callers[id_] = name if kind == "agent" else caller
         failed = _failed(span)
         retrieval = kind == "tool" and _retrieves(span)
+        reranking = retrieval and text(span.attributes, semconv.OPENINFERENCE) == "RERANKER"
         marked = failed or handoff or retrieval
         input_, output = contents_of(span, kind, outermost=parent not in known)
         made.append(
@@ -290,7 +292,9 @@ def spans_of(
                 input=input_,
                 output=output,
                 usage=usage,
-                attributes=_extra(span, failed, handoff=handoff, retrieval=retrieval) if marked else {},
+                attributes=_extra(span, failed, handoff=handoff, retrieval=retrieval, reranking=reranking)
+                if marked
+                else {},
             )
         )
     return made
@@ -307,11 +311,11 @@ def _failed(span: RecordedSpan) -> bool:
 
 
 def _retrieves(span: RecordedSpan) -> bool:
-    """Whether a call of a tool retrieves documents."""
+    """Whether a call of a tool retrieves documents, or selects among retrieved ones."""
     attributes = span.attributes
     return (
         attributes.get(semconv.OPERATION) == "retrieval"
-        or text(attributes, semconv.OPENINFERENCE) == "RETRIEVER"
+        or text(attributes, semconv.OPENINFERENCE) in _RETRIEVERS
     )
 
 

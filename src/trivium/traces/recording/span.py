@@ -294,10 +294,11 @@ class LiveSpan(NoSpan):
         )
 
     def note(self, **attributes: Any) -> None:
-        """Add attributes; two of them are read.
+        """Add attributes; three of them are read.
 
-        ``context`` is read by tool_selection (docs/definitions/traces.md#tool-selection), and
-        ``retrieval=True`` says that the output of a tool are the documents that it retrieved.
+        ``context`` is read by tool_selection (docs/definitions/traces.md#tool-selection).
+        ``retrieval=True`` says that the output of a tool are the documents that it retrieved, and with
+        ``reranking=True`` those that it selected among the documents retrieved before.
         """
         self._attributes = {**(self._attributes or {}), **attributes}
 
@@ -357,7 +358,7 @@ class LiveSpan(NoSpan):
         )
 
 
-_RECORDED_WITHOUT_CONTENT = frozenset({"error", "context", "handoff", "retrieval"})
+_RECORDED_WITHOUT_CONTENT = frozenset({"error", "context", "handoff", "retrieval", "reranking"})
 """Attributes that are recorded even without content."""
 
 
