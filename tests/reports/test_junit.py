@@ -10,7 +10,7 @@ from trivium.reports.junit import junit_parts
 
 ALLOWED = {
     "testsuites": {"testsuite"},
-    "testsuite": {"properties", "testcase"},
+    "testsuite": {"properties", "testcase", "system-out"},
     "properties": {"property"},
     "testcase": {"failure", "error", "skipped", "system-out"},
 }
@@ -52,12 +52,38 @@ def test_an_attempt_that_failed_is_an_error_and_one_that_did_not_pass_a_failure(
         samples.view(6),
     ]
     root = parsed(samples.summary(views, missing=0), views)
-    cases = {case.get("name"): [child.tag for child in case if child.tag != "system-out"] for case in root[0]}
+    cases = {
+        name_of(case): [child.tag for child in case if child.tag != "system-out"]
+        for case in root[0].iter("testcase")
+    }
     assert cases["paper-101 #1"] == []
     assert cases["paper-102"] == ["skipped"]
     assert cases["paper-102 #1"] == ["failure"]
     assert cases["paper-104"] == ["error"]
-    assert root.find(".//testcase[@name='paper-102 #1']/failure").get("message").startswith("similarity 0.2")
+    assert "similarity 0.2, 0.8 is needed" in [failure.get("message") for failure in root[0].iter("failure")]
+
+
+def name_of(case):
+    """Case and repeat of a test, without the beginning of the input."""
+    return case.get("name").partition(": ")[0]
+
+
+def test_a_test_is_named_by_its_case_and_the_beginning_of_the_question():
+    view = samples.view(1)
+    asked = msgspec.structs.replace(view, case=msgspec.structs.replace(view.case, input="Why <b>\nnow?"))
+    chat = msgspec.structs.replace(view, case=msgspec.structs.replace(view.case, input={"text": "w" * 999}))
+    names = [case.get("name") for case in parsed(views=[asked, chat]).iter("testcase")]
+    assert names[0] == "paper-101 #1: Why <b> now?"
+    assert names[1].startswith('paper-101 #1: {"text": "www')
+    assert len(names[1]) == len("paper-101 #1: ") + 100
+
+
+def test_a_suite_prints_the_report_of_the_run():
+    (report,) = parsed()[0].findall("system-out")
+    words = " ".join(report.text.split())
+    assert "95 % interval" in words
+    assert "pass_rate at least 0.85" in words
+    assert "cosine" in words
 
 
 def test_input_and_output_are_listed_with_the_scores():

@@ -10,7 +10,6 @@ from trivium.errors import InputError, StoreError
 from trivium.reports import comparison_text as phrases
 from trivium.reports.comparison_text import ComparedFigure
 from trivium.reports.document.blocks import (
-    Answer,
     Block,
     Case,
     Cases,
@@ -31,7 +30,6 @@ from trivium.reports.escape import one_line
 from trivium.reports.moved_cases.shown import case_block, what_moved
 from trivium.reports.wording import number, probability, seconds, share, signed, signed_interval
 from trivium.runs.comparing.comparison import Comparison
-from trivium.runs.comparing.decision import listed
 from trivium.runs.comparing.graph_diff import EdgeChange, GraphComparison, PaceChange
 from trivium.runs.comparing.moved_cases import MovedCase, MovedCases
 
@@ -72,7 +70,7 @@ def describe(
         yield Title(text=comparison.suite, beside=beside, answer=comparison.answer)
         if surface != "comment":
             yield Paragraph((pairs,))
-    yield _answer(comparison, pairs if surface == "comment" else "")
+    yield phrases.answer(comparison, pairs if surface == "comment" else "")
     if words := what_moved(comparison.moved_cases):
         found = _moved(comparison.moved_cases, surface, cases) if moved is None else moved
         yield Section(title="what changed", beside=words, blocks=found, key="moved")
@@ -110,19 +108,6 @@ def _reservations(comparison: Comparison, surface: Surface) -> Iterator[Block]:
     yield Remarks(comparison.warnings)
     runs = [f"head {comparison.head}, base {comparison.base}"] if surface == "comment" else []
     yield Paragraph((phrases.rule(comparison), phrases.note(comparison), *runs), "quiet")
-
-
-def _answer(comparison: Comparison, pairs: str) -> Answer:
-    names = [] if comparison.confirmed or not pairs else phrases.cases_that_broke(comparison)
-    grounds = (
-        comparison.reason,
-        f"Broke: {listed(names)}." if names else "",
-        phrases.confirmed_sentence(comparison),
-        phrases.questions_sentence(comparison),
-        phrases.policy_sentence(comparison),
-        f"{pairs}." if pairs else "",
-    )
-    return Answer(answer=comparison.answer, sentence=phrases.answer_sentence(comparison), grounds=grounds)
 
 
 FOREST_NOTE = (

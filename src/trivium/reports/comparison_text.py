@@ -5,7 +5,7 @@ from itertools import islice
 
 import msgspec
 
-from trivium.reports.document.blocks import Tone
+from trivium.reports.document.blocks import Answer, Tone
 from trivium.reports.escape import one_line
 from trivium.reports.wording import (
     NOTHING,
@@ -183,21 +183,23 @@ def _change(figure: MetricDelta) -> str:
     return f"{number(figure.base)} → {number(figure.head)}, {signed(figure.delta)}{interval}"
 
 
-def answer_text(comparison: Comparison) -> str:
-    """The answer in one paragraph; see :func:`answer_lines`."""
-    return " ".join(answer_lines(comparison))
+def answer(comparison: Comparison, pairs: str = "") -> Answer:
+    """The answer with its grounds; what was asked again; the answer to the other question; the policy.
 
-
-def answer_lines(comparison: Comparison) -> list[str]:
-    """The answer with its grounds; what was asked again; the answer to the other question; the policy."""
-    reason = one_line(comparison.reason, at_most=2000)
-    said = (
-        " ".join(filter(None, (answer_sentence(comparison), reason))),
+    Args:
+        comparison: The comparison.
+        pairs: What was compared, where it is not said elsewhere; then the cases that broke are named, too.
+    """
+    names = [] if comparison.confirmed or not pairs else cases_that_broke(comparison)
+    grounds = (
+        one_line(comparison.reason, at_most=2000),
+        f"Broke: {listed(names)}." if names else "",
         confirmed_sentence(comparison),
         questions_sentence(comparison),
         policy_sentence(comparison),
+        f"{pairs}." if pairs else "",
     )
-    return [each for each in said if each]
+    return Answer(answer=comparison.answer, sentence=answer_sentence(comparison), grounds=grounds)
 
 
 def confirmed_sentence(comparison: Comparison) -> str:

@@ -6,9 +6,13 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import IO, TYPE_CHECKING, Any
 
+from trivium.display import as_text
 from trivium.metrics.metric import Score, is_judge_fallback
 from trivium.reports import wording
-from trivium.reports.escape import as_json, visible
+from trivium.reports.document.blocks import Block
+from trivium.reports.document.terminal import Printed
+from trivium.reports.escape import as_json, one_line, visible
+from trivium.reports.summary import describe
 from trivium.reports.view import EvaluationView
 from trivium.runs.summary import GateAnswer, Summary
 from trivium.suites.case import Case
@@ -20,6 +24,10 @@ EXPECTED_SHOWN = 3
 """Most references of a case that are written."""
 TEXT_CHARS = 4_000
 """Longest reason, input or output in characters; longer ones are cut."""
+QUESTION_CHARS = 100
+"""Longest beginning of an input in the name of a test."""
+REPORT_COLUMNS = 120
+"""Width of the report that a suite prints."""
 SPOOL_BYTES = 4_000_000
 _COPY_CHARS = 65_536
 
@@ -27,9 +35,10 @@ _COPY_CHARS = 65_536
 def junit_parts(summary: Summary, evaluations: Iterable[EvaluationView]) -> Iterator[str]:
     """The run as JUnit XML, part by part, in bounded memory.
 
-    A failed attempt is an ``error``, one that did not pass a ``failure``, one without a verdict ``skipped``.
-    Its scores, input, expected outputs and output are in ``system-out``. Gates form a suite of their own, in
-    which an inconclusive gate is ``skipped`` with its reason. Missing attempts are one ``error``.
+    A test is named by its case and the beginning of the input. A failed attempt is an ``error``, one that did
+    not pass a ``failure``, one without a verdict ``skipped``. Its scores, input, expected outputs and output
+    are in ``system-out``; that of the suite is the report. Gates form a suite of their own, in which an
+    inconclusive gate is ``skipped`` with its reason. Missing attempts are one ``error``.
     """
     counts: Counter[str] = Counter()
     total = 0.0
@@ -61,6 +70,7 @@ def junit_parts(summary: Summary, evaluations: Iterable[EvaluationView]) -> Iter
         yield _properties(summary)
         spool.seek(0)
         yield from _read(spool)
+        yield _report(describe(summary, "comment"))
         yield "</testsuite>\n"
         if gates:
             passed, failed = answers["pass"], answers["fail"]
@@ -82,11 +92,17 @@ def _read(spool: IO[str]) -> Iterator[str]:
         yield part
 
 
-def _xml(text: str) -> str:
+def _report(blocks: Iterable[Block]) -> str:
+    """What a suite prints: the report as a wide terminal shows it."""
+    text = as_text(Printed(blocks), width=REPORT_COLUMNS)
+    return f"<system-out>{_xml(text, at_most=len(text))}</system-out>\n"
+
+
+def _xml(text: str, *, at_most: int = TEXT_CHARS) -> str:
     """Text for an attribute or an element, escaped, with characters invalid in XML made visible."""
-    shown = visible(text[:TEXT_CHARS])
-    if len(text) > TEXT_CHARS:
-        shown += f"… ({len(text) - TEXT_CHARS:,} further characters)"
+    shown = visible(text[:at_most])
+    if len(text) > at_most:
+        shown += f"… ({len(text) - at_most:,} further characters)"
     return escape(shown).replace("\n", "&#10;").replace("\t", "&#9;")
 
 
@@ -111,7 +127,6 @@ def _properties(summary: Summary) -> str:
 
 
 def _attempt(view: EvaluationView, *, suite: str) -> str:
-    name = wording.attempt_name(view.case.id, view.attempt.repeat)
     reason = _xml(view.reason or _without_reason(view))
     inner = {
         "error": f'<error message="{reason}"/>',
@@ -123,10 +138,18 @@ def _attempt(view: EvaluationView, *, suite: str) -> str:
     figures["composite"] = wording.number(view.composite.value)
     lines = "".join(f"{_xml(key)}: {value}&#10;" for key, value in figures.items())
     return (
-        f'<testcase classname="{_xml(suite)}" name="{_xml(name)}" time="{view.attempt.seconds or 0.0:.3f}">'
+        f'<testcase classname="{_xml(suite)}" name="{_name(view.case, view.attempt.repeat)}" '
+        f'time="{view.attempt.seconds or 0.0:.3f}">'
         f"{inner}<system-out>{lines}&#10;input: {_xml(_text(view.case.input_shown))}&#10;&#10;"
         f"{_expected(view.case)}output: {_xml(_text(view.attempt.output))}</system-out></testcase>\n"
     )
+
+
+def _name(case: Case, repeat: int = 0) -> str:
+    """The name of a test: id and repeat, and the beginning of the input."""
+    name = wording.attempt_name(case.id, repeat)
+    question = one_line(_text(case.input_shown), at_most=QUESTION_CHARS)
+    return _xml(f"{name}: {question}" if question not in {"", name} else name)
 
 
 def _expected(case: Case) -> str:
@@ -165,16 +188,16 @@ def _missing(summary: Summary) -> str:
 
 
 def _gate(gate: GateAnswer) -> str:
-    return _answered("gates", gate.gate, gate.answer, f"{gate.answer}: {wording.gate_sentence(gate)}")
+    return _answered("gates", _xml(gate.gate), gate.answer, f"{gate.answer}: {wording.gate_sentence(gate)}")
 
 
 def _answered(group: str, name: str, answer: str, words: str) -> str:
-    """A test that passed or failed; with any other answer it is skipped."""
+    """A test with an escaped name that passed or failed; with any other answer it is skipped."""
     message = _xml(words)
     inner = {"pass": f"<system-out>{message}</system-out>", "fail": f'<failure message="{message}"/>'}.get(
         answer, f'<skipped message="{message}"/>'
     )
-    return f'<testcase classname="{_xml(group)}" name="{_xml(name)}" time="0.000">{inner}</testcase>\n'
+    return f'<testcase classname="{_xml(group)}" name="{name}" time="0.000">{inner}</testcase>\n'
 
 
 _ANSWERS = {"broke": "fail", "flaky": "inconclusive", "unclear": "inconclusive"}
@@ -183,7 +206,8 @@ _ANSWERS = {"broke": "fail", "flaky": "inconclusive", "unclear": "inconclusive"}
 def comparison_junit(comparison: "Comparison") -> Iterator[str]:
     """A comparison as JUnit XML, part by part: a test for the answer, and one for each case that moved.
 
-    A case that broke is a ``failure``; one that is flaky or unclear is ``skipped``; all others passed.
+    A case that broke is a ``failure``; one that is flaky or unclear is ``skipped``; all others passed. The
+    ``system-out`` of the suite is the report.
     """
     moved, answer = comparison.moved_cases, comparison.answer
     failures = (answer == "fail") + moved.states.get("broke", 0)
@@ -193,11 +217,15 @@ def comparison_junit(comparison: "Comparison") -> Iterator[str]:
     yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="trivium">\n'
     title, tests = f"{comparison.suite} against {comparison.base}", 1 + len(moved)
     yield _open_suite(title, tests=tests, failures=failures, errors=0, skipped=skipped, time=0.0)
-    from trivium.reports.comparison_text import answer_text
+    from trivium.reports.comparison import describe as describe_comparison
+    from trivium.reports.comparison_text import answer as answer_of
 
-    yield _answered("comparison", "answer", answer, f"{answer}. {answer_text(comparison)}")
-    for change in moved.each_change():
+    said = answer_of(comparison).lines
+    yield _answered("comparison", "answer", answer, f"{answer}. {' '.join(said)}")
+    for each in moved:
+        change = each.change
         word = change.state or ("better" if change.better else "worse")
         words = f"{word}: {change.why or f'{change.by} changed'}"
-        yield _answered(comparison.suite, change.case, _ANSWERS.get(word, "pass"), words)
+        yield _answered(comparison.suite, _name(each.case), _ANSWERS.get(word, "pass"), words)
+    yield _report(describe_comparison(comparison, "comment", cases=0))
     yield "</testsuite>\n</testsuites>\n"

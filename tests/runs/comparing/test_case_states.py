@@ -106,7 +106,7 @@ def test_in_junit_a_case_that_broke_failed_and_a_flaky_one_is_skipped(store):
     base = run_of(store, [[0.9] * 3, [0.1] * 3, [0.9] * 3, [0.9] * 3], repeats=3)
     head = run_of(store, [[0.1] * 3, [0.9] * 3, [0.9, 0.9, 0.1], [0.8] * 3], repeats=3)
     suite = ET.fromstring("".join(comparison_junit(tv.compare(base, head, policy="proof"))))[0]
-    found = {case.get("name"): next((part.tag for part in case), "") for case in suite}
+    found = {case.get("name"): next((part.tag for part in case), "") for case in suite.iter("testcase")}
     assert found == {
         "answer": "skipped",
         "q0": "failure",
@@ -119,6 +119,9 @@ def test_in_junit_a_case_that_broke_failed_and_a_flaky_one_is_skipped(store):
         "failures": "1",
         "skipped": "2",
     }
+    printed = " ".join(suite.find("system-out").text.split())
+    assert "4 cases in common" in printed
+    assert "+/−/=" in printed
 
 
 def test_a_case_without_a_verdict_on_a_side_has_no_state(store):
