@@ -18,6 +18,8 @@ from trivium.values import is_number
 CONTEXT_KEYS = (*OUTPUT_NAMES["contexts"], "documents")
 """Names under which agents give retrieved documents, the most common first."""
 
+NO_CONTEXTS = "no retrieved documents were recorded"
+
 _RESULT_KEYS = (*CONTEXT_KEYS, "nodes", "results", "output")
 """Names under which retrievers give them, which may return more."""
 _HOLDERS = ("document", "node", "kwargs")

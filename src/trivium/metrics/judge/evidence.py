@@ -6,7 +6,7 @@ the encoder the similarities are null, because the other measure means something
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from threading import Lock
 from typing import Literal, NamedTuple
@@ -162,6 +162,11 @@ NO_SOURCE: dict[str, float | None] = {
     "retrieval_similarity_mean": None,
     "retrieval_similarity_max": None,
 }
+
+
+def quoted_document(texts: Mapping[str, str]) -> str | None:
+    """The document that quotes are compared with: the source, else the contexts; None without both."""
+    return texts.get("source") or texts.get("contexts")
 
 
 def retrieval(quotes: Sequence[str], source: str | None, *, similar: Similar) -> dict[str, float | None]:

@@ -18,10 +18,10 @@ from trivium.metrics.judge.client.models import OpenedModel
 from trivium.metrics.judge.client.providers import ModelUnavailable
 from trivium.metrics.judge.client.request import GivenUp, ModelRequest
 from trivium.metrics.judge.client.structured_output import StructuredAnswer, ask
-from trivium.metrics.judge.evidence import EvidenceSimilarity, retrieval
+from trivium.metrics.judge.evidence import EvidenceSimilarity, quoted_document, retrieval
 from trivium.metrics.judge.judgement import Judgement, judgement_of, usage_of
 from trivium.metrics.judge.panel import MissingVote, Vote, combine_votes
-from trivium.metrics.judge.prompts.context import Context, build_context
+from trivium.metrics.judge.prompts.context import Context, build_context, why_without
 from trivium.metrics.judge.prompts.prompt import PreparedRequest, Wording, prepare_requests
 from trivium.metrics.metric import MetricInput, Stopped
 from trivium.suites.rubrics.rubric import Dimension, Rubric
@@ -95,7 +95,12 @@ class Judge:
     async def _judge_one(self, metric_input: MetricInput) -> Judgements:
         settings = self.settings
         most = int(min([settings.excerpt_chars, *map(context_chars, self._models_for(metric_input))]))
-        context = build_context(metric_input, excerpt_chars=most, excerpts=settings.excerpts)
+        context = build_context(
+            metric_input,
+            excerpt_chars=most,
+            excerpts=settings.excerpts,
+            contexts=any("contexts" in each.sees for each in self.dimensions),
+        )
         found: Judgements = {}
         due: list[Dimension] = []
         for dimension in self.dimensions:
@@ -103,8 +108,7 @@ class Judge:
             if unseen:
                 found[dimension.name] = Judgement(status="skipped", missing=True, reason=unseen[0])
             elif not dimension.applies_to(context.texts):
-                why = f"there is no {' or '.join(dimension.needs)} to judge it by"
-                found[dimension.name] = Judgement(status="skipped", reason=why)
+                found[dimension.name] = Judgement(status="skipped", reason=why_without(dimension.needs))
             else:
                 due.append(dimension)
         if due:
@@ -249,7 +253,7 @@ class Judge:
             voted,
             [*missing, *unusable],
             retrieval_signals=lambda quotes: retrieval(
-                quotes, prepared.texts.get("source"), similar=self._similar
+                quotes, quoted_document(prepared.texts), similar=self._similar
             ),
         )
 

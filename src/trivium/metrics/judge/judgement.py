@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from trivium.metrics.judge.client.structured_output import StructuredAnswer
-from trivium.metrics.judge.evidence import EvidenceSimilarity, find_quotes, retrieval
+from trivium.metrics.judge.evidence import EvidenceSimilarity, find_quotes, quoted_document, retrieval
 from trivium.metrics.judge.prompts.answer import VERDICTS, Answer, Aspect, Claim
 from trivium.metrics.judge.prompts.context import Context
 from trivium.metrics.judge.signals import consistency, token_signals
@@ -74,7 +74,7 @@ def judgement_of(
     signals: dict[str, float | None] = {
         "llm_evidence_count": sum(quote.counts for quote in quotes),
         "verbalized_confidence": answer.confidence,
-        **retrieval([quote.text for quote in quotes], context.texts.get("source"), similar=similar),
+        **retrieval([quote.text for quote in quotes], quoted_document(context.texts), similar=similar),
         **token_signals(response.logprobs, response.text, key, tokens=settings.tokens),
         **consistency(values),
     }

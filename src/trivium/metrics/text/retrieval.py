@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import log2
 from typing import Self
 
-from trivium.agents.contexts import Context, contexts_of
+from trivium.agents.contexts import NO_CONTEXTS, Context, contexts_of
 from trivium.errors import InputError
 from trivium.metrics.metric import NONE_RELEVANT, Metric, MetricInput, Score, Skip
 from trivium.metrics.registry import metric
@@ -45,7 +45,7 @@ class _Retrieval(Metric):
         except InputError as wrong:
             raise Skip(f"the retrieved documents cannot be read: {wrong}") from wrong
         if contexts is None:
-            raise Skip("no retrieved documents were recorded")
+            raise Skip(NO_CONTEXTS)
         found = ranked(contexts, grades)[: self.k]
         names = [name for name in found if name in grades]
         detail = {"retrieved": len(found), "found": names, "missed": [n for n in grades if n not in names]}

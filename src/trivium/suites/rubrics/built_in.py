@@ -1,6 +1,7 @@
-"""The built-in rubrics ``review`` and ``agent``.
+"""The built-in rubrics ``review``, ``agent`` and ``documents``.
 
-Definitions: docs/definitions/judge.md#review, docs/definitions/judge.md#agent.
+Definitions: docs/definitions/judge.md#review, docs/definitions/judge.md#agent,
+docs/definitions/judge.md#documents.
 """
 
 from trivium.suites.rubrics.rubric import LEVELS, Criterion, Dimension, InputName, Level, Rubric
@@ -313,4 +314,47 @@ AGENT = Rubric(
     ),
 )
 
-BUILT_IN = {rubric.name: rubric for rubric in (REVIEW, AGENT)}
+DOCUMENTS = Rubric(
+    name="documents",
+    dimensions=(
+        Dimension(
+            name="grounded",
+            asks="Whether the contexts, which are the retrieved documents, support what the output claims.",
+            claims=True,
+            sees=("input", "contexts", "output"),
+            needs=("contexts",),
+            weight=0.5,
+        ),
+        Dimension(
+            name="answers_the_question",
+            asks="Whether the output answers what the input asks. Where the contexts hold no answer, saying "
+            "so is one.",
+            levels=_levels(
+                "It answers all that is asked and says nothing beside it.",
+                "It answers what is asked; a detail is missing, or something is said that was not asked for.",
+                "It answers the main question and leaves another part of what is asked open.",
+                "It speaks of the matter and answers little of what is asked, or another question.",
+                "It answers nothing of what is asked.",
+            ),
+            sees=("input", "contexts", "output"),
+            weight=0.25,
+        ),
+        Dimension(
+            name="used_what_was_relevant",
+            asks="Whether the output uses what the contexts hold for the question, and leaves out the rest "
+            "(null: they hold nothing for it).",
+            levels=_levels(
+                "All that they hold for the question is used, and nothing else of them.",
+                "What matters is used; a detail is left out, or something beside the question is taken over.",
+                "The main point is used; another that matters is left out.",
+                "Most of what they hold for the question is left out, or most of what is used is beside it.",
+                "Nothing that they hold for the question is used.",
+            ),
+            sees=("input", "contexts", "output"),
+            needs=("contexts",),
+            weight=0.25,
+        ),
+    ),
+)
+
+BUILT_IN = {rubric.name: rubric for rubric in (REVIEW, AGENT, DOCUMENTS)}

@@ -12,8 +12,10 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from trivium.agents.attempt import NOT_RECORDED
+from trivium.agents.attempt import NOT_RECORDED, Attempt
+from trivium.agents.contexts import NO_CONTEXTS, contexts_of
 from trivium.agents.response import masked
+from trivium.errors import InputError
 from trivium.metrics.judge.evidence import EvidenceSimilarity, passages
 from trivium.metrics.judge.pairwise import Pair
 from trivium.metrics.metric import MetricInput
@@ -142,7 +144,7 @@ class Context(NamedTuple):
     Attributes:
         texts: Texts by name; absent ones are left out.
         cut: How much is shown of each truncated text, by name.
-        unrecorded: Why a trace has no question or no answer, by name of the text.
+        unrecorded: Why a question, an answer or contexts cannot be shown, by name of the text.
     """
 
     texts: dict[str, str]
@@ -150,8 +152,17 @@ class Context(NamedTuple):
     unrecorded: Mapping[str, str] = MappingProxyType({})
 
 
+def why_without(needs: Sequence[str]) -> str:
+    """Say why a dimension is not judged that needs one of these inputs, all of which are absent."""
+    return NO_CONTEXTS if set(needs) == {"contexts"} else f"there is no {' or '.join(needs)} to judge it by"
+
+
 def build_context(
-    metric_input: MetricInput, *, excerpt_chars: int, excerpts: Literal["head", "retrieval"] = "head"
+    metric_input: MetricInput,
+    *,
+    excerpt_chars: int,
+    excerpts: Literal["head", "retrieval"] = "head",
+    contexts: bool = False,
 ) -> Context:
     """Build the context of a case and an attempt.
 
@@ -160,6 +171,7 @@ def build_context(
         excerpt_chars: Length limit of the source, of each reference and of the trace, in characters.
         excerpts: How to shorten documents: to their ``head``, or by ``retrieval`` of the passages most
             similar to the output.
+        contexts: Whether a dimension sees the retrieved documents.
     """
 
     def excerpt(text: str) -> Excerpt:
@@ -183,14 +195,38 @@ def build_context(
         "workflow": head(" → ".join(expect.workflow or ()), MAX_CHARS),
         "trace": Excerpt("", None) if attempt.trace is None else digest(attempt.trace, excerpt_chars),
     }
+    unrecorded = {}
+    if contexts:
+        try:
+            found["contexts"] = excerpt(_retrieved(attempt))
+        except InputError as wrong:
+            unrecorded["contexts"] = f"the retrieved documents cannot be shown to the judge: {wrong}"
     found = {name: each for name, each in found.items() if each.text.strip()}
     found |= {name: head(text, MAX_CHARS) for name, text in outputs.items()}
     # Replace lone surrogates, which no request can carry.
     texts: dict[str, str] = sanitise({name: each.text for name, each in found.items()})[0]
     stated = (NOT_RECORDED[flag] for flag in attempt.flags if flag in NOT_RECORDED)
-    unrecorded = {name: why for name, why in stated if not texts.get(name)}
+    unrecorded |= {name: why for name, why in stated if not texts.get(name)}
     cut = {name: each.cut for name, each in found.items() if each.cut is not None}
     return Context(texts, cut, unrecorded)
+
+
+def _retrieved(attempt: Attempt) -> str:
+    """The texts of the retrieved documents, numbered, best first; empty if none were recorded.
+
+    Raises:
+        InputError: If they cannot be read, or the text of one was not recorded.
+    """
+    contexts = contexts_of(attempt)
+    if contexts is None:
+        return ""
+    if without := sum(each.text is None for each in contexts):
+        raise InputError("contexts", f"{without:,} of {len(contexts):,} have no text")
+    numbered = (
+        f"[{number}]{'' if each.id is None else f' id: {each.id}'}\n{each.text}"
+        for number, each in enumerate(contexts, 1)
+    )
+    return "\n---\n".join(numbered) or "[no document was retrieved]"
 
 
 def _joined_excerpts(excerpts: Iterable[Excerpt]) -> Excerpt:

@@ -59,9 +59,10 @@ its criteria, where it has some, are called criterion_1, criterion_2, … in the
 """
 """Replaces the rubric in the instructions if each dimension is judged in a request of its own."""
 
+_VERIFIED_AGAINST = "the facts, the source and the references"
 CLAIMS = (
-    "Extract the claims of the output, at most 30, and verify each against the facts, the source and the "
-    "references alone. For each, in this order: quote what they say of it, word for word (an empty quote "
+    f"Extract the claims of the output, at most 30, and verify each against {_VERIFIED_AGAINST} alone. "
+    "For each, in this order: quote what they say of it, word for word (an empty quote "
     "where they say nothing); explain in a sentence what follows from that; say whether the claim is major "
     "(the answer stands or falls with it) or minor; give the verdict:\n"
     "  - supported: they say the same.\n"
@@ -124,7 +125,7 @@ def _dimension_lines(dimension: Dimension, scores: Sequence[float]) -> str:
     look = ", ".join(dimension.sees)
     lines = [f"\n{dimension.name}: {dimension.asks} Look at: {look}."]
     if dimension.claims:
-        lines.append(f"  {CLAIMS}")
+        lines.append(f"  {_claims(dimension)}")
     elif dimension.aspects:
         lines.append(f"  {ASPECTS}")
     elif dimension.criteria:
@@ -138,6 +139,15 @@ def _dimension_lines(dimension: Dimension, scores: Sequence[float]) -> str:
         lines.append("  Answer with one level:")
         lines += [f"  - {_level(name, level)}" for name, level in dimension.levels.items()]
     return "\n".join(lines)
+
+
+def _claims(dimension: Dimension) -> str:
+    """How the claims of an output are verified: against the contexts, too, if the dimension sees them."""
+    if "contexts" not in dimension.sees:
+        return CLAIMS
+    seen = [f"the {name}" for name in ("facts", "source", "references", "contexts") if name in dimension.sees]
+    joined = f"{', '.join(seen[:-1])} and {seen[-1]}" if seen[1:] else seen[0]
+    return CLAIMS.replace(_VERIFIED_AGAINST, joined)
 
 
 def _criterion(criterion: Criterion) -> list[str]:
