@@ -54,7 +54,7 @@ def test_nobody_decides_or_reads_before_all_have_answered(queues, store):
     for name, value in (("ann", 0.0), ("ben", 1.0)):
         label_all(queues, queue, name, lambda _case, value=value: value)
     assert disagreements_of(queues, queue.id) == []
-    with pytest.raises(InputError, match="all wanted, come first"):
+    with pytest.raises(InputError, match="all wanted, first"):
         queues.adjudicate(queue.id, 1, "dora", 0.5)
 
 

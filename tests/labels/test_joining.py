@@ -7,6 +7,7 @@ import pytest
 
 from tests.labels.labelled import judged, label_all, volunteered
 from tests.store.postgres import on_sqlite
+from trivium.cli.labels.tables import progress_text
 from trivium.errors import MOST_PROBLEMS, InputError, ItemsError
 from trivium.labels.files import LABEL_COLUMNS, import_labels, label_rows
 from trivium.labels.joining import items_of_queue, labels_for
@@ -73,7 +74,7 @@ def test_items_of_which_nobody_can_tell_are_counted_and_left_out(queues, store):
 
 def test_volunteered_labels_never_enter(queues, run, store):
     volunteered(store, run, "c3", 1.0)
-    with pytest.raises(InputError, match="1 label was volunteered, and left out"):
+    with pytest.raises(InputError, match="1 label was volunteered, which nobody asked for, and left out"):
         labels_for(store, run, "clarity")
     queue = queues.create(run, "clarity", by="ann")
     label_all(queues, queue, "ben", lambda _case: 0.0)
@@ -125,6 +126,33 @@ def test_imported_labels_are_used_where_there_is_no_queue(run, store, tmp_path):
     labels = labels_for(store, run, "clarity")
     assert used(labels) == {"c1": 0.25}
     assert "1 label was imported" in labels.notes[0]
+
+
+def test_labels_that_a_file_calls_volunteered_stay_so(run, store, tmp_path):
+    path = tmp_path / "labels.jsonl"
+    row = {"case": "c1", "dimension": "clarity", "value": 0.25, "by": "eve", "how": "volunteered"}
+    asked = {"case": "c2", "dimension": "clarity", "value": 1.0, "how": "uniform"}
+    path.write_text("".join(json.dumps(each) + "\n" for each in (row, asked)))
+    read = Labels(path)
+    assert used(read) == {"c2": 1.0}
+    assert read.notes == ("1 label that was volunteered is left out: nobody asked for it",)
+    import_labels(store, run, path, by="ben", now=5.0)
+    imported = labels_for(store, run, "clarity")
+    assert used(imported) == {"c2": 1.0}
+    assert imported.notes[0] == "1 label was volunteered, which nobody asked for, and left out"
+
+
+def test_a_late_answer_is_named_and_left_out_of_what_a_certificate_uses(queues, run, store, clock):
+    queue = queues.create(run, "clarity", by="ann", settings=QueueSettings(uniform=True))
+    place = queues.next(queue.id, "eve").place
+    clock.now += 10_000
+    label_all(queues, queue, "ann", most=3)
+    queues.answer(queue.id, place, "eve", "label", 0.0)
+    for labels in (labels_for(store, run, "clarity"), items_of_queue(store, queue.id)):
+        assert any("1 label was volunteered, which nobody asked for" in note for note in labels.notes)
+    assert set(used(labels_for(store, run, "clarity")).values()) == {1.0}
+    shown = progress_text(progress_of(queues, queue.id))
+    assert "left out, because nobody asked for them: eve 1" in shown
 
 
 def test_a_file_with_a_mistake_is_not_imported_at_all(run, store, tmp_path):

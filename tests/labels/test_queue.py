@@ -8,13 +8,14 @@ from sqlalchemy import delete, select
 from tests.labels.labelled import judged, label_all
 from tests.store.postgres import on_sqlite
 from trivium.errors import InputError
+from trivium.labels.joining import labels_for
 from trivium.labels.progress import progress_of
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import QueueSettings
 from trivium.labels.tasks import SKIP_RETURNS
 from trivium.store import schema
 from trivium.store.audit import audit_log
-from trivium.store.labels import QueueTransaction
+from trivium.store.labels import QueueTransaction, stored_labels
 
 
 @pytest.fixture
@@ -81,13 +82,98 @@ def test_an_item_whose_reservation_ended_is_given_to_another_before_anything_new
     assert queues.next(queue.id, "cem").place == first.place
 
 
-def test_an_answer_after_the_reservation_ended_is_kept(queues, run, clock):
-    queue = queues.create(run, "clarity", by="ann", settings=QueueSettings(lease_seconds=60))
-    task = queues.next(queue.id, "ann")
+@pytest.mark.parametrize("answered", [True, False])
+def test_an_answer_after_the_reservation_ended_counts_if_the_item_still_wants_it(
+    queues, run, clock, answered
+):
+    queue = queues.create(run, "clarity", by="ann", settings=QueueSettings(uniform=True, lease_seconds=60))
+    places = [queues.next(queue.id, name).place for name in ("ann", "ben")]
     clock.now += 61
-    assert queues.next(queue.id, "ben").place == task.place
-    queues.answer(queue.id, task.place, "ben", "label", 1.0)
-    assert queues.answer(queue.id, task.place, "ann", "label", 0.0).value == 0.0
+    assert queues.answer(queue.id, places[1], "ben", "label", 1.0).how == "uniform"
+    assert queues.next(queue.id, "cem").place == places[0]
+    if answered:
+        queues.answer(queue.id, places[0], "cem", "label", 1.0)
+    late = queues.answer(queue.id, places[0], "ann", "label", 0.0)
+    assert (late.how, late.probability, late.value) == ("volunteered", None, 0.0)
+    with pytest.raises(InputError, match="undo that first"):
+        queues.answer(queue.id, places[0], "ann", "label", 1.0)
+    assert queues.undo(queue.id, "ann") is None  # nobody else's item comes into her hands
+    if not answered:
+        assert queues.answer(queue.id, places[0], "cem", "label", 1.0).how == "uniform"
+    assert queues.answer(queue.id, places[0], "ann", "label", 0.5).how == "volunteered"
+    progress = progress_of(queues, queue.id)
+    assert (progress.answered, progress.people) == (2, {"ben": 1, "cem": 1})
+    assert progress.left_out == {"ann": 1}
+
+
+def test_taking_back_a_skip_does_not_take_the_item_from_who_has_it_now(queues, run):
+    queue = queues.create(run, "clarity", by="ann", settings=QueueSettings(uniform=True))
+    queues.answer(queue.id, queues.next(queue.id, "ann").place, "ann", "skip")
+    assert queues.next(queue.id, "ben").place == 1
+    assert queues.undo(queue.id, "ann") is None
+    assert queues.next(queue.id, "ann").place == 2
+    assert queues.answer(queue.id, 1, "ben", "label", 1.0).how == "uniform"
+
+
+@pytest.mark.parametrize("answer", ["label", "cannot_tell", "skip"])
+def test_nobody_answers_an_item_that_was_given_to_somebody_else(queues, run, store, answer):
+    queue = queues.create(run, "clarity", by="ann", settings=QueueSettings(overlap=0.5, uniform=True))
+    place = queues.next(queue.id, "ann").place
+    with pytest.raises(InputError, match="item 1 was never given to eve: ask for the next one"):
+        queues.answer(queue.id, place, "eve", answer, 0.0)
+    assert (queues.undo(queue.id, "eve"), queues.last(queue.id, "eve")) == (None, None)
+    assert list(stored_labels(store)) == []
+
+
+def label_with_strangers(queues, queue, clock, *, strangers):
+    """Ann and ben label ten items; strangers, socks and clients that count from 0 or 2 answer as well."""
+    truths = lambda case: int(case[1:]) % 3 / 2  # noqa: E731
+    refused = 0
+    for turn in range(10):
+        for off, name in ((-1, "early"), (1, "late")) if strangers and turn % 3 == 0 else ():
+            task = queues.next(queue.id, name)  # drawn for them; they answer its neighbour
+            for place in (task.place + off, 1, turn + 1):
+                refused += place != task.place and is_refused(queues, queue, place, name)
+            clock.now += queue.settings.lease_seconds
+        by = ("ann", "ben")[turn % 2]
+        task = queues.next(queue.id, by)
+        if strangers:
+            for name in ("x", "y", "sock 1", "sock 2", "sock 3"):
+                refused += is_refused(queues, queue, task.place, name)
+        queues.answer(queue.id, task.place, by, "label", truths(task.case))
+        if strangers:
+            refused += is_refused(queues, queue, task.place, "ben" if by == "ann" else "ann")
+            for name in ("x", "y"):
+                refused += is_refused(queues, queue, task.place, name)
+    return refused
+
+
+def is_refused(queues, queue, place, by):
+    try:
+        queues.answer(queue.id, place, by, "label", 0.0)
+    except InputError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("uniform", [True, False])
+def test_strangers_socks_and_clients_that_count_wrongly_change_no_estimate(
+    queues, run, store, clock, uniform
+):
+    found, used = [], []
+    for strangers in (False, True):
+        settings = QueueSettings(uniform=uniform, lease_seconds=60)
+        queue = queues.create(run, "clarity", by="ann", seed=7, settings=settings)
+        refused = label_with_strangers(queues, queue, clock, strangers=strangers)
+        assert refused > 80 or not strangers
+        progress = progress_of(queues, queue.id)
+        assert progress.people == {"ann": 5, "ben": 5}
+        found.append((progress.estimate, progress.answered))
+        used.append({label.case: label.value for label in labels_for(store, run, "clarity").records()})
+    assert found[0] == found[1]
+    assert found[0][0].interval_items is not None
+    assert used[0] == used[1]
+    assert len(used[0]) == 10
 
 
 def test_an_answer_sent_twice_is_stored_once(queues, run, store):
@@ -102,6 +188,7 @@ def test_an_answer_sent_twice_is_stored_once(queues, run, store):
 def test_another_persons_key_is_another_answer(queues, run):
     queue = queues.create(run, "clarity", by="ann", settings=QueueSettings(overlap=1.0))
     task = queues.next(queue.id, "ann")
+    assert queues.next(queue.id, "ben").place == task.place
     ours = queues.answer(queue.id, task.place, "ann", "label", 0.5, key="1")
     theirs = queues.answer(queue.id, task.place, "ben", "label", 0.7, key="1")
     assert ours.number != theirs.number

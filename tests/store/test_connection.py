@@ -9,10 +9,12 @@ import sys
 from contextlib import suppress
 
 import pytest
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import Engine, create_engine, event, insert, select
 
 from trivium.errors import StoreError
+from trivium.store import schema
 from trivium.store.connection import upgrade
+from trivium.store.labels import NOBODY
 from trivium.store.store import Store
 
 
@@ -95,6 +97,25 @@ def test_a_store_whose_migration_is_cut_short_is_migrated_again(tmp_path, monkey
     Store(str(path)).close()
     Store(str(tmp_path / "whole.db")).close()
     assert _all_of(path) == _all_of(tmp_path / "whole.db")
+
+
+def test_a_store_that_kept_no_grants_takes_who_holds_or_answered_an_item_as_asked(any_url):
+    engine = create_engine(any_url.replace("postgresql:", "postgresql+psycopg:"))
+    label = {
+        "run": "r", "case": "c", "repeat": 0, "dimension": "d", "answer": "label", "value": 1.0, "at": 5.0,
+        "queue": 1, "place": 1,
+    }  # fmt: skip
+    with pytest.MonkeyPatch.context() as older, engine.begin() as connection:
+        older.setattr("trivium.store.connection.NEWEST", "0008")
+        upgrade(connection)
+        for key, by, how in (("a", "ann", "uniform"), ("b", "dora", "adjudicated"), ("c", NOBODY, "uniform")):
+            connection.execute(insert(schema.labels).values({**label, "key": key, "by": by, "how": how}))
+        held = {"queue": 1, "by": "ben", "place": 2, "slot": 0, "until": 9.0}
+        connection.execute(insert(schema.label_leases).values(held))
+    engine.dispose()
+    with Store(any_url) as store, store.engine.connect() as connection:
+        found = connection.execute(select(schema.label_grants).order_by(schema.label_grants.c.place))
+        assert [tuple(row) for row in found] == [(1, 1, "ann", 5.0, 5.0), (1, 2, "ben", 9.0, 9.0)]
 
 
 def test_a_new_store_is_made_once_by_processes_that_begin_together(tmp_path):

@@ -79,6 +79,18 @@ def test_a_key_of_one_person_finds_no_label_of_another(person, store):
     assert [label.by for label in labels_of(store)] == [ann.by, ben.by]
 
 
+def test_who_never_asked_for_an_item_is_refused_and_told_how_to_get_one(person, store):
+    ann, eve, sock = person("ann"), person("eve"), person("sock")
+    place = ann("next")["item"]["place"]
+    for stranger in (eve, sock):
+        refused = stranger("answers", place=place, answer="label", value=0, key="e1")
+        assert stranger.status == 400
+        assert "was never given to token" in refused["message"]
+        assert "`next` of the JSON interface" in refused["message"]
+    assert labels_of(store) == []
+    assert ann("answers", place=place, answer="label", value=1, key="a1")["how"] in {"uniform", "active"}
+
+
 def test_items_are_skipped_or_left_open(person, store):
     ann = person("ann")
     for number, kind in enumerate(["skip", "cannot_tell"]):

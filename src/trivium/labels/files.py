@@ -61,7 +61,8 @@ def import_labels(store: Store, run: RunRecord, path: Path, *, by: str, now: flo
     """Store the labels of a file as imported ones: all of them, or none.
 
     How they were asked elsewhere is not known here, so an estimate from them takes them for a random sample.
-    Importing a file again stores nothing twice.
+    Those that the file itself calls volunteered stay so, and enter none. Importing a file again stores
+    nothing twice.
 
     Args:
         store: The store.
@@ -103,7 +104,7 @@ def _columns(label: Label, run: RunRecord, by: str, now: float) -> dict[str, obj
         "value": label.value,
         "by": person,
         "at": now,
-        "how": "imported",
+        "how": "volunteered" if label.how == "volunteered" else "imported",
         "probability": None,
         "queue": None,
         "place": None,

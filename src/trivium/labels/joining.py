@@ -44,8 +44,7 @@ def labels_for(store: Store, run: RunRecord, dimension: str) -> Labels:
     queues = LabelQueues(store)
     found = [queue for each in runs for queue in queues.all(run=each, dimension=dimension)]
     usable = sorted((queue for queue in found if queue.number in asked), key=lambda queue: queue.number)
-    volunteered = sum(label.how == "volunteered" for label in given)
-    notes = [f"{_labels(volunteered)} volunteered, and left out"] if volunteered else []
+    notes = _volunteered(sum(label.how == "volunteered" for label in given))
     if usable:
         return _of_queue(queues, usable[-1], [*notes, *_others(usable[:-1])])
     imported = [label for label in given if label.how == "imported"]
@@ -72,12 +71,14 @@ def items_of_queue(store: Store, id: str) -> ItemTable:  # noqa: A002 - the fiel
     queue = queues.get(id)
     if queue.settings.volunteered:
         raise InputError(f"queue {id}", f"says nothing of the judge in general: {queue.settings.volunteered}")
-    labels = _of_queue(queues, queue, [])
+    with queue_transaction(store, id) as stored:
+        left_out = sum(stored.not_asked_for().values())
+    labels = _of_queue(queues, queue, _volunteered(left_out))
     if not labels.dimensions:
         raise InputError(f"queue {id}", "has no label yet that a statistic may use")
     items = queues.population(queue)
-    stored = store.runs() if queue.monitor is None else store.live_runs(queue.monitor)
-    known = {run.id: run for run in stored if run.id in items.runs}
+    runs_of = store.runs() if queue.monitor is None else store.live_runs(queue.monitor)
+    known = {run.id: run for run in runs_of if run.id in items.runs}
     if not known:
         raise InputError(f"queue {id}", "its runs were deleted; the labels are kept")
     numbers = [known[run].number if run in known else -1 for run in items.runs]
@@ -150,6 +151,10 @@ def _records(labels: list[StoredLabel]) -> list[Label]:
         for (case, repeat, dimension), given in by_attempt.items()
         if (value := said(given)) is not None
     ]
+
+
+def _volunteered(count: int) -> list[str]:
+    return [f"{_labels(count)} volunteered, which nobody asked for, and left out"] if count else []
 
 
 def _others(queues: list[LabelQueue]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Final
 
 from trivium.errors import InputError
 from trivium.labels.records import checked_name
+from trivium.store.labels import NOBODY
 
 __all__ = ["shown_names", "token_id", "typed_name"]
 
@@ -29,11 +30,13 @@ def typed_name(name: str) -> str:
     """Return a name that somebody typed, without what a store cannot hold.
 
     Raises:
-        InputError: If it is empty, too long, or looks like the person of a token.
+        InputError: If it is empty, too long, or looks like the person of a token or like nobody.
     """
     checked = checked_name(name)
     if _LIKE_TOKEN.match(checked):
         raise InputError("the labeller's name", "the person of a token cannot be typed: choose another name")
+    if checked == NOBODY:
+        raise InputError("the labeller's name", f"{NOBODY} stands for nobody: choose another name")
     return checked
 
 

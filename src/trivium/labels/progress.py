@@ -26,6 +26,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         wanted: Answers of further people that drawn items still want.
         in_hand: Items that somebody has in hand now.
         people: Number of answers by person, most first; decisions on others' answers are not counted.
+        decided: Number of items on which each person decided.
+        left_out: Number of answers by person that enter nothing, because nobody asked for them: the item had
+            its answers, or others had it in hand.
         estimate: People's mean score, estimated from the answers; None for a queue of volunteered labels.
         reason: Why there is no estimate, or None.
     """
@@ -37,6 +40,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     wanted: int
     in_hand: int
     people: dict[str, int]
+    decided: dict[str, int]
+    left_out: dict[str, int]
     estimate: ActiveMean | None
     reason: str | None = None
 
@@ -52,9 +57,11 @@ def progress_of(queues: LabelQueues, id: str) -> Progress:  # noqa: A002 - the f
         sampling, labels = sampled(stored)
         wanted = sum(stored.missing().values())
         in_hand = sum(stored.reserved(after=queues.now()).values())
+        left_out = stored.not_asked_for()
     answers = people_say(labels, sampling)
     given = (label for label in labels if label.answer != "skip" and label.how != "adjudicated")
     people = Counter(label.by for label in given if label.by != NOBODY)
+    decisions = {label.place: label.by for label in labels if label.how == "adjudicated"}
     return Progress(
         queue=queue,
         drawn=len(sampling.draws),
@@ -63,6 +70,8 @@ def progress_of(queues: LabelQueues, id: str) -> Progress:  # noqa: A002 - the f
         wanted=wanted,
         in_hand=in_hand,
         people=dict(people.most_common()),
+        decided=dict(Counter(decisions.values()).most_common()),
+        left_out=left_out,
         estimate=None if queue.settings.volunteered else estimate_of(queues, queue, sampling, answers),
         reason=queue.settings.volunteered or None,
     )

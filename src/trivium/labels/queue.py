@@ -12,6 +12,7 @@ Definition: docs/definitions/agreement.md#active-draw.
 
 Calling ``next`` again gives the same item. An answer that is sent twice with one key is stored once. All
 calls on one queue wait for one another, so that no item is given to two people unless it is in the overlap.
+An item belongs to the people to whom it was given: the answer of anybody else is refused.
 """
 
 import secrets
@@ -208,8 +209,10 @@ class LabelQueues:
     ) -> StoredLabel:
         """Store a person's answer.
 
-        An answer that comes after the reservation ended is stored too: the item was drawn with a known
-        probability whoever answers. So is one whose run was deleted while the person read it.
+        An answer that comes after the reservation ended is stored too. It counts if the item still wants it:
+        the item was drawn with a known probability whoever answers. If the item has its answers, or others
+        have it in hand for all that are missing, the label is ``volunteered`` and enters no estimate. An
+        answer whose run was deleted while the person read it is stored like any other.
 
         Args:
             id: Id of the queue.
@@ -221,10 +224,10 @@ class LabelQueues:
             note: Anything the person wants to say.
 
         Raises:
-            InputError: If the queue is closed, the task unknown, the value wrong, or the person has
-                answered it already.
+            InputError: If the queue is closed, the task unknown or never given to this person, the value
+                wrong, or the person has answered it already.
         """
-        by = checked_name(by)
+        by, now = checked_name(by), self._clock()
         value = checked_value(answer, value)
         with queue_transaction(self.store, id, writing=True) as stored:
             queue = stored.queue
@@ -235,15 +238,22 @@ class LabelQueues:
             if queue.closed is not None:
                 raise InputError(f"queue {id}", "is closed and takes no more answers")
             drawn = stored.drawn(place)
-            if stored.count_answers(place, by):
+            if not stored.was_given(place, by):
+                raise InputError(
+                    f"queue {id}",
+                    f"item {place} was never given to {by}: ask for the next one (`trivium label`, the page "
+                    "of the queue, or `next` of the JSON interface) and answer that",
+                )
+            if stored.has_answered(place, by):
                 raise InputError(f"queue {id}", f"{by} has answered item {place} already: undo that first")
-            volunteered = bool(queue.settings.volunteered)
+            stored.end_reservations(now)
+            volunteered = bool(queue.settings.volunteered) or not stored.is_wanted_of(place, by)
             label = stored.add_label(
                 task_of(stored, self._population(stored), place, drawn),
                 answer=answer,
                 value=value,
                 by=by,
-                at=self._clock(),
+                at=now,
                 how="volunteered" if volunteered else drawn.how,
                 probability=None if volunteered else drawn.probability,
                 key=digest,
@@ -270,7 +280,7 @@ class LabelQueues:
                 that a request that is sent again does it once.
 
         Returns:
-            The item; None if there is nothing to take back.
+            The item; None if there is nothing to take back, or the item wants no other answer of this person.
         """
         by, now = checked_name(by), self._clock()
         with self._open(id) as stored:
@@ -279,6 +289,8 @@ class LabelQueues:
                 return None
             stored.undo(last, by, now)
             count_missing(stored, last.place)
+            if not stored.is_wanted_of(last.place, by):
+                return None
             stored.release(by=by)
             task = task_of(stored, self._population(stored), last.place, stored.drawn(last.place))
             return reserve(stored, task, by, now)
@@ -298,8 +310,8 @@ class LabelQueues:
         A later decision replaces an earlier one. ``agreement.disagreements_of`` lists what needs one.
 
         Raises:
-            InputError: If fewer than two people have answered, an answer is still wanted, or the value is
-                wrong.
+            InputError: If fewer than two of the people who were asked have answered, an answer is still
+                wanted, or the value is wrong.
         """
         by = checked_name(by)
         checked_value("label", value)
@@ -311,7 +323,8 @@ class LabelQueues:
             drawn, given = stored.drawn(place), stored.count_answers(place)
             if given < 2 or drawn.missing:
                 raise InputError(
-                    f"queue {id}", f"item {place} has {given} answers: two people, and all wanted, come first"
+                    f"queue {id}",
+                    f"item {place} has {given} answers of people who were asked: two, and all wanted, first",
                 )
             return stored.add_label(
                 task_of(stored, self._population(stored), place, drawn),

@@ -75,7 +75,7 @@ def task_of(stored: QueueTransaction, items: Population, place: int, drawn: Draw
 def reserve(stored: QueueTransaction, task: Task, by: str, now: float) -> Task:
     """Reserve a task for a person, or extend the reservation."""
     until = now + stored.queue.settings.lease_seconds
-    stored.reserve(task.place, by, until)
+    stored.reserve(task.place, by, now, until)
     return msgspec.structs.replace(task, until=until)
 
 

@@ -154,7 +154,8 @@ class StoredLabel(msgspec.Struct, frozen=True, kw_only=True):
         value: The score in [0, 1]; None unless the answer is ``label``.
         by: Name of the person.
         at: Unix time.
-        how: How it was asked. Only uniform and active ones, and adjudications of them, enter an estimate.
+        how: How it was asked. Only uniform and active ones, and adjudications of them, enter an estimate; a
+            volunteered one was not asked for.
         probability: Probability with which it was asked, just before the draw; None if it was not drawn.
         queue: Number of its queue, or None.
         place: Place of its task in the queue, or None.
@@ -188,10 +189,11 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     people: int
 
 
-_queues, _tasks, _leases, _labels = (
+_queues, _tasks, _leases, _grants, _labels = (
     schema.label_queues,
     schema.label_tasks,
     schema.label_leases,
+    schema.label_grants,
     schema.labels,
 )
 _QUEUE = [column for column in _queues.c if column.name != "packed"]
@@ -295,8 +297,22 @@ class QueueTransaction:
             query = query.where(_leases.c.until > after)
         return {row[0]: row[1] for row in self._connection.execute(query)}
 
-    def reserve(self, place: int, by: str, until: float) -> None:
+    def was_given(self, place: int, by: str) -> bool:
+        """Whether the item was ever reserved for this person."""
+        query = select(_grants.c.place).where(self._of(_grants, place, by))
+        return self._connection.execute(query).first() is not None
+
+    def is_wanted_of(self, place: int, by: str) -> bool:
+        """Whether an item wants an answer of this person: more than those that others have in hand."""
+        others = select(func.count()).where(self._of(_leases, place), _leases.c.by != by)
+        return self._connection.execute(others).scalar_one() < self.drawn(place).missing
+
+    def reserve(self, place: int, by: str, now: float, until: float) -> None:
         """Reserve an item for a person, or extend the reservation of the one that they have in hand."""
+        again = update(_grants).where(self._of(_grants, place, by)).values(until=until)
+        if not self._connection.execute(again).rowcount:
+            given = {"queue": self.queue.number, "place": place, "by": by, "given": now, "until": until}
+            self._connection.execute(insert(_grants).values(given))
         extended = update(_leases).where(self._of(_leases, by=by)).values(until=until)
         if not self._connection.execute(extended).rowcount:
             taken = self._connection.execute(select(_leases.c.slot).where(self._of(_leases, place)))
@@ -320,8 +336,16 @@ class QueueTransaction:
     # Labels
 
     def labels(self) -> list[StoredLabel]:
-        """Its answers that were not taken back, in the order in which they came."""
-        return list(_read_labels(self._connection, self._of(_labels)))
+        """Its answers that were asked for and not taken back, in the order in which they came."""
+        return list(_read_labels(self._connection, self._of(_labels), *_asked_for(self.queue)))
+
+    def not_asked_for(self) -> dict[str, int]:
+        """Count the answers that nobody asked for and that were not taken back, by person."""
+        if self.queue.settings.volunteered:
+            return {}
+        mine = (self._of(_labels), _labels.c.how == "volunteered", _labels.c.undone.is_(None), *_ASKED)
+        query = select(_labels.c.by, func.count()).where(*mine).group_by(_labels.c.by)
+        return {row[0]: row[1] for row in self._connection.execute(query.order_by(_labels.c.by))}
 
     def answers_by(self, by: str) -> list[tuple[int, Answer]]:
         """Place and answer of a person's answers that were not taken back, oldest first."""
@@ -340,11 +364,17 @@ class QueueTransaction:
         query = select(_labels).where(_labels.c.key == key)
         return next(map(_label, self._connection.execute(query)), None)
 
-    def count_answers(self, place: int, by: str | None = None) -> int:
-        """How many answers to an item were not taken back; only a person's, if given."""
-        given = (self._of(_labels, place, by), _labels.c.undone.is_(None), *_ASKED)
-        query = select(func.count()).select_from(_labels).where(*given)
-        return self._connection.execute(query).scalar_one()
+    def count_answers(self, place: int) -> int:
+        """How many answers to an item were asked for and not taken back."""
+        return self._count(self._of(_labels, place), *_asked_for(self.queue))
+
+    def has_answered(self, place: int, by: str) -> bool:
+        """Whether a person has an answer to an item that was not taken back, asked for or not."""
+        return self._count(self._of(_labels, place, by)) > 0
+
+    def _count(self, *tests: Any) -> int:
+        given = (*tests, _labels.c.undone.is_(None), *_ASKED)
+        return self._connection.execute(select(func.count()).select_from(_labels).where(*given)).scalar_one()
 
     def add_label(self, task: Task, **values: Any) -> StoredLabel:
         """Store an answer to a task: the columns that the task does not give."""
@@ -416,10 +446,13 @@ def add_queue(store: Store, settings: QueueSettings, values: Mapping[str, Any]) 
 
 
 def answers_in(store: Store, queue: LabelQueue) -> Answers:
-    """Count the answers of a queue, without reading them."""
+    """Count the answers of a queue that were asked for, without reading them."""
     person = case((and_(_labels.c.how != "adjudicated", _labels.c.by != NOBODY), _labels.c.by))
     query = select(func.count(_labels.c.place.distinct()), func.count(person.distinct())).where(
-        _labels.c.queue == queue.number, _labels.c.undone.is_(None), _labels.c.answer != "skip"
+        _labels.c.queue == queue.number,
+        _labels.c.undone.is_(None),
+        _labels.c.answer != "skip",
+        *_asked_for(queue),
     )
     with explain_errors(store.engine), store.engine.connect() as connection:
         items, people = connection.execute(query).one()
@@ -464,6 +497,11 @@ def add_labels(store: Store, labels: Iterable[Mapping[str, Any]], *, actor: str)
                 _add_label(connection, values, actor)
                 new += 1
     return new
+
+
+def _asked_for(queue: LabelQueue) -> tuple[Any, ...]:
+    """Of answers that were asked for: all those of a queue whose labels are volunteered as a whole."""
+    return () if queue.settings.volunteered else (_labels.c.how != "volunteered",)
 
 
 def _add_label(connection: Connection, values: Mapping[str, Any], actor: str | None) -> StoredLabel:

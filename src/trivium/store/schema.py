@@ -16,7 +16,8 @@ evaluation belong to the monitor's run of that day, and whose scores are in ``li
 
 A person's label (``labels``) is never changed or deleted; one that was taken back has a time in ``undone``. A
 queue of labels (``label_queues``) holds its population as columns; what was drawn from it is in
-``label_tasks``, and what somebody has in hand in ``label_leases``. Times are Unix times in seconds.
+``label_tasks``, what somebody has in hand in ``label_leases``, and to whom each place was ever given in
+``label_grants``. Times are Unix times in seconds.
 """
 
 from sqlalchemy import (
@@ -360,6 +361,16 @@ label_leases = Table(
     Column("slot", Integer, nullable=False),  # which of the wanted answers
     Column("until", Double, nullable=False),
     Index("ux_label_leases", "queue", "place", "slot", unique=True),
+)
+
+label_grants = Table(
+    "label_grants",
+    metadata,
+    Column("queue", _Number, primary_key=True, autoincrement=False),
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("by", String(200), primary_key=True),
+    Column("given", Double, nullable=False),  # when this person first got it
+    Column("until", Double, nullable=False),  # when their last reservation of it ends, or ended
 )
 
 labels = Table(

@@ -14,7 +14,7 @@ from msgspec import Meta
 from trivium.labels.blind import material_of
 from trivium.labels.people import shown_names
 from trivium.labels.queue import LabelQueues
-from trivium.labels.records import LONGEST_NAME, LONGEST_NOTE, Choice, LabelQueue, StoredLabel, Task
+from trivium.labels.records import LONGEST_NAME, LONGEST_NOTE, Choice, How, LabelQueue, StoredLabel, Task
 from trivium.traces.trace import Trace
 from trivium.web.errors import refusals
 from trivium.web.labellers import labeller_of
@@ -49,7 +49,7 @@ class NewAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """An answer to an item.
 
     Attributes:
-        place: The field ``place`` of the item.
+        place: The field ``place`` of an item that was given to this person.
         answer: ``label``; ``cannot_tell``; or ``skip``, which leaves the item for others and for later.
         value: The score of a label.
         key: Any text, new for each answer and the same each time it is sent: it is then stored once.
@@ -139,6 +139,8 @@ class OwnLabel(msgspec.Struct, frozen=True, kw_only=True):
         by: What is shown of the person.
         at: Unix time.
         undone: Unix time at which it was taken back, or None.
+        how: How it was asked, such as ``uniform``. ``volunteered``: it is kept and enters no estimate; it
+            came after the reservation, and the item had its answers or others had it in hand.
     """
 
     label: int
@@ -149,6 +151,7 @@ class OwnLabel(msgspec.Struct, frozen=True, kw_only=True):
     by: str
     at: float
     undone: float | None
+    how: How
 
 
 def label_routes(services: Services) -> list[Any]:
@@ -223,4 +226,5 @@ def _own(label: StoredLabel) -> OwnLabel:
         by=shown_names([label.by])[label.by],
         at=label.at,
         undone=label.undone,
+        how=label.how,
     )

@@ -125,6 +125,15 @@ def test_nobody_sees_anothers_label_before_their_own_or_gets_an_item_twice(peopl
     assert "Nothing is left for you" in ann.get(f"/labels/{queue.id}", headers=HTML).text
 
 
+def test_the_form_of_one_person_answers_nothing_for_another(people, queue, store):
+    ann, eve = people(), people()
+    place = form_of(ann.get(f"/labels/{queue.id}", headers=HTML).text)["place"]
+    form = form_of(eve.get("/labels", headers=HTML).text, place=place, answer="label", value="0")
+    refused = eve.post(f"/labels/{queue.id}", data=form, headers=HTML)
+    assert (refused.status_code, "was never given to" in refused.text) == (400, True)
+    assert labels_of(store) == []
+
+
 def test_an_item_that_one_token_holds_is_not_given_to_another_of_the_same_name(people, queues, queue):
     alone = queues.create(queues.store.run(queue.run), "success", by="test", seed=2)
     ann, ben = people(), people()

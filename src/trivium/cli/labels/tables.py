@@ -38,8 +38,12 @@ def progress_text(progress: "Progress") -> str:
         lines.append(f"nobody can tell about {progress.cannot_tell:,}")
     if progress.wanted:
         lines.append(f"{progress.wanted:,} further answers wanted for items that were drawn")
-    names = shown_names(progress.people)
+    names = shown_names([*progress.people, *progress.decided, *progress.left_out])
     lines += [f"  {visible(names[by])}: {count:,}" for by, count in progress.people.items()]
+    lines += [f"decided by {visible(names[by])}: {count:,}" for by, count in progress.decided.items()]
+    if progress.left_out:
+        by_whom = ", ".join(f"{visible(names[by])} {count:,}" for by, count in progress.left_out.items())
+        lines.append(f"left out, because nobody asked for them: {by_whom}")
     where = queue.run or queue.monitor
     lines.append(
         f"{visible(queue.dimension)} of {where}; queue {queue.id}{' (closed)' if queue.closed else ''}"

@@ -12,7 +12,7 @@ from trivium.reports.escape import cut, visible
 
 if TYPE_CHECKING:
     from trivium.labels.queue import LabelQueues
-    from trivium.labels.records import Answer, LabelQueue, Task
+    from trivium.labels.records import Answer, LabelQueue, StoredLabel, Task
 
 SHOWN = 3_000
 """Characters of each text that are shown at first."""
@@ -61,19 +61,27 @@ def label_in_terminal(queues: "LabelQueues", queue: "LabelQueue", by: str) -> No
                 continue
             answer = WITHOUT_VALUE.get(line, "label")
             try:
-                queues.answer(queue.id, task.place, by, answer, value, key=shown[1], note=note)
+                stored = queues.answer(queue.id, task.place, by, answer, value, key=shown[1], note=note)
             except InputError as error:  # such as answered meanwhile in another window
                 click.echo(f"not stored: {error}")
                 shown = None
                 continue
+            _say_if_left_out(queue, stored)
             given += answer != "skip"
     _say_so_far(queues, queue, given)
+
+
+def _say_if_left_out(queue: "LabelQueue", label: "StoredLabel") -> None:
+    if label.how == "volunteered" and not queue.settings.volunteered:
+        click.echo("kept, and not counted: your reservation was over, and others have the item now")
 
 
 def _taken_back(queues: "LabelQueues", queue: "LabelQueue", by: str) -> int:
     """Take back the last answer; returns how many answers other than skips that were."""
     last = queues.last(queue.id, by)
-    if last is None or queues.undo(queue.id, by, label=last.number) is None:
+    if last is not None:
+        queues.undo(queue.id, by, label=last.number)
+    if last is None or last == queues.last(queue.id, by):
         click.echo("there is nothing to take back")
         return 0
     click.echo("taken back")

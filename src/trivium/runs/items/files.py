@@ -153,6 +153,8 @@ Key = tuple[str, int, str]
 class Labels:
     """People's labels; of several people's labels of the same dimension, the median counts.
 
+    Labels that a file calls volunteered are left out.
+
     Args:
         path: A file, .jsonl, .csv or .parquet; or the name of where the labels come from.
         records: The labels, instead of those of the file.
@@ -181,9 +183,12 @@ class Labels:
         self._values: dict[Key, list[float]] = {}
         self._problems = Problems(self.source, ItemsError)
         first_lines: dict[tuple[Key, str | None], int] = {}
-        refuse = self._problems.at_line
+        refuse, volunteered = self._problems.at_line, 0
         numbered = read_records(Path(path), Label, refuse) if records is None else enumerate(records, start=1)
         for number, label in numbered:
+            if label.how == "volunteered":
+                volunteered += 1
+                continue
             if label.value is None:
                 if label.answer != "cannot_tell":
                     what = 'has no value, which only "answer": "cannot_tell" may leave out'
@@ -199,6 +204,10 @@ class Labels:
             self._lines.setdefault(key, number)
             self._values.setdefault(key, []).append(label.value)
         self._problems.check()
+        if volunteered:
+            one = "1 label that was volunteered is left out: nobody asked for it"
+            several = f"{volunteered:,} labels that were volunteered are left out: nobody asked for them"
+            self.notes += (one if volunteered == 1 else several,)
 
     def value(self, key: Key) -> float | None:
         """Return the label in [0, 1], or None."""
