@@ -1,6 +1,6 @@
 # make demo   two versions of an agent answer sixty questions and are compared
 # make test   everything a change must pass; make test FILES=tests/trust runs these tests only
-# make check-fast, lint, coverage, bench, docs, mutants, changelog, release, lock, clean: CONTRIBUTING.md says what for
+# make check-fast, lint, coverage, bench, docs, mutants, changelog, release, dist, lock, clean: CONTRIBUTING.md says what for
 #
 # Each command sets up what it needs from a bare Python 3.11 or newer; a second run skips what is done.
 
@@ -13,6 +13,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 TEST := .venv
 DEMO := .demo
 DOCS := .docs
+DIST := .dist
 SOURCES := $(shell find src examples -type f -not -path "*/__pycache__/*")
 INSTALL := -m pip install --quiet --disable-pip-version-check
 # Installs locked packages: $(call locked,ENVIRONMENT,FILES). Where pip is told of an index, uv takes it, too. Nothing is
@@ -30,7 +31,7 @@ PROCESSES ?= 3
 # Packages whose coverage must stay at 90 % or above.
 PACKAGES := metrics suites traces agents runs store trust monitor labels web reports formats integrations cli
 
-.PHONY: demo test lint collect check check-fast coverage bench docs mutants changelog release lock clean
+.PHONY: demo test lint collect check check-fast coverage bench docs mutants changelog release dist lock clean
 
 demo: $(DEMO)/.installed
 	$(DEMO)/bin/trivium demo
@@ -96,6 +97,18 @@ release: $(DOCS)/.locked
 	git commit --all --quiet --message "Release $(VERSION)"
 	git tag --annotate --message "Trivium $(VERSION)" v$(VERSION)
 
+# Wheel, source archive and checksums, in dist/. They are the same to the byte wherever the commit is built; what is built
+# is then tried out without the checkout.
+dist: $(DIST)/.locked
+	rm -rf dist
+	export SOURCE_DATE_EPOCH="$$(git log -1 --format=%ct)" && for folder in dist/again dist; do \
+		$(DIST)/bin/hatchling build -d $$folder; done
+	for built in dist/trivium-*; do cmp $$built dist/again/$${built#dist/}; done
+	rm -r dist/again
+	cd dist && sha256sum trivium-* | tee SHA256SUMS
+	$(DIST)/bin/python $(INSTALL) --no-deps --force-reinstall dist/*.whl
+	$(DIST)/bin/python -I tests/wheel.py README.md
+
 # What each command installs, pinned with hashes for Python 3.11 and later on every platform. torch is no part of it:
 # requirements/torch.txt says why.
 lock: $(TEST)/bin/python
@@ -110,7 +123,7 @@ lock: $(TEST)/bin/python
 	compile requirements/installer.in -o requirements/installer.txt
 
 clean:
-	rm -rf $(TEST) $(DEMO) $(DOCS) site .mutants .trivium logs .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \
+	rm -rf $(TEST) $(DEMO) $(DOCS) $(DIST) dist site .mutants .trivium logs .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \
 		.hypothesis
 
 %/bin/python:
@@ -124,6 +137,10 @@ $(DEMO)/.locked: requirements/demo.txt requirements/weights.txt | $(DEMO)/bin/py
 
 $(DEMO)/.installed: $(DEMO)/.locked $(SOURCES) pyproject.toml README.md LICENSE
 	$(DEMO)/bin/python $(INSTALL) --no-deps --no-build-isolation --force-reinstall .
+	@touch $@
+
+$(DIST)/.locked: requirements/demo.txt | $(DIST)/bin/python
+	$(call locked,$(DIST),demo.txt)
 	@touch $@
 
 $(DOCS)/.locked: requirements/docs.txt | $(DOCS)/bin/python

@@ -97,7 +97,7 @@ def serve(
     Each SUITE is a monitor: its metrics, judge and key "monitor" count, its cases do not. Without one, traces
     are stored and not scored. The server stops with Ctrl-C or SIGTERM, when what was received is written.
     """
-    _check_extra()
+    _check_extra("trivium serve")
     from trivium.monitor.alerting.channels import missing_variables
     from trivium.monitor.monitored import monitored
     from trivium.monitor.otlp import IntakeLimits
@@ -146,7 +146,7 @@ def view(run: str | None, *, store: str, port: int, browser: bool) -> int:
 
     The pages are served on this machine until Ctrl-C. Nothing is received or scored; that is `trivium serve`.
     """
-    _check_extra()
+    _check_extra("trivium view")
     from urllib.parse import quote
 
     from trivium.store.store import Store
@@ -175,8 +175,8 @@ def view(run: str | None, *, store: str, port: int, browser: bool) -> int:
     return 0
 
 
-def _check_extra() -> None:
-    """Raise MissingExtra if what the server needs is not installed."""
+def _check_extra(command: str) -> None:
+    """Raise MissingExtra if what the server of a command needs is not installed."""
     from importlib.util import find_spec
 
     needed = ("litestar", "uvicorn", "jinja2", "opentelemetry.proto")
@@ -187,7 +187,7 @@ def _check_extra() -> None:
     if missing:
         from trivium.errors import MissingExtra
 
-        raise MissingExtra("serve", "trivium serve")
+        raise MissingExtra("serve", command)
 
 
 def _different(monitors: "list[Monitored]") -> "list[Monitored]":
