@@ -24,7 +24,7 @@ from trivium.store.audit import audit
 from trivium.store.store import Store
 from trivium.store.tokens import Scope as TokenScope
 from trivium.store.tokens import Sessions, Token, Tokens, matching
-from trivium.web.errors import OTLP_PATHS, RETRY_AFTER, Refused, header, otlp_encoding
+from trivium.web.errors import OTLP_PATHS, RETRY_AFTER, Refused, header, media_type, otlp_encoding
 from trivium.web.sessions import SESSION, cookie_of
 
 if TYPE_CHECKING:
@@ -53,6 +53,9 @@ TOKENS_KNOWN_SECONDS = 5.0
 
 NEW_TOKEN_SECONDS = 1.0
 """How long the list is used for a token that is not in it: wrong tokens cost one reading a second."""
+
+CHECKED_SECONDS = 2.0
+"""Time between two checks of the token or login of an answer that goes on, such as a live page."""
 
 USE_KEPT_SECONDS = 60.0
 """Time between two updates of when a token was used."""
@@ -148,9 +151,54 @@ class Guard:
         else:
             actor = address_of(scope) if token is None else token.actor
             scope.setdefault("state", {}).update(actor=actor, token=token)
+            if token is not None:
+                receive, sending = self._watched(scope, token, receive, sending)
             await self._app(scope, _within(receive, self._access.body_seconds, scope["path"]), sending)
         finally:
             self._active -= 1
+
+    def _watched(
+        self, scope: "HTTPScope", token: Token, receive: "Receive", send: "Send"
+    ) -> tuple["Receive", "Send"]:
+        """Receive and send of a request whose answer ends once its token or login has ended.
+
+        The application is told that the client is gone. A stream of events ends as a whole answer, so that
+        its page asks anew; anything else is broken off, so that no part of it is taken for the whole.
+        """
+        session = "" if header(scope["headers"], b"authorization") else cookie_of(scope["headers"], SESSION)
+        is_stream = ended = False
+
+        async def receiving() -> Any:
+            nonlocal ended
+            while not ended:
+                try:
+                    async with asyncio.timeout(CHECKED_SECONDS):
+                        return await receive()
+                except TimeoutError:
+                    ended = not await self._still_allowed(token, session)
+                    if ended and is_stream:
+                        await send({"type": "http.response.body", "body": b"", "more_body": False})
+            return {"type": "http.disconnect"}
+
+        async def sending(message: "Message") -> None:
+            nonlocal is_stream
+            if message["type"] == "http.response.start":
+                is_stream = media_type(header(message["headers"], b"content-type")) == "text/event-stream"
+            if not ended:
+                await send(message)
+
+        return receiving, sending
+
+    async def _still_allowed(self, token: Token, session: str) -> bool:
+        """Whether a token that was let in can still be used, and the login that stood for it goes on."""
+        now = self._clock()
+        try:
+            if session and await self._in_thread(self._sessions.token_of, session, now=now) != token.id:
+                return False
+            active = await self._active_tokens(now, TOKENS_KNOWN_SECONDS - CHECKED_SECONDS)
+        except (StoreError, Refused):  # what cannot be checked is not let on
+            return False
+        return any(each.id == token.id and each.state(now) == "active" for each, _ in active)
 
     async def _admit(self, scope: "HTTPScope") -> Token | None:
         """The token that a request comes with; None where none is needed.

@@ -3,16 +3,24 @@
 import asyncio
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
 from tests.monitor.samples import open_alert
 from tests.otlp_requests import agent_trace, body
+from trivium.errors import StoreError
+from trivium.store import schema as tables
 from trivium.store.live_alerts import add_mark
 from trivium.store.live_counts import add_counts
+from trivium.store.tokens import Sessions, Tokens
+from trivium.web import security
 from trivium.web.pages import monitors
 from trivium.web.pages.monitors import routes
 from trivium.web.pages.site import Site
+from trivium.web.security import Access
 
 HTML = {"Accept": "text/html"}
 
@@ -94,9 +102,10 @@ def test_the_live_part_is_sent_again_when_it_changes_and_ends_with_the_server(sc
         for handler in routes(Site(scored.services))
         if "/monitors/{monitor:str}/events" in handler.paths
     )
+    request = SimpleNamespace(scope={"state": {}})
 
     async def stream():
-        answer = await events.fn(monitor="support")
+        answer = await events.fn(request=request, monitor="support")
         messages = aiter(answer.iterator)
         first = await anext(messages)
         add_mark(store, "support", now=time.time())
@@ -114,3 +123,79 @@ def test_a_live_part_ends_after_a_time_so_that_the_page_asks_anew(scored, monkey
     answer = scored.get("/monitors/support/events")
     assert answer.status_code == 200
     assert answer.text.count("event: status") <= 1
+
+
+@pytest.fixture
+def watching(connect, store, monkeypatch):
+    """Opens live pages of a token, with a login or without; yields the server, its clock and the opener."""
+    clock = SimpleNamespace(now=1_800_000_000.0)
+    monkeypatch.setattr(security, "CHECKED_SECONDS", 0.02)
+    monkeypatch.setattr(monitors, "LIVE_SECONDS", 0.02)
+    live, streaming = [], monitors._Live._stream
+
+    async def counted(page, monitor, viewer):
+        begun = False
+        async for message in streaming(page, monitor, viewer):
+            live.extend([viewer] * (not begun))
+            begun = True
+            yield message
+
+    monkeypatch.setattr(monitors._Live, "_stream", counted)
+    server = connect(Access(tokens=True), clock=lambda: clock.now)
+    made = {
+        name: Tokens(store).create(name, ["read"], now=clock.now, actor="test") for name in ("ann", "ben")
+    }
+    with ThreadPoolExecutor(8) as pool:
+
+        def opened(name="ann", *, cookie=None):
+            headers = {"Authorization": f"Bearer {made[name][1]}"} if cookie is None else {"Cookie": cookie}
+            return pool.submit(server.get, "/monitors/support/events", headers=headers)
+
+        yield SimpleNamespace(server=server, clock=clock, opened=opened, made=made, live=live)
+        server.services.stopping.set()
+
+
+def wait_for(pages, watching):
+    """Wait until so many pages are live."""
+    end = time.monotonic() + 30
+    while len(watching.live) < pages:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("ends", ["revoked", "expired", "rotated", "logout", "store"])
+def test_a_live_page_ends_when_its_token_or_login_does(watching, store, monkeypatch, ends):
+    tokens, token = Tokens(store), watching.made["ann"][0]
+    session = Sessions(store).open(token.id, now=watching.clock.now)
+    page = watching.opened(cookie=f"trivium_session={session}" if ends == "logout" else None)
+    other = watching.opened("ben")
+    wait_for(2, watching)
+    if ends == "logout":
+        Sessions(store).close(session, now=watching.clock.now)
+    elif ends == "revoked":
+        tokens.revoke(token.id, now=watching.clock.now, actor="test")
+    elif ends == "rotated":
+        tokens.rotate(token.id, now=watching.clock.now, actor="test")
+    elif ends == "expired":
+        with store.engine.begin() as connection:
+            ended = tables.tokens.update().where(tables.tokens.c.id == token.id)
+            connection.execute(ended.values(expires=watching.clock.now + 1))
+    else:
+        monkeypatch.setattr(Tokens, "active", Mock(side_effect=StoreError("away")))
+    watching.clock.now += security.TOKENS_KNOWN_SECONDS
+    answer = page.result(timeout=30)
+    assert (answer.status_code, "event: status" in answer.text) == (200, True)
+    assert other.done() is (ends == "store")
+
+
+def test_one_token_cannot_take_all_live_pages(watching, monkeypatch):
+    monkeypatch.setattr(monitors, "MOST_STREAMS_OF_ONE", 2)
+    monkeypatch.setattr(monitors, "MOST_STREAMS", 3)
+    pages = [watching.opened(), watching.opened()]
+    wait_for(2, watching)
+    assert watching.opened().result(timeout=30).status_code == 429
+    pages.append(watching.opened("ben"))
+    wait_for(3, watching)
+    assert watching.opened("ben").result(timeout=30).status_code == 503
+    watching.server.services.stopping.set()
+    assert [page.result(timeout=30).status_code for page in pages] == [200] * 3

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Final
 
@@ -21,7 +22,8 @@ from trivium.store.live_alerts import StoredAlert, alert_of, alerts_of, marks_of
 from trivium.store.live_counts import HOUR, counts_of
 from trivium.store.live_samples import latest_samples
 from trivium.suites.sanitize import sanitise
-from trivium.web.errors import Refused
+from trivium.web.errors import RETRY_AFTER, Refused
+from trivium.web.labellers import token_of
 from trivium.web.pages.site import Column, Form, Site, table_export
 
 __all__ = ["routes"]
@@ -33,10 +35,13 @@ LIVE_SECONDS = 2.0
 """Time between two looks at a status that a page shows live."""
 
 STREAM_SECONDS = 300.0
-"""Time after which a live page reconnects, so that the server checks its login again."""
+"""Time after which a live page reconnects."""
 
 MOST_STREAMS = 100
 """Pages that are live at the same time; further ones show their status as it was when they were opened."""
+
+MOST_STREAMS_OF_ONE = 20
+"""Of those, the pages of one token, so that nobody takes all."""
 
 PILLS: Final = {
     "critical": "bad",
@@ -136,9 +141,9 @@ def _monitor_routes(site: Site) -> list[Any]:
         )
 
     @get("/monitors/{monitor:str}/events", include_in_schema=False)
-    async def events(monitor: FromPath[str]) -> ServerSentEvent:
-        name = await asyncio.to_thread(live.known, monitor)
-        return ServerSentEvent(live.stream(name))
+    async def events(request: Request[Any, Any, Any], monitor: FromPath[str]) -> ServerSentEvent:
+        name, token = await asyncio.to_thread(live.known, monitor), token_of(request)
+        return ServerSentEvent(live.stream(name, "" if token is None else token.id))
 
     return [list_monitors, one_monitor, events]
 
@@ -179,7 +184,7 @@ class _Live:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._streams = 0
+        self._streams: Counter[str] = Counter()
         self._known: dict[str, tuple[float, MonitorStatus]] = {}
 
     def names(self) -> set[str]:
@@ -220,11 +225,26 @@ class _Live:
             "title_of": _title,
         }
 
-    async def stream(self, monitor: str) -> AsyncIterator[ServerSentEventMessage]:
-        """The live part of the page, whenever it has changed; ends after a time, and when the server does."""
-        if self._streams >= MOST_STREAMS:
-            return
-        self._streams += 1
+    def stream(self, monitor: str, viewer: str) -> AsyncIterator[ServerSentEventMessage]:
+        """The live part of the page, whenever it has changed; ends after a time, and when the server does.
+
+        Args:
+            monitor: Name of the monitor.
+            viewer: Id of the token whose page it is; empty without tokens.
+
+        Raises:
+            Refused: If too many pages are live already.
+        """
+        if viewer and self._streams[viewer] >= MOST_STREAMS_OF_ONE:
+            message = f"{MOST_STREAMS_OF_ONE} pages of this token are live already: close some"
+            raise Refused(429, message, headers=RETRY_AFTER, reason="streams")
+        if self._streams.total() >= MOST_STREAMS:
+            message = f"{MOST_STREAMS} pages are live already: this one stays as it is for now"
+            raise Refused(503, message, headers=RETRY_AFTER, reason="streams")
+        return self._stream(monitor, viewer)
+
+    async def _stream(self, monitor: str, viewer: str) -> AsyncIterator[ServerSentEventMessage]:
+        self._streams[viewer] += 1
         try:
             last, end = b"", asyncio.get_running_loop().time() + STREAM_SECONDS
             while not self._site.services.stopping.is_set() and asyncio.get_running_loop().time() < end:
@@ -241,7 +261,7 @@ class _Live:
                     if self._site.services.stopping.is_set():
                         return
         finally:
-            self._streams -= 1
+            self._streams -= Counter([viewer])
 
     def _render(self, monitor: str) -> str:
         return self._site.templates.get_template("live.html").render(self.context(monitor))
