@@ -110,6 +110,15 @@ def test_a_refusal_is_tried_again_only_if_that_may_help(receiver, status, retry)
     assert error.value.retry is retry
 
 
+@pytest.mark.parametrize("private", [False, True])
+def test_a_webhook_in_the_private_network_is_told_once_unless_allowed(receiver, caplog, private):
+    channel = channel_of(ChannelSettings(webhook=receiver.url, private=private))
+    for _ in range(2):
+        channel.send(MESSAGE, BODY, "7-0:0")
+    told = [each for each in caplog.messages if "leads to 127.0.0.1, an address of the private" in each]
+    assert len(told) == (not private)
+
+
 def test_redirects_are_not_followed(receiver):
     receiver.status, receiver.headers = 302, {"location": receiver.url}
     with pytest.raises(NotSent, match="redirects are not followed") as error:

@@ -27,7 +27,8 @@ SHOWN_IN = {
         "alpha", "change.tolerance", "change.false_alarm_days", "change.min_samples",
     ),
     "monitor/test_channels.py": (
-        "alerts.channels.log", "alerts.channels.webhook", "alerts.channels.secret", "alerts.channels.headers",
+        "alerts.channels.log", "alerts.channels.webhook", "alerts.channels.private", "alerts.channels.secret",
+        "alerts.channels.headers",
         "alerts.channels.email", "alerts.channels.sender", "alerts.channels.smtp", "alerts.channels.user",
         "alerts.channels.password", "alerts.channels.encryption", "alerts.channels.command",
         "alerts.channels.timeout",

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from sqlalchemy import select
 
+import trivium as tv
 from trivium.errors import InputError
 from trivium.monitor import day as day_module
 from trivium.monitor import scorer as scorer_module
@@ -332,3 +333,21 @@ def test_a_day_that_cannot_be_summed_up_does_not_end_scoring(tmp_path, monkeypat
             scorer.score_all(NOW + day * DAY)
         assert len(samples_of(store, "support")) == 2
         assert "cannot be summarised: no way" in caplog.text
+
+
+def test_the_key_in_the_address_of_a_channel_is_in_no_file_of_the_store(tmp_path):
+    """A part of a path that looks like a word is not refused, and may be a key all the same."""
+    channels = [{"webhook": "http://127.0.0.1:9/T000/SLACKSECRET99", "headers": {"x-room": "innerroom"}}]
+    watched = suite(monitor={"alerts": {"channels": channels}})
+    with Store(str(tmp_path / "store.db")) as store, Scorer(store, monitored(watched)) as scorer:
+        record(store, "t0")
+        scorer.score_all(NOW)
+        cases = [{"id": "a", "input": "q", "references": ["o"]}]
+        tv.evaluate({**watched, "cases": cases, "metrics": ["success"]}, agent=lambda _: "o", store=store)
+        for run in store.runs():
+            (channel,) = run.settings.monitor.alerts.channels
+            assert channel.webhook == "http://127.0.0.1:9/[masked]"
+    files = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b"http://127.0.0.1:9/" in files
+    assert b"SLACKSECRET99" not in files
+    assert b"innerroom" not in files

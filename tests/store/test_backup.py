@@ -3,6 +3,7 @@
 import sqlite3
 import stat
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from trivium.errors import StoreError
 from trivium.store import schema
 from trivium.store.backup import back_up, restore
 from trivium.store.store import Store
+from trivium.store.tokens import Sessions, Tokens, matching
 
 TOKEN = {
     "id": "t1", "name": "collector", "hash": "ab", "scopes": "ingest", "created": 1.5, "expires": None,
@@ -58,12 +60,39 @@ def test_a_backup_is_restored_into_either_database(any_url, tmp_path):
     own = f"sqlite:///{tmp_path / 'own.db'}"
     filled(own, runs=2)
     made = back_up(own, tmp_path / "backup.db")
-    restored = restore(tmp_path / "backup.db", any_url)
+    restored = restore(tmp_path / "backup.db", any_url, tokens=True)
     assert (restored.rows, restored.digest) == (made.rows, made.digest)
     assert rows(any_url, schema.tokens) == rows(own, schema.tokens)
     with Store(any_url) as store:
         assert new_run(store, id="next").number == 3
         assert [stored.attempt.output for stored in store.attempts(store.run("r1"))][1] == "answer"
+
+
+def test_a_restore_brings_no_token_or_login_back(any_url, tmp_path, capsys):
+    """A token that was revoked after the backup, and a login that was ended, are in it as active ones."""
+    with Store(any_url) as store:
+        now = time.time()
+        for name in ("kept", "old"):
+            made, secret = Tokens(store).create(name, ["admin"], now=now, actor="test")
+        session = Sessions(store).open(made.id, now=now)
+    back_up(any_url, tmp_path / "b.db")
+    with Store(any_url) as store:
+        Tokens(store).revoke("old", now=now, actor="test")
+        Sessions(store).close(session, now=now)
+    for extra, known in ((), 0), (("--with-tokens",), 2):
+        url = f"sqlite:///{tmp_path / f'restored {known}.db'}"
+        assert run_command(["restore", str(tmp_path / "b.db"), "--store", url, *extra]) == 0
+        said = capsys.readouterr().err
+        with Store(url) as store:
+            active = Tokens(store).active(now)
+            assert len(active) == known
+            assert (matching(secret, active) is None) is (known == 0)
+            assert Sessions(store).token_of(session, now=now) == (made.id if known else None)
+        if known:
+            assert f"{made.id} old (admin, 1 logins)" in said
+            assert "work again, also if they were revoked" in said
+        else:
+            assert "2 tokens and 1 login are left out" in said
 
 
 def test_equal_stores_have_equal_digests_and_others_do_not(tmp_path):

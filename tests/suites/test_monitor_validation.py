@@ -4,6 +4,9 @@ import pytest
 
 from trivium.suites.settings_loader import parse_settings
 
+KEY = "q8ZrT2mVw4Lk9PxB3nCs7Yd1"
+UUID = "3f2b8c1e-9a4d-4e6f-8b7a-0c1d2e3f4a5b"
+
 
 def problems(**monitor) -> list[str]:
     return [str(problem) for problem in parse_settings({"monitor": monitor})[1]]
@@ -19,6 +22,8 @@ def test_settings_that_are_right():
     assert channel(email=["a@example.org"], user="u", password="${P}", smtp="mail:587") == []
     assert channel(command=["notify", "--now"]) == []
     assert channel(log="error") == []
+    assert channel(webhook="https://hooks.example/services/${KEY}", private=True) == []
+    assert channel(webhook="https://example.org/alerts-of-the-customer-support-team-2/in") == []
 
 
 @pytest.mark.parametrize(
@@ -40,6 +45,16 @@ def test_settings_that_are_right():
             "a password is never sent unencrypted",
         ),
         ({"command": []}, "names no program"),
+        ({"log": "error", "private": True}, "private: goes with webhook only"),
+        ({"webhook": "https://x", "secret": "plainSECRET99"}, "secret: holds a secret: write ${NAME}"),
+        ({"email": ["a@b"], "user": "u", "password": "plain"}, "password: holds a secret: write ${NAME}"),
+        ({"webhook": "https://x", "headers": {"Authorization": "Bearer abc123def456"}}, "write ${NAME}"),
+        ({"webhook": "https://u:pw@x/hook"}, "webhook: holds a secret: write ${NAME}"),
+        ({"webhook": "https://trv_key@x/hook"}, "webhook: holds a secret: write ${NAME}"),
+        ({"webhook": "https://x/hook?token=abcdef123456"}, "webhook: holds a secret: write ${NAME}"),
+        ({"webhook": f"https://hooks.example/services/T0/{KEY}"}, "webhook: holds a secret: write ${NAME}"),
+        ({"webhook": f"https://x/{UUID}/in"}, "webhook: holds a secret: write ${NAME}"),
+        ({"command": ["curl", "-H", f"Authorization: Bearer {KEY}"]}, "command: holds a secret"),
     ],
 )
 def test_a_channel_that_is_wrong(settings, said):
@@ -56,3 +71,4 @@ def test_other_mistakes():
     assert "names a facet twice" in problems(by=["agent", "agent"])[0]
     assert "does not raise sample_rate" in problems(sample_rate=0.5, rules=[{"errors": True, "rate": 0.5}])[0]
     assert "monitor.events: is no address" in problems(events="localhost")[0]
+    assert "monitor.events: holds a secret" in problems(events="https://u:pw@example.org/v1/traces")[0]

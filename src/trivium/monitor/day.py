@@ -19,6 +19,7 @@ from trivium.runs.provenance import judge_provenance, provenance
 from trivium.runs.summarize import summarise
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
+from trivium.suites.monitor_settings import without_channel_secrets
 from trivium.suites.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -107,7 +108,7 @@ def live_run(
             suite_name=monitor,
             suite=id_,
             kind="live",
-            settings=settings,
+            settings=msgspec.structs.replace(settings, monitor=without_channel_secrets(settings.monitor)),
             provenance=provenance(metrics=list(metrics), seed=settings.seed, source="production traffic")
             | judge_provenance(metrics, settings)
             | {"notes": [SAMPLE_NOTE]},

@@ -17,6 +17,7 @@ from trivium.runs.event_loop import in_trivium_thread
 from trivium.runs.versions import CALLED_AS, recorded_version
 from trivium.store.records import RunKind, RunRecord
 from trivium.suites.agent_settings import AgentSettings, without_secrets
+from trivium.suites.monitor_settings import without_channel_secrets
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
 
@@ -55,7 +56,11 @@ class Origin:
     def stored(self, settings: Settings) -> Settings:
         """The settings as a run stores them: with the agent only if it is the suite's, without secrets."""
         named = isinstance(self.agent, str | AgentSettings) and self.agent == settings.agent
-        return msgspec.structs.replace(settings, agent=without_secrets(settings.agent) if named else None)
+        return msgspec.structs.replace(
+            settings,
+            agent=without_secrets(settings.agent) if named else None,
+            monitor=without_channel_secrets(settings.monitor),
+        )
 
     @property
     def kind(self) -> RunKind:

@@ -7,7 +7,7 @@ writing.
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -32,12 +32,14 @@ class Backup(msgspec.Struct, frozen=True, kw_only=True):
         bytes: Its size.
         rows: Rows of each table that has any.
         digest: Digest of all rows, in any order; equal stores have equal digests.
+        left_out: Rows of the backup that were not restored, by table.
     """
 
     file: str
     bytes: int
     rows: dict[str, int]
     digest: str
+    left_out: dict[str, int] = {}
 
 
 class _Digest:
@@ -95,12 +97,13 @@ def back_up(url: str, file: Path) -> Backup:
     return Backup(file=str(file), bytes=size, rows=copied.rows, digest=str(copied))
 
 
-def restore(file: Path, url: str) -> Backup:
+def restore(file: Path, url: str, *, tokens: bool = False) -> Backup:
     """Copy a backup into an empty store, in one transaction, and compare every row before it is committed.
 
     Args:
         file: The backup, of this version of Trivium or an older one.
         url: The store; it is made if it does not exist.
+        tokens: Also restore tokens and logins. Those that ended after the backup was made work again.
 
     Raises:
         StoreError: If the backup cannot be read, the store holds anything, or the copy differs. The store is
@@ -120,7 +123,9 @@ def restore(file: Path, url: str) -> Backup:
                         raise StoreError(
                             f"{name}: holds {', '.join(held)} already; a backup needs an empty store"
                         )
-                    copied = _copy(reading, writing)
+                    kept = () if tokens else (schema.tokens, schema.sessions)
+                    left_out = {table.name: count for table in kept if (count := _count(reading, table))}
+                    copied = _copy(reading, writing, without=kept)
                     if str(_digest_of(writing)) != str(copied):
                         raise StoreError(f"{name}: what was written differs from {file}; nothing was kept")
                     _continue_numbers(writing)
@@ -129,7 +134,7 @@ def restore(file: Path, url: str) -> Backup:
         size = file.stat().st_size
     finally:
         dispose(source)
-    return Backup(file=str(file), bytes=size, rows=copied.rows, digest=str(copied))
+    return Backup(file=str(file), bytes=size, rows=copied.rows, digest=str(copied), left_out=left_out)
 
 
 @contextmanager
@@ -144,10 +149,12 @@ def _snapshot(engine: Engine) -> Iterator[Connection]:
         connection.rollback()
 
 
-def _copy(reading: Connection, writing: Connection) -> _Digest:
-    """Copy all rows and return their digest."""
+def _copy(reading: Connection, writing: Connection, *, without: Sequence[Table] = ()) -> _Digest:
+    """Copy the rows of all tables but some, and return their digest."""
     digest = _Digest()
     for table in schema.metadata.sorted_tables:
+        if table in without:
+            continue
         names = [column.name for column in table.columns]
         for chunk in reading.execute(select(table), execution_options=_STREAMED).partitions():
             for row in chunk:
@@ -181,6 +188,10 @@ def _single_file(file: Path) -> None:
         connection.execute("PRAGMA journal_mode=DELETE")
     finally:
         connection.close()
+
+
+def _count(connection: Connection, table: Table) -> int:
+    return connection.execute(select(func.count()).select_from(table)).scalar_one()
 
 
 def _holds_rows(connection: Connection, table: Table) -> bool:

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Literal, get_args
 
 import msgspec
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from trivium.errors import InputError, Problem, suggest
 from trivium.store import schema
@@ -201,6 +201,13 @@ class Sessions:
         query = select(_sessions.c.token).where(_sessions.c.hash == hash_of(value), _sessions.c.expires > now)
         with explain_errors(self._engine), self._engine.connect() as connection:
             return connection.execute(query).scalar()
+
+    def count(self, now: float) -> dict[str, int]:
+        """Count the sessions that go on, by id of the token."""
+        query = select(_sessions.c.token, func.count()).where(_sessions.c.expires > now)
+        with explain_errors(self._engine), self._engine.connect() as connection:
+            rows = connection.execute(query.group_by(_sessions.c.token))
+            return {row[0]: row[1] for row in rows}
 
     def close(self, value: str, *, now: float) -> str | None:
         """End a session; returns the id of its token, or None if it had ended before."""

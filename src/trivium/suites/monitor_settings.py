@@ -1,5 +1,7 @@
 """The settings of a monitor (key ``monitor`` of a suite), their defaults, and mistakes beyond wrong types."""
 
+import re
+from collections.abc import Iterator
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -7,6 +9,9 @@ import msgspec
 from msgspec import Meta
 
 from trivium.errors import Problem
+from trivium.http import VARIABLE
+from trivium.masking import MASK, mask
+from trivium.suites.agent_settings import header_problems
 from trivium.suites.case import Texts
 from trivium.suites.validation import at
 
@@ -70,6 +75,7 @@ class ChannelSettings(
     Attributes:
         log: Level of the log record: ``warning`` or ``error``.
         webhook: Address that the alert is posted to as JSON.
+        private: Whether the webhook may be in the private network; else the log tells that it is.
         secret: Key of the webhook's signature (HMAC-SHA256).
         headers: Headers of the webhook's requests.
         email: Addresses of the recipients.
@@ -84,6 +90,7 @@ class ChannelSettings(
 
     log: Literal["warning", "error"] | None = None
     webhook: str | None = None
+    private: bool = False
     secret: str | None = None
     headers: dict[str, str] = {}
     email: Texts | None = None
@@ -195,7 +202,16 @@ class MonitorSettings(
 
 KINDS = ("log", "webhook", "email", "command")
 
+_LITERAL = "holds a secret: write ${NAME}, an environment variable"
+
+_KEY = re.compile(
+    r"/(?:[^/?#]*[^/?#A-Za-z0-9])?(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{20,}"
+    r"|/[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
+)
+"""A part of a path that somebody drew at random: a long run of letters and digits, or a UUID."""
+
 _ONLY_FOR = {
+    "private": "webhook",
     "secret": "webhook",
     "headers": "webhook",
     "sender": "email",
@@ -222,7 +238,56 @@ def monitor_problems(settings: MonitorSettings) -> list[Problem]:
         problems += _channel_problems(channel, f"monitor.alerts.channels[{place}]")
     if settings.events is not None:
         problems += _address_problems(settings.events, "monitor.events")
+        if _holds_key(settings.events):
+            problems.append(Problem("monitor.events", _LITERAL))
     return problems
+
+
+def without_channel_secrets(monitor: MonitorSettings | None) -> MonitorSettings | None:
+    """The settings of a monitor as they are stored: of its channels nothing that may hold a secret."""
+    if monitor is None:
+        return None
+    channels = tuple(
+        msgspec.structs.replace(
+            channel,
+            webhook=channel.webhook and _without_path(channel.webhook),
+            secret=channel.secret and MASK,
+            headers=dict.fromkeys(channel.headers, MASK),
+            password=channel.password and MASK,
+            command=channel.command and tuple(map(mask, channel.command)),
+        )
+        for channel in monitor.alerts.channels
+    )
+    alerts = msgspec.structs.replace(monitor.alerts, channels=channels)
+    return msgspec.structs.replace(monitor, alerts=alerts, events=monitor.events and mask(monitor.events))
+
+
+def _without_path(address: str) -> str:
+    """An address without what may be a key: all that comes after the host."""
+    if VARIABLE.match(address):
+        return address
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/{MASK}"
+
+
+def _secrets_in(channel: ChannelSettings, where: str) -> Iterator[Problem]:
+    """The settings of a channel that hold a secret: it would be in every copy of the suite."""
+    for key in ("secret", "password"):
+        text = getattr(channel, key)
+        if text and not VARIABLE.search(text):
+            yield Problem(f"{where}.{key}", _LITERAL)
+    if channel.webhook is not None and _holds_key(channel.webhook):
+        yield Problem(f"{where}.webhook", _LITERAL)
+    for word in channel.command or ():
+        if mask(bare := VARIABLE.sub("", word)) != bare:
+            yield Problem(f"{where}.command", _LITERAL)
+    yield from header_problems(f"{where}.headers", channel.headers)
+
+
+def _holds_key(address: str) -> bool:
+    """Whether an address holds a key: as a user's, as an argument, or as a random part of its path."""
+    bare = VARIABLE.sub("", address)
+    return mask(bare) != bare or "@" in bare.partition("://")[2].partition("/")[0] or bool(_KEY.search(bare))
 
 
 def _channel_problems(channel: ChannelSettings, where: str) -> list[Problem]:
@@ -235,6 +300,7 @@ def _channel_problems(channel: ChannelSettings, where: str) -> list[Problem]:
         for key, kind in _ONLY_FOR.items()
         if getattr(channel, key) and kinds != [kind]
     ]
+    problems += _secrets_in(channel, where)
     if channel.webhook is not None:
         problems += _address_problems(channel.webhook, f"{where}.webhook")
     if channel.email is not None:

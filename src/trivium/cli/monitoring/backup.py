@@ -38,15 +38,54 @@ def backup(file: Path, *, store: str, as_json: bool) -> None:
 )
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @options.store
+@options.option(
+    "--with-tokens",
+    is_flag=True,
+    help="Also restore tokens and logins: those that were ended after the backup work again.",
+)
 @options.as_json
-def restore(file: Path, *, store: str, as_json: bool) -> None:
+def restore(file: Path, *, store: str, with_tokens: bool, as_json: bool) -> None:
     """Copy the backup FILE into an empty store, SQLite or PostgreSQL, and verify it.
 
-    Everything is restored, or nothing.
+    Everything is restored but tokens and logins, or nothing.
     """
+    from trivium.reports.wording import counted
     from trivium.store.backup import restore as restore_backup
 
-    _print(restore_backup(file, store), f"{file}: restored and verified", as_json=as_json)
+    made = restore_backup(file, store, tokens=with_tokens)
+    _print(made, f"{file}: restored and verified", as_json=as_json)
+    if made.left_out:
+        tokens = counted(made.left_out.get("tokens", 0), "token")
+        logins = counted(made.left_out.get("sessions", 0), "login")
+        click.echo(
+            f"{tokens} and {logins} are left out, because some may have been ended since: make tokens "
+            "(`trivium token create`), or restore into an empty store with --with-tokens",
+            err=True,
+        )
+    elif with_tokens:
+        _warn_of_tokens(store)
+
+
+def _warn_of_tokens(store: str) -> None:
+    """Name the tokens that can be used after a restore, and those whose logins go on."""
+    import time
+
+    from trivium.reports.escape import visible
+    from trivium.store.store import Store
+    from trivium.store.tokens import Sessions, Tokens
+
+    with Store(store, create=False) as opened:
+        now = time.time()
+        active, logins = Tokens(opened).active(now), Sessions(opened).count(now)
+    if not active:
+        return
+    click.echo(
+        "Warning: these tokens work again, also if they were revoked after the backup was made:", err=True
+    )
+    for token, _ in active:
+        login = f", {logins[token.id]:,} logins" if token.id in logins else ""
+        click.echo(f"  {token.id} {visible(token.name)} ({', '.join(token.scopes)}{login})", err=True)
+    click.echo("Revoke those that should not: trivium token revoke ID", err=True)
 
 
 def _print(made: "Backup", sentence: str, *, as_json: bool) -> None:

@@ -24,13 +24,17 @@ from contextlib import suppress
 from email.message import EmailMessage
 from email.utils import formatdate
 from hashlib import sha256
-from typing import Any, Protocol
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Protocol
 
 from trivium.errors import InputError, Problem
 from trivium.http import is_retryable_status, read_prefix, retry_after_seconds
 from trivium.masking import MASK, mask
 from trivium.monitor.alerting.messages import Message, one_line, text_of
 from trivium.suites.monitor_settings import ChannelSettings
+
+if TYPE_CHECKING:
+    import httpx
 
 log = logging.getLogger("trivium.alerts")
 
@@ -136,6 +140,7 @@ class Webhook:
     def __init__(self, settings: ChannelSettings, *, clock: Callable[[], float] = time.time) -> None:
         self._settings = settings
         self._clock = clock
+        self._told = settings.private
 
     def send(self, message: Message, body: bytes, key: str) -> None:
         """Post a message; redirects are not followed."""
@@ -160,6 +165,7 @@ class Webhook:
                     "POST", secrets.replaced(settings.webhook or ""), content=body, headers=headers
                 ) as response,
             ):
+                self._tell_if_private(response)
                 text = read_prefix(response, MOST_RESPONSE_BYTES, deadline=deadline)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeEncodeError) as error:
             what = str(error) or type(error).__name__
@@ -172,6 +178,17 @@ class Webhook:
             secrets.masked(f"answered {response.status_code}{hint}{': ' if shown else ''}{shown}"),
             retry=is_retryable_status(response.status_code),
             after=retry_after_seconds(response.headers, now=self._clock()),
+        )
+
+    def _tell_if_private(self, response: "httpx.Response") -> None:
+        """Log once that the address leads into the private network, where others may not be meant to send."""
+        peer = response.extensions["network_stream"].get_extra_info("server_addr")
+        if self._told or not peer or not ip_address(peer[0].partition("%")[0]).is_private:
+            return
+        self._told = True
+        log.warning(
+            "a webhook leads to %s, an address of the private network; if it should, set private: true",
+            peer[0],
         )
 
 
