@@ -145,38 +145,45 @@ def test_shares_of_a_run_have_the_interval_of_the_mean_over_cases():
         for repeat, part in enumerate(own):
             times.add(view(f"q{case}", shared(part), repeat=repeat))
     times.add(view("bare", None))
-    found = times.context(0.95)
-    assert (found["attempts"], found["timed"]) == (24, 24)
-    (_, agents, _), (_, tools, _) = found["tables"]
-    assert [(row["name"], row["mean"]) for row in agents] == [("boss", pytest.approx(1))]
+    note, shares, _ = times.section(0.95).blocks
+    assert note.lines[0].startswith("Traces with times: 24 attempts.")
+    agent, tool = (dict(zip(heads(shares), row, strict=True)) for row in shares.rows)
+    assert (agent["name"], agent["0 … 1"].mean, agent["attempts"]) == ("boss", pytest.approx(1), "24")
     means = parts.mean(axis=1)
-    (row,) = tools
-    assert row["mean"] == pytest.approx(means.mean())
+    assert (tool["who"].text, tool["name"]) == ("tool", "search")
+    assert tool["0 … 1"].mean == pytest.approx(means.mean())
     ends = mean_interval(means, np.arange(12))
-    assert row["interval"].replace("−", "-") == f"[{ends.low:.3f}, {ends.high:.3f}]"
+    assert tool["interval"].replace("−", "-") == f"[{ends.low:.3f}, {ends.high:.3f}]"
+
+
+def heads(table):
+    return [column.head for column in table.columns]
 
 
 def test_retries_and_repeats_are_counted_per_attempt():
     times = RunTimes("group")
     times.add(view("q0", BUSY, group="g"))
     times.add(view("q1", normalise([tool("t", "search")]), group="h"))
-    found = times.context(0.95)
-    assert found["counts"] == [
-        ("retries of failed calls", 1, "0.5", "–", 1),
-        ("calls repeated after a success", 3, "1.5", "–", 1),
-        ("calls that only repeat a loop", 3, "1.5", "–", 1),
-        ("unfinished spans", 1, "0.5", "–", 1),
+    note, _, counts = times.section(0.95).blocks
+    assert note.lines[0].startswith("Traces with times: 1 attempt.")
+    assert heads(counts) == ["steps", "count", "per attempt", "attempts with any"]
+    assert [(row[0], row[1].text, *row[2:]) for row in counts.rows] == [
+        ("retries of failed calls", "1", "0.5", "1 of 2"),
+        ("calls repeated after a success", "3", "1.5", "1 of 2"),
+        ("calls that only repeat a loop", "3", "1.5", "1 of 2"),
+        ("unfinished spans", "1", "0.5", "1 of 2"),
     ]
-    assert (found["attempts"], found["timed"]) == (2, 1)
-    assert RunTimes().context(0.95) is None
+    assert RunTimes().section(0.95) is None
 
 
 def test_counts_have_an_interval_from_ten_groups_on():
     times = RunTimes()
     for case in range(10):
         times.add(view(f"q{case}", BUSY if case % 2 else normalise([tool("t", "search")])))
-    (_, count, mean, interval, _), *_ = times.context(0.95)["counts"]
-    assert (count, mean) == (5, "0.5")
+    counts = times.section(0.95).blocks[-1]
+    assert heads(counts)[3] == "interval"
+    _, count, mean, interval, _ = counts.rows[0]
+    assert (count.text, mean) == ("5", "0.5")
     assert interval.startswith("[0.")
 
 
@@ -185,8 +192,8 @@ def test_the_page_has_a_table_of_retries_only_where_there_are_any(tmp_path, busy
     views = [view("q0", BUSY if busy else shared(0.5))]
     write_html(tmp_path / "r.html", samples.summary(), views)
     page = Page((tmp_path / "r.html").read_text("utf-8"))
-    assert ("Attempts with any" in page.text) is busy
-    assert ("None: no retries of failed calls, no calls repeated" in page.text) is not busy
+    assert ("attempts with any" in page.text) is busy
+    assert ("No retries of failed calls, no calls repeated" in page.text) is not busy
 
 
 def test_the_page_of_a_run_shows_both(tmp_path):

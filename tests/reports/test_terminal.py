@@ -162,7 +162,7 @@ def test_the_number_of_failures_not_shown_is_reported():
 def test_people_stand_beside_the_run_on_equal_footing():
     shown = lines(samples.summary())
     below = shown[shown.index("compared with people") :]
-    assert below[1] == "each output scored against the other people's outputs of its case"
+    assert below[1] == "Each output is scored against the other people's outputs of its case."
     assert any(re.match(r"similarity +0\.377 +\[0\.327, 0\.427\] +0\.393 +\[", line) for line in below)
     assert not any("0.393" in line for line in shown[: shown.index("compared with people")])
 

@@ -18,6 +18,7 @@ from trivium.reports.document.blocks import (
     Fold,
     Mark,
     Paragraph,
+    Picture,
     Remarks,
     Section,
     Surface,
@@ -89,7 +90,7 @@ def _figures(comparison: Comparison, surface: Surface) -> Iterator[Block]:
     if surface in {"page", "notebook"}:
         from trivium.reports.forest import forest
 
-        drawn = [Drawing((forest(comparison),))]
+        drawn = [Drawing((Picture(forest(comparison)),))]
         yield Section(title="difference of each metric", beside=FOREST_NOTE, blocks=drawn, key="differences")
     if surface == "page":
         note = f"{phrases.note(comparison)}. {FIGURES_NOTE}"

@@ -1,12 +1,13 @@
 """Disagreements between judges as blocks, and as a section of the run's page."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from trivium.reports import wording
 from trivium.reports.document.blocks import (
     Block,
+    Cell,
     Column,
+    Kinds,
     Paragraph,
     Remarks,
     Section,
@@ -14,6 +15,7 @@ from trivium.reports.document.blocks import (
     Title,
     Toned,
     table,
+    table_of,
 )
 from trivium.reports.document.markdown import markdown
 from trivium.reports.escape import one_line
@@ -28,8 +30,7 @@ SHOWN: dict[Surface, int] = {"terminal": 20, "comment": 50, "notebook": 20}
 def describe(disagreements: Disagreements, surface: Surface) -> Iterator[Block]:
     """Yield the blocks of disagreements: counts and spread by dimension, then the largest ones."""
     yield Title(text=disagreements.suite, beside=disagreements.run)
-    with_what = sources(disagreements)
-    yield Paragraph((headline(disagreements) + (f", compared with {with_what}" if with_what else ""),))
+    yield Paragraph((_compared(disagreements),))
     yield Remarks(disagreements.notes)
     if disagreements.tallies:
         yield table(TALLIES, disagreements.tallies, label="Disagreement by dimension")
@@ -67,6 +68,11 @@ def sources(disagreements: Disagreements) -> str:
     return " and ".join(parts)
 
 
+def _compared(disagreements: Disagreements) -> str:
+    with_what = sources(disagreements)
+    return headline(disagreements) + (f", compared with {with_what}" if with_what else "")
+
+
 def value(each: Opinion) -> str:
     """The score of an opinion."""
     return "abstained" if each.value is None else wording.number(each.value)
@@ -94,42 +100,31 @@ LARGEST: tuple[Column[Disagreement], ...] = (
 )
 
 
-def section_context(disagreements: Disagreements) -> dict[str, Any]:
-    """Values for the template of the section."""
-    return {
-        "headline": headline(disagreements),
-        "sources": sources(disagreements),
-        "notes": disagreements.notes,
-        "tallies": [_section_tally(each) for each in disagreements.tallies],
-        "rows": [_section_row(each) for each in disagreements.found],
-    }
+def on_the_page(disagreements: Disagreements) -> Section:
+    """The section of the run's page: as elsewhere, with a row for each opinion, and links to the attempts."""
+    blocks: list[Block] = [
+        Paragraph((f"{_compared(disagreements)}. Spread: highest − lowest score. {BIAS}",), "quiet"),
+        Remarks(disagreements.notes),
+    ]
+    if disagreements.tallies:
+        blocks.append(table(TALLIES, disagreements.tallies, label="Disagreement by dimension"))
+    if disagreements.found:
+        rows = (row for each in disagreements.found for row in _opinions(each))
+        heads = ("spread", "attempt", "dimension", "by", "score", "reason")
+        kinds: tuple[Kinds, ...] = ("number", "name", "text", "text", "number", "text")
+        blocks.append(table_of(heads, kinds, rows, label="Disagreements"))
+    return Section(title="where judges disagree", blocks=blocks, key="disagreements")
 
 
-def _section_tally(tally: Tally) -> dict[str, str]:
-    return {
-        "dimension": one_line(tally.dimension),
-        "who": KINDS[tally.kind],
-        "agreed": agreed(tally),
-        "abstained": f"{tally.abstained:,}",
-        "mean_spread": wording.number(tally.mean_apart),
-        "largest_spread": wording.number(tally.largest),
-        "bias": wording.signed(tally.leaning),
-    }
+BIAS = "Bias: judge − other, on average."
 
 
-def _section_row(each: Disagreement) -> dict[str, Any]:
-    return {
-        "spread": number(each.apart),
-        "anchor": anchor(each.case, each.repeat),
-        "name": wording.attempt_name(one_line(each.case), each.repeat),
-        "dimension": one_line(each.dimension),
-        "who": KINDS[each.kind],
-        "opinions": [
-            (
-                one_line(one.by, at_most=80),
-                value(one),
-                None if one.reason is None else one_line(one.reason, at_most=REASON_CHARS),
-            )
-            for one in each.opinions
-        ],
-    }
+def _opinions(each: Disagreement) -> Iterator[tuple[Cell, ...]]:
+    """Yield a row for each opinion; the first one names the attempt."""
+    name = attempt_name(one_line(each.case), each.repeat)
+    link = f"#{anchor(each.case, each.repeat)}"
+    of_all: tuple[Cell, ...] = (Toned(number(each.apart), "strong"), Toned(name, link=link), each.dimension)
+    for one in each.opinions:
+        reason = "" if one.reason is None else one_line(one.reason, at_most=REASON_CHARS)
+        yield (*of_all, Toned(one_line(one.by, at_most=80)), value(one), Toned(reason, "quiet"))
+        of_all = ("", "", "")

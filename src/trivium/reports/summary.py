@@ -15,6 +15,8 @@ from trivium.reports.document.blocks import (
     Column,
     Facts,
     Fold,
+    KeyFigure,
+    KeyFigures,
     Mark,
     Paragraph,
     Range,
@@ -65,7 +67,7 @@ def describe(
     yield Paragraph((wording.headline(summary),), "bad" if lacking else "")
     if summary.gates:
         yield table(GATES, summary.gates, label="Gates")
-    yield _rates(summary, details=details)
+    yield rates(summary, details=details)
     if summary.failures:
         yield _failures(summary, FAILURES[surface])
     yield from _numbers(summary, surface, details=details)
@@ -98,26 +100,42 @@ GATES: tuple[Column[GateAnswer], ...] = (
 )
 
 
-def _rates(summary: Summary, *, details: bool) -> Table:
-    """Pass rate, and the composite with its recommendation."""
+def rates(summary: Summary, *, details: bool = False, notes: Iterable[Toned] = ()) -> KeyFigures:
+    """Pass rate, and the composite with its recommendation.
+
+    Args:
+        summary: The summary.
+        details: Whether to say how many attempts have each recommendation, and what has no composite.
+        notes: What is to be known besides the pass rate.
+    """
     rate, figure = summary.pass_rate, summary.composite
-    rows = [("pass rate", number(rate.value), interval(rate.ci95), Toned(wording.passed_of(summary), ""))]
+    found = [
+        KeyFigure(
+            name="pass rate",
+            value=number(rate.value),
+            interval=interval(rate.ci95),
+            range=Range(rate.value, rate.ci95),
+            sentence=Toned(wording.passed_of(summary)),
+            notes=tuple(notes),
+        )
+    ]
     if figure is not None:
         ends = wording.shown_interval(figure)
-        sentence = Toned(wording.composite_sentence(figure), _RECOMMENDATIONS.get(figure.recommendation, ""))
-        rows.append(("composite", number(figure.mean), "" if ends is None else interval(ends), sentence))
         remarks = [wording.weight_scored(figure)]
         if details:
             remarks = [wording.recommended(figure), wording.not_ok(figure.status), *remarks]
-        if remark := " · ".join(filter(None, remarks)):
-            rows.append(("", "", "", Toned(remark, "quiet")))
-    columns: list[Column[tuple[str, str, str, Toned]]] = [
-        Column("", lambda row: Toned(row[0], "strong"), "text"),
-        Column("", lambda row: Toned(row[1], "strong")),
-        Column("", lambda row: row[2], "interval"),
-        Column("", lambda row: row[3], "text"),
-    ]
-    return table(columns, rows, label="Answer")
+        tone = _RECOMMENDATIONS.get(figure.recommendation, "")
+        found.append(
+            KeyFigure(
+                name="composite",
+                value=number(figure.mean),
+                interval="" if ends is None else interval(ends),
+                range=Range(figure.mean, ends),
+                sentence=Toned(wording.composite_sentence(figure), tone),
+                notes=tuple(Toned(remark, "quiet") for remark in remarks if remark),
+            )
+        )
+    return KeyFigures(tuple(found))
 
 
 def _failures(summary: Summary, most: int) -> Fold:
@@ -143,17 +161,32 @@ def _numbers(summary: Summary, surface: Surface, *, details: bool) -> Iterator[B
         yield metrics_table(summary, dict(list(shown.items())[:most]), details=details, notes=(more, rest))
     elif rest:
         yield Paragraph((rest,), "quiet")
+    yield from further_dimensions(summary)
+    yield from beside_people(summary)
+    yield Facts(tuple(_costs(summary)))
+    yield from certificates(summary)
+
+
+def further_dimensions(summary: Summary) -> Iterator[Paragraph]:
+    """Yield the means of what was judged and is no metric, if there are any."""
     if further := wording.further_dimensions(summary):
         yield Paragraph(tuple(f"{name} {number(mean)} (judged)" for name, mean in further.items()))
+
+
+def beside_people(summary: Summary) -> Iterator[Section]:
+    """Yield the section that compares the run with people, if it was."""
     if summary.human_ceiling:
         people = people_table(summary.human_ceiling)
         note = Paragraph((wording.BESIDE_PEOPLE,), "quiet")
-        yield Section(title="compared with people", blocks=[note, people])
-    yield Facts(tuple(_costs(summary)))
+        yield Section(title="compared with people", blocks=[note, people], key="people")
+
+
+def certificates(summary: Summary) -> Iterator[Section]:
+    """Yield the section of what certificates accept, if any was used."""
     if summary.acceptance:
         lines = [wording.acceptance_sentence(*each) for each in summary.acceptance.items()]
         certified = Paragraph((wording.accepted_of(summary), *lines))
-        yield Section(title="certificates", blocks=[certified])
+        yield Section(title="certificates", blocks=[certified], key="certificates")
 
 
 def _costs(summary: Summary) -> Iterator[tuple[str, str]]:
@@ -250,10 +283,6 @@ def people_table(ceiling: Mapping[str, HumanFigure]) -> Table:
         Column("n", lambda row: f"{row[1].n:,}"),
     ]
     return table(columns, ceiling.items(), label="Compared with people")
-
-
-def _beside_people(row: tuple[str, HumanFigure]) -> Range:
-    return Range(row[1].run_mean, row[1].run_ci95, row[1].mean)
 
 
 def _reservations(summary: Summary, surface: Surface, *, details: bool) -> Iterator[Block]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from trivium.trust.certification import Certificate
 
 NOTHING = "–"
-BESIDE_PEOPLE = "each output scored against the other people's outputs of its case"
+BESIDE_PEOPLE = "Each output is scored against the other people's outputs of its case."
 """Note on the table that compares the run with people (docs/definitions/agreement.md#human-ceiling)."""
 
 FEW_GROUPS = 10

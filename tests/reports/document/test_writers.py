@@ -48,7 +48,19 @@ def every_block(text):
         b.Remarks((text,), more=text),
         b.Facts(((text, text),)),
         b.table(columns, [text, text], label=text, notes=(text,)),
-        b.Drawing(("<svg></svg>",), text),
+        b.KeyFigures(
+            (
+                b.KeyFigure(
+                    name=text,
+                    value=text,
+                    interval=text,
+                    range=b.Range(0.5, None),
+                    sentence=b.Toned(text),
+                    notes=(b.Toned(text, "quiet", "#x"),),
+                ),
+            )
+        ),
+        b.Drawing((b.Picture("<svg></svg>", text, text, text),), text),
         b.Links(text, ()),
     ]
     assert {type(leaf) for leaf in leaves} == set(get_args(b.Leaf))

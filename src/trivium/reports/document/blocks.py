@@ -26,10 +26,11 @@ ANSWERS: dict[str, tuple[str, Tone]] = {
 
 
 class Toned(msgspec.Struct, frozen=True):
-    """A text with a tone."""
+    """A text with a tone, and the address that it leads to on a page, made by us; or an empty text."""
 
     text: str
-    tone: Tone
+    tone: Tone = ""
+    link: str = ""
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -205,6 +206,43 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return [line for line in (first, *self.grounds[1:]) if line]
 
 
+class KeyFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """A figure that answers.
+
+    Attributes:
+        name: What it is.
+        value: Its value.
+        interval: Its interval, or an empty text.
+        range: Both, to be drawn.
+        sentence: What it says.
+        notes: What is to be known besides.
+    """
+
+    name: str
+    value: str
+    interval: str
+    range: Range
+    sentence: Toned
+    notes: tuple[Toned, ...] = ()
+
+
+class KeyFigures(msgspec.Struct, frozen=True):
+    """The figures that answer: cards on a page, elsewhere a table."""
+
+    figures: tuple[KeyFigure, ...]
+
+    @property
+    def table(self) -> Table:
+        """A row for each figure, and one for its notes."""
+        rows: list[tuple[Cell, ...]] = []
+        for each in self.figures:
+            said = (Toned(each.name, "strong"), Toned(each.value, "strong"), each.interval, each.sentence)
+            rows.append(said)
+            if notes := " · ".join(note.text for note in each.notes):
+                rows.append(("", "", "", Toned(notes, "quiet")))
+        return table_of([""] * 4, ("text", "number", "interval", "text"), rows, label="Answer")
+
+
 class Remarks(msgspec.Struct, frozen=True):
     """Reservations that change how to read the figures.
 
@@ -226,16 +264,27 @@ class Facts(msgspec.Struct, frozen=True):
     tone: Tone = ""
 
 
-class Drawing(msgspec.Struct, frozen=True):
-    """Drawings as SVG, made by us, side by side; only HTML has them.
+class Picture(msgspec.Struct, frozen=True):
+    """A drawing as SVG, made by us.
 
     Attributes:
-        svgs: The drawings.
-        label: What they show, for screen readers; empty if the drawings say it.
+        svg: The drawing.
+        label: What it shows, for screen readers; empty if the drawing says it.
+        title: Its title, or an empty text.
+        beside: Words beside the title.
     """
 
-    svgs: tuple[str, ...]
+    svg: str
     label: str = ""
+    title: str = ""
+    beside: str = ""
+
+
+class Drawing(msgspec.Struct, frozen=True):
+    """Pictures side by side; only HTML has them. A terminal shows the words instead."""
+
+    pictures: tuple[Picture, ...]
+    words: str = ""
 
 
 class Links(msgspec.Struct, frozen=True):
@@ -352,7 +401,7 @@ class Fold(msgspec.Struct, frozen=True):
     blocks: "Iterable[Leaf | Cases]"
 
 
-Leaf = Title | Paragraph | Conclusion | Answer | Remarks | Facts | Table | Drawing | Links
+Leaf = Title | Paragraph | Conclusion | Answer | KeyFigures | Remarks | Facts | Table | Drawing | Links
 """A block that holds no others."""
 
 Block = Leaf | Cases | Section | Fold

@@ -69,6 +69,8 @@ _CLASSES: dict[b.Tone, str] = {
     "bad": "bad",
     "warn": "warn",
 }
+_NARROW = 30
+"""Characters of the longest text that may stand in a narrow column."""
 _RELATIONS = {"Previous": "prev", "Next": "next"}
 _TAGS: dict[b.Kind, str] = {"deleted": "del", "inserted": "ins"}
 
@@ -107,12 +109,12 @@ class Html:
                 return "".join(self._paragraph(line, _CLASSES.get(block.tone, "")) for line in block.lines)
             case b.Conclusion():
                 return self._conclusion(block.lines)
-            case b.Answer():
-                return self._answer(block)
+            case b.Answer() | b.KeyFigures():
+                return self._answer(block) if isinstance(block, b.Answer) else self._figures(block)
             case b.Remarks():
                 return self._list([*block.lines, *([block.more] if block.more else [])])
             case b.Facts():
-                return "".join(self._fact(name, words, block.tone) for name, words in block.rows)
+                return self._facts(block)
             case b.Table():
                 return self._table(block)
             case b.Drawing():
@@ -140,9 +142,36 @@ class Html:
         items = [self._element("li", _line(line)) for line in lines]
         return self._element("ul", *items, role="problems") if items else ""
 
-    def _fact(self, name: str, words: str, tone: b.Tone) -> str:
-        role = _CLASSES.get(tone, "")
-        return self._element("p", element("b", _line(name, at_most=60)), " ", _line(words), role=role)
+    def _facts(self, block: b.Facts) -> str:
+        if self._styles is None:
+            rows = [
+                element("div", element("dt", _line(name, at_most=60)), element("dd", _line(words)))
+                for name, words in block.rows
+            ]
+            return element("dl", *rows, class_="facts-list") if rows else ""
+        role = _CLASSES.get(block.tone, "")
+        return "".join(
+            self._element("p", element("b", _line(name, at_most=60)), " ", _line(words), role=role)
+            for name, words in block.rows
+        )
+
+    def _figures(self, block: b.KeyFigures) -> str:
+        if self._styles is not None:
+            return self._table(block.table)
+        cards = [element("div", *self._figure(each), class_="card") for each in block.figures]
+        return element("section", *cards, class_="cards", aria_label="Answer")
+
+    def _figure(self, figure: b.KeyFigure) -> Iterator[str]:
+        yield element("h2", _heading(figure.name))
+        interval = element("small", _line(figure.interval))
+        yield element("p", _line(figure.value), " ", interval, class_="big")
+        yield self._range(figure.range)
+        for text in (figure.sentence, *figure.notes):
+            yield element("p", self._linked(text), class_=_CLASSES.get(text.tone, "quiet"))
+
+    def _linked(self, text: b.Toned) -> str:
+        words = _line(text.text)
+        return element("a", words, href=text.link) if text.link and self._styles is None else words
 
     def _answer(self, block: b.Answer) -> str:
         mark, tone = b.ANSWERS.get(block.answer, ("?", "warn"))
@@ -160,11 +189,16 @@ class Html:
         return self._element("section", *said, role="conclusion", aria_label="Conclusion") if said else ""
 
     def _drawing(self, block: b.Drawing) -> str:
-        if not block.label:
-            return self._scroll("".join(block.svgs), "")
-        pictures = [element("div", svg, role_="img", aria_label=block.label) for svg in block.svgs]
-        figures = [element("figure", picture, class_="picture") for picture in pictures]
-        return self._element("div", *figures, role="pictures")
+        if not any(each.label for each in block.pictures):
+            return self._scroll("".join(each.svg for each in block.pictures), "")
+        role = "charts" if any(each.title for each in block.pictures) else "pictures"
+        return self._element("div", *map(self._picture, block.pictures), role=role)
+
+    def _picture(self, picture: b.Picture) -> str:
+        beside = element("span", _line(picture.beside), class_="quiet") if picture.beside else ""
+        title = element("figcaption", self._name(picture.title), " ", beside) if picture.title else ""
+        drawn = element("div", picture.svg, role_="img", aria_label=one_line(picture.label, at_most=2000))
+        return element("figure", title, drawn, class_="picture")
 
     def _scroll(self, inner: str, label: str) -> str:
         if self._styles is not None:
@@ -189,8 +223,9 @@ class Html:
         named = any(column.head for column in block.columns)
         head = element("thead", self._element("tr", *heads)) if named else ""
         table = self._element("table", head, element("tbody", *rows), role="small numbers")
+        key = _range_key(block) if self._styles is None else ""
         notes = [self._paragraph(note, "quiet") for note in block.notes]
-        return self._scroll(table, block.label) + "".join(notes)
+        return key + self._scroll(table, block.label) + "".join(notes)
 
     def _head(self, column: b.Column[Any], side: str) -> str:
         if column.kind == "range" and self._styles is None:
@@ -212,14 +247,16 @@ class Html:
             return self._element(
                 "td", self._element("span", f"{mark} {_line(cell.words)}", role=f"pill {tone}")
             )
-        text, tone = (cell.text, cell.tone) if isinstance(cell, b.Toned) else (cell, "")
-        if column.kind == "name":
-            short = "nowrap" if len(text) <= 32 else ""
-            return self._element("th", self._name(text), role=short, scope="row")
+        shown = cell if isinstance(cell, b.Toned) else b.Toned(cell)
+        if column.kind == "name" and shown.text:
+            short = "nowrap" if len(shown.text) <= 32 else ""
+            return self._element("th", self._element("bdi", self._linked(shown)), role=short, scope="row")
         if column.kind == "mark":
-            pill = {"strong": "warn", "quiet": "plain", "": "plain"}.get(tone, tone)
-            return self._element("td", self._element("span", _line(text), role=f"pill {pill}"))
-        return self._element("td", _line(text), role=" ".join(filter(None, (side, _CLASSES.get(tone, "")))))
+            pill = {"strong": "warn", "quiet": "plain", "": "plain"}.get(shown.tone, shown.tone)
+            return self._element("td", self._element("span", _line(shown.text), role=f"pill {pill}"))
+        wide = "words" if column.kind == "text" and len(shown.text) > _NARROW else ""
+        roles = filter(None, (side, _CLASSES.get(shown.tone, ""), wide))
+        return self._element("td", self._linked(shown), role=" ".join(roles))
 
     def _links(self, block: b.Links) -> str:
         links = "".join(
@@ -303,6 +340,15 @@ class Html:
             return self._element("span", "…", role="gap")
         words = escape(visible(piece.text))
         return words if piece.kind == "same" else self._element(_TAGS[piece.kind], words)
+
+
+def _range_key(block: b.Table) -> str:
+    """What the drawn means and intervals of a table are; empty if it has none."""
+    ranges = [cell for row in block.rows for cell in row if isinstance(cell, b.Range)]
+    known = {"dot": "mean", "line": "its interval"}
+    known |= {"diamond": "people’s own outputs"} if any(each.human is not None for each in ranges) else {}
+    words = " ".join(f"{element('span', class_=f'k-{sign}')} {means}" for sign, means in known.items())
+    return element("p", words, class_="key") if ranges else ""
 
 
 def _heading(words: str) -> str:

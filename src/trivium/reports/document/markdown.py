@@ -77,6 +77,8 @@ def _leaf(block: b.Leaf) -> str:
             return "\n".join(f"> ⚠️ {prose(line)}  " for line in lines)
         case b.Facts():
             return "  \n".join(f"**{prose(name)}** {prose(words)}" for name, words in block.rows)
+        case b.KeyFigures():
+            return _leaf(block.table)
         case b.Table():
             return "\n\n".join(filter(None, (_table(block), _quiet(block.notes))))
         case b.Drawing() | b.Links():

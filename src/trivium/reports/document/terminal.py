@@ -80,20 +80,21 @@ def _leaf(block: b.Leaf, width: int) -> Iterator[RenderableType]:
     match block:
         case b.Title():
             yield _title(block.text, block.beside, beside_style="dim")
-        case b.Paragraph():
-            yield from _lines(block.lines, STYLES[block.tone])
-        case b.Conclusion():
-            yield from _lines(block.lines, "bold")
+        case b.Paragraph() | b.Conclusion():
+            yield from _lines(block.lines, STYLES[block.tone if isinstance(block, b.Paragraph) else "strong"])
         case b.Answer():
             yield _answer(block)
         case b.Remarks():
             yield from _remarks(block, width)
-        case b.Table():
-            yield _table(block, width)
-            yield from _lines(block.notes, "dim")
+        case b.Table() | b.KeyFigures():
+            shown = block if isinstance(block, b.Table) else block.table
+            yield _table(shown, width)
+            yield from _lines(shown.notes, "dim")
         case b.Facts():
             yield from [_facts(block)] if block.rows else []
-        case b.Drawing() | b.Links():
+        case b.Drawing():
+            yield from _lines([block.words] if block.words else [], "dim")
+        case b.Links():
             pass
         case _:
             assert_never(block)

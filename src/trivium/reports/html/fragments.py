@@ -1,14 +1,12 @@
 """Fragments of HTML pages: folded texts and the drawing of an interval."""
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from markupsafe import Markup
 
-from trivium.reports.drawings.interval import HEIGHT, range_svg
-from trivium.reports.drawings.svg import element
+from trivium.reports.drawings.interval import range_svg
 from trivium.reports.escape import as_json, cut, one_line, visible
 
 HEAD_CHARS = 1_500
@@ -83,19 +81,3 @@ def breakable(name: str) -> Markup:
 def bar(mean: float | None, interval: tuple[float, float] | None = None) -> Markup:
     """A mean and its interval, drawn on [0, 1]."""
     return Markup(range_svg(mean, interval))  # noqa: S704 - made of numbers
-
-
-def stacked_svg(parts: Sequence[tuple[str, int]]) -> str:
-    """Draw shares of a whole side by side.
-
-    It is hidden from screen readers, because the numbers are next to it.
-
-    Args:
-        parts: CSS class and count of each, from left to right.
-    """
-    total, body, before = sum(count for _, count in parts), [], 0
-    for name, count in parts:
-        x, width = f"{100 * before / total:.2f}%", f"{100 * count / total:.2f}%"
-        body.append(element("rect", x=x, y=0, width=width, height=HEIGHT, class_=name))
-        before += count
-    return element("svg", *body, class_="stacked", width="100%", height=HEIGHT, aria_hidden="true")

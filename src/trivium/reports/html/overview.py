@@ -1,20 +1,40 @@
-"""Section of the run in the report: metrics, distributions, gates, costs, provenance."""
+"""The page of a run: its answer, and the sections below its cases."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from markupsafe import Markup
 
-from trivium.metrics.evaluation import RECOMMENDATION_WEIGHTS
 from trivium.metrics.metric import Score, is_judge_fallback
 from trivium.reports import charts, wording
-from trivium.reports.document.html import html
+from trivium.reports.disagreements import on_the_page
+from trivium.reports.document.blocks import (
+    Block,
+    Column,
+    Drawing,
+    Facts,
+    Fold,
+    Paragraph,
+    Picture,
+    Remarks,
+    Section,
+    Toned,
+    table,
+)
 from trivium.reports.escape import one_line
-from trivium.reports.html.fragments import bar, folded, short, stacked_svg
-from trivium.reports.summary import metrics_table, people_table
-from trivium.reports.wording import dollars, spent_rows, spent_sentence, whole
-from trivium.runs.summary import CompositeFigure, Figure, JudgeCosts, Summary
+from trivium.reports.slices import run_slices
+from trivium.reports.summary import (
+    GATES,
+    beside_people,
+    certificates,
+    further_dimensions,
+    metrics_table,
+    rates,
+)
+from trivium.reports.wording import counted
+from trivium.runs.disagreements import Disagreements
+from trivium.runs.slices import Slices
+from trivium.runs.summary import CompositeFigure, Figure, JudgeCosts, ModelCosts, Summary
 
 BINS = 20
 RESERVATIONS_SHOWN = 6
@@ -56,125 +76,104 @@ class Distributions:
             self.by_name.setdefault("composite", Distribution()).add(composite)
 
 
-SPENT_COLUMNS = {
-    "requests": "Requests",
-    "answered": "Answered",
-    "from_cache": "From the cache",
-    "input_tokens": "Input tokens",
-    "output_tokens": "Output tokens",
-}
+def answer(summary: Summary) -> Iterator[Block]:
+    """Yield the answer of a run for its page: gates, pass rate, composite, the agent's own figures."""
+    if summary.gates:
+        yield Section(title="gates", blocks=[table(GATES, summary.gates, label="Gates")], key="gates")
+    reservations = len(summary.warnings)
+    link = Toned(counted(reservations, "reservation"), "quiet", "#reservations")
+    yield rates(summary, details=True, notes=[link] if reservations else [])
+    if summary.agent is not None:
+        yield Facts((("agent", wording.agent_line(summary.agent)),))
 
 
-def overview_context(
+def sections(
     summary: Summary,
-    distributions: Mapping[str, Distribution],
     provenance: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Values for the page's template, except the attempts."""
+    *,
+    drawn: Mapping[str, Distribution] | None = None,
+    slices: Sequence[Slices] = (),
+    disagreements: Disagreements | None = None,
+    times: Section | None = None,
+) -> Iterator[Section]:
+    """Yield the sections of a run's page below its cases.
+
+    Args:
+        summary: The summary.
+        provenance: Where the run comes from.
+        drawn: The distribution of each metric.
+        slices: Its figures by the values of some keys.
+        disagreements: Where its judges disagree.
+        times: Where the time went.
+    """
+    yield Section(title="scores", blocks=list(_scores(summary)), key="scores")
+    for place, each in enumerate(slices, 1):
+        yield run_slices(each, "page", place=place)
+    yield from beside_people(summary)
+    yield from _distributions(summary, drawn or {})
+    if disagreements is not None:
+        yield on_the_page(disagreements)
+    if times is not None:
+        yield times
+    yield from certificates(summary)
+    if summary.spent is not None:
+        yield Section(title="cost of judges", blocks=list(_spent(summary.spent)), key="cost")
+    others = (*summary.warnings[RESERVATIONS_SHOWN:], *summary.notes)
+    if summary.warnings or others:
+        shown: list[Block] = [Remarks(summary.warnings[:RESERVATIONS_SHOWN])]
+        shown += [Fold(f"{len(others):,} more", [Remarks(others)])] if others else []
+        yield Section(title="reservations", blocks=shown, key="reservations")
+    if provenance:
+        rows = Facts(tuple(wording.provenance_rows(provenance)), "quiet")
+        made = Paragraph(tuple(filter(None, (wording.provenance_line(summary),))), "quiet")
+        fold = Fold("Versions, settings and origin of this run", [rows])
+        yield Section(title="provenance", blocks=[made, fold], key="provenance")
+
+
+def _scores(summary: Summary) -> Iterator[Block]:
     shown = wording.measured_metrics(summary)
-    return {
-        "summary": summary,
-        "headline": wording.headline(summary),
-        "passed_of": wording.passed_of(summary),
-        "pass_range": bar(summary.pass_rate.value, summary.pass_rate.ci95),
-        "composite": None if summary.composite is None else _composite(summary.composite),
-        "dimensions": wording.further_dimensions(summary),
-        "scores": html([metrics_table(summary, shown, details=True)]) if shown else "",
-        "unmeasured": wording.counted_without(summary),
-        "unmeasured_names": [one_line(name) for name in wording.without_anything(summary)],
-        "agent": None if summary.agent is None else wording.agent_sentences(summary.agent),
-        "made_by": wording.provenance_line(summary),
-        "people": html([people_table(summary.human_ceiling)]) if summary.human_ceiling else "",
-        "beside_people_note": wording.BESIDE_PEOPLE,
-        "note": wording.interval_note(summary),
-        "distributions": _histograms(summary, distributions),
-        "parts": _parts(summary),
-        "recommendations": _recommendations(summary),
-        "reservations": list(summary.warnings[:RESERVATIONS_SHOWN]),
-        "more_reservations": [*summary.warnings[RESERVATIONS_SHOWN:], *summary.notes],
-        "gates": [(gate, wording.gate_sentence(gate)) for gate in summary.gates],
-        "accepted_of": wording.accepted_of(summary),
-        "acceptance": [wording.acceptance_sentence(*each) for each in summary.acceptance.items()],
-        "spent": None if summary.spent is None else _spent(summary.spent),
-        "provenance": _flat(provenance),
-    }
+    if shown:
+        note = wording.interval_note(summary) or ""
+        yield metrics_table(summary, shown, details=True, notes=(note,))
+    else:
+        yield Paragraph(("Nothing was scored.",), "quiet")
+    if unmeasured := wording.counted_without(summary):
+        names = ", ".join(map(one_line, wording.without_anything(summary)))
+        yield Fold(unmeasured, [Paragraph((names,), "quiet")])
+    yield from further_dimensions(summary)
 
 
-def _composite(figure: CompositeFigure) -> dict[str, Any]:
-    return {
-        "figure": figure,
-        "range": bar(figure.mean, figure.ci95),
-        "sentence": wording.composite_sentence(figure),
-        "not_ok": wording.not_ok(figure.status),
-    }
-
-
-def _spent(spent: JudgeCosts) -> dict[str, Any]:
-    rows = [
-        {
-            "kind": kind,
-            "name": name,
-            "cost": dollars(costs.cost_usd),
-            "counts": [whole(getattr(costs, column)) for column in SPENT_COLUMNS],
-        }
-        for kind, name, costs in spent_rows(spent)
-    ]
-    return {"sentence": spent_sentence(spent), "rows": rows, "columns": SPENT_COLUMNS.values()}
-
-
-def _histograms(summary: Summary, distributions: Mapping[str, Distribution]) -> list[dict[str, Any]]:
+def _distributions(summary: Summary, drawn: Mapping[str, Distribution]) -> Iterator[Section]:
     figures: dict[str, Figure | CompositeFigure] = dict(summary.metrics)
     if summary.composite is not None:
         figures["composite"] = summary.composite
-    drawn = []
+    pictures = []
     for name, figure in figures.items():
-        values = distributions.get(name)
-        if values is None or not values.worth_drawing:
-            continue
-        svg = charts.histogram(values.counts, mean=figure.mean, interval=figure.ci95)
-        drawn.append(
-            {"name": name, "svg": Markup(svg), "total": values.total, "counts": values.counts}  # noqa: S704
-        )
-    return drawn
+        values = drawn.get(name)
+        if values is not None and values.worth_drawing:
+            label = f"Attempts in each twentieth of 0 to 1: {', '.join(map(str, values.counts))}"
+            svg = charts.histogram(values.counts, mean=figure.mean, interval=figure.ci95)
+            pictures.append(Picture(svg, label, name, f"n = {values.total:,}"))
+    if pictures:
+        note = Paragraph(("Bars: attempts. Line and band: the mean and its interval.",), "quiet")
+        yield Section(title="distributions", blocks=[note, Drawing(tuple(pictures))], key="distributions")
 
 
-def _parts(summary: Summary) -> list[dict[str, Any]]:
-    """The parts of the composite that have a score; a part that is also a metric has its interval."""
-    if summary.composite is None:
-        return []
-    rows = []
-    for name, mean in summary.composite.parts.items():
-        if mean is not None:
-            figure = summary.metrics.get(name)
-            interval = None if figure is None else figure.ci95
-            part = {"name": one_line(name), "mean": mean, "interval": interval}
-            rows.append(part | {"range": bar(mean, interval)})
-    return rows
+def _spent(spent: JudgeCosts) -> Iterator[Block]:
+    yield Paragraph((wording.spent_sentence(spent),))
+    rows = [row for row in wording.spent_rows(spent) if row[0] != "model" or len(spent.models) > 1]
+    note = "Dimensions judged in one request share its cost equally."
+    if rows:
+        yield table(SPENT, rows, label="Cost by model and by dimension", notes=(note,))
 
 
-def _recommendations(summary: Summary) -> dict[str, Any] | None:
-    """The recommendations as one bar, with their numbers; None if no attempt has one."""
-    counts = {} if summary.composite is None else summary.composite.recommendations
-    counts = {name: count for name, count in counts.items() if count}
-    if not counts:
-        return None
-    places = {name: place for place, name in enumerate(RECOMMENDATION_WEIGHTS)}  # the best first
-    rows = sorted(counts.items(), key=lambda row: places.get(row[0], len(places)))
-    keys = [(f"level-{places.get(name, len(places))}", wording.words(one_line(name)), n) for name, n in rows]
-    bar = Markup(stacked_svg([(key, count) for key, _, count in keys]))  # noqa: S704 - our own names
-    return {"bar": bar, "rows": keys}
-
-
-def _flat(provenance: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Nested mappings as dotted names; long lists and texts as folded values."""
-    rows: list[tuple[str, Any]] = []
-    waiting: list[tuple[str, Any]] = list(provenance.items())[::-1]
-    while waiting:
-        name, value = waiting.pop()
-        if isinstance(value, Mapping) and value and name.count(".") < 2:
-            waiting += [(f"{name}.{key}", inner) for key, inner in list(value.items())[::-1]]
-        elif isinstance(value, (str, int, float, bool)) or value is None:
-            rows.append((name, wording.NOTHING if value is None else short(value)))
-        else:
-            rows.append((name, folded(value)))
-    return rows
+SPENT: tuple[Column[tuple[str, str, ModelCosts]], ...] = (
+    Column("by", lambda row: Toned(row[0], "quiet"), "text"),
+    Column("name", lambda row: row[1], "name"),
+    Column("cost", lambda row: wording.dollars(row[2].cost_usd)),
+    Column("requests", lambda row: wording.whole(row[2].requests)),
+    Column("answered", lambda row: wording.whole(row[2].answered)),
+    Column("from the cache", lambda row: wording.whole(row[2].from_cache)),
+    Column("input tokens", lambda row: wording.whole(row[2].input_tokens)),
+    Column("output tokens", lambda row: wording.whole(row[2].output_tokens)),
+)

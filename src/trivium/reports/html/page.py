@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from trivium.errors import InputError
-from trivium.reports import charts
+from trivium.reports import charts, wording
 from trivium.reports.document.blocks import Section
 from trivium.reports.document.html import html
+from trivium.reports.html import overview
 from trivium.reports.html.overview import Distributions
 from trivium.reports.html.packing import Index, Packer, copied
 from trivium.reports.html.process import RunTimes
-from trivium.reports.html.shell import asset, environment, policy, write_atomically
-from trivium.reports.slices import run_slices
+from trivium.reports.html.shell import asset, document, environment, write_atomically
 from trivium.reports.view import EvaluationView, worst_first
 from trivium.runs.disagreements import Disagreements
 from trivium.runs.slices import Slices
@@ -69,16 +69,16 @@ def write_html(
         for place in places[IN_THE_OPEN:]:
             packer.add(place.number, _read(rendered, place).decode())
         packer.flush()
-        page = _render_page(
-            templates,
+        figures = overview.sections(
             summary,
-            distributions,
             provenance or {},
-            disagreements,
-            times.context(summary.metadata.get("level", 0.95)),
-            slices=[run_slices(one, "page", place=at) for at, one in enumerate(slices, 1)],
-            attempts={"total": total, "full": len(places), "in_the_open": min(IN_THE_OPEN, len(places))},
+            drawn=distributions.by_name,
+            slices=slices,
+            disagreements=disagreements,
+            times=times.section(summary.metadata.get("level", 0.95)),
         )
+        counts = {"total": total, "in_the_open": min(IN_THE_OPEN, len(places))}
+        page = _render_page(summary, tuple(figures), counts)
         before, between, after = re.split(f"{_ATTEMPTS_MARK}|{_PARTS_MARK}", page)
         in_the_open = (_read(rendered, place) for place in places[:IN_THE_OPEN])
         try:
@@ -182,34 +182,22 @@ class _ReverseKey:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _render_page(
-    templates: "jinja2.Environment",
-    summary: Summary,
-    distributions: Distributions,
-    provenance: Mapping[str, Any],
-    disagreements: Disagreements | None,
-    times_context: dict[str, Any] | None,
-    *,
-    slices: Sequence[Section],
-    attempts: Mapping[str, int],
-) -> str:
+def _render_page(summary: Summary, figures: Sequence[Section], attempts: Mapping[str, int]) -> str:
     from markupsafe import Markup
 
-    from trivium._version import __version__
-    from trivium.reports.disagreements import section_context
-    from trivium.reports.html.overview import overview_context
-
-    style, script = asset("style.css"), asset("cases.js") + asset("print.js")
-    return templates.get_template("page.html").render(
-        overview_context(summary, distributions.by_name, provenance),
-        disagreements=None if disagreements is None else section_context(disagreements),
-        times=times_context,
-        slices=html(slices),
-        style=Markup(style),  # noqa: S704 - our own file
-        script=Markup(script),  # noqa: S704 - our own file
-        policy=policy(style, script),
+    links = {"Cases": "#attempts"}
+    links |= {each.title[:1].upper() + each.title[1:]: f"#{each.key}" for each in figures}
+    return document(
+        "page.html",
+        script=asset("cases.js") + asset("print.js"),
+        brand="Trivium report",
+        heading=summary.suite,
+        title=summary.suite,
+        meta=[summary.run, wording.headline(summary)],
+        links=links,
+        answer=html(overview.answer(summary)),
+        figures=html(figures),
         counts=attempts,
-        attempts=Markup(_ATTEMPTS_MARK),  # noqa: S704 - ours too
-        parts_mark=Markup(_PARTS_MARK),  # noqa: S704 - ours too
-        version=__version__,
+        attempts=Markup(_ATTEMPTS_MARK),  # noqa: S704 - our own
+        parts_mark=Markup(_PARTS_MARK),  # noqa: S704 - our own
     )

@@ -2,13 +2,14 @@
 
 from array import array
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
 from trivium.reports import wording
+from trivium.reports.document.blocks import Block, Column, Paragraph, Range, Section, Toned, table
 from trivium.reports.escape import one_line
 from trivium.reports.html.fragments import bar
 from trivium.reports.trace_tables import arrow_chain, handoff_loop_words, loop_words, ping_pong_words
@@ -194,55 +195,66 @@ class RunTimes:
             self._shares[who].add(row, one.share or 0.0)
             self._seconds[who] = self._seconds.get(who, 0.0) + one.seconds
 
-    def context(self, level: float) -> dict[str, Any] | None:
-        """Values for the page's template, or None if no attempt has a trace."""
+    def section(self, level: float) -> Section | None:
+        """The section of the run's page, or None if no attempt has a trace.
+
+        Args:
+            level: Level of the intervals.
+        """
         if not self._case_of:
             return None
-        every, timed = np.arange(len(self._case_of)), np.array(self._timed, np.int64)
-        tables = []
-        for kind, title in (("agent", "Time by agent"), ("tool", "Time by tool")):
-            rows = [self._row(who, timed, level) for who in self._shares if who[0] == kind]
-            rows.sort(key=lambda row: (-row["mean"], row["name"]))
-            if rows:
-                tables.append((title, rows[:ROWS_SHOWN], max(0, len(rows) - ROWS_SHOWN)))
-        counts = []
-        for name, words in _REPEAT_COUNTS.items():
-            column = self._counts[name]
-            mean, ends = self._mean(column, every, level, high=None)
-            if len(self._clusters) < wording.FEW_GROUPS:
-                ends = None  # with so few clusters the interval is far wider than the observed counts
-            counts.append(
-                (
-                    words,
-                    int(sum(column.values)),
-                    f"{mean:.1f}",
-                    wording.interval(ends, digits=1),
-                    len(column.rows),
-                )
-            )
-        parallel = None
-        if timed.size:
-            mean, ends = self._mean(self._parallel, timed, level, high=1.0)
-            parallel = f"{wording.share(mean)} {wording.interval(ends) if ends else ''}".strip()
-        return {
-            "attempts": len(self._case_of),
-            "timed": len(timed),
-            "tables": tables,
-            "counts": counts,
-            "parallel": parallel,
-        }
+        blocks: list[Block] = []
+        if self._timed:
+            blocks += self._shares_shown(np.array(self._timed, np.int64), level)
+        again = [self._again(name, words, level) for name, words in _REPEAT_COUNTS.items()]
+        if any(row.number for row in again):
+            blocks.append(table(self._again_columns(), again, label="Retries, repeats and unfinished spans"))
+        else:
+            blocks.append(Paragraph((f"No {', no '.join(_REPEAT_COUNTS.values())}.",), "quiet"))
+        return Section(title="where the time went", blocks=blocks, key="time")
 
-    def _row(self, who: NameKey, timed: npt.NDArray[np.int64], level: float) -> dict[str, Any]:
+    def _shares_shown(self, timed: npt.NDArray[np.int64], level: float) -> list[Block]:
+        mean, ends = self._mean(self._parallel, timed, level, high=1.0)
+        parallel = f"{wording.share(mean)} {wording.interval(ends) if ends else ''}".strip()
+        note = (
+            f"Traces with times: {wording.counted(len(timed), 'attempt')}. Share of wall time, averaged by "
+            f"case; spans at work at once share their time equally. Two or more were at work {parallel} of "
+            "the time."
+        )
+        shown: list[_Share] = []
+        left_out: list[str] = []
+        for kind in ("agent", "tool"):
+            rows = [self._share(who, timed, level) for who in self._shares if who[0] == kind]
+            shown += sorted(rows, key=lambda row: (-row.mean, row.name))[:ROWS_SHOWN]
+            if (more := len(rows) - ROWS_SHOWN) > 0:
+                left_out.append(f"and {wording.counted(more, f'more {kind}')}")
+        return [
+            Paragraph((note,), "quiet"),
+            table(_SHARES, shown, label="Time by agent and tool", notes=left_out),
+        ]
+
+    def _share(self, who: NameKey, timed: npt.NDArray[np.int64], level: float) -> "_Share":
         mean, ends = self._mean(self._shares[who], timed, level, high=1.0)
-        return {
-            "name": "nobody" if who[1] is None else one_line(who[1], at_most=RUN_NAME_CHARS),
-            "mean": mean,
-            "share": wording.share(mean),
-            "interval": wording.interval(ends),
-            "range": bar(mean, ends),
-            "seconds": wording.seconds(self._seconds[who] / len(timed)),
-            "attempts": len(self._shares[who].rows),
-        }
+        name = "nobody" if who[1] is None else one_line(who[1], at_most=RUN_NAME_CHARS)
+        seconds, attempts = self._seconds[who] / len(timed), len(self._shares[who].rows)
+        return _Share(kind=who[0], name=name, mean=mean, ends=ends, seconds=seconds, attempts=attempts)
+
+    def _again(self, name: str, words: str, level: float) -> "_Again":
+        column = self._counts[name]
+        mean, ends = self._mean(column, np.arange(len(self._case_of)), level, high=None)
+        if len(self._clusters) < wording.FEW_GROUPS:
+            ends = None  # with so few clusters the interval is far wider than the observed counts
+        count = int(sum(column.values))
+        return _Again(words=words, number=count, mean=mean, ends=ends, attempts=len(column.rows))
+
+    def _again_columns(self) -> list[Column["_Again"]]:
+        return [
+            Column("steps", lambda row: row.words, "text"),
+            Column("count", lambda row: Toned(f"{row.number:,}", "strong")),
+            Column("per attempt", lambda row: f"{row.mean:.1f}"),
+            Column("interval", lambda row: wording.interval(row.ends, digits=1), "interval", optional=True),
+            Column("attempts with any", lambda row: f"{row.attempts:,} of {len(self._case_of):,}"),
+        ]
 
     def _mean(
         self, figure: _SparseColumn, among: npt.NDArray[np.int64], level: float, *, high: float | None
@@ -270,3 +282,35 @@ _REPEAT_COUNTS = {
     "looped": "calls that only repeat a loop",
     "unfinished": "unfinished spans",
 }
+
+
+class _Share(NamedTuple):
+    """The share that an agent or a tool has of the time."""
+
+    kind: str
+    name: str
+    mean: float
+    ends: tuple[float, float] | None
+    seconds: float
+    attempts: int
+
+
+class _Again(NamedTuple):
+    """How often steps of a kind were done again, or not finished."""
+
+    words: str
+    number: int
+    mean: float
+    ends: tuple[float, float] | None
+    attempts: int
+
+
+_SHARES: tuple[Column[_Share], ...] = (
+    Column("who", lambda row: Toned(row.kind, "quiet"), "text"),
+    Column("name", lambda row: row.name, "name"),
+    Column("share", lambda row: Toned(wording.share(row.mean), "strong")),
+    Column("interval", lambda row: wording.interval(row.ends), "interval"),
+    Column("0 … 1", lambda row: Range(row.mean, row.ends), "range"),
+    Column("per attempt", lambda row: wording.seconds(row.seconds)),
+    Column("attempts", lambda row: f"{row.attempts:,}"),
+)

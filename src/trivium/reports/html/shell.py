@@ -105,25 +105,16 @@ def page(
     """
     from markupsafe import Markup
 
-    from trivium._version import __version__
-
-    style = asset("style.css")
-    before, after = (
-        environment()
-        .get_template("document.html")
-        .render(
-            brand=brand,
-            heading=heading,
-            title=f"{heading}: {answer}" if answer else heading,
-            meta=meta,
-            links=links or {},
-            blocks=Markup(_BLOCKS_MARK),  # noqa: S704 - our own
-            style=Markup(style),  # noqa: S704 - our own file
-            policy=policy(style),
-            version=__version__,
-        )
-        .split(_BLOCKS_MARK)
+    title = f"{heading}: {answer}" if answer else heading
+    whole = document(
+        brand=brand,
+        heading=heading,
+        title=title,
+        meta=meta,
+        links=links or {},
+        blocks=Markup(_BLOCKS_MARK),  # noqa: S704 - our own
     )
+    before, after = whole.split(_BLOCKS_MARK)
     yield before.encode()
     for part in Html().write(blocks):
         yield part.encode()
@@ -131,3 +122,32 @@ def page(
 
 
 _BLOCKS_MARK = "<!-- blocks -->"
+
+
+def document(template: str = "document.html", *, script: str | None = None, **values: Any) -> str:
+    """A self-contained page from a template.
+
+    Args:
+        template: ``document.html``, or a template that extends it.
+        script: The only script that may run.
+        values: Values for the template.
+
+    Raises:
+        MissingExtra: If ``trivium[report]`` is not installed.
+    """
+    from markupsafe import Markup
+
+    from trivium._version import __version__
+
+    style = asset("style.css")
+    return (
+        environment()
+        .get_template(template)
+        .render(
+            values,
+            style=Markup(style),  # noqa: S704 - our own file
+            script=Markup(script or ""),  # noqa: S704 - our own files
+            policy=policy(style, script),
+            version=__version__,
+        )
+    )

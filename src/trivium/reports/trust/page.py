@@ -11,6 +11,7 @@ from trivium.reports.document.blocks import (
     Facts,
     Fold,
     Paragraph,
+    Picture,
     Remarks,
     Section,
 )
@@ -58,12 +59,12 @@ def curve_body(artifact: CurveArtifact) -> list[Block]:
     pictures: list[Block] = [Paragraph((CURVES_NOTE,))]
     for name in names[:MOST_VARIANTS]:
         # Vega escapes the names.
+        label = f"Curve of the confidence {name}; the table above has the numbers."
         drawn = (
-            in_page_colours(vl_convert.vegalite_to_svg(specification))
+            Picture(in_page_colours(vl_convert.vegalite_to_svg(specification)), label)
             for specification in describe_curves(artifact, [name], apart=True)
         )
-        label = f"Curve of the confidence {name}; the table above has the numbers."
-        pictures.append(Drawing(tuple(drawn), label))
+        pictures.append(Drawing(tuple(drawn)))
     if (left_out := len(names) - MOST_VARIANTS) > 0:
         pictures.append(Paragraph((f"{left_out} more confidences are only in the table.",), "quiet"))
     pictures.append(Fold("Definitions", [Facts(DEFINITIONS)]))

@@ -7,6 +7,7 @@ from trivium.reports.document.blocks import (
     Block,
     Drawing,
     Paragraph,
+    Picture,
     Remarks,
     Title,
     table_of,
@@ -40,7 +41,7 @@ def describe_curve(curve: Curve) -> Iterator[Block]:
     areas = f"AURC {number(aurc(curve))}, AUGRC {number(augrc(curve))} over coverages to {share(curve.cmax)}"
     predicted = f"{curve.n_items:,} items, {share(curve.cmax)} predicted"
     yield Title(text="risk and coverage", beside=predicted)
-    yield Drawing((_curve_svg(curve),))
+    yield Drawing((Picture(_curve_svg(curve)),))
     yield Paragraph((areas,))
     yield table_of(("coverage", "reached", "risk"), (), rows)
 

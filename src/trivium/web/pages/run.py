@@ -8,14 +8,13 @@ import msgspec
 from litestar import Request, Response, get
 from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect, Stream
-from markupsafe import Markup
 
 from trivium.errors import InputError
 from trivium.reports.document.html import html
 from trivium.reports.escape import one_line
-from trivium.reports.html.overview import overview_context
-from trivium.reports.slices import run_slices
-from trivium.runs.slices import slices_of
+from trivium.reports.html.overview import answer, sections
+from trivium.reports.wording import headline
+from trivium.runs.slices import Slices, slices_of
 from trivium.runs.summarize import summarise
 from trivium.runs.summary import Summary
 from trivium.store.browsing.attempts import (
@@ -119,8 +118,7 @@ def routes(site: Site) -> list[Any]:
         if request.headers.get("HX-Target") == "attempts":
             return site.page(request, "run.html", title=title, section="runs", **context)
         summary = _summary(site, record)
-        figures = {} if summary is None else overview_context(summary, {}, record.provenance)
-        shown, problem = _slices(site, record, by)
+        slices, problem = _slices(site, record, by)
         others = [
             each for each in find_runs(store, suite=record.suite_name, limit=21).runs if each.run != run
         ]
@@ -129,12 +127,12 @@ def routes(site: Site) -> list[Any]:
             "run.html",
             title=title,
             section="runs",
-            **{**figures, **context},
+            **context,
             has_summary=summary is not None,
-            slices=shown,
+            headline="" if summary is None else headline(summary),
+            answer="" if summary is None else html(answer(summary)),
+            figures="" if summary is None else html(sections(summary, record.provenance, slices=slices)),
             slices_problem=problem,
-            disagreements=None,
-            times=None,
             others=others[:20],
         )
 
@@ -172,14 +170,13 @@ def stored_summary(run: RunRecord) -> Summary | None:
     return None if run.summary is None else msgspec.convert(run.summary, Summary, strict=False)
 
 
-def _slices(site: Site, run: RunRecord, by: str) -> tuple[Markup, str]:
+def _slices(site: Site, run: RunRecord, by: str) -> tuple[list[Slices], str]:
     if not by:
-        return Markup(), ""
+        return [], ""
     try:
-        section = run_slices(slices_of(site.store, run, by), "page")
+        return [slices_of(site.store, run, by)], ""
     except InputError as error:
-        return Markup(), str(error)
-    return html([section]), ""
+        return [], str(error)
 
 
 def listed(row: Row, settings: Settings) -> ListedAttempt:
