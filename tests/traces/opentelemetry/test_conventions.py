@@ -18,6 +18,7 @@ from tests.traces.samples import kinds
 from trivium.agents.attempt import Attempt
 from trivium.agents.contexts import Context, contexts_of
 from trivium.traces.opentelemetry.semconv import MOST_DOCUMENTS, READ_AS
+from trivium.traces.outcome import thread_of
 from trivium.traces.readers import read_documents, read_trace
 from trivium.traces.summary import trace_facts
 from trivium.traces.trace import SpanUsage
@@ -554,3 +555,20 @@ def test_what_langchain_s_instrumentation_records_of_a_retriever_is_read():
         Context(id="a", text="A text"),
         Context(id="b", text="B"),
     )
+
+
+@pytest.mark.parametrize(
+    ("root", "below", "conversation"),
+    [
+        ({"gen_ai.conversation.id": "c-1"}, {}, "c-1"),
+        ({"session.id": "s-1"}, {}, "s-1"),
+        ({"session.id": "s-1", "gen_ai.conversation.id": "c-1"}, {}, "c-1"),
+        ({}, {"langfuse.session.id": "l-1"}, "l-1"),
+        ({"traceloop.association.properties.session_id": "t-1"}, {"session.id": "s-1"}, "t-1"),
+        ({"session.id": 7}, {}, None),
+        ({}, {}, None),
+    ],
+)
+def test_a_trace_names_the_conversation_that_it_is_a_turn_of(root, below, conversation):
+    trace = read(span("a", root, at=(0, 9)), span("b", below, parent="a", at=(1, 2)))
+    assert thread_of(trace) == conversation

@@ -22,6 +22,7 @@ from trivium.traces.opentelemetry.contents import (
     parts_left_out,
     with_requested_arguments,
 )
+from trivium.traces.opentelemetry.deployment import CONVERSATION, text_of
 from trivium.traces.opentelemetry.frameworks import SCOPES, graph_runs, read_own_forms
 from trivium.traces.opentelemetry.handoffs import mark_handoffs, stated_messages
 from trivium.traces.opentelemetry.semconv import NANOSECONDS, RecordedSpan
@@ -141,12 +142,17 @@ def _usages(
 
 
 def _metadata(ordered: list[RecordedSpan], roles: list[SpanRole], origin: int | None) -> JsonObject:
-    """The start of the trace, and the instrumentations that recorded its agents."""
+    """The start of the trace, its conversation, and the instrumentations that recorded its agents."""
     pairs = zip(ordered, roles, strict=True)
     recorders = sorted({span.scope for span, role in pairs if role.kind == "agent" and span.scope})
     metadata: JsonObject = {} if origin is None else {"started": _moment(origin)}
     if recorders:
         metadata[RECORDERS] = recorders
+    for span in ordered:
+        stated = span.attributes.get(semconv.CONVERSATION) or span.attributes.get(semconv.SESSION)
+        if conversation := text_of(stated):
+            metadata[CONVERSATION] = conversation
+            break
     return metadata | {SETS_UP: True} if all(map(sets_up, ordered)) else metadata
 
 

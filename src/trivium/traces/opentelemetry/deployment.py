@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from trivium.traces.opentelemetry import semconv
 from trivium.values import JsonObject
 
 SERVICE: Final = "service"
@@ -17,11 +18,8 @@ _OF_RESOURCE: Final[Mapping[str, tuple[str, ...]]] = {
     VERSION: ("service.version",),
     ENVIRONMENT: ("deployment.environment.name", "deployment.environment"),
 }
-_CONVERSATION: Final = (
-    "gen_ai.conversation.id",
-    "session.id",
-    "langfuse.session.id",
-    "traceloop.association.properties.session_id",
+_CONVERSATION: Final = tuple(
+    name for name, read_as in semconv.READ_AS.items() if read_as in {semconv.CONVERSATION, semconv.SESSION}
 )
 _TAGS: Final = ("trivium.tags", "tag.tags", "langfuse.trace.tags")
 """Attributes of Trivium, OpenInference and Langfuse: a list of texts, or one text with commas."""

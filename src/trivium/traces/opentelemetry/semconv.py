@@ -30,6 +30,12 @@ FRAMEWORK: Final = _attribute("mastra.span.type", "ag2.span.type", "ai.operation
 REQUEST_TYPE: Final = _attribute("llm.request.type")
 MCP_METHOD: Final = _attribute("mcp.method.name")
 
+# The conversation that a trace is a turn of.
+CONVERSATION: Final = _attribute("gen_ai.conversation.id")
+SESSION: Final = _attribute(
+    "session.id", "langfuse.session.id", "traceloop.association.properties.session_id"
+)
+
 # Names.
 AGENT: Final = _attribute("gen_ai.agent.name", "agent.name", "ai.telemetry.functionId")
 LEGACY_AGENT: Final = _attribute("agent_name")

@@ -281,7 +281,9 @@ def _metadata(records: list[Record]) -> JsonObject:
                 (record, ("name", "session_id", "tags", "feedback_stats")),
                 (metadata_of(record), _THREADS),
             )
-            return {key: source[key] for source, keys in sources for key in keys if source.get(key)}
+            found = {key: source[key] for source, keys in sources for key in keys if source.get(key)}
+            session = metadata_of(record).get("session_id")  # that of a run is its project
+            return {"conversation_id": session} | found if session else found
     return {}
 
 
