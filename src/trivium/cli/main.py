@@ -27,6 +27,7 @@ COMMANDS = {
     "trust": ("trivium.cli.trust:trust", "Risk and coverage, calibration, judges against people."),
     "label": ("trivium.cli.labels.label:label", "Collect people's labels, where they teach most."),
     "traces": ("trivium.cli.traces:traces", "Read other tools' traces: count them, or convert them."),
+    "case": ("trivium.cli.case:case", "Make cases of traces, and add them to a suite."),
     "export": ("trivium.cli.export:export", "Write a run's data as JSONL, CSV or Parquet."),
     "serve": (
         "trivium.cli.monitoring.serve:serve",

@@ -1,0 +1,98 @@
+"""``trivium case``: makes a case of a trace, and adds it to a suite."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trivium.cli import options
+from trivium.cli.main import LazyCommands
+
+if TYPE_CHECKING:
+    from trivium.agents.recorded.new_case import Recorded
+
+COMMANDS = {"from": ("trivium.cli.case:from_", "Make a case of a trace, and add it to a suite.")}
+
+
+@click.group(cls=LazyCommands, table=COMMANDS)
+def case() -> None:
+    """Make cases of what happened in production."""
+
+
+@click.command(
+    "from",
+    epilog=options.examples(
+        "trivium case from trace.json",
+        "trivium case from traces/ --trace-id 5b8efff798038103 --suite suite.yaml",
+        "trivium case from 5b8efff798038103 --suite suite.yaml --yes",
+    ),
+)
+@click.argument("trace", metavar="TRACE")
+@options.option("--suite", metavar="FILE", help="The suite, or the file of its cases, that gets the case.")
+@options.option("--trace-id", metavar="ID", help="Which trace of the file, if it holds several.")
+@options.option("--id", "name", metavar="ID", help="Id of the case (default: that of the trace).")
+@options.store
+@options.option("--yes", is_flag=True, help="Add it without asking.")
+def from_(
+    trace: str, *, suite: str | None, trace_id: str | None, name: str | None, store: str, yes: bool
+) -> None:
+    """Make a case of TRACE: a file or folder of traces, or the id of a trace that `trivium serve` received.
+
+    The case has what was asked, with the earlier messages of the conversation, and where it comes from. What
+    the agent answered and did stands in comments; what is expected, a person says. Secrets are masked. With
+    --suite it shows how the file would change, and asks; without a terminal it only shows, unless --yes is
+    given.
+    """
+    from trivium.agents.recorded.new_case import case_of_trace
+    from trivium.errors import Problem, SuiteError
+    from trivium.suites.files.new_case import add_case, yaml_of_case
+    from trivium.suites.suite import Suite
+
+    made = case_of_trace(_found(trace, trace_id, store), id=name)
+    if made.masked:
+        click.echo(f"masked: secrets in {made.masked} {'text' if made.masked == 1 else 'texts'}", err=True)
+    if suite is None:
+        click.echo(yaml_of_case(made.case, made.remarks), nl=False)
+        click.echo("Nothing is written: --suite FILE adds the case to a suite.", err=True)
+        return
+    if Suite.load(suite).position(made.case["id"]) is not None:
+        where = Problem("", f'it has a case "{made.case["id"]}" already: name another by --id')
+        raise SuiteError(suite, where)
+    changed = add_case(suite, made.case, made.remarks)
+    click.echo(changed.diff(), nl=False)
+    if not yes and not (sys.stdin.isatty() and click.confirm(f"Add it to {changed.path}?", err=True)):
+        if not sys.stdin.isatty():
+            click.echo("Nothing is written: add --yes to write it.", err=True)
+        return
+    changed.write()
+    click.echo(f"added to {changed.path}", err=True)
+
+
+def _found(trace: str, trace_id: str | None, store: str) -> "Recorded":
+    """The trace of a file, or one that was received."""
+    import msgspec
+
+    from trivium.agents.recorded.new_case import Recorded, find_trace
+    from trivium.errors import StoreError, TraceError
+    from trivium.monitor.interaction import interaction_of
+    from trivium.storage import is_remote
+    from trivium.store.live_traces import LiveTraces
+    from trivium.store.store import Store
+    from trivium.traces.trace import Trace
+
+    if is_remote(trace) or Path(trace).exists():
+        return find_trace(trace, trace_id=trace_id)
+    try:
+        with Store(store, create=False, read_only=True) as opened:
+            received = LiveTraces(opened).found(trace)
+            interaction = None if received is None else interaction_of(received)
+    except StoreError as error:
+        raise TraceError(trace, f"there is no such file, nor a store with traces: {error}") from error
+    if interaction is None:
+        raise TraceError(trace, f"there is no such file, and no trace with this id in {store}")
+    recorded = interaction.trace or Trace(trace_id=trace)
+    stated = {name: getattr(interaction, name) for name in ("input", "output", "tags")}
+    stated |= {"conversation_id": interaction.session}
+    metadata = recorded.metadata | {name: value for name, value in stated.items() if value}
+    return Recorded(msgspec.structs.replace(recorded, trace_id=trace, metadata=metadata))

@@ -1,0 +1,139 @@
+"""``trivium case from``: a trace of production becomes a case of a suite."""
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.traces.opentelemetry.spans import content, span, tool
+from trivium.cli import case as command
+from trivium.cli.main import run_command
+from trivium.monitor.interaction import Recorded, encode_recorded
+from trivium.store.live_records import RecordedTrace
+from trivium.store.live_traces import LiveTraces
+from trivium.store.store import Store
+from trivium.suites.suite import Suite
+
+HERE = Path("suite.yaml")
+SUITE = """\
+# What support is asked.
+name: support
+cases:
+  - id: "1"
+    input: Hello?        # a greeting
+    references: [Hello.]
+"""
+KEY = "sk-proj-abcdefghij1234567890klmnopqrst"
+
+
+def turn(number, question, answer, **attributes):
+    """A trace of one turn of a conversation, in the native format."""
+    root = {"id": "a", "kind": "agent", "name": "support", "start": 0, "end": 4, "input": question}
+    call = {"id": "b", "parent": "a", "kind": "tool", "name": "track", "start": 1, "end": 2}
+    call |= {"input": {"order": 7, "api_key": KEY}, "output": "in Lyon"}
+    metadata = {"conversation_id": "c", "started": f"2026-11-01T10:0{number}:00Z"}
+    spans = [root | {"output": answer} | attributes, call]
+    return {"trace_id": f"t{number}", "spans": spans, "metadata": metadata}
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "suite.yaml").write_text(SUITE)
+    failed = turn(2, f"And when? My key is {KEY}.", None, ok=False, attributes={"error": "gave up"})
+    traces = [failed, turn(1, "Where is my parcel?", "In Lyon."), {"trace_id": "other", "spans": []}]
+    (tmp_path / "traces.jsonl").write_text("".join(json.dumps(each) + "\n" for each in traces))
+
+
+def outcome(capsys, *arguments):
+    code = run_command(["case", "from", *arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_a_failed_trace_becomes_a_case_in_one_command(capsys):
+    code, out, err = outcome(capsys, "traces.jsonl", "--trace-id", "t2", "--suite", "suite.yaml", "--yes")
+    assert code == 0
+    assert "masked: secrets in 2 texts" in err
+    written = HERE.read_text()
+    assert written.startswith(SUITE)
+    assert KEY not in written + out
+    case = Suite.load("suite.yaml").case("t2")
+    assert case.input == [
+        {"role": "user", "content": "Where is my parcel?"},
+        {"role": "assistant", "content": "In Lyon."},
+        {"role": "user", "content": "And when? My key is [masked]."},
+    ]
+    assert (case.group, case.references, case.expect.tools) == ("c", (), None)
+    assert case.metadata == {"trace": "t2", "recorded": "2026-11-01T10:02:00Z"}
+    assert "# What is expected is yours to say. The agent failed (agent support failed: gave up)" in written
+    assert '#     - {"name": "track", "arguments": {"order": 7, "api_key": "[masked]"}}' in written
+
+
+def test_without_a_terminal_and_without_yes_it_only_shows(capsys):
+    code, out, err = outcome(capsys, "traces.jsonl", "--trace-id", "t1", "--suite", "suite.yaml")
+    assert (code, HERE.read_text()) == (0, SUITE)
+    assert '+    input: "Where is my parcel?"' in out
+    assert "Nothing is written: add --yes to write it." in err
+    code, out, err = outcome(capsys, "traces.jsonl", "--trace-id", "t1")
+    assert out.startswith('- id: "t1"\n  input: "Where is my parcel?"\n')
+    assert "Nothing is written: --suite FILE adds the case to a suite." in err
+
+
+@pytest.mark.parametrize(("answer", "cases"), [(True, 2), (False, 1)])
+def test_in_a_terminal_it_asks(answer, cases, capsys, monkeypatch):
+    asked = []
+    monkeypatch.setattr(command.sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr(click, "confirm", lambda text, **_: asked.append(text) or answer)
+    code, _, _ = outcome(capsys, "traces.jsonl", "--trace-id", "t1", "--suite", "suite.yaml")
+    assert (code, asked, len(Suite.load("suite.yaml"))) == (0, ["Add it to suite.yaml?"], cases)
+
+
+def test_the_one_trace_of_a_file_of_any_format_needs_no_id(capsys, tmp_path):
+    asked = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "support", "input.value": "Where?"}
+    spans = [span("support", asked, at=(0, 9)), tool("track", parent="support", at=(1, 2))]
+    (tmp_path / "spans.json").write_bytes(content(*spans))
+    code, out, _ = outcome(capsys, "spans.json", "--id", "where")
+    assert code == 0
+    assert out.startswith('- id: "where"\n  input: "Where?"\n')
+
+
+def test_a_recorded_chat_keeps_its_earlier_messages(capsys, tmp_path):
+    chat = [("system", "Be kind."), ("user", "a"), ("assistant", "b"), ("user", "c"), ("assistant", "d")]
+    messages = [{"role": role, "content": text} for role, text in chat]
+    (tmp_path / "chat.jsonl").write_text(json.dumps({"id": "chat", "messages": messages}) + "\n")
+    assert outcome(capsys, "chat.jsonl", "--suite", "suite.yaml", "--yes")[0] == 0
+    assert Suite.load("suite.yaml").case("chat").input == [messages[1], messages[2], messages[3]]
+
+
+def test_a_trace_that_was_received_is_found_by_its_id(capsys, tmp_path):
+    url = f"sqlite:///{tmp_path / 'live.db'}"
+    recorded = Recorded(time=1_700_000_000, input="Where?", output="In Lyon.", session="c")
+    with Store(url) as store:
+        received = RecordedTrace(trace_id="live-1", body=encode_recorded(recorded), choices=[])
+        LiveTraces(store).record([received], 1_700_000_000)
+    code, out, _ = outcome(capsys, "live-1", "--store", url)
+    assert code == 0
+    assert out.startswith('- id: "live-1"\n  input: "Where?"\n  group: "c"\n')
+    assert '# references: ["In Lyon."]' in out
+    code, _, err = outcome(capsys, "live-2", "--store", url)
+    assert (code, "no trace with this id" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["traces.jsonl"], "holds 3 traces: name one by --trace-id (t2, t1, other)"),
+        (["traces.jsonl", "--trace-id", "t9"], 'holds no trace "t9"'),
+        (["traces.jsonl", "--trace-id", "other"], "its input was not recorded"),
+        (["nothing.json"], "there is no such file, nor a store with traces"),
+        (["suite.yaml"], "suite.yaml"),
+        (["traces.jsonl", "--trace-id", "t1", "--suite", "suite.yaml", "--id", "1"], 'a case "1" already'),
+    ],
+)
+def test_what_cannot_become_a_case_is_named(arguments, says, capsys):
+    code, out, err = outcome(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert HERE.read_text() == SUITE
