@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from math import ceil, log, log1p
 from typing import Literal, NamedTuple, Protocol
 
@@ -46,6 +46,9 @@ class RiskTest(Protocol):
     def bound(self, delta: float) -> float:
         """The smallest limit whose p-value is at most ``delta``, in [0, 1]; needs an accepted verdict."""
 
+    def log_p_without_errors(self, codes: Ints) -> float:
+        """Log of the p-value if these were the accepted verdicts, given their groups, and none were wrong."""
+
 
 class ExactBinomial:
     """One verdict per group: probability of at most this many errors if the error rate equals the limit."""
@@ -72,6 +75,10 @@ class ExactBinomial:
         if self._errors == self._accepted:
             return 1.0
         return float(betaincinv(self._errors + 1, self._accepted - self._errors, 1 - delta))
+
+    def log_p_without_errors(self, codes: Ints) -> float:
+        """See ``RiskTest``."""
+        return codes.size * log1p(-self._epsilon)
 
 
 class Clustered:
@@ -116,6 +123,11 @@ class Hoeffding(Clustered):
         gain = float((limit * self._accepted - self._errors).mean()) / self._size
         return -2 * self._accepted.size * gain**2 if gain > 0 else 0.0
 
+    def log_p_without_errors(self, codes: Ints) -> float:
+        """See ``RiskTest``."""
+        groups = self._accepted.size
+        return -2 * groups * (self._epsilon * codes.size / groups / self._size) ** 2
+
 
 class Betting(Clustered):
     """Bets against an error rate above the limit (Waudby-Smith and Ramdas 2024).
@@ -147,9 +159,22 @@ class Betting(Clustered):
     def _log_p_of(self, limit: float) -> float:
         return _log_p_of_capital(self._log_growth(limit, np.arange(self._accepted.size)).sum(axis=0))
 
+    def log_p_without_errors(self, codes: Ints) -> float:
+        """See ``RiskTest``."""
+        groups_with = np.bincount(np.bincount(codes), minlength=self._size + 1)  # 0, 1, 2, … of the verdicts
+        return _log_p_of_capital(groups_with @ self._growth_without_errors)
+
+    @cached_property
+    def _growth_without_errors(self) -> Floats:
+        """Log of the growth by a group with 0, 1, 2, … verdicts, shape (size + 1, stakes)."""
+        return self._growth(self._epsilon, self._epsilon * np.arange(self._size + 1))
+
     def _log_growth(self, limit: float, at: Ints) -> Floats:
         """Log of the factor by which each group changes the capital at each stake."""
-        gain = (limit * self._accepted[at] - self._errors[at]) / (self._size * (1 - limit))
+        return self._growth(limit, limit * self._accepted[at] - self._errors[at])
+
+    def _growth(self, limit: float, excess: npt.NDArray[np.floating]) -> Floats:
+        gain = excess / (self._size * (1 - limit))
         gain = np.maximum(gain, -1)  # rounding may exceed a total loss
         with np.errstate(divide="ignore"):  # the full stake loses everything
             return np.asarray(np.log1p(gain[:, None] * STAKES), dtype=np.float64)
@@ -326,13 +351,15 @@ def labels_needed(
         return None
     delta, rng, each = certificate.delta, np.random.default_rng(seed), verdicts.wrong.size / verdicts.groups
     test_of = partial(_risk_test, certificate.method, certificate.epsilon, certificate.group_size)
-    alike = _best(verdicts, _shares_of_delta(verdicts, partial(test_of, verdicts.groups), delta))
+    alike = _best(verdicts, _shares_of_delta(verdicts, test_of(verdicts.groups), delta))
 
     def is_enough(further: int) -> bool:
         failures, new_test = 0, partial(test_of, verdicts.groups + further)
+        untouched = new_test()
         for _ in range(WORLDS):
             world = _with_further(verdicts, further, alike, rng)
-            failures += not _search(world, new_test, delta, anything=True)[0]
+            shares = _shares_of_delta(world, untouched, delta)
+            failures += not _certifies_anything(world, shares, new_test())
             if failures > (1 - POWER) * WORLDS:
                 return False
         return True
@@ -383,19 +410,16 @@ class _Verdicts(NamedTuple):
         return cls(wrong[order], confidences[order], codes[order], groups, ends)
 
 
-def _search(
-    verdicts: _Verdicts, new_test: Callable[[], RiskTest], delta: float, *, anything: bool = False
-) -> tuple[int, int, Floats]:
+def _search(verdicts: _Verdicts, new_test: Callable[[], RiskTest], delta: float) -> tuple[int, int, Floats]:
     """Count the certified verdicts and the tested thresholds, and split delta among the starts.
 
     Args:
         verdicts: The verdicts.
         new_test: Makes a test without any verdicts.
         delta: Probability that the guarantee fails.
-        anything: Stop at the first threshold that passes.
     """
     wrong, codes, ends = verdicts.wrong, verdicts.codes, verdicts.ends
-    shares = _shares_of_delta(verdicts, new_test, delta)
+    shares = _shares_of_delta(verdicts, new_test(), delta)
     test, added, level, tested, certified = new_test(), 0, 0.0, 0, 0
     for end, share in zip(map(int, ends), shares, strict=True):
         level += share
@@ -405,18 +429,31 @@ def _search(
         added, tested = end, tested + 1
         if test.log_p() <= log(level):
             certified = end
-            if anything:
-                break
         else:
             level = 0.0
     return certified, tested, shares
 
 
-def _shares_of_delta(verdicts: _Verdicts, new_test: Callable[[], RiskTest], delta: float) -> Floats:
-    """Share of ``delta`` with which each threshold starts, shape (thresholds,); 0 except at the few starts.
+def _certifies_anything(verdicts: _Verdicts, shares: Floats, test: RiskTest) -> bool:
+    """Whether ``_search`` certifies anything: it does if it passes where it starts, or starts again.
 
-    See ``_search`` for the arguments.
+    Args:
+        verdicts: The verdicts.
+        shares: Share of delta with which each threshold starts.
+        test: A test without any verdicts.
     """
+    added = 0
+    for place in np.flatnonzero(shares):
+        end = verdicts.ends[place]
+        test.accept(verdicts.codes[added:end], verdicts.wrong[added:end])
+        if test.log_p() <= log(shares[place]):
+            return True
+        added = end
+    return False
+
+
+def _shares_of_delta(verdicts: _Verdicts, test: RiskTest, delta: float) -> Floats:
+    """Share of ``delta`` with which each threshold starts, shape (thresholds,); 0 but at a few starts."""
     codes, ends = verdicts.codes, verdicts.ends
     shares, n = np.zeros(ends.size), codes.size
 
@@ -424,9 +461,7 @@ def _shares_of_delta(verdicts: _Verdicts, new_test: Callable[[], RiskTest], delt
         """Index of the first threshold at which a sample without errors passes; ``ends.size`` if none."""
 
         def passes(place: int) -> bool:  # and then every later one does: more right verdicts prove more
-            ideal, end = new_test(), int(ends[place])
-            ideal.accept(codes[:end], np.zeros(end))
-            return ideal.log_p() <= log(level)
+            return test.log_p_without_errors(codes[: ends[place]]) <= log(level)
 
         most = 1
         while most < ends.size and not passes(most):
@@ -483,10 +518,10 @@ def _with_further(verdicts: _Verdicts, further: int, alike: int, rng: np.random.
     rows = by_group[before[owner] + np.arange(owner.size)]
     place = rows.copy()
     place[rows < alike] = rng.permutation(rows[rows < alike])
-    confidences = np.append(verdicts.confidences, verdicts.confidences[place])
+    ranks = np.append(np.arange(verdicts.wrong.size), place)
+    confidences = verdicts.confidences[ranks]
     if verdicts.ends.size == verdicts.wrong.size:  # where all differ, further ones do too
-        ranks = np.append(np.arange(verdicts.wrong.size), place)
-        confidences = -np.lexsort((rng.random(ranks.size), ranks)).argsort().astype(np.float64)
+        confidences = -(ranks + rng.random(ranks.size))
     return _Verdicts.sorted(
         np.append(verdicts.wrong, verdicts.wrong[rows]),
         confidences,
