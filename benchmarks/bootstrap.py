@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.sizes import sized
-from trivium.trust.resampling.chunks import Rng
+from trivium.trust.resampling import Rng
 from trivium.trust.selective.inference import BootstrapOptions, bootstrap_selective_metrics
 from trivium.trust.selective.items import Items
 

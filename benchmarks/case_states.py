@@ -12,7 +12,7 @@ from math import nan
 import numpy as np
 from scipy.stats import binom
 
-from trivium.runs.comparing.case_states import BROKE, SAME, STATES, case_states
+from trivium.runs.comparing.moved_cases import BROKE, SAME, STATES, case_states
 
 SIZES = ((1, 1), (2, 2), (3, 3), (5, 5), (10, 10), (9, 1), (9, 3), (20, 1))
 """Attempts in base and in head."""

@@ -36,8 +36,8 @@ from benchmarks.decision_worlds import (
     steady,
 )
 from benchmarks.sizes import sized
-from trivium.runs.comparing.case_counts import CaseCounts, SideCounts
-from trivium.runs.comparing.case_states import BROKE, case_states
+from trivium.runs.comparing.earlier_runs import CaseCounts, SideCounts
+from trivium.runs.comparing.moved_cases import BROKE, case_states
 from trivium.runs.confirming.rounds import DOUBT, Question, Rounds
 from trivium.suites.settings import About, DecideSettings
 from trivium.trust.case_model import Tally, case_posterior, error_on_these_cases

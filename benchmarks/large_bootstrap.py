@@ -28,8 +28,7 @@ from benchmarks.sizes import sized
 from benchmarks.workers import cluster
 from trivium.runs.engines.ray_resampling import on_ray
 from trivium.trust.cluster_bootstrap import Groups
-from trivium.trust.resampling.chunks import Chunk
-from trivium.trust.resampling.statistics import ChunkMap, Compute, Floats
+from trivium.trust.resampling import Chunk, ChunkMap, Compute, Floats
 from trivium.trust.selective.inference import BootstrapOptions, bootstrap_selective_metrics
 from trivium.trust.selective.items import Items
 

@@ -10,7 +10,7 @@ from trivium.display import as_text
 from trivium.metrics.judge.budget.ledger import Spending
 from trivium.reports import pairwise as phrases
 from trivium.reports.pairwise import render_markdown
-from trivium.runs.costs.judges import sum_costs
+from trivium.runs.costs import sum_costs
 from trivium.runs.judged_pairs import of_both_orders
 from trivium.runs.pairwise_result import JudgedPair, OrderVerdict, PairComparison, figure
 from trivium.suites.settings import JudgeSettings

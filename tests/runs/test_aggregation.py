@@ -19,10 +19,10 @@ from trivium.agents.attempt import Attempt, Usage
 from trivium.metrics.evaluation import Composite, Evaluation
 from trivium.metrics.metric import INCOMPLETE_TRACE, Score
 from trivium.number_buffer import NumberBuffer
+from trivium.runs.aggregation import IncrementalAggregation
 from trivium.runs.case_values import CaseValues, Sum
 from trivium.runs.columns import Column
-from trivium.runs.costs.agent import AgentTally
-from trivium.runs.incremental_aggregation import IncrementalAggregation
+from trivium.runs.costs import AgentTally
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
 

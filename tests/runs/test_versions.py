@@ -7,7 +7,7 @@ import pytest
 import trivium as tv
 from tests.runs.suites import Says, told_suite
 from trivium.errors import InputError
-from trivium.runs.versions import fingerprint, recorded_version, version_of
+from trivium.runs.provenance import fingerprint, recorded_version, version_of
 from trivium.store.store import Store
 
 AGENT = "app.py:answer"

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from trivium.trust.cluster_bootstrap import Groups, bootstrap, estimate
-from trivium.trust.resampling.statistics import leave_one_out
+from trivium.trust.resampling import leave_one_out
 
 RNG = np.random.default_rng(8)
 SIZES = RNG.integers(1, 6, 25)

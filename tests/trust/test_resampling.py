@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trivium.trust.resampling.chunks import BLOCK, block_generator, draw_counts, resample_chunks
-from trivium.trust.resampling.statistics import on_threads, over_resamples
+from trivium.trust.resampling import (
+    BLOCK,
+    block_generator,
+    draw_counts,
+    on_threads,
+    over_resamples,
+    resample_chunks,
+)
 
 
 def plain(groups, resamples, seed):

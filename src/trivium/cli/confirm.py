@@ -41,7 +41,7 @@ def ask_again(base: "Run", head: "Run", given: Mapping[str, Any], agent: Any) ->
 def _beforehand(base: "Run", head: "Run", calls: int) -> str:
     from trivium.reports.comparison_text import cost_of
     from trivium.reports.wording import counted
-    from trivium.runs.comparing.confirmed import calls_of
+    from trivium.runs.comparing.earlier_runs import calls_of
 
     text = f"asking again: at most {counted(calls, 'call')}"
     made = calls_of([base.record, head.record])

@@ -85,7 +85,7 @@ def list_runs(limit: int, store: str, as_json: bool) -> None:
     """List the stored runs, newest first."""
     from trivium.cli.output import print_json, show
     from trivium.reports.runs_table import RunRow, runs_blocks
-    from trivium.runs.versions import confirms, version_of
+    from trivium.runs.provenance import confirms, version_of
     from trivium.store.records import RunRecord
     from trivium.store.store import Store
 

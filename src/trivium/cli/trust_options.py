@@ -12,7 +12,7 @@ from trivium.cli.options import DEFAULT_STORE, Choice, F, as_json, option, outpu
 if TYPE_CHECKING:
     from trivium.runs.items.table import ItemTable
     from trivium.trust.calibration.calibrator import Calibrator
-    from trivium.trust.resampling.statistics import ChunkMap
+    from trivium.trust.resampling import ChunkMap
 
 
 class Range(click.ParamType):  # type: ignore[type-arg]

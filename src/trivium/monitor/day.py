@@ -14,7 +14,7 @@ from trivium.metrics.metric import Metric
 from trivium.metrics.registry import build_metrics, default_metrics
 from trivium.metrics.scoring import Scores, score_attempts
 from trivium.monitor.monitored import Monitored
-from trivium.runs.costs.judges import AttachedJudges
+from trivium.runs.costs import AttachedJudges
 from trivium.runs.provenance import judge_provenance, provenance
 from trivium.runs.summarize import summarise
 from trivium.store.records import RunRecord

@@ -1,4 +1,4 @@
-"""Aggregates evaluations in one pass, and explains why an attempt did not pass."""
+"""Aggregates evaluations in one pass, in one process or several, and explains why an attempt did not pass."""
 
 # ruff: noqa: SLF001 - what is merged is of the same class
 
@@ -9,15 +9,28 @@ from itertools import compress, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from trivium.metrics.evaluation import Evaluation, pass_rule, verdict_is_missing
+from trivium.agents.attempt import Attempt
+from trivium.metrics.evaluation import (
+    RECOMMENDATION_WEIGHTS,
+    TOLERANCE,
+    Evaluation,
+    distance_to_threshold,
+    may_recommend,
+    measures_result,
+    nearest_threshold,
+    pass_rule,
+    recommend,
+    verdict_is_missing,
+)
 from trivium.metrics.metric import Score, is_missing
 from trivium.number_buffer import NumberBuffer
 from trivium.runs.case_values import REDUCERS, Clusters, Reducer, Sum
 from trivium.runs.columns import Column
-from trivium.runs.costs.agent import AgentTally
-from trivium.runs.summary import Failure
-from trivium.store.records import EvaluationOutline, RunRecord, ScoreOutline
+from trivium.runs.costs import AgentTally
+from trivium.runs.summary import CompositeFigure, Failure
+from trivium.store.records import EvaluationOutline, RunRecord, ScoreOutline, outline_of
 from trivium.suites.settings import Settings
+from trivium.trust.intervals import probability_of_change
 
 if TYPE_CHECKING:
     from trivium.store.store import Store
@@ -250,6 +263,60 @@ class Aggregation:
         return tuple(failure for *_, failure in sorted(self._worst, key=itemgetter(0, 1))[:FAILURES_SHOWN])
 
 
+def composite_figure(aggregation: Aggregation, *, level: float) -> CompositeFigure | None:
+    """The composite of a run; None if no metric has a weight."""
+    settings = aggregation.settings.composite
+    parts = [name for name, weight in settings.weights.items() if weight]
+    if not parts:
+        return None
+    column = aggregation.composite
+    figure = column.figure(level=level)
+    means = {name: aggregation.columns[name].mean if name in aggregation.columns else None for name in parts}
+    result = any(
+        mean is not None and measures_result(name, aggregation.columns[name].tier)
+        for name, mean in means.items()
+    )
+    coverage = aggregation.coverage
+    all_failed = 0 < aggregation.attempts == aggregation.failed_attempts
+    why_none = None
+    if figure.mean is None:
+        why_none = "no part has a score"
+    elif not (all_failed or may_recommend(coverage, settings, result=result)):
+        why_none = "nothing that looks at the result has a score" if not result else "too little was measured"
+    recommended = figure.mean if why_none is None else None
+    return CompositeFigure(
+        mean=figure.mean,
+        ci95=figure.ci95,
+        n=figure.n,
+        coverage=coverage,
+        groups=figure.groups,
+        status=figure.status,
+        method=figure.method,
+        recommendation=None if recommended is None else recommend(recommended, settings.thresholds),
+        why_none=why_none,
+        threshold=None if recommended is None else nearest_threshold(recommended, settings.thresholds),
+        distance=None if recommended is None else distance_to_threshold(recommended, settings.thresholds),
+        p_change=None if recommended is None else _probability_of_change(aggregation),
+        recommendations={
+            name: aggregation.recommendations[name]
+            for name in RECOMMENDATION_WEIGHTS
+            if aggregation.recommendations[name]
+        },
+        parts=means,
+        missing=column.missing,
+    )
+
+
+def _probability_of_change(aggregation: Aggregation) -> float | None:
+    """Probability that other cases would lead to another recommendation.
+
+    Definition: docs/definitions/scores.md#probability-of-change.
+    """
+    limits = aggregation.settings.composite.thresholds
+    edges = (limits.weak_reject, limits.weak_accept, limits.accept)
+    return probability_of_change(aggregation.composite.clustered_mean, [edge - TOLERANCE for edge in edges])
+
+
 def aggregate_run(store: "Store", run: RunRecord, settings: Settings) -> Aggregation:
     """Aggregate the stored evaluations of a run."""
     aggregation = Aggregation(settings)
@@ -425,3 +492,139 @@ def case_scores_of(
         ]
         if len(sequences) > 1:
             yield position, {"path_agreement": path_agreement(sequences)}
+
+
+Place = tuple[int, str]
+"""Position in the suite and cluster of a case."""
+
+
+class _Case:
+    """The evaluations of one case, repeats of one another."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.evaluations: list[AnyEvaluation] = []
+
+
+class IncrementalAggregation:
+    """Aggregates evaluations while they are scored, as long as they arrive in suite order.
+
+    This saves reading them back from the store. Recorded outputs mostly arrive in suite order. Attempts of an
+    agent that answers many cases concurrently mostly do not: then aggregation stops at the first one out of
+    order.
+
+    Each process that scores a part of a run's attempts aggregates them likewise, and the main process
+    only merges the parts. The first and the last case of a part are left unaggregated, because the parts
+    before and after may have more attempts of them.
+
+    Args:
+        settings: Settings of the run.
+        part: Whether it is of a part of the run's attempts.
+        unordered: Whether aggregation is impossible from the start, as in a resumed run.
+    """
+
+    def __init__(self, settings: Settings, *, part: bool = False, unordered: bool = False) -> None:
+        self._part = part
+        self._aggregation = None if unordered else Aggregation(settings, part=part)
+        self._repeats = settings.repeats
+        self._complete_cases = 0
+        """Number of cases that have all their attempts, of those aggregated."""
+        self._latest = (-1, 0)
+        self._first: _Case | None = None
+        """The first case of a part, once there is another."""
+        self._last: _Case | None = None
+        self.repeats = unordered
+        """Whether there may be several attempts of a case."""
+
+    @property
+    def active(self) -> bool:
+        """Whether evaluations are still aggregated."""
+        return self._aggregation is not None
+
+    def add(
+        self, places: Sequence[Place], attempts: Sequence[Attempt], evaluations: Sequence[Evaluation]
+    ) -> None:
+        """Add evaluations.
+
+        Args:
+            places: Position in the suite and cluster of the case of each.
+            attempts: The attempt of each.
+            evaluations: The evaluations, in the order of storing.
+        """
+        for place, attempt, evaluation in zip(places, attempts, evaluations, strict=True):
+            if self._aggregation is None:
+                return
+            self._aggregation.agent.add(attempt)
+            self._add(place, evaluation)
+        if self._aggregation is not None:
+            self._aggregation.flush()
+
+    def merge(self, part: "IncrementalAggregation") -> None:
+        """Add the attempts of a part that follow those added."""
+        self.repeats |= part.repeats
+        if part._aggregation is None:
+            self._stop()
+        self._add_all(part._first or part._last)
+        if self._aggregation is not None and part._aggregation is not None:
+            if len(part._aggregation.clusters):
+                self._end_case(self._aggregation)
+            self._aggregation.merge(part._aggregation)
+            self._complete_cases += part._complete_cases
+        self._add_all(part._last if part._first else None)
+
+    def finished(self) -> "IncrementalAggregation":
+        """Itself, of a part that is complete, as it is sent to the main process."""
+        if self._aggregation is not None:
+            self._aggregation.flush()
+        for case in (self._first, self._last):
+            if case is not None:
+                case.evaluations = [outline_of(each) for each in case.evaluations]
+        return self
+
+    def aggregation(self, cases: int) -> Aggregation | None:
+        """Return the complete aggregation, or None if the evaluations must be read from the store.
+
+        The latter if any was out of order, or if attempts are missing: their cases were not added.
+
+        Args:
+            cases: Number of cases of the suite.
+        """
+        if self._aggregation is not None:
+            self._end_case(self._aggregation)
+            self._aggregation.flush()
+            self._aggregation.cases = cases
+        return self._aggregation if self._complete_cases == cases else None
+
+    def _add(self, place: Place, evaluation: AnyEvaluation) -> None:
+        if self._aggregation is None:
+            return
+        before, self._latest = self._latest, (place[0], evaluation.repeat)
+        if self._latest <= before:
+            self._stop()
+            return
+        case = self._last
+        if case is not None and case.place[0] == place[0]:
+            self.repeats = True
+        else:
+            self._end_case(self._aggregation)
+            case = self._last = _Case(place)
+        case.evaluations.append(evaluation)
+
+    def _add_all(self, case: _Case | None) -> None:
+        if case is not None:
+            for evaluation in case.evaluations:
+                self._add(case.place, evaluation)
+
+    def _end_case(self, aggregation: Aggregation) -> None:
+        """Aggregate the last case, to which no attempt is added any more."""
+        case, self._last = self._last, None
+        if case is None:
+            return
+        if self._part and self._first is None:
+            self._first = case
+            return
+        aggregation.add(case.place[1], case.evaluations)
+        self._complete_cases += len(case.evaluations) >= self._repeats
+
+    def _stop(self) -> None:
+        self._aggregation, self._first, self._last, self.repeats = None, None, None, True

@@ -19,10 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.number_buffer import NumberBuffer, SpillFile, ascending, ranges
+from trivium.trust.arrays import Floats, Ints
 from trivium.trust.clustered import ClusteredMean, Groups
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 Reducer = Callable[[Sequence[float]], float]
 

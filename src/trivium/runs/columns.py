@@ -21,19 +21,11 @@ from trivium.metrics.metric import (
     is_unavailable,
 )
 from trivium.metrics.registry import JUDGE_FALLBACK
-from trivium.runs.case_values import (
-    REDUCERS,
-    CaseValues,
-    Clusters,
-    Floats,
-    Reducer,
-    Sum,
-    finite,
-    mean_of_parts,
-)
+from trivium.runs.case_values import REDUCERS, CaseValues, Clusters, Reducer, Sum, finite, mean_of_parts
 from trivium.runs.summary import Aside, Figure
 from trivium.store.records import ScoreOutline
 from trivium.suites.rubrics.rubric import INPUT_NAMES
+from trivium.trust.arrays import Floats
 from trivium.trust.clustered import ClusteredMean
 from trivium.trust.distributions import Interval
 

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from trivium.metrics.registry import CASE_FIGURES
-from trivium.runs.aggregation import case_scores_of
+from trivium.runs.aggregation import IncrementalAggregation, case_scores_of
 from trivium.runs.certificates import Certificates, drift_before
-from trivium.runs.costs.judges import judges_attached
+from trivium.runs.costs import judges_attached
 from trivium.runs.engines.agent import ask_agent
 from trivium.runs.engines.processes import Engine, Scoring
 from trivium.runs.engines.recorded import RecordedAttempts, StoredAttempts
@@ -18,7 +18,6 @@ from trivium.runs.event_loop import (
     in_worker_thread,
     reduced_garbage_collection,
 )
-from trivium.runs.incremental_aggregation import IncrementalAggregation
 from trivium.runs.pipeline import Pipeline, Progress
 from trivium.runs.run import Run
 from trivium.runs.start import Begun, interrupted_by_errors

@@ -14,7 +14,7 @@ from trivium.agents.recorded.outputs import RecordedOutputs, listed_outputs
 from trivium.errors import InputError, OutputsError
 from trivium.masking import mask
 from trivium.runs.event_loop import in_trivium_thread
-from trivium.runs.versions import CALLED_AS, recorded_version
+from trivium.runs.provenance import CALLED_AS, recorded_version
 from trivium.store.records import RunKind, RunRecord
 from trivium.suites.agent_settings import AgentSettings, without_secrets
 from trivium.suites.monitor_settings import without_channel_secrets

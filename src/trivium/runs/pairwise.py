@@ -17,7 +17,7 @@ from trivium.agents.attempt import Attempt
 from trivium.errors import ComparisonError
 from trivium.metrics.judge.budget.prices import price_problems
 from trivium.metrics.judge.pairwise import pairwise_rubric
-from trivium.runs.costs.judges import judge_of_pairs, sum_costs
+from trivium.runs.costs import judge_of_pairs, sum_costs
 from trivium.runs.judged_pairs import AttemptPair, judge_all
 from trivium.runs.pairwise_result import (
     JudgedPair,

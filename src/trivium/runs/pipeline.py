@@ -9,9 +9,9 @@ from typing import NamedTuple, Protocol
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.metric import Metric, MetricInput, Score, Stopped
 from trivium.metrics.scoring import Scores, batch_size, prefetch, score_inputs
+from trivium.runs.aggregation import IncrementalAggregation
 from trivium.runs.certificates import Certificates
 from trivium.runs.event_loop import in_worker_thread
-from trivium.runs.incremental_aggregation import IncrementalAggregation
 from trivium.runs.until_decided.asker import Chooser
 from trivium.store.partitions.writer import PartitionWriter
 from trivium.store.records import Rows, RunRecord, StoredAttempt, StoredEvaluation

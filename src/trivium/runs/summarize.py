@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from trivium.runs.aggregation import FAILURES_SHOWN, Aggregation, aggregate_run
+from trivium.runs.aggregation import FAILURES_SHOWN, Aggregation, aggregate_run, composite_figure
 from trivium.runs.case_values import REDUCERS, pass_at_k, pass_hat_k
 from trivium.runs.certificates import acceptance_of, expired
 from trivium.runs.columns import Column
-from trivium.runs.composite import composite_figure
-from trivium.runs.costs.judges import judge_costs_of_run
+from trivium.runs.costs import judge_costs_of_run
 from trivium.runs.gates import gate_results
 from trivium.runs.human_ceiling import human_ceiling
 from trivium.runs.summary import Figure, GateAnswer, Rate, Summary

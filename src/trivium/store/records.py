@@ -34,7 +34,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
         suite: Digest of the suite's cases.
         kind: Origin of the outputs: ``agent`` (called), ``recorded`` (read from a file), ``human``,
             ``live`` (a monitor's samples of one day), or ``confirm`` (further attempts at some cases of
-            another run; see ``trivium.runs.versions.Confirms``).
+            another run; see ``trivium.runs.provenance.Confirms``).
         state: running, done or interrupted. A killed run stays ``running`` until it is resumed.
         created: Unix time, seconds.
         finished: Unix time, or None.

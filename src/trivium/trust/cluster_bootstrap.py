@@ -13,8 +13,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 
 from trivium.trust.arrays import Floats, check_inside_unit
 from trivium.trust.distributions import Interval
-from trivium.trust.resampling.chunks import Counts, Rng
-from trivium.trust.resampling.statistics import Computing, leave_one_out, over_resamples
+from trivium.trust.resampling import Computing, Counts, Rng, leave_one_out, over_resamples
 
 Method = Literal["expanded percentile", "percentile", "bca", "legacy"]
 

@@ -15,8 +15,7 @@ from trivium.trust.arrays import Floats
 from trivium.trust.clustered import ClusteredMean
 from trivium.trust.distributions import Answer, Interval
 from trivium.trust.multiple_testing import WinCounts, minimum_detectable_effect, sign_counts, win_counts
-from trivium.trust.resampling.chunks import Counts
-from trivium.trust.resampling.statistics import over_resamples
+from trivium.trust.resampling import Counts, over_resamples
 from trivium.trust.sample_size import needed_groups
 
 MANY_GROUPS = 1_000

@@ -20,8 +20,7 @@ from trivium.trust.arrays import Floats, check_finite, check_inside_unit, check_
 from trivium.trust.cluster_bootstrap import Groups, estimate
 from trivium.trust.distributions import Interval
 from trivium.trust.intervals import rate_interval
-from trivium.trust.resampling.chunks import Counts
-from trivium.trust.resampling.statistics import Computing, chunk_size, over_resamples
+from trivium.trust.resampling import Computing, Counts, chunk_size, over_resamples
 from trivium.trust.weighted_means import weighted_mean
 
 RATES = ("exact", "within_one")
@@ -139,7 +138,7 @@ def agreement(
             wide interval of :func:`~trivium.trust.weighted_means.weighted_mean`; for exact agreement,
             ``active_mean`` gives a shorter one.
         **computing: ``threads``, ``chunk_map`` and ``progress``, which change no result: see
-            :class:`trivium.trust.resampling.statistics.Computing`.
+            :class:`trivium.trust.resampling.Computing`.
 
     Raises:
         TrustError: If labels are not finite, differ in length, or have more than 500 distinct values.

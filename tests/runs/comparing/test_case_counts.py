@@ -7,8 +7,7 @@ import pytest
 
 import trivium as tv
 from tests.runs.suites import Says, told_suite
-from trivium.runs.comparing.case_counts import case_counts
-from trivium.runs.comparing.earlier_runs import earlier_runs
+from trivium.runs.comparing.earlier_runs import case_counts, earlier_runs
 from trivium.runs.comparing.pairing import Methods, Pairing, ScoredRun
 from trivium.store.store import Store
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from tests.store.samples import attempt, new_run
-from trivium.runs.comparing.case_changes import unchanged
+from trivium.runs.comparing.compare import unchanged
 from trivium.runs.run import Run
 from trivium.store.store import Store
 from trivium.traces.trace import Message, Span, Trace

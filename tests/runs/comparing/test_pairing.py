@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from tests.runs.comparing.told_runs import compared
 from trivium.metrics.evaluation import Composite
-from trivium.runs.comparing.pairing import Methods, Pairing, ScoredRun
-from trivium.runs.comparing.rows import WHOLE, CaseNumbers, CasePositions
+from trivium.runs.comparing.pairing import WHOLE, CaseNumbers, CasePositions, Methods, Pairing, ScoredRun
 from trivium.store.records import EvaluationOutline, ScoreOutline
 from trivium.suites.settings import Settings
 

@@ -12,7 +12,7 @@ import pytest
 import trivium as tv
 from tests.runs.suites import told_suite
 from trivium.cli.main import run_command
-from trivium.runs.versions import confirming_runs, confirms
+from trivium.runs.provenance import confirming_runs, confirms
 from trivium.store.store import Store
 
 CALLS = 40

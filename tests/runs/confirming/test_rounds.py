@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trivium.runs.comparing.case_counts import CaseCounts, SideCounts
+from trivium.runs.comparing.earlier_runs import CaseCounts, SideCounts
 from trivium.runs.confirming.rounds import SMALLEST_BATCH, Question, Rounds
 from trivium.suites.settings import Costs, DecideSettings
 from trivium.trust.case_model import Tally, case_posterior

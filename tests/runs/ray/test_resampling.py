@@ -22,7 +22,7 @@ from trivium.errors import TriviumError
 from trivium.runs.engines import ray_resampling
 from trivium.runs.engines.ray_resampling import on_ray
 from trivium.trust.rater_agreement import agreement
-from trivium.trust.resampling.statistics import ChunkMap, over_resamples
+from trivium.trust.resampling import ChunkMap, over_resamples
 from trivium.trust.selective.inference import (
     BootstrapOptions,
     bootstrap_deltas,

@@ -9,7 +9,7 @@ from tests.goldens import golden
 from tests.trust.selective.read import items_of, lower_hull_aurc, run_rows
 from trivium.errors import TrustError
 from trivium.trust.cluster_bootstrap import estimate
-from trivium.trust.resampling.chunks import draw_counts
+from trivium.trust.resampling import draw_counts
 from trivium.trust.selective.curve import (
     augrc,
     aurc,

@@ -21,10 +21,8 @@ from trivium.trust.certification import MOST_LABELS, Certificate, certify, label
 from trivium.trust.confidence.functions import CalibratorUse, Confidence
 from trivium.trust.distributions import Interval
 from trivium.trust.rater_agreement import agreement
-from trivium.trust.resampling.statistics import Computing
+from trivium.trust.resampling import Computing
 from trivium.values import JsonObject
-
-Ints = npt.NDArray[np.int64]
 
 
 class AgreementMeasure(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +108,7 @@ def agreement_answer(
         resamples: Number of bootstrap resamples of the groups.
         seed: Seed of the resamples.
         **computing: ``chunk_map`` and ``progress``, which change no result: see
-            :class:`trivium.trust.resampling.statistics.Computing`.
+            :class:`trivium.trust.resampling.Computing`.
 
     Raises:
         TrustError: If a value is off the scale, there are too many different labels, or an option is wrong.
@@ -163,7 +161,7 @@ def agreement_answer(
     )
 
 
-def _random_sample(table: ItemTable) -> tuple[Ints, Unlabelled]:
+def _random_sample(table: ItemTable) -> tuple[npt.NDArray[np.int64], Unlabelled]:
     """Rows of the predictions in the simple random sample, and all other predictions.
 
     Definition: docs/definitions/agreement.md#usable-labels.

@@ -1,24 +1,26 @@
-"""Compares two runs: computes differences, decides on them and collects warnings."""
+"""Compares two runs: pairs them, decides, and collects the cases that moved and the warnings."""
 
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from functools import cached_property
+from hashlib import blake2b
+from itertools import zip_longest
 from typing import Unpack
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from trivium.agents.attempt import Attempt
 from trivium.errors import ComparisonError, Problem, suggest
-from trivium.runs.comparing.case_changes import find_moved_cases, unchanged
-from trivium.runs.comparing.case_counts import CaseCounts, case_counts
 from trivium.runs.comparing.compared_slices import compared_slices
 from trivium.runs.comparing.comparison import (
     ComparedSlice,
     Comparison,
+    Confirmed,
     Question,
     Statistics,
     takes_statistics,
 )
-from trivium.runs.comparing.confirmed import Confirmed
 from trivium.runs.comparing.decision import (
     Options,
     deciding,
@@ -28,22 +30,37 @@ from trivium.runs.comparing.decision import (
     verdict,
 )
 from trivium.runs.comparing.earlier_runs import (
+    CaseCounts,
     EarlierRuns,
+    case_counts,
     confirmed_by,
     earlier_runs,
     known_costs,
     prior_from_history,
 )
 from trivium.runs.comparing.graph_diff import compare_graphs
-from trivium.runs.comparing.pairing import Methods, PairedScores, Pairing, ScoredRun
+from trivium.runs.comparing.moved_cases import (
+    FIXED,
+    SAME,
+    STATES,
+    CaseReader,
+    ChangeColumns,
+    MovedCases,
+    case_states,
+)
+from trivium.runs.comparing.pairing import Methods, PairedScores, Pairing, ScoredRun, numbers_of, repeats_of
 from trivium.runs.comparing.questions import questions
-from trivium.runs.comparing.rows import Ints, numbers_of, repeats_of
 from trivium.runs.comparing.warnings import about_figures, about_judges, about_options, about_runs
 from trivium.runs.run import Run
 from trivium.runs.until_decided.difference import StoppedComparison
+from trivium.traces.trace import Trace
+from trivium.trust.arrays import Ints
 
 MAX_MOVES = 10
 """Most cases that the comparison lists as moved."""
+
+ROUNDING = 1e-9
+"""Smaller differences of a score are due to rounding."""
 
 
 @takes_statistics
@@ -381,3 +398,88 @@ def _different_methods(figures: dict[str, PairedScores], methods: Methods) -> It
         if name != "composite" and figure.wholly_unlike:
             (ours, theirs), count = figure.unlike.most_common(1)[0]
             yield f"{name}: {methods.named(ours)} in base, {methods.named(theirs)} in head ({count:,} pairs)"
+
+
+def find_moved_cases(
+    figures: Mapping[str, PairedScores],
+    by: Sequence[str],
+    base: ScoredRun,
+    head: ScoredRun,
+    runs: tuple[Run, Run],
+    *,
+    counts: CaseCounts | None = None,
+) -> MovedCases:
+    """Find the cases whose deciding metrics changed, or that broke or were fixed by all attempts.
+
+    Args:
+        figures: Values by metric, over the same cases.
+        by: The deciding metrics; the first decides the order.
+        base: Scores of base.
+        head: Scores of head.
+        runs: Base and head, from which the texts are read.
+        counts: Attempts and passes of the same cases; None without verdicts.
+    """
+    deltas = np.nan_to_num(np.array([figures[name].deltas for name in by]))
+    deltas[np.abs(deltas) <= ROUNDING] = 0
+    first, others = np.abs(deltas[0]), np.abs(deltas[1:]).max(axis=0, initial=0)
+    tried = np.zeros((6, first.size), np.int64) if counts is None else _tried(counts)
+    states = case_states(tried[0], tried[1], tried[3], tried[4])
+    decisive = np.argmax(deltas != 0, axis=0)  # the first metric that changed
+    changes = np.take_along_axis(deltas, decisive[None], axis=0)[0]
+    # Earlier attempts may show that a case broke, or was fixed, whose values are the same in both runs.
+    changes = np.where(changes != 0, changes, np.where(states == FIXED, 1, -1) * (states <= FIXED))
+    better = changes > 0
+    order = np.lexsort((-others, better & (first > 0), -first, states))
+    moved = order[changes[order] != 0]
+    cases = figures[by[0]].cases
+    paired = np.any([figures[name].has_pair for name in by], axis=0)
+    rose = int(np.count_nonzero(better[moved]))
+    found = MovedCases(
+        by=tuple(by),
+        compared=int(np.count_nonzero(paired)),
+        better=rose,
+        worse=moved.size - rose,
+        states=dict(zip(STATES, np.bincount(states[moved], minlength=SAME)[:SAME].tolist(), strict=True)),
+        earlier=int(tried[[2, 5]].sum()),
+    )
+    found.__dict__["columns"] = ChangeColumns(
+        cases=[cases[at] for at in moved],
+        by=tuple(by),
+        decisive=decisive[moved].astype(np.int32),
+        better=better[moved],
+        base=np.array([figures[name].base[moved] for name in by]),
+        head=np.array([figures[name].head[moved] for name in by]),
+        states=states[moved],
+        tried=tried[:, moved].astype(np.int32),
+    )
+    found.__dict__["reader"] = CaseReader(*runs, base.cases.of, head.cases.of)
+    return found
+
+
+def _tried(counts: CaseCounts) -> Ints:
+    """Passes, attempts and earlier attempts of base, then those of head; shape (6, n)."""
+    sides = (counts.base, counts.head)
+    return np.array([row for each in sides for row in (each.passes, each.attempts, each.earlier)])
+
+
+def unchanged(base: Run, head: Run) -> bool:
+    """Whether both runs have the same attempts, in the same order, with the same contents and steps.
+
+    Times, ids of spans and usage are ignored. Reading stops at the first difference.
+    """
+    return all(
+        ours is not None and theirs is not None and _digest(ours) == _digest(theirs)
+        for ours, theirs in zip_longest(base.attempts(), head.attempts())
+    )
+
+
+def _digest(attempt: Attempt) -> bytes:
+    trace = None if attempt.trace is None else _steps(attempt.trace)
+    content = (attempt.case, attempt.repeat, attempt.output, attempt.error, attempt.reward, trace)
+    return blake2b(msgspec.json.encode(content, order="deterministic"), digest_size=16).digest()
+
+
+def _steps(trace: Trace) -> tuple[object, object]:
+    spans = [(span.kind, span.name, span.agent, span.ok, span.input, span.output) for span in trace.spans]
+    messages = [(each.sender, each.receiver, each.type, each.content) for each in trace.messages]
+    return spans, messages

@@ -7,10 +7,10 @@ import msgspec
 from trivium.display import RichRepr
 from trivium.errors import RegressionError
 from trivium.keywords import keywords
-from trivium.runs.comparing.confirmed import Confirmed
 from trivium.runs.comparing.graph_diff import GraphComparison
 from trivium.runs.comparing.moved_cases import MovedCases
 from trivium.runs.policy import WrongRates
+from trivium.runs.provenance import End
 from trivium.runs.summary import further_cases_needed
 from trivium.suites.settings import About, DecideSettings, Policy
 from trivium.trust.decision import DifferencePrior
@@ -179,6 +179,48 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     probabilities: tuple[float, ...] = ()
     verdict: Word
     method: str | None
+
+
+class Calls(msgspec.Struct, frozen=True, kw_only=True):
+    """Further attempts of one side.
+
+    Attributes:
+        attempts: Their number.
+        failed: How many of them failed.
+        cost_usd: What agent and judges cost in USD; None if no cost is known.
+        tokens: Tokens of agent and judges; None if none are reported.
+    """
+
+    attempts: int = 0
+    failed: int = 0
+    cost_usd: float | None = None
+    tokens: int | None = None
+
+
+class Confirmed(msgspec.Struct, frozen=True, kw_only=True):
+    """The further attempts by which two versions were compared.
+
+    Definition: docs/definitions/decisions.md#confirm.
+
+    Attributes:
+        base: Those of base.
+        head: Those of head.
+        runs: Ids of the runs that hold them.
+        end: Why no further ones were made; None if the asking broke off.
+    """
+
+    base: Calls
+    head: Calls
+    runs: tuple[str, ...]
+    end: End | None = None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What stays open although calls were made."""
+        if self.base.attempts or not self.head.attempts:
+            return ()
+        why = "a case that it passed by chance looks broken (--base-agent has base asked, too)"
+        return (f"only head was asked again: what base does rests on its own attempts, and {why}",)
 
 
 class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):

@@ -1,17 +1,22 @@
-"""Finds earlier runs: of the compared versions, and of the suite, to tell how far its versions differ."""
+"""Finds earlier runs: of the compared versions, and of the suite, to tell how far its versions differ.
 
-from collections.abc import Callable, Iterator, Mapping
+How the attempts are counted: docs/definitions/comparisons.md#case-counts.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
-from trivium.runs.comparing.confirmed import Confirmed, calls_of
+from trivium.runs.comparing.comparison import Calls, Confirmed
 from trivium.runs.comparing.decision import incomparabilities
-from trivium.runs.comparing.pairing import Methods, Pairing, ScoredRun
+from trivium.runs.comparing.pairing import ANY_METHOD, NO_PAIR, Methods, Pairing, ScoredRun, numbers_of
+from trivium.runs.provenance import confirming_runs, confirms, version_of
 from trivium.runs.run import Run
-from trivium.runs.versions import confirming_runs, confirms, version_of
 from trivium.store.records import RunRecord
+from trivium.trust.arrays import Floats, Ints
 from trivium.trust.decision import (
     DEFAULT_PRIOR,
     FEWEST_COMPARISONS,
@@ -20,6 +25,7 @@ from trivium.trust.decision import (
     standard_error,
 )
 from trivium.trust.paired import paired_means
+from trivium.values import sum_known
 
 MOST_EARLIER = 20
 """Most earlier runs of a version that are counted, the newest ones."""
@@ -67,6 +73,21 @@ def known_costs(**runs: Run) -> dict[str, float]:
     """Return the costs of runs in USD (agents and judges), for runs with any known cost."""
     costs = {word: calls_of([run.record]).cost_usd for word, run in runs.items()}
     return {word: usd for word, usd in costs.items() if usd is not None}
+
+
+def calls_of(runs: Iterable[RunRecord]) -> Calls:
+    """Sum the number and costs of attempts over finished runs, from their summaries."""
+    summaries: list[dict[str, Any]] = [run.summary or {} for run in runs]
+    agents = [each.get("agent") or {} for each in summaries]
+    judges = [each.get("spent") or {} for each in summaries]
+    return Calls(
+        attempts=sum(each.get("attempts", 0) for each in summaries),
+        failed=sum(each.get("errors", {}).get("attempts", 0) for each in summaries),
+        cost_usd=sum_known(each.get("cost_usd") for each in (*agents, *judges)),
+        tokens=sum_known(
+            each.get(name) for each in (*agents, *judges) for name in ("input_tokens", "output_tokens")
+        ),
+    )
 
 
 def confirmed_by(base: Run, head: Run) -> Confirmed | None:
@@ -144,3 +165,112 @@ def _small_enough(head: Run) -> Iterator[Run]:
         if room < 0:
             return
         yield run
+
+
+class SideCounts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The values of a metric in all attempts of one version, by case; arrays of shape (n,).
+
+    Attributes:
+        attempts: Number of attempts with a value: those of the run and those of earlier runs.
+        passes: Number of passes, if the values are verdicts; else the rounded sum of the values.
+        sums: Sum of the values.
+        squares: Sum of the squares of the values.
+        earlier: How many of the attempts are of earlier runs of the same version.
+    """
+
+    attempts: Ints
+    passes: Ints
+    sums: Floats
+    squares: Floats
+    earlier: Ints
+
+
+class CaseCounts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The values of one metric on both sides, by case.
+
+    Attributes:
+        cases: Ids of the n cases that both runs have an attempt of, or should have.
+        groups: Number of the group of each case, shape (n,).
+        base: Counts of base.
+        head: Counts of head.
+    """
+
+    cases: list[str]
+    groups: Ints
+    base: SideCounts
+    head: SideCounts
+
+
+def case_counts(
+    base: ScoredRun,
+    head: ScoredRun,
+    pairing: Pairing,
+    methods: Methods,
+    name: str = "pass_rate",
+    *,
+    earlier: EarlierRuns = NONE_EARLIER,
+) -> CaseCounts:
+    """Count the values of a metric by case: all repeats of both runs, and their earlier runs.
+
+    The counts leave out attempts without a value (a missing judgement, no verdict), and values of another
+    method than the one that the paired comparison of their case uses.
+
+    Args:
+        base: Scores of base.
+        head: Scores of head.
+        pairing: Their pairing, which says which cases are counted.
+        methods: Numbers of the methods and cases, shared by both.
+        name: The metric; both sides must have it.
+        earlier: Earlier runs of the version of base and of head. One is in memory at a time.
+    """
+    totals = CaseTotals(pairing, methods, name)
+    sides = {"base": totals.of_side(base, earlier.base), "head": totals.of_side(head, earlier.head)}
+    return CaseCounts(cases=pairing.cases, groups=pairing.groups, **sides)
+
+
+class CaseTotals:
+    """Adds up the values of a metric by case.
+
+    Args:
+        pairing: The pairing of two runs.
+        methods: Numbers of the methods and cases.
+        name: The metric.
+    """
+
+    def __init__(self, pairing: Pairing, methods: Methods, name: str) -> None:
+        self._methods, self._name = methods, name
+        self._places = {case: place for place, case in enumerate(pairing.cases)}
+        self._method_of = np.append(pairing.methods_of_cases(name), NO_PAIR)  # the last: of all other cases
+
+    def of_side(self, scored: ScoredRun, earlier: tuple[Run, ...]) -> SideCounts:
+        """Count a run, and earlier runs of its version."""
+        own = self.of_scores(scored)
+        before = np.zeros_like(own)
+        for run in earlier:
+            counted = self._name == "pass_rate" and run.record.settings.failed_attempts != "skip"
+            before += self._of_verdicts(run) if counted else self.of_scores(ScoredRun.of(run, self._methods))
+        sums, squares = (own + before)[1:]
+        counts = np.rint([own[0] + before[0], sums, before[0]]).astype(np.int64)
+        return SideCounts(attempts=counts[0], passes=counts[1], earlier=counts[2], sums=sums, squares=squares)
+
+    def of_scores(self, scored: ScoredRun) -> Floats:
+        """Return number, sum and sum of squares of the values of each case, shape (3, n)."""
+        count = len(self._places)
+        if self._name not in scored.values:
+            return np.zeros((3, count))
+        values, methods = (np.asarray(each[self._name]) for each in (scored.values, scored.methods))
+        place_of = np.array([self._places.get(case, count) for case in self._methods.cases.names])
+        at = place_of[numbers_of(scored.rows.codes)]
+        wanted = self._method_of[at]
+        # Values that may be compared with all others, such as the 0 of a failed attempt, have any method.
+        alike = (methods == wanted) | (methods == ANY_METHOD) | (wanted == ANY_METHOD)
+        counted = alike & (wanted != NO_PAIR) & ~np.isnan(values)
+        at, values = at[counted], values[counted]
+        return np.array([np.bincount(at, weights, count) for weights in (None, values, values**2)])
+
+    def _of_verdicts(self, run: Run) -> Floats:
+        """Return the counts of a run's verdicts, which the store computes."""
+        count, verdicts = len(self._places), run.store.verdicts(run.record)
+        rows = ((self._places.get(case, count), attempts, passes) for case, attempts, passes in verdicts)
+        at, attempts, passes = np.fromiter(rows, np.dtype((np.int64, 3))).T
+        return np.array([np.bincount(at, many, count + 1)[:-1] for many in (attempts, passes, passes)])

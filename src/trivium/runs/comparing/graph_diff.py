@@ -10,10 +10,10 @@ from typing import Literal, TypeVar
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from trivium.runs.run import Run
 from trivium.traces.trace import Trace
+from trivium.trust.arrays import Floats, Ints
 from trivium.trust.intervals import mean_interval
 from trivium.trust.multiple_testing import holm, sign_test
 
@@ -161,8 +161,6 @@ def paces_of(trace: Trace) -> dict[Step, float]:
     return {step: median(taken) for step, taken in times.items()}
 
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Key = tuple[str, int]
 
 

@@ -1,9 +1,12 @@
-"""Holds the cases that two runs scored differently, and reads their texts from the stores on demand."""
+"""Holds the cases that two runs scored differently, and reads their texts from the stores on demand.
+
+A case broke, was fixed, is flaky, or it is unclear (docs/definitions/comparisons.md#case-states).
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import isnan
-from typing import Any, cast, overload
+from typing import Any, Literal, cast, get_args, overload
 
 import msgspec
 import numpy as np
@@ -13,10 +16,50 @@ from trivium.agents.attempt import Attempt
 from trivium.errors import StoreError
 from trivium.metrics.evaluation import Evaluation
 from trivium.runs.aggregation import why_not_passed
-from trivium.runs.comparing.case_states import STATES, CaseState
 from trivium.runs.run import Run
 from trivium.suites.case import Case
+from trivium.trust.arrays import Ints
+from trivium.trust.subsets import exact_p
 from trivium.values import batched
+
+CaseState = Literal["broke", "fixed", "flaky", "unclear"]
+
+STATES: tuple[CaseState, ...] = get_args(CaseState)
+BROKE, FIXED, FLAKY, UNCLEAR = range(len(STATES))
+SAME = len(STATES)
+"""In place of the state of a case whose attempts all passed or all did not, or without a verdict."""
+
+LEVEL = 0.05
+"""Largest one-sided p-value of Fisher's test at which the counts of both sides tell them apart."""
+
+_ROUNDING = 1e-9
+
+
+def case_states(base_passes: Ints, base_attempts: Ints, head_passes: Ints, head_attempts: Ints) -> Ints:
+    """Return the state of each case as its place in ``STATES``, or ``SAME``; shape (n,).
+
+    Args:
+        base_passes: Passes in base, shape (n,).
+        base_attempts: Attempts with a verdict in base, shape (n,).
+        head_passes: Passes in head, shape (n,).
+        head_attempts: Attempts with a verdict in head, shape (n,).
+    """
+    table = np.array([base_passes, base_attempts, head_passes, head_attempts])
+    counts, of_case = np.unique(table, axis=1, return_inverse=True)  # many cases have the same
+    states = np.array([_state(*each) for each in counts.T.tolist()], np.int64)
+    return states[of_case.ravel()]
+
+
+def _state(passed: int, attempts: int, passes: int, tries: int) -> int:
+    """The state of a case that passed some of its attempts in base, and some of its tries in head."""
+    flaky = 0 < passed < attempts or 0 < passes < tries
+    if not (attempts and tries) or (not flaky and (passed > 0) == (passes > 0)):
+        return SAME
+    steady = not flaky and attempts > 1 and tries > 1
+    if steady or exact_p(passes, tries, passed + passes, attempts + tries) <= 2 * LEVEL + _ROUNDING:
+        return BROKE if passes * attempts < passed * tries else FIXED
+    return FLAKY if flaky else UNCLEAR
+
 
 READ_AT_ONCE = 50
 """Cases that are read from the stores together."""

@@ -10,9 +10,9 @@ from typing import NamedTuple, Self, get_args
 import msgspec
 import numpy as np
 
-from trivium.runs.comparing.case_counts import CaseCounts
 from trivium.runs.comparing.comparison import BETWEEN, MODEL, WITHIN, MetricDelta, Question
 from trivium.runs.comparing.decision import Options, word_of
+from trivium.runs.comparing.earlier_runs import CaseCounts
 from trivium.runs.comparing.pairing import PairedScores
 from trivium.suites.settings import About
 from trivium.trust.case_model import NormalMixture, Tally, case_posterior, error_on_these_cases

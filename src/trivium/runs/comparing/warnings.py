@@ -8,12 +8,12 @@ import numpy as np
 from trivium.runs.columns import most_frequent
 from trivium.runs.comparing.comparison import MetricDelta
 from trivium.runs.comparing.decision import Options, listed
-from trivium.runs.comparing.pairing import PairedScores, ScoredRun
-from trivium.runs.comparing.rows import WHOLE, Ints, repeats_of
+from trivium.runs.comparing.pairing import WHOLE, PairedScores, ScoredRun, repeats_of
 from trivium.runs.run import Run
 from trivium.runs.until_decided.difference import stopped_for
 from trivium.runs.warnings import about_groups
 from trivium.suites.rubrics.loader import OVERALL
+from trivium.trust.arrays import Ints
 
 
 def about_runs(

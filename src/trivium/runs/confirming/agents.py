@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from trivium.agents.attempt import AgentAdapter
 from trivium.agents.loading import load_agent
 from trivium.errors import AgentError, InputError
+from trivium.runs.provenance import CALLED_AS, FINGERPRINT, NAMED, fingerprint, version_of
 from trivium.runs.run import Run
-from trivium.runs.versions import CALLED_AS, FINGERPRINT, NAMED, fingerprint, version_of
 from trivium.suites.agent_settings import AgentSettings
 from trivium.suites.suite import Suite
 

@@ -14,8 +14,8 @@ from trivium.runs.confirming.agents import SideAgent, agent_of, base_agent_if_kn
 from trivium.runs.confirming.rounds import Chosen, Question, Rounds, Tallies
 from trivium.runs.confirming.sides import Arrival, Side
 from trivium.runs.pipeline import Progress
+from trivium.runs.provenance import Confirms, End, confirming_runs, confirms
 from trivium.runs.run import Run
-from trivium.runs.versions import Confirms, End, confirming_runs, confirms
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 

@@ -8,9 +8,8 @@ from trivium.errors import ComparisonError, Problem
 from trivium.runs.checks import prepared
 from trivium.runs.comparing.decision import differences_from
 from trivium.runs.pipeline import Prepared
-from trivium.runs.provenance import judge_provenance
+from trivium.runs.provenance import confirms, judge_provenance
 from trivium.runs.run import Run
-from trivium.runs.versions import confirms
 from trivium.suites.suite import Suite
 
 

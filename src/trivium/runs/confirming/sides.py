@@ -15,9 +15,9 @@ from trivium.runs.confirming.preparation import next_repeats, prepared_again
 from trivium.runs.execution import execute
 from trivium.runs.origin import Origin
 from trivium.runs.pipeline import NoProgress
+from trivium.runs.provenance import CONFIRMS, Confirms, End
 from trivium.runs.run import Run
 from trivium.runs.start import begin
-from trivium.runs.versions import CONFIRMS, Confirms, End
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 

@@ -13,8 +13,8 @@ from trivium.metrics.evaluation import evaluation
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import Scores, batch_size, score_attempts
 from trivium.records.lines import PART_RECORDS
+from trivium.runs.aggregation import IncrementalAggregation
 from trivium.runs.engines.job import Job, Task
-from trivium.runs.incremental_aggregation import IncrementalAggregation
 from trivium.store.partitions.file import Partition, PartitionFile
 from trivium.store.records import (
     Rows,

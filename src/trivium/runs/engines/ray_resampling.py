@@ -7,21 +7,16 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
 from trivium._version import __version__
 from trivium.errors import TriviumError
 from trivium.runs.engines.ray_cluster import check_version, cluster, described, first_line
-from trivium.trust.resampling.chunks import Weightings
-from trivium.trust.resampling.statistics import ChunkMap, Compute
+from trivium.trust.arrays import Floats
+from trivium.trust.resampling import ChunkMap, Compute, Weightings
 
 if TYPE_CHECKING:
     from ray import ObjectRef
 
 log = logging.getLogger(__name__)
-
-Floats = npt.NDArray[np.float64]
 
 AHEAD = 2
 """Chunks for each CPU of the cluster that are computed or wait for it."""

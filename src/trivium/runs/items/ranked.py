@@ -6,11 +6,10 @@ from typing import Literal
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from trivium.errors import MOST_PROBLEMS, ItemsError, Problem, TrustError, suggest
 from trivium.runs.items.table import ItemTable
-from trivium.trust.arrays import without_noise
+from trivium.trust.arrays import Floats, without_noise
 from trivium.trust.calibration.calibrator import Calibrator
 from trivium.trust.calibration.methods import EQUAL
 from trivium.trust.calibration.quality import auroc
@@ -24,8 +23,6 @@ from trivium.trust.confidence.functions import (
     named_variants,
 )
 from trivium.trust.selective.items import Items, losses
-
-Floats = npt.NDArray[np.float64]
 
 STATED = "confidence"
 """The variant that is the confidence stated with each item."""

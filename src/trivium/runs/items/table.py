@@ -13,10 +13,9 @@ import numpy.typing as npt
 from trivium.errors import ItemsError, Problem, Problems
 from trivium.runs.items.records import Item
 from trivium.suites.certificate import JudgedBy
+from trivium.trust.arrays import Floats
 from trivium.trust.cluster_bootstrap import Groups, ordered_ids
 from trivium.trust.confidence.signals import SignalColumns
-
-Floats = npt.NDArray[np.float64]
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):

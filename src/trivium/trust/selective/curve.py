@@ -7,7 +7,7 @@ from scipy.special import digamma
 
 from trivium.display import HtmlRepr
 from trivium.trust.arrays import Floats, Ints, check_finite, check_lengths, floats, weights_of
-from trivium.trust.resampling.chunks import Counts
+from trivium.trust.resampling import Counts
 from trivium.trust.selective.sweep import Ranking
 
 ROUNDING = 1e-12

@@ -13,11 +13,12 @@ import numpy as np
 from trivium.errors import TrustError, suggest
 from trivium.trust.arrays import Floats
 from trivium.trust.cluster_bootstrap import Estimate, Method, estimate, ordered_ids
-from trivium.trust.resampling.chunks import Counts, Rng
-from trivium.trust.resampling.statistics import (
+from trivium.trust.resampling import (
     CHUNK,
     ChunkMap,
+    Counts,
     OnProgress,
+    Rng,
     chunk_size,
     leave_one_out,
     over_resamples,
@@ -192,7 +193,7 @@ class BootstrapOptions(msgspec.Struct, frozen=True, kw_only=True):
             original tool; otherwise it is undefined there.
         threads: None: one per processor. It changes no result.
         chunk_map: Where resamples are computed, instead of on threads: see
-            :data:`trivium.trust.resampling.statistics.ChunkMap`. It changes no result.
+            :data:`trivium.trust.resampling.ChunkMap`. It changes no result.
         progress: Called with the number of further resamples that are done, on the calling thread.
     """
 

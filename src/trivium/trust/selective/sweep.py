@@ -17,7 +17,7 @@ import numpy as np
 from scipy.sparse import coo_array
 
 from trivium.trust.arrays import Floats, Ints
-from trivium.trust.resampling.chunks import Counts
+from trivium.trust.resampling import Counts
 
 STEPS = 16
 """Working points of each lane in a block."""

@@ -15,7 +15,7 @@ import trivium as tv
 from trivium.agents.attempt import Attempt, Usage
 from trivium.number_buffer import BLOCK, NumberBuffer
 from trivium.reports.wording import agent_line
-from trivium.runs.costs.agent import AgentTally, quantile
+from trivium.runs.costs import AgentTally, quantile
 from trivium.store.store import Store
 from trivium.traces.trace import Span, SpanUsage, Trace
 

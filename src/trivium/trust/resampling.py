@@ -5,13 +5,158 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from copy import deepcopy
 from functools import partial
-from typing import TypedDict, Unpack
+from typing import Literal, NamedTuple, TypedDict, Unpack, get_args
 
 import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
 
 from trivium.trust.arrays import Floats
-from trivium.trust.resampling.chunks import Counts, LeftOut, Rng, Weightings, resample_chunks
+
+Counts = npt.NDArray[np.uint8]
+Draws = npt.NDArray[np.int32]
+
+Rng = Literal["pcg64", "legacy"]
+
+BLOCK = 1 << 22
+"""Groups drawn in a block. The resamples of a seed depend on it."""
+_DRAWN_AT_ONCE = 1 << 18
+
+Random = np.random.Generator | np.random.RandomState
+
+
+class Chunk(NamedTuple):
+    """Successive resamples, which any thread or machine can draw.
+
+    Attributes:
+        groups: Number of groups.
+        parts: Generators, each at the first number of some resamples, and the numbers of these resamples.
+    """
+
+    groups: int
+    parts: tuple[tuple[Random, int], ...]
+
+    def draws(self) -> Iterator[Draws]:
+        """Draw the resamples, some at a time: shape (resamples, groups)."""
+        most = max(1, _DRAWN_AT_ONCE // self.groups)
+        for generator, resamples in self.parts:
+            for first in range(0, resamples, most):
+                yield _drawn(generator, (min(most, resamples - first), self.groups))
+
+    def counts(self) -> Counts:
+        """Draw the resamples: how often each has each group, shape (resamples, groups)."""
+        found = np.empty((sum(resamples for _, resamples in self.parts), self.groups), np.uint8)
+        start = 0
+        for drawn in self.draws():
+            found[start : start + len(drawn)] = draw_counts(drawn)
+            start += len(drawn)
+        return found
+
+
+class LeftOut(NamedTuple):
+    """All groups but one, for each of some successive groups.
+
+    Attributes:
+        groups: Number of groups.
+        start: The first group that is left out.
+        stop: One more than the last.
+    """
+
+    groups: int
+    start: int
+    stop: int
+
+    def counts(self) -> Counts:
+        """How often each group is there, 0 or 1, shape (stop - start, groups)."""
+        found = np.ones((self.groups, self.stop - self.start), np.uint8)
+        found[np.arange(self.start, self.stop), np.arange(self.stop - self.start)] = 0
+        return found.T
+
+
+Weightings = Chunk | LeftOut
+
+
+def _drawn(generator: Random, size: tuple[int, int]) -> Draws:
+    if isinstance(generator, np.random.RandomState):
+        return generator.randint(0, size[1], size=size, dtype=np.int32)
+    return generator.integers(0, size[1], size=size, dtype=np.int32)
+
+
+def block_size(groups: int) -> int:
+    """Resamples in a block: as many as draw about 4 million groups, at least 1."""
+    return max(1, BLOCK // groups)
+
+
+def block_generator(block: int, *, seed: int, rng: Rng) -> Random:
+    """The generator of a block of resamples.
+
+    ``pcg64``: NumPy's default generator, of period 2^128, jumped ahead by ``block`` times (φ - 1) 2^128
+    numbers (:meth:`numpy.random.PCG64.jumped`). Any two of the first n blocks begin at least 2^128 / (3 n)
+    numbers apart, because multiples of the golden ratio φ are spread most evenly: more than 2^80 for any n up
+    to 2^46, and a block needs about one number for two groups that it draws. (A jump by a power of two would
+    leave the lower bits of the blocks' states the same, and their numbers correlated.) ``legacy``:
+    RandomState(seed), which cannot jump: all resamples are one block, and each is one call of randint(0,
+    groups, size=groups).
+
+    Raises:
+        ValueError: If ``rng`` is neither.
+    """
+    if rng not in get_args(Rng):
+        raise ValueError(f"rng must be one of {', '.join(get_args(Rng))}; found {rng!r}")
+    if rng == "legacy":
+        return np.random.RandomState(seed)
+    return np.random.Generator(np.random.PCG64(seed).jumped(block))
+
+
+def resample_chunks(
+    groups: int, *, resamples: int, seed: int, rng: Rng, at_once: int, in_order: bool = False
+) -> Iterator[Chunk]:
+    """All resamples in chunks: several whole blocks, or a part of one.
+
+    Args:
+        groups: Number of groups, at least 1.
+        resamples: Number of resamples.
+        seed: Seed of the generator.
+        rng: The generator.
+        at_once: Most resamples in a chunk.
+        in_order: Whether each chunk is drawn before the next is taken. Otherwise each has generators of its
+            own; where one begins inside a block is found by drawing what comes before it.
+    """
+    block = max(1, resamples) if rng == "legacy" else block_size(groups)
+    whole: list[tuple[Random, int]] = []
+    for number, start in enumerate(range(0, resamples, block)):
+        generator, stop = block_generator(number, seed=seed, rng=rng), min(start + block, resamples)
+        if block <= at_once:
+            whole.append((generator, stop - start))
+            if stop == resamples or (len(whole) + 1) * block > at_once:
+                yield Chunk(groups, tuple(whole))
+                whole = []
+            continue
+        for first in range(start, stop, at_once):
+            size = min(at_once, stop - first)
+            if in_order or first + size == stop:
+                yield Chunk(groups, ((generator, size),))
+            else:
+                yield Chunk(groups, ((deepcopy(generator), size),))
+                deque(Chunk(groups, ((generator, size),)).draws(), maxlen=0)
+
+
+def draw_counts(drawn: Draws) -> Counts:
+    """How often each group was drawn, shape (resamples, groups).
+
+    One byte is enough: with up to 255 groups no count can exceed it, and with more the probability that one
+    of 10^10 counts reaches 256 is below 10^-490.
+    """
+    resamples, groups = drawn.shape
+    # Each draw is a sparse 1 in the row of its resample; toarray adds those of a group, without the GIL and
+    # without an array of 8-byte indices or counts.
+    ends = np.arange(0, drawn.size + 1, groups, dtype=np.int32)
+    sparse = csr_array((np.ones(drawn.size, np.uint8), drawn.ravel(), ends), shape=(resamples, groups))
+    counts: Counts = sparse.toarray()
+    return counts
+
 
 OnProgress = Callable[[int], None]
 """Called with the number of further resamples that are done."""

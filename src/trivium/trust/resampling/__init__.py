@@ -1,3 +1,0 @@
-"""Resamples groups: what is drawn, and statistics of all of it (docs/definitions/intervals.md#bootstrap)."""
-
-__all__: list[str] = []
