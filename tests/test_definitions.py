@@ -11,7 +11,7 @@ import pytest
 
 import trivium.trust
 from trivium.metrics.graph.trajectories import path_agreement
-from trivium.metrics.registry import BUILT_IN, CASE_FIGURES, RETRIEVAL
+from trivium.metrics.registry import BUILT_IN, CASE_FIGURES, RETRIEVAL, STATE
 from trivium.suites.rubrics.built_in import BUILT_IN as RUBRICS
 from trivium.trust.calibration.fitting import KNOWN, METHODS
 from trivium.trust.calibration.methods import TARGETS
@@ -120,7 +120,11 @@ def test_only_public_names_are_excepted() -> None:
 @pytest.mark.parametrize(
     ("page", "names"),
     [
-        ("text.md", [name for name, home in BUILT_IN.items() if ".text." in home and name not in RETRIEVAL]),
+        (
+            "text.md",
+            [name for name, home in BUILT_IN.items() if ".text." in home and name not in {*RETRIEVAL, STATE}],
+        ),
+        ("worlds.md", [STATE]),
         ("retrieval.md", RETRIEVAL),
         ("traces.md", [*(name for name, home in BUILT_IN.items() if ".graph." in home), *CASE_FIGURES]),
         ("judge.md", [*KNOWN, *(each.name for each in RUBRICS["review"].dimensions)]),

@@ -46,6 +46,7 @@ PUBLIC = {
     "TraceReport",
     "TriviumError",
     "Usage",
+    "World",
     "__version__",
     "compare",
     "confirm",

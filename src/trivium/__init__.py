@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from trivium import trust as trust
     from trivium.agents.attempt import Attempt as Attempt
     from trivium.agents.attempt import Usage as Usage
+    from trivium.agents.worlds.world import World as World
     from trivium.errors import InputError as InputError
     from trivium.errors import MissingExtra as MissingExtra
     from trivium.errors import RegressionError as RegressionError
@@ -92,6 +93,7 @@ _HOME = {
     "TraceReport": "trivium.runs.trace_scores.report",
     "TriviumError": "trivium.errors",
     "Usage": "trivium.agents.attempt",
+    "World": "trivium.agents.worlds.world",
     "compare": "trivium.runs.comparing.compare",
     "confirm": "trivium.runs.confirming.confirm",
     "confirm_async": "trivium.runs.confirming.confirm",

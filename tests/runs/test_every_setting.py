@@ -22,10 +22,10 @@ AGENT_KEYS = {
     "repeats",
     "seed",
 }
-ELSEWHERE = {"agent", "decide", "judge", "margin", "monitor", "retrieval", "until_decided"}
+ELSEWHERE = {"agent", "decide", "judge", "margin", "monitor", "retrieval", "until_decided", "world"}
 """Shown in tests/agents/adapters/test_http_requests.py, tests/runs/comparing/test_policies.py,
-tests/metrics/judge, tests/runs/comparing, tests/monitor, tests/metrics/text/test_retrieval.py and
-tests/runs/test_until_decided.py."""
+tests/metrics/judge, tests/runs/comparing, tests/monitor, tests/metrics/text/test_retrieval.py,
+tests/runs/test_until_decided.py and tests/agents/worlds."""
 
 CHANGES: list[dict[str, Any]] = [
     {"metrics": ["jaccard"]},
@@ -44,6 +44,7 @@ CHANGES: list[dict[str, Any]] = [
     {"success": {"regex": "sound"}},
     {"success": {"predicate": "tests.runs.test_every_setting:never"}},
     {"success": {"reward": 0.5}},
+    {"success": {"state": True}},
     {"pass": {"metric": "cosine", "at_least": 0.1}},
     {"pass": {"metric": "cosine", "at_least": 0.9}},
     {"tools": {"read_only": ["write"]}},

@@ -5,16 +5,21 @@ An :class:`AgentAdapter` gets a :class:`Request`, and returns an :class:`AgentRe
 """
 
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
+from trivium.agents.worlds.world import World
 from trivium.suites.case import Case
 from trivium.traces.trace import Trace
-from trivium.values import text_or_json
+from trivium.values import json_text, text_or_json
 
 TRACE_LEFT_OUT = "trace_left_out"
 """Flag of an attempt whose trace could not be read; ``metadata.trace_error`` says why."""
+
+
+WORLD_FAILED = "world_failed"
+"""Flag of an attempt whose world could not be made, looked at or closed: it says nothing about the agent."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -39,6 +44,72 @@ NOT_RECORDED = {
 """What a flag says is missing, and why."""
 
 
+CUT = " characters)"
+"""End of the text that stands for a value that was too long to be kept."""
+
+
+def bounded_text(value: Any) -> str:
+    """The JSON of a value that was kept with an attempt; of one that was cut, what is left of its JSON."""
+    return value if isinstance(value, str) and value.endswith(CUT) else json_text(value)
+
+
+class StateChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One difference between the state at the start and at the end of an attempt.
+
+    Attributes:
+        path: Where, such as ``orders.1001.status``.
+        kind: added, removed or changed.
+        before: The value at the start, masked; as JSON text that is cut if it is long.
+        after: The value at the end, likewise.
+    """
+
+    path: str
+    kind: Literal["added", "removed", "changed"]
+    before: Any = None
+    after: Any = None
+
+    @property
+    def shown(self) -> str:
+        """The change on one line: ``path: before → after``."""
+        old = "nothing" if self.kind == "added" else bounded_text(self.before)
+        new = "nothing" if self.kind == "removed" else bounded_text(self.after)
+        return f"{self.path}: {old} → {new}" if self.path else f"{old} → {new}"
+
+
+class StateCheck(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One expectation about the state or the calls of an attempt.
+
+    Attributes:
+        what: The expectation.
+        ok: Whether it holds; None if that cannot be known.
+        reason: What was found instead, or why it cannot be known.
+    """
+
+    what: str
+    ok: bool | None = None
+    reason: str | None = None
+
+
+class WorldRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of a world in one attempt.
+
+    Attributes:
+        world: Name of the world.
+        changes: The first differences between start and end, in the order of their paths.
+        more: Number of further differences.
+        checks: The expectations of the case about the end.
+        calls: Whether each tool of ``expect.never`` was not called; None if the world gives no tools.
+        problem: Why the state could not be compared, or None.
+    """
+
+    world: str
+    changes: tuple[StateChange, ...] = ()
+    more: int = 0
+    checks: tuple[StateCheck, ...] = ()
+    calls: tuple[StateCheck, ...] | None = None
+    problem: str | None = None
+
+
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     """One call of an agent for a case, and its result.
 
@@ -54,6 +125,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dic
         flags: What sanitising changed, such as ``lone_surrogates`` or ``nul``;
             see :func:`trivium.suites.sanitize.sanitise`.
         metadata: Any further data; not interpreted.
+        world: What became of the suite's world, or None.
     """
 
     case: str
@@ -66,6 +138,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dic
     error: str | None = None
     flags: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}
+    world: WorldRecord | None = None
 
     @property
     def failed(self) -> bool:
@@ -86,12 +159,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         repeat: Which attempt of the case this is, from 0.
         seed: Seed for the agent's randomness; depends on case and repeat, and is the same for every retry.
         output_bytes: Largest output; adapters that read a stream stop after this many bytes.
+        world: The world of the attempt, or None.
     """
 
     case: Case
     repeat: int
     seed: int
     output_bytes: int
+    world: World | None = None
 
 
 class AgentResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +174,7 @@ class AgentResponse(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         seconds: Wall time in seconds; if None, :func:`trivium.agents.invoke.invoke` measures it.
+        world: What became of the world, which no agent states itself.
     """
 
     output: Any = None
@@ -109,6 +185,7 @@ class AgentResponse(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float | None = None
     flags: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}
+    world: WorldRecord | None = None
 
 
 class AgentAdapter(Protocol):
@@ -150,6 +227,11 @@ class AgentFailure(Exception):
         self.retryable = retryable
         self.retry_after = retry_after
         self.trace = trace
+        self.world: WorldRecord | None = None
+
+
+class WorldFailure(AgentFailure):
+    """The world of an attempt could not be made, looked at or closed; the agent is not to blame."""
 
 
 class EventLoopBlocked(AgentFailure):

@@ -10,12 +10,14 @@ from time import perf_counter
 from typing import Any
 
 from trivium.agents.attempt import (
+    WORLD_FAILED,
     AgentAdapter,
     AgentFailure,
     AgentResponse,
     Attempt,
     EventLoopBlocked,
     Request,
+    WorldFailure,
 )
 from trivium.agents.failures import (
     is_resource_exhaustion,
@@ -94,12 +96,23 @@ async def invoke(
             if is_resource_exhaustion(error) and not alone():
                 raise TooManyCalls(why) from error
             wait = _wait(error, tries, limits, rng)
-            trace = error.trace if isinstance(error, AgentFailure) else None
+            failed = _failed(error, f"{why}{wait}")
         if isinstance(wait, str):
-            failed = AgentResponse(error=f"{why}{wait}", trace=trace, flags=secret_flags(None, {}, trace))
             return _attempt(request, failed, seconds, tries)
         log.info("%s, repeat %d: asking again in %.1f s (%s)", case.id, repeat, wait, why)
         await sleep(wait)
+
+
+def _failed(error: Exception, why: str) -> AgentResponse:
+    """The response of a try that failed: why, and what is known of it."""
+    trace = error.trace if isinstance(error, AgentFailure) else None
+    flags = secret_flags(None, {}, trace)
+    return AgentResponse(
+        error=why,
+        trace=trace,
+        flags=(*flags, WORLD_FAILED) if isinstance(error, WorldFailure) else flags,
+        world=error.world if isinstance(error, AgentFailure) else None,
+    )
 
 
 def attempt_seed(seed: int, case: str, repeat: int) -> int:
@@ -130,6 +143,8 @@ async def _try_once(agent: AgentAdapter, request: Request, seconds: float, grace
     if not done:
         await _stop(task, grace)
         blocked = task.exception() if task.done() and not task.cancelled() else None
+        if isinstance(blocked, WorldFailure):
+            raise blocked
         why = f"; {blocked}" if isinstance(blocked, EventLoopBlocked) else ""
         raise AgentFailure(f"no answer within {seconds:g} s (limits.seconds){why}")
     if task.cancelled():
@@ -187,6 +202,7 @@ def _sanitised(response: AgentResponse, limits: Limits) -> AgentResponse:
         seconds=response.seconds,
         flags=tuple(dict.fromkeys([*response.flags, *flags, *more_flags, *secrets])),
         metadata=metadata,
+        world=response.world,
     )
 
 
@@ -202,4 +218,5 @@ def _attempt(request: Request, response: AgentResponse, seconds: float, tries: i
         error=response.error,
         flags=response.flags,
         metadata=response.metadata | {"tries": tries} if tries > 1 else response.metadata,
+        world=response.world,
     )

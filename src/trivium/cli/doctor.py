@@ -73,6 +73,7 @@ def doctor(encoder: str | None, empty_cache: bool, store: str, as_json: bool) ->
         click.echo(_empty_cache(store))
         return
     findings = [_trivium(), *map(_extra, EXTRAS), *map(_judge, JUDGES), _encoder(encoder), *_store(store)]
+    findings += _worlds()
     if as_json:
         from trivium.cli.output import print_json
 
@@ -175,6 +176,15 @@ def _store(url: str) -> list[Finding]:
             ]
     except TriviumError as error:
         return [Finding(what="store", ok=False, found=str(error))]
+
+
+def _worlds() -> list[Finding]:
+    """Remove the worlds that killed runs left; nothing is said if there are none."""
+    from trivium.agents.worlds.making import remove_lost_worlds
+
+    removed = remove_lost_worlds()
+    found = f"removed {removed:,} temporary folders that killed runs left"
+    return [Finding(what="worlds", ok=True, found=found)] if removed else []
 
 
 def _cache(cache: "CacheSize") -> str:

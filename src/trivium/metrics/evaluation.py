@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping, Sequence
 
 import msgspec
 
-from trivium.agents.attempt import Attempt
+from trivium.agents.attempt import WORLD_FAILED, Attempt
 from trivium.agents.response import SECRETS_MASKED, masked_value
 from trivium.metrics.metric import Score, ScoreLike, Status, is_judge_fallback, is_missing
 from trivium.suites.rubrics.built_in import AGENT
@@ -171,7 +171,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         scores: Scores by metric, in the order of the suite.
         composite: Weighted mean of the scores.
         passed: The verdict of the suite's ``pass`` rule; None if its metric has no value.
-        failed: Why the attempt failed, or None.
+        failed: Why the attempt failed; None if it did not, or if its world failed, which is not the agent's.
     """
 
     case: str
@@ -187,7 +187,8 @@ def evaluation(attempt: Attempt, scores: Mapping[str, Score], settings: Settings
 
     What its scores quote of an attempt that holds a secret is masked.
     """
-    folded = composite(scores, settings.composite, failed=attempt.error)
+    failed = None if WORLD_FAILED in attempt.flags else attempt.error
+    folded = composite(scores, settings.composite, failed=failed)
     return Evaluation(
         case=attempt.case,
         repeat=attempt.repeat,
@@ -195,8 +196,8 @@ def evaluation(attempt: Attempt, scores: Mapping[str, Score], settings: Settings
         if SECRETS_MASKED in attempt.flags
         else dict(scores),
         composite=folded,
-        passed=_passed(attempt, scores, folded, settings),
-        failed=attempt.error,
+        passed=False if failed is not None else _passed(scores, folded, settings),
+        failed=failed,
     )
 
 
@@ -238,11 +239,7 @@ def verdict_is_missing(
     return score is not None and (is_missing(score) or score.value is not None)
 
 
-def _passed(
-    attempt: Attempt, scores: Mapping[str, Score], folded: Composite, settings: Settings
-) -> bool | None:
-    if attempt.failed:
-        return False
+def _passed(scores: Mapping[str, Score], folded: Composite, settings: Settings) -> bool | None:
     rule = pass_rule(scores, settings)
     if rule is JUDGED:  # a panel passes what most of its judges pass
         verdict: bool | None = scores[rule.metric].detail.get("passed")

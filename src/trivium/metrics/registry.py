@@ -27,6 +27,7 @@ BUILT_IN = {
     "similarity": "trivium.metrics.text.similarity:Similarity",
     "success": "trivium.metrics.text.task:Success",
     "time": "trivium.metrics.text.task:Time",
+    "state_match": "trivium.metrics.text.state:StateMatch",
     "rouge_l": "trivium.metrics.text.lexical:RougeL",
     "bleu": "trivium.metrics.text.lexical:Bleu",
     "chrf": "trivium.metrics.text.lexical:Chrf",
@@ -80,12 +81,16 @@ _RECORDED = "trivium.metrics.scoring"
 _RECORDED_PREFIX = "inspect."
 """Prefix of recorded scores, which came with imported outputs."""
 
+STATE = "state_match"
+"""The metric of what became of a world."""
+
 RETRIEVAL = ("hit_rate", "retrieval_recall", "retrieval_precision", "mrr", "ndcg")
 """Metrics of retrieved documents."""
 
 OFF_BY_DEFAULT = frozenset(
-    {"rouge_l", "bleu", "chrf", "edit", *RETRIEVAL, "loop_free", "retry_rate", "completed"}
+    {"rouge_l", "bleu", "chrf", "edit", *RETRIEVAL, "loop_free", "retry_rate", "completed", STATE}
 )
+"""Metrics that a suite without names of metrics does not compute; ``STATE`` it does if it has a world."""
 
 
 M = TypeVar("M", bound=Metric)
@@ -253,6 +258,8 @@ def asked_metrics(settings: Settings) -> tuple[str, ...]:
         )
     rubrics = settings.judge.rubric if settings.judge is not None else ()
     off = OFF_BY_DEFAULT | judged.metrics.keys()
+    if settings.world is not None:
+        off -= {STATE}
     computed = [name for name in usable_metrics(settings) if name not in off]
     whole = [each for rubric in rubrics for each in judged.whole[getattr(rubric, "name", rubric)]]
     return tuple(dict.fromkeys([*computed, PLANNING, *whole]))

@@ -13,7 +13,7 @@ from typing import Any, TypedDict, Unpack
 
 import msgspec
 
-from trivium.agents.attempt import AgentFailure, Attempt, Usage
+from trivium.agents.attempt import WORLD_FAILED, AgentFailure, Attempt, Usage
 from trivium.agents.failures import may_be_ctrl_c, reason, shown
 from trivium.agents.response import masked_value, sanitise_output
 from trivium.errors import SuiteError
@@ -143,12 +143,16 @@ def _score_batch(metric: Metric, inputs: Sequence[MetricInput]) -> list[Score]:
 def _without_result(metric: Metric, failed: MetricInput) -> Score | None:
     """The score of a failed attempt, for which nothing is computed; None for one that its trace shows."""
     why = f"the attempt failed: {failed.attempt.error}"
+    fields = metric.case_fields
+    due = not fields or any(_given(failed.case, field) for field in fields)
+    if WORLD_FAILED in failed.attempt.flags:
+        reason_ = failed.attempt.error or WORLD_FAILED
+        return metric.error(reason_) if due else metric.skipped(reason_)
     if metric.name in {"success", "completed"}:
         return metric.ok(0.0, reason=why)
     if metric.tier == "trace" and failed.attempt.trace is not None:
         return None
-    fields = metric.case_fields
-    return metric.skipped(why, missing=not fields or any(_given(failed.case, field) for field in fields))
+    return metric.skipped(why, missing=due)
 
 
 def _given(case: Case, field: str) -> bool:

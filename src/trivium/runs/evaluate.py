@@ -11,7 +11,7 @@ from trivium.runs.checks import prepared
 from trivium.runs.engines.processes import Engine
 from trivium.runs.event_loop import run_in_trivium_thread
 from trivium.runs.execution import execute
-from trivium.runs.origin import Origin
+from trivium.runs.origin import Origin, setting_and_factory
 from trivium.runs.pipeline import NoProgress, Progress
 from trivium.runs.run import Run
 from trivium.runs.start import begin
@@ -53,6 +53,8 @@ class EvaluationOptions(TypedDict, total=False):
         group: Field or metadata key of a case that names its cluster.
         repeats: Number of attempts at each case.
         seed: Seed of all randomness.
+        world: What the agent may change, made afresh for each attempt: a function that makes it,
+            ``package.module:factory``, or ``{"json": …}``, ``{"sqlite": FILE}``, ``{"folder": FOLDER}``.
         leave_one_out: With ``outputs="peerread:…"``: score each human review against the others.
         skip_invalid: Leave out invalid recorded outputs, and files that cannot be read. Their attempts are
             missing, and a note of the run counts and names them.
@@ -86,6 +88,7 @@ class EvaluationOptions(TypedDict, total=False):
     group: str | None
     repeats: int | None
     seed: int | None
+    world: Callable[..., Any] | str | Mapping[str, Any] | None
     leave_one_out: bool
     skip_invalid: bool
     version: str | None
@@ -141,12 +144,14 @@ async def evaluate_async(suite: Suite | SuiteSource, **options: Unpack[Evaluatio
         agent = suite.settings.agent
     settings = set(Settings.__struct_fields__) - {"agent", "metrics"}
     given = {name: value for name, value in options.items() if name in settings}
+    given["world"], factory = setting_and_factory(options["world"])
     origin = Origin(
         agent,
         outputs,
         attempts_of,
         leave_one_out=options["leave_one_out"],
         skip_invalid=options["skip_invalid"],
+        factory=factory,
     )
     against = options["against"]
     wanted = prepared(suite, given, options["metrics"], saves=origin.saves, against=against is not None)

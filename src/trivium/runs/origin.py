@@ -1,6 +1,7 @@
 """Where the attempts of a run come from: an agent, recorded outputs, or a stored run."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from os import PathLike
 from typing import Any
 
@@ -11,7 +12,7 @@ from trivium.agents.attempt import AgentAdapter
 from trivium.agents.loading import load_agent
 from trivium.agents.recorded import ReadyAttempts, Recorded, open_recorded
 from trivium.agents.recorded.outputs import RecordedOutputs, listed_outputs
-from trivium.errors import InputError, OutputsError
+from trivium.errors import AgentError, InputError, OutputsError
 from trivium.masking import mask
 from trivium.runs.event_loop import in_trivium_thread
 from trivium.runs.provenance import CALLED_AS, recorded_version
@@ -20,6 +21,19 @@ from trivium.suites.agent_settings import AgentSettings, without_secrets
 from trivium.suites.monitor_settings import without_channel_secrets
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
+
+A_WORLD = "world: package.module:factory, or world: {json: FILE}"
+"""What a suite with a world says."""
+
+
+def setting_and_factory(world: Any) -> tuple[Any, Callable[..., Any] | None]:
+    """The setting ``world`` that a run stores, and the function that makes worlds if it was given as one."""
+    if not callable(world):
+        return world, None
+    named = world if hasattr(world, "__qualname__") else type(world)
+    words = re.sub(r"[^\w.]", "_", f"{named.__module__}.{named.__qualname__}".replace("<locals>.", ""))
+    module, _, name = words.rpartition(".")
+    return f"{module}:{name}", world
 
 
 class Origin:
@@ -32,6 +46,7 @@ class Origin:
         leave_one_out: Score human outputs against the other human outputs of their case.
         skip_invalid: Leave out outputs with mistakes.
         confirms: What the provenance of a run of kind ``confirm`` says of it; None for other runs.
+        factory: The function that makes the world of an attempt, if it is given as such.
 
     Raises:
         InputError: If not exactly one of agent, outputs and attempts_of is given.
@@ -46,12 +61,14 @@ class Origin:
         leave_one_out: bool = False,
         skip_invalid: bool = False,
         confirms: Mapping[str, Any] | None = None,
+        factory: Callable[..., Any] | None = None,
     ) -> None:
         if sum(each is not None for each in (agent, outputs, attempts_of)) != 1:
             what = "give exactly one of agent, outputs, attempts_of, or a suite that names its agent"
             raise InputError("", what)
         self.agent, self.outputs, self.attempts_of = agent, outputs, attempts_of
         self.leave_one_out, self.skip_invalid, self.confirms = leave_one_out, skip_invalid, confirms
+        self.factory = factory
 
     def stored(self, settings: Settings) -> Settings:
         """The settings as a run stores them: with the agent only if it is the suite's, without secrets."""
@@ -94,16 +111,23 @@ class Origin:
             return "calls"
         return "judgements" if self.outputs is not None and not self.leave_one_out else ""
 
-    def adapter(self) -> AgentAdapter | None:
-        """The agent, if one is called.
+    def adapter(self, settings: Settings) -> AgentAdapter | None:
+        """The agent, if one is called, in the world of the settings.
 
         Raises:
-            InputError: If it cannot be loaded.
+            InputError: If it, or its world, cannot be loaded.
         """
         if self.agent is None:
             return None
-        adapter = load_agent(self.agent)
-        return with_own_loop(adapter) if in_trivium_thread() else adapter
+        loaded = load_agent(self.agent)
+        adapter = with_own_loop(loaded) if in_trivium_thread() else loaded
+        if settings.world is None:
+            if getattr(loaded, "needs_world", False):
+                raise AgentError(loaded.name, f"takes a world, and the suite has none: {A_WORLD}")
+            return adapter
+        from trivium.agents.worlds.agent import in_worlds  # loads httpx
+
+        return in_worlds(adapter, settings.world, self.factory)
 
     def outputs_opened(self, suite: Suite, settings: Settings) -> Recorded | None:
         """Open the recorded outputs, if there are any, which checks all of them.

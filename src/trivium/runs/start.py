@@ -77,7 +77,7 @@ def begin(
     """
     prepared = prepared._replace(settings=origin.stored(prepared.settings))
     suite, settings = prepared.suite, prepared.settings
-    adapter, recorded = origin.adapter(), origin.outputs_opened(suite, settings)
+    adapter, recorded = origin.adapter(settings), origin.outputs_opened(suite, settings)
     check_engine(engine, recorded, settings, stored=origin.attempts_of is not None)
     if partitions is not None:
         if adapter is not None:
@@ -199,7 +199,9 @@ class _Record:
     def _success_note(self) -> Iterator[str]:
         """A note that success was inferred from the references, if the suite does not define it."""
         defined = self._suite.settings.success is not None or self._settings.success is None
-        if not defined and any(metric.name == "success" for metric in self._metrics):
+        rule = self._settings.success
+        by_text = rule is not None and rule.contains is not None
+        if by_text and not defined and any(metric.name == "success" for metric in self._metrics):
             yield (
                 "success is 1 where an output contains a reference: all of them are short, and the suite "
                 "does not say what success is (success: …)"

@@ -1,8 +1,6 @@
 """Opens databases: connections, schema migrations, process leases and portable upserts."""
 
 import logging
-import os
-import platform
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +27,8 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
 
 from trivium.errors import MissingExtra, StoreError, StoreLost
+from trivium.storage import has_certainly_ended as has_certainly_ended  # noqa: PLC0414 - with its store
+from trivium.storage import this_process as this_process  # noqa: PLC0414
 from trivium.store import schema as tables
 from trivium.store import sqlite
 
@@ -306,44 +306,6 @@ def explain_errors(engine: Engine) -> Iterator[None]:
         raise StoreError(f"{name}: {error.strerror or error}") from error
     except MemoryError as error:
         raise StoreError(f"{name}: there is not enough memory for what it holds") from error
-
-
-@cache
-def _process(pid: int) -> str:
-    return f"{platform.node()}:{pid}:{_started(pid)}"
-
-
-def this_process() -> str:
-    """Identify this process by host name, process id and start time in kernel ticks."""
-    return _process(os.getpid())
-
-
-def has_certainly_ended(owner: str) -> bool:
-    """Whether the process with this identity (:func:`this_process`) has certainly ended."""
-    host, pid, started = owner.rsplit(":", 2)
-    if host != platform.node():
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return _started(int(pid)) != started
-
-
-def _started(pid: int) -> str:
-    """Return the start time of a process in kernel ticks; empty if unknown, or if the process has ended.
-
-    An ended process keeps its id as a zombie until its parent waits for it.
-    """
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return ""
-    # The second field is the program's name in brackets and may hold spaces itself.
-    fields = status.rsplit(")", 1)[1].split()
-    return "" if fields[0] in {"Z", "X"} else fields[19]
 
 
 def insert_into(dialect: str, table: Table) -> "Insert":

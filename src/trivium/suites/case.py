@@ -39,6 +39,48 @@ class ExpectedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     reads: bool | None = None
 
 
+class ExpectedState(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """The state of the world at the end of a good attempt; all that is stated must hold.
+
+    Attributes:
+        equals: The whole state.
+        subset: A part of the state: of a mapping the named keys, each again in part; else the whole value.
+        values: The value at each path, such as ``orders.1001.status``; null if nothing may be there.
+        query: The result of each SQL query on a SQLite state: a value, or a list of rows.
+        function: ``package.module:name``, called with the state and the case. It returns whether they agree,
+            or a text that says what is wrong.
+    """
+
+    equals: Any = None
+    subset: Any = None
+    values: dict[str, Any] = {}
+    query: dict[str, Any] = {}
+    function: str | None = None
+
+
+@resolved
+class Forbidden(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What may not happen in a good attempt.
+
+    Attributes:
+        tools: Tools that may not be called: a name, in which ``*`` stands for any characters, or a name with
+            arguments.
+        changes: Paths below which nothing may have changed at the end; ``*`` for the whole state.
+        values: Values that may not be at a path at the end.
+        query: Results that an SQL query on a SQLite state may not have at the end.
+        function: ``package.module:name``, called with the state and the case; it returns whether something
+            happened that may not, or a text that says what.
+    """
+
+    tools: tuple[str | ExpectedTool, ...] = ()
+    changes: Texts = ()
+    values: dict[str, Any] = {}
+    query: dict[str, Any] = {}
+    function: str | None = None
+
+
 @resolved
 class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a good attempt at the case does. None means unknown.
@@ -53,6 +95,8 @@ class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         relevant: Documents that should be retrieved, by id or by text: a list, or the grade of each, where a
             higher one is more relevant.
         output: The exact expected output: a text, or any JSON value.
+        state: The state of the suite's world at the end.
+        never: What may not happen.
     """
 
     tools: tuple[ExpectedTool, ...] | None = None
@@ -63,6 +107,8 @@ class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     sources: tuple[str, ...] = ()
     relevant: tuple[Id, ...] | dict[str, Grade] = ()
     output: Any = None
+    state: ExpectedState | None = None
+    never: Forbidden | None = None
 
     @property
     def output_text(self) -> str | None:

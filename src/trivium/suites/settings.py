@@ -11,6 +11,7 @@ from trivium.suites.case import Complexity, Texts
 from trivium.suites.certificate import JudgeCertificate
 from trivium.suites.monitor_settings import MonitorSettings
 from trivium.suites.rubrics.rubric import Rubric, Scale, Step
+from trivium.suites.world_settings import WorldSettings
 from trivium.values import resolved
 
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -33,6 +34,8 @@ class SuccessRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         regex: Regular expression (of the package ``regex``) that must match somewhere in the output.
         predicate: Function ``pkg.mod:function``, called with (case, attempt); it returns the verdict.
         reward: Threshold of the recorded reward, in [0, 1].
+        state: Whether ``expect.state`` and ``expect.never`` must hold, where a case states them; alone, or
+            besides another criterion.
     """
 
     metric: str | None = None
@@ -44,6 +47,7 @@ class SuccessRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     regex: str | None = None
     predicate: str | None = None
     reward: Share | None = None
+    state: bool | None = None
 
 
 class PassRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -365,6 +369,8 @@ class Settings(
         resamples: Number of bootstrap resamples.
         seed: Seed of all randomness.
         agent: The agent that ``trivium run`` calls if it is given no other.
+        world: What the agent may change, made afresh for each attempt: ``package.module:factory``, or where a
+            JSON, SQLite or folder state is.
     """
 
     metrics: Texts | None = None
@@ -392,6 +398,7 @@ class Settings(
     resamples: Annotated[int, Meta(ge=1, le=10_000_000)] = 10_000
     seed: Annotated[int, Meta(ge=0)] = 42
     agent: str | AgentSettings | None = None
+    world: str | WorldSettings | None = None
 
     @property
     def success_rule(self) -> SuccessRule:
@@ -428,6 +435,7 @@ class SettingKeywords(TypedDict, total=False):
         resamples: Number of bootstrap resamples.
         seed: Seed of all randomness.
         agent: The agent that is called if an evaluation is given no other.
+        world: What the agent may change, made afresh for each attempt.
     """
 
     metrics: Sequence[str] | str | None
@@ -455,3 +463,4 @@ class SettingKeywords(TypedDict, total=False):
     resamples: int
     seed: int
     agent: str | AgentSettings | Mapping[str, Any] | None
+    world: str | WorldSettings | Mapping[str, Any] | None

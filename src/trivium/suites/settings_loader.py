@@ -27,6 +27,7 @@ from trivium.suites.settings import (
     SuccessRule,
 )
 from trivium.suites.validation import at, convert, describe, unknown_key
+from trivium.suites.world_settings import with_folder, world_problems
 from trivium.values import JsonObject, is_number
 
 MERGED = frozenset({"tools", "messages", "retrieval", "judge", "composite", "limits", "monitor"})
@@ -100,6 +101,8 @@ def parse_settings(raw: Any, *, folder: Path = Path()) -> tuple[Settings, list[P
         certificates, wrong = read_certificates(judge["certificate"], folder)
         keys = {**keys, "judge": {**judge, "certificate": certificates}}
         problems += wrong
+    if "world" in keys:
+        keys = {**keys, "world": with_folder(keys["world"], folder)}
     settings, wrong = convert(keys, Settings)
     problems += wrong
     if settings is None:
@@ -123,6 +126,8 @@ def _semantic_problems(settings: Settings) -> list[Problem]:
         problems.append(Problem("composite.thresholds", "expected accept ≥ weak_accept ≥ weak_reject"))
     if isinstance(settings.agent, AgentSettings):
         problems += agent_problems(settings.agent)
+    if settings.world is not None:
+        problems += world_problems(settings.world)
     if settings.judge is not None:
         problems += judge_problems(settings.judge)
     both = set(settings.messages.coordination) & set(settings.messages.productive)
@@ -157,7 +162,7 @@ def _success_problems(rule: SuccessRule) -> list[Problem]:
     criteria = [key for key in known if (value := getattr(rule, key)) is not None and value is not False]
     expected = f"expected one of {', '.join(known)}"
     problems = []
-    if len(criteria) != 1:
+    if len(criteria) != 1 and not (rule.state and not criteria):
         found = f"names {' and '.join(criteria)}" if criteria else "names no criterion"
         problems.append(Problem("success", f"{found}: {expected}"))
     if rule.metric is not None and rule.at_least is None:

@@ -25,7 +25,7 @@ from trivium.agents.failures import reason
 from trivium.agents.response import AnswerFinder, parse_response
 from trivium.errors import AgentError
 
-INJECTED = ("case", "repeat", "seed")
+INJECTED = ("case", "repeat", "seed", "world")
 """Keyword arguments that a function gets besides the input, if its signature has them."""
 
 
@@ -36,7 +36,8 @@ class FunctionAgent:
 
     A synchronous function runs in a thread. Spans that it records with ``trivium.trace`` or OpenTelemetry
     become the trace of the attempt, unless it returns one. The function may have parameters called ``case``,
-    ``repeat`` and ``seed``; if its first parameter is ``case``, it gets the case instead of its input.
+    ``repeat``, ``seed`` and ``world`` (in a suite that has one); if its first parameter is ``case``, it gets
+    the case instead of its input.
 
     Args:
         function: The callable; a class with ``__call__`` is instantiated first.
@@ -50,6 +51,7 @@ class FunctionAgent:
         self.name = name
         self._function = _instance(function, name)
         self._takes_case, self._named = _accepted_parameters(self._function, name)
+        self.needs_world = "world" in self._named and _has_no_default(self._function, "world")
         self._is_async = _is_async(self._function)
         self._threads = DaemonThreads(f"agent {name}")
         self._finder = AnswerFinder(name)
@@ -79,8 +81,12 @@ class FunctionAgent:
     async def _call(self, request: Request) -> AgentResponse:
         """Call the function; a synchronous one is timed in its thread."""
         offered = {"case": request.case, "repeat": request.repeat, "seed": request.seed}
+        offered["world"] = request.world
         first = request.case if self._takes_case else request.case.input
-        call = partial(self._function, first, **{name: offered[name] for name in self._named})
+        named = (
+            self._named if request.world is not None else [each for each in self._named if each != "world"]
+        )
+        call = partial(self._function, first, **{name: offered[name] for name in named})
         if self._is_async:
             return self._parsed(await call())
         value, seconds = await self._threads.run(partial(_timed, call))
@@ -126,6 +132,10 @@ def _is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(type(function), "__call__", None)  # noqa: B004 - the method itself is looked at
     )
+
+
+def _has_no_default(function: Callable[..., Any], name: str) -> bool:
+    return inspect.signature(function).parameters[name].default is inspect.Parameter.empty
 
 
 def _accepted_parameters(function: Callable[..., Any], name: str) -> tuple[bool, tuple[str, ...]]:

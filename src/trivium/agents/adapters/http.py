@@ -87,8 +87,10 @@ class EndpointAgent:
             "case": case.id,
             "repeat": request.repeat,
             "seed": request.seed,
+            "world": None if request.world is None or request.world.path is None else str(request.world.path),
         }
-        body = _filled(DEFAULT_BODY if settings.body is None else settings.body, values)
+        default = DEFAULT_BODY if values["world"] is None else DEFAULT_BODY | {"world": "{world}"}
+        body = _filled(default if settings.body is None else settings.body, values)
         headers = httpx.Headers({"Accept": "application/json, text/*;q=0.9, */*;q=0.1"})
         sent: dict[str, Any] = {"method": settings.method, "url": httpx.URL(self.url), "headers": headers}
         if settings.method == "GET":
@@ -136,7 +138,7 @@ class EndpointAgent:
         return self._client
 
 
-_SLOT = re.compile(r"\{(input|messages|case|repeat|seed)\}")
+_SLOT = re.compile(r"\{(input|messages|case|repeat|seed|world)\}")
 
 
 def _filled(template: Any, values: Mapping[str, Any]) -> Any:

@@ -19,6 +19,7 @@ from pydantic_ai.capabilities import AbstractCapability, Instrumentation, Wrappe
 from pydantic_ai.models.instrumented import InstrumentationSettings
 
 from trivium.agents.attempt import AgentFailure, AgentResponse, Request, Usage
+from trivium.agents.worlds.world import World
 from trivium.errors import AgentError, MissingExtra
 from trivium.suites.case import Case
 from trivium.traces.normalize import normalise
@@ -39,7 +40,8 @@ class PydanticAgent:
     """Runs a ``pydantic_ai.Agent``.
 
     The prompt is the case's input (a text as it is, any other value as JSON). An agent with ``deps_type``
-    :class:`~trivium.suites.case.Case` gets the case, so that its tools can read ``ctx.deps.source``. The seed
+    :class:`~trivium.suites.case.Case` gets the case, so that its tools can read ``ctx.deps.source``; one with
+    :class:`~trivium.agents.worlds.world.World` gets the world of the attempt. The seed
     is passed to the model if the provider supports one. The trace has the agent, every agent that it
     delegates to, and their tool calls and model requests; a failed run has its trace up to the failure.
 
@@ -62,12 +64,13 @@ class PydanticAgent:
             agent.name = name
         deps_type = agent.deps_type
         self._takes_case = deps_type is Case
-        if deps_type not in _NO_DEPENDENCIES and not self._takes_case:
+        self.needs_world = deps_type is World
+        if deps_type not in _NO_DEPENDENCIES and not self._takes_case and not self.needs_world:
             kind = getattr(deps_type, "__name__", deps_type)
             raise AgentError(
                 name,
                 f"the agent wants dependencies of type {kind}, which Trivium does not provide; "
-                "use deps_type=trivium.Case, or name a function that calls it",
+                "use deps_type=trivium.Case or trivium.World, or name a function that calls it",
             )
         self._agent = agent
 
@@ -85,7 +88,7 @@ class PydanticAgent:
                 result = await self._agent.run(
                     asked,
                     message_history=said,
-                    deps=request.case if self._takes_case else None,
+                    deps=request.case if self._takes_case else request.world if self.needs_world else None,
                     model_settings=ModelSettings(seed=request.seed),
                 )
             except Exception as error:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from trivium.agents.attempt import TRACE_LEFT_OUT, AgentFailure, Attempt, Usage
+from trivium.agents.attempt import TRACE_LEFT_OUT, AgentFailure, Attempt, Usage, WorldRecord
 from trivium.agents.failures import reason, shown
 from trivium.agents.response import NOTHING, sanitise_output, secret_flags
 from trivium.errors import InputError, Problem, TraceError, suggest
@@ -73,6 +73,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             are the trace, where the line states neither.
         contexts: What the agent retrieved: texts, or objects with id, text or score.
         flags: What an earlier sanitising changed, in a file that Trivium exported.
+        world: What became of the suite's world, in such a file.
     """
 
     case: Id
@@ -87,6 +88,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     messages: list[Any] | None = None
     contexts: Any = None
     flags: tuple[str, ...] = ()
+    world: WorldRecord | None = None
 
 
 class _Traced(Output, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -212,6 +214,7 @@ def attempt_from(output: Output, flags: tuple[str, ...], *, folder: Path, limit:
         error=output.error,
         flags=(*output.flags, *flags),
         metadata=(output.metadata or {}) | ({} if output.contexts is None else {"contexts": output.contexts}),
+        world=output.world,
     )
     return checked_attempt(attempt, limit=limit, trace_error=unreadable)
 
@@ -341,4 +344,5 @@ def checked_attempt(attempt: Attempt, *, limit: int, trace_error: str | None = N
         error=error,
         flags=tuple(dict.fromkeys([*flags, *more])),
         metadata=metadata,
+        world=attempt.world,
     )

@@ -14,6 +14,7 @@ from trivium.errors import Problem, SuiteError, suggest
 from trivium.metrics.metric import Metric, MetricInput, Score, Skip, is_missing
 from trivium.metrics.registry import metric, metric_class
 from trivium.metrics.text.matching import contains, equals, holds_number, word_count
+from trivium.metrics.text.state import success_by_state
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings, SuccessRule
 
@@ -80,10 +81,25 @@ class Success(Metric):
             rules = self.settings or Settings()
             return metric_class(self.rule.metric, self.settings).from_settings(rules).case_fields
         compares = self.rule.exact or self.rule.contains or self.rule.number is not None
-        return ("references", "expect.output") if compares else ()
+        states = ("expect.state", "expect.never") if self.rule.state else ()
+        return (*states, "references", "expect.output") if compares else states
 
     def score(self, metric_input: MetricInput) -> Score:
         """Score one attempt: whether it meets the rule."""
+        if not self.rule.state:
+            return self._by_criterion(metric_input)
+        state = success_by_state(self, metric_input)
+        if not any(getattr(self.rule, key) for key in CRITERIA) or (state is not None and state.value == 0):
+            return state or self.skipped("the case expects nothing of the state")
+        try:
+            other = self._by_criterion(metric_input)
+        except Skip:
+            if state is None:
+                raise
+            return state
+        return other if state is None or other.value == 0 or is_missing(other) else state
+
+    def _by_criterion(self, metric_input: MetricInput) -> Score:
         rule, attempt = self.rule, metric_input.attempt
         if rule.metric is not None:
             return self._by_metric(metric_input.scores[self.needs[0]])
@@ -149,7 +165,7 @@ class Success(Metric):
 
 def _check(rule: SuccessRule, settings: Settings | None) -> None:
     given = [key for key in CRITERIA if (value := getattr(rule, key)) is not None and value is not False]
-    if len(given) != 1:
+    if len(given) != 1 and not (rule.state and not given):
         found = f"names {' and '.join(given)}" if given else "names no criterion"
         raise SuiteError("", Problem("success", f"{found}; expected one of {', '.join(CRITERIA)}"))
     if rule.at_least is not None and rule.metric is None:
@@ -180,6 +196,8 @@ def with_default_success(settings: Settings, cases: Iterable[Case]) -> Settings:
 
     Definition: docs/definitions/text.md#success.
 
+    In a suite with a world the state counts, and short references besides it.
+
     Similarity suits outputs that repeat a long reference. For a short one it is too strict: if "Lima" is
     expected, "Lima is the capital of Peru" is right.
 
@@ -189,13 +207,18 @@ def with_default_success(settings: Settings, cases: Iterable[Case]) -> Settings:
     """
     if settings.success is not None:
         return settings
+    by_state = None if settings.world is None else True
+    if by_state:
+        settings = msgspec.structs.replace(settings, success=SuccessRule(state=True))
     short = False
     for case in cases:
         for reference in case.references:
             if word_count(reference) > SHORT_WORDS:
                 return settings
             short = True
-    return msgspec.structs.replace(settings, success=SuccessRule(contains="any")) if short else settings
+    if not short:
+        return settings
+    return msgspec.structs.replace(settings, success=SuccessRule(contains="any", state=by_state))
 
 
 def _expected(case: Case) -> tuple[str, ...]:

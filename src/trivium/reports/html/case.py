@@ -77,6 +77,7 @@ def case_context(view: EvaluationView, *, number: int = 0, full: bool = True) ->
             "metadata of the case": folded(case.metadata or None, at_most=JSON_CHARS),
             "metadata of the attempt": folded(attempt.metadata or None, at_most=JSON_CHARS),
         },
+        "state": _state(view),
         "scores": [_score(score, detail=full and score not in judged) for score in scores],
         "unscored": unscored,
         "left_out": left_out,
@@ -170,6 +171,25 @@ def _score(score: Score, *, detail: bool) -> dict[str, Any]:
         "method": None if score.method is None else one_line(score.method),
         "reason": None if score.reason is None else one_line(score.reason, at_most=600),
         "detail": folded(score.detail or None, at_most=JSON_CHARS) if detail else None,
+    }
+
+
+def _state(view: EvaluationView) -> dict[str, Any] | None:
+    """What became of the world: what changed, one line each, and the expectations; None without a world."""
+    record = view.attempt.world
+    if record is None:
+        return None
+    checks = [*(record.calls or ()), *record.checks]
+    marks = {True: "holds", False: "fails", None: "unknown"}
+    return {
+        "world": one_line(record.world, at_most=200),
+        "problem": None if record.problem is None else one_line(record.problem, at_most=600),
+        "changes": [one_line(change.shown, at_most=1_000) for change in record.changes],
+        "more": record.more,
+        "checks": [
+            (marks[each.ok], one_line(each.what, at_most=600), one_line(each.reason or "", at_most=600))
+            for each in checks
+        ],
     }
 
 

@@ -34,6 +34,7 @@ _MEANING = (
     "tools",
     "messages",
     "retrieval",
+    "world",
 )
 """Settings that change the meaning of a score. The encoder is not among them, because scores name it."""
 

@@ -1,0 +1,144 @@
+"""Gives each call of an agent a world of its own."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import msgspec
+
+from trivium.agents.adapters.command import CommandAgent
+from trivium.agents.adapters.http import EndpointAgent
+from trivium.agents.attempt import AgentAdapter, AgentFailure, AgentResponse, Request, WorldFailure
+from trivium.agents.failures import reason
+from trivium.agents.worlds.making import OpenWorld, Worlds
+from trivium.suites.case import Case
+from trivium.suites.world_settings import WorldSettings, world_of
+
+log = logging.getLogger(__name__)
+
+FEW_LEFT_OPEN = 16
+"""Number of file handles or threads left open below which nothing is said: Trivium opens some itself."""
+
+
+class AgentInWorlds:
+    """Calls an agent with a new world each time, and tells what became of it.
+
+    Args:
+        agent: The agent.
+        worlds: Makes the worlds.
+    """
+
+    runs_off_loop = True
+
+    def __init__(self, agent: AgentAdapter, worlds: Worlds) -> None:
+        self.name = agent.name
+        self._agent, self._worlds = agent, worlds
+        self._closing: set[asyncio.Task[None]] = set()
+        self._calls = 0
+        self._open_before = _left_open()
+
+    async def call(self, request: Request) -> AgentResponse:
+        """Make a world, call the agent in it, look at the end, and close it.
+
+        Raises:
+            WorldFailure: If the world fails; the agent's answer is lost then.
+        """
+        self._calls += 1
+        try:
+            opened = await self._worlds.make(request)
+        except asyncio.CancelledError:
+            what = "was not made before the attempt's time was over (limits.seconds)"
+            raise WorldFailure(f"the world {self._worlds.name} {what}") from None
+        try:
+            response = await self._called(request, opened)
+        except WorldFailure:
+            self._close_later(opened)
+            raise
+        except Exception as error:
+            failure = error if isinstance(error, AgentFailure) else None
+            if failure is None:  # retryable=None: the original error decides whether to retry
+                failure = AgentFailure(reason(error), retryable=None)
+                failure.__cause__ = error
+            failure.world = await self._ended(opened, request.case)
+            raise failure from failure.__cause__
+        except BaseException:
+            self._close_later(opened)
+            raise
+        return msgspec.structs.replace(response, world=await self._ended(opened, request.case))
+
+    async def _called(self, request: Request, opened: OpenWorld) -> AgentResponse:
+        started = perf_counter()
+        response = await self._agent.call(msgspec.structs.replace(request, world=opened.world))
+        seconds = perf_counter() - started
+        return (
+            response if response.seconds is not None else msgspec.structs.replace(response, seconds=seconds)
+        )
+
+    async def _ended(self, opened: OpenWorld, case: Case) -> Any:
+        try:
+            record = await self._worlds.end(opened, case)
+        except BaseException:
+            self._close_later(opened)
+            raise
+        await self._worlds.close(opened)
+        return record
+
+    def _close_later(self, opened: OpenWorld) -> None:
+        """Close a world while the failure of its attempt is already being told."""
+
+        async def close() -> None:
+            try:
+                await self._worlds.close(opened)
+            except WorldFailure as error:
+                log.warning("%s", error)
+
+        task = asyncio.get_running_loop().create_task(close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        """Close the worlds that are still open, and the agent; warn of what worlds left open."""
+        if self._closing:
+            await asyncio.wait(self._closing)
+        self._worlds.finish()
+        await self._agent.close()
+        now = _left_open()
+        for what, before in self._open_before.items():
+            more = now[what] - before
+            if more >= max(self._calls, FEW_LEFT_OPEN):
+                log.warning(
+                    "the world %s, or the agent, leaves %s open: %d more after %d attempts; does the factory "
+                    "close what it opens (a method close, or code after yield)?",
+                    *(self._worlds.name, what, more, self._calls),
+                )
+
+
+def _left_open() -> dict[str, int]:
+    """Numbers of threads and, where the system tells, of file handles that are not Trivium's own threads."""
+    own = ("agent ", "world ", "trivium", "asyncio_", "ThreadPool")
+    found = {"threads": sum(not each.name.startswith(own) for each in threading.enumerate())}
+    handles = next((each for each in map(Path, ("/proc/self/fd", "/dev/fd")) if each.exists()), None)
+    if handles is not None:
+        found["file handles"] = sum(1 for _ in handles.iterdir())
+    return found
+
+
+def in_worlds(
+    agent: AgentAdapter, world: str | WorldSettings, factory: Callable[..., Any] | None
+) -> AgentInWorlds:
+    """Give an agent a new world for each call.
+
+    Args:
+        agent: The agent.
+        world: The suite's world.
+        factory: The function that makes it, if it is given as such.
+
+    Raises:
+        AgentError: If factory or tools cannot be loaded.
+    """
+    in_files = isinstance(agent, CommandAgent | EndpointAgent)
+    return AgentInWorlds(agent, Worlds(world_of(world), factory, in_files=in_files))

@@ -1,0 +1,246 @@
+"""Compares the end of a world, and the calls of an attempt, with what its case expects.
+
+Definition: docs/definitions/worlds.md#state-match.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trivium.agents.attempt import StateCheck
+from trivium.agents.failures import reason, shown
+from trivium.agents.loading import load_object
+from trivium.agents.worlds.state import NOTHING, at_path, changes, same, shown_value
+from trivium.errors import InputError
+from trivium.suites.case import Case, ExpectedState, ExpectedTool, Forbidden
+from trivium.values import encode, is_number
+
+QUERY_STEPS = 50_000_000
+"""Most steps of SQLite's virtual machine for one query, about some seconds."""
+
+_PER_CALL = 100_000
+
+CHANGES_NAMED = 3
+"""Changes that a reason names."""
+
+
+class End(msgspec.Struct, frozen=True):
+    """A world at the end of an attempt.
+
+    Attributes:
+        state: The state itself.
+        before: Its copy as JSON at the start.
+        after: Its copy as JSON at the end; ``NOTHING`` if it could not be copied.
+        problem: Why it cannot be compared, or None.
+        broken: Whether that is the agent's fault.
+        database: The SQLite database, if the state is in one.
+    """
+
+    state: Any
+    before: Any
+    after: Any
+    problem: str | None
+    broken: bool
+    database: Path | sqlite3.Connection | None
+
+
+def checks(case: Case, end: End) -> tuple[StateCheck, ...]:
+    """Check what a case expects of the end of a world; calls of tools are not looked at."""
+    found: list[StateCheck] = []
+    if case.expect.state is not None:
+        found += _expected(case.expect.state, case, end)
+    if case.expect.never is not None:
+        found += _forbidden(case.expect.never, case, end)
+    return tuple(found)
+
+
+def _expected(expected: ExpectedState, case: Case, end: End) -> Iterator[StateCheck]:
+    if expected.equals is not None:
+        equal = same(end.after, expected.equals)
+        yield _of_copy(end, "the whole state", equal, f"it is {shown_value(end.after)}")
+    if expected.subset is not None:
+        for keys, wanted in _leaves(expected.subset, ()):
+            yield _at(end, ".".join(keys), _found(end.after, keys), wanted)
+    for path, wanted in expected.values.items():
+        yield _at(end, path, at_path(end.after, path), wanted)
+    for query, wanted in expected.query.items():
+        yield _queried(end, query, wanted, forbidden=False)
+    if expected.function is not None:
+        yield _called(expected.function, case, end, forbidden=False)
+
+
+def _forbidden(never: Forbidden, case: Case, end: End) -> Iterator[StateCheck]:
+    for path in never.changes:
+        whole = path in {"*", ""}
+        old, new = (
+            (end.before, end.after) if whole else (at_path(each, path) for each in (end.before, end.after))
+        )
+        why = "" if _equal(old, new) else _changed(old, new)
+        yield _of_copy(end, f"never a change of {'the state' if whole else path}", _equal(old, new), why)
+    for path, wanted in never.values.items():
+        found = at_path(end.after, path)
+        why = f"it is {shown_value(found)}"
+        yield _of_copy(end, f"never {path} = {shown_value(wanted)}", not _is(found, wanted), why)
+    for query, wanted in never.query.items():
+        yield _queried(end, query, wanted, forbidden=True)
+    if never.function is not None:
+        yield _called(never.function, case, end, forbidden=True)
+
+
+def _changed(old: Any, new: Any) -> str:
+    if old is NOTHING or new is NOTHING:
+        return f"it was {shown_value(old)} and is {shown_value(new)}"
+    found, more = changes(old, new)
+    listed = ", ".join(each.shown for each in found[:CHANGES_NAMED])
+    more += len(found[CHANGES_NAMED:])
+    return f"{listed} and {more:,} more" if more else listed
+
+
+def forbidden_calls(
+    never: Iterable[str | ExpectedTool], calls: Iterable[tuple[str, Any]]
+) -> Iterator[StateCheck]:
+    """Check that no forbidden tool was called.
+
+    Args:
+        never: Names, in which ``*`` stands for any characters, or names with arguments.
+        calls: Name and arguments of each call.
+    """
+    made = [(name, msgspec.json.decode(encode(arguments))) for name, arguments in calls]
+    for each in never:
+        name = each if isinstance(each, str) else each.name
+        arguments = {} if isinstance(each, str) else each.arguments or {}
+        found = next((given for called, given in made if _matches(called, given, name, arguments)), NOTHING)
+        yield StateCheck(
+            what=f"never {name}{f' with {shown_value(arguments)}' if arguments else ''}",
+            ok=found is NOTHING,
+            reason=None if found is NOTHING else f"it was called with {shown_value(found)}",
+        )
+
+
+def _matches(called: str, given: Any, name: str, arguments: Mapping[str, Any]) -> bool:
+    held = given if isinstance(given, Mapping) else {}
+    return fnmatchcase(called, name) and all(
+        key in held and same(held[key], value) for key, value in arguments.items()
+    )
+
+
+def _of_copy(end: End, what: str, ok: bool, why: str) -> StateCheck:
+    """A check of the copied state. Without one it fails if the agent broke the state, and is else unknown."""
+    if end.problem is not None:
+        ok_or_unknown = False if end.broken else None
+        return StateCheck(what=what, ok=ok_or_unknown, reason=f"the state cannot be compared: {end.problem}")
+    return StateCheck(what=what, ok=ok, reason=None if ok else why)
+
+
+def _at(end: End, path: str, found: Any, wanted: Any) -> StateCheck:
+    return _of_copy(end, f"{path} = {shown_value(wanted)}", _is(found, wanted), f"it is {shown_value(found)}")
+
+
+def _is(found: Any, wanted: Any) -> bool:
+    """Whether a value is the wanted one; null is wanted where nothing may be."""
+    return found is NOTHING or found is None if wanted is None else _equal(found, wanted)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return one is other if one is NOTHING or other is NOTHING else same(one, other)
+
+
+def _leaves(subset: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The values of a subset with the keys that lead to them."""
+    if isinstance(subset, Mapping) and subset:
+        for key, held in subset.items():
+            yield from _leaves(held, (*path, str(key)))
+    else:
+        yield path, subset
+
+
+def _found(state: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        if not isinstance(state, Mapping) or key not in state:
+            return NOTHING
+        state = state[key]
+    return state
+
+
+def _queried(end: End, query: str, wanted: Any, *, forbidden: bool) -> StateCheck:
+    what = f"{'never ' if forbidden else ''}{shown(query)} = {shown_value(wanted)}"
+    if end.database is None:
+        return StateCheck(what=what, reason="a query needs a SQLite world: world: {sqlite: FILE}")
+    try:
+        found = _rows(end.database, query, as_objects=_holds_objects(wanted))
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        return StateCheck(what=what, reason=f"the query failed: {reason(error)}")
+    single = found[0][0] if len(found) == 1 and isinstance(found[0], list) and len(found[0]) == 1 else found
+    compared = found if isinstance(wanted, list) else single
+    equal = _loosely(compared, wanted) or (found == [] and wanted is None)
+    ok = equal != forbidden
+    return StateCheck(what=what, ok=ok, reason=None if ok else f"it is {shown_value(compared)}")
+
+
+def _holds_objects(wanted: Any) -> bool:
+    return isinstance(wanted, list) and any(isinstance(row, Mapping) for row in wanted)
+
+
+def _loosely(found: Any, wanted: Any) -> bool:
+    """Equality as SQLite has it, where a truth value is 0 or 1."""
+    if isinstance(found, list) and isinstance(wanted, list):
+        return len(found) == len(wanted) and all(map(_loosely, found, wanted))
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        return found.keys() == wanted.keys() and all(_loosely(found[key], wanted[key]) for key in found)
+    if isinstance(wanted, bool) and is_number(found):
+        return bool(found == wanted)
+    return same(found, wanted)
+
+
+def _rows(database: Path | sqlite3.Connection, query: str, *, as_objects: bool) -> list[Any]:
+    """The rows of a query that cannot change anything, and ends."""
+    if isinstance(database, Path):
+        opened = sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
+        try:
+            return _rows(opened, query, as_objects=as_objects)
+        finally:
+            opened.close()
+    left = QUERY_STEPS // _PER_CALL
+
+    def stop() -> int:
+        nonlocal left
+        left -= 1
+        return int(left < 0)
+
+    database.set_progress_handler(stop, _PER_CALL)
+    cursor = database.cursor()
+    cursor.row_factory = None
+    try:
+        cursor.execute("PRAGMA query_only = ON")
+        cursor.execute(query)
+        names = [column[0] for column in cursor.description or ()]
+        rows = [list(row) for row in cursor.fetchmany(1001)]
+        return [dict(zip(names, row, strict=True)) for row in rows] if as_objects else rows
+    finally:
+        cursor.execute("PRAGMA query_only = OFF")
+        cursor.close()
+        database.set_progress_handler(None, 0)
+
+
+def _called(spec: str, case: Case, end: End, *, forbidden: bool) -> StateCheck:
+    what = f"{'never ' if forbidden else ''}{spec}"
+    try:
+        function: Callable[[Any, Case], Any] = load_object(spec, what="function")
+        answer = function(end.state, case)
+    except InputError as error:
+        return StateCheck(what=what, reason=str(error))
+    except AssertionError as error:
+        return StateCheck(what=what, ok=False, reason=reason(error))
+    except Exception as error:  # of the suite's own code, not of the agent
+        return StateCheck(what=what, reason=f"the function raised {reason(error)}")
+    if isinstance(answer, str):
+        return StateCheck(what=what, ok=False, reason=shown(answer))
+    if not isinstance(answer, bool):
+        found = type(answer).__name__
+        return StateCheck(what=what, reason=f"the function returned {found}, expected True, False or a text")
+    ok = answer != forbidden
+    return StateCheck(what=what, ok=ok, reason=None if ok else f"the function returned {answer}")

@@ -1,0 +1,375 @@
+"""Makes a world for each attempt, looks at its end, and cleans up: also what a killed process left.
+
+Definition: docs/definitions/worlds.md#state.
+"""
+
+import asyncio
+import inspect
+import logging
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+from threading import Event
+from typing import Any, TypeVar
+
+import msgspec
+
+from trivium.agents.adapters.function import DaemonThreads
+from trivium.agents.attempt import AgentFailure, Request, WorldFailure, WorldRecord
+from trivium.agents.failures import reason
+from trivium.agents.loading import load_object
+from trivium.agents.worlds.checks import End, checks, forbidden_calls
+from trivium.agents.worlds.sharing import SharedStates
+from trivium.agents.worlds.state import NOTHING, StateTooLarge, changes, snapshot
+from trivium.agents.worlds.world import Tool, World, named_tools, with_state
+from trivium.errors import AgentError
+from trivium.storage import has_certainly_ended, this_process
+from trivium.suites.case import Case
+from trivium.suites.world_settings import WorldSettings
+from trivium.values import json_text
+
+log = logging.getLogger(__name__)
+
+GIVEN = ("case", "repeat", "seed", "folder")
+"""What a factory gets if its signature names it; ``folder`` is an empty one, which is removed afterwards."""
+
+_PREFIX = "trivium-worlds-"
+_STATE_FILE = "state.json"
+
+T = TypeVar("T")
+
+
+class OpenWorld(msgspec.Struct, frozen=True):
+    """A world of one attempt while it is in use.
+
+    Attributes:
+        name: Name of the attempt.
+        world: What the agent gets.
+        state: The state, as the factory returned it.
+        before: Its copy as JSON; ``NOTHING`` if it could not be copied.
+        problem: Why not.
+        folder: The temporary folder of the attempt, if it has one.
+        close: Closes what the factory opened.
+    """
+
+    name: str
+    world: World
+    state: Any
+    before: Any
+    problem: str | None
+    folder: Path | None
+    close: Callable[[], None]
+
+
+class Worlds:
+    """Makes and closes the worlds of a run.
+
+    Args:
+        settings: The suite's world.
+        factory: The function that makes a state; None takes that of the settings.
+        in_files: Whether the agent is a program, for which a JSON state has to be in a file.
+
+    Raises:
+        AgentError: If the factory or the tools cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        settings: WorldSettings,
+        factory: Callable[..., Any] | None = None,
+        *,
+        in_files: bool = False,
+    ) -> None:
+        self.name = settings.shown
+        self._settings, self._in_files = settings, in_files
+        self._seconds = settings.seconds
+        self._factory = factory
+        if factory is None and settings.factory is not None:
+            self._factory = load_object(settings.factory, what="factory")
+        self._given = () if self._factory is None else _accepted(self._factory, self.name)
+        self._tools = None if settings.tools is None else _loaded_tools(settings.tools)
+        self._json = None if settings.json is None else _json_bytes(settings.json)
+        self._threads = DaemonThreads(f"world {self.name}")
+        self._shared = SharedStates()
+        self._root: Path | None = None
+        self._made = 0
+        remove_lost_worlds()
+
+    async def make(self, request: Request) -> OpenWorld:
+        """Make the world of an attempt.
+
+        Raises:
+            WorldFailure: If the factory raises, hangs, or returns what another attempt has.
+        """
+        late = Event()
+
+        def work() -> OpenWorld:
+            opened = self._make(request)
+            if late.is_set():  # nobody waits for it any more
+                self._closed(opened)
+            return opened
+
+        try:
+            return await self._within(work, "was not made")
+        except BaseException:
+            late.set()
+            raise
+
+    async def end(self, opened: OpenWorld, case: Case) -> WorldRecord:
+        """Compare the end of a world with its start and with what its case expects.
+
+        Raises:
+            WorldFailure: If the state cannot be looked at in time, or another attempt got it, too.
+        """
+        record = await self._within(lambda: self._end(opened, case), "could not be looked at")
+        if (other := self._shared.shared_with(opened.name)) is not None:
+            raise WorldFailure(f"the world {self.name} is shared: {other}")
+        return record
+
+    async def close(self, opened: OpenWorld) -> None:
+        """Close a world and remove its files.
+
+        Raises:
+            WorldFailure: If its own code raises or hangs; its files are removed nevertheless.
+        """
+        await self._within(lambda: self._closed(opened), "was not closed")
+
+    def finish(self) -> None:
+        """End threads, and remove all files of the worlds."""
+        self._threads.close()
+        root, self._root = self._root, None
+        _remove(root)
+
+    async def _within(self, work: Callable[[], T], what: str) -> T:
+        """Do work of the world's own code in a thread, within the time limit."""
+        try:
+            done: T = await asyncio.wait_for(self._threads.run(work), self._seconds)
+        except TimeoutError as error:
+            limit = f"{self._seconds:g} s (world.seconds)"
+            raise WorldFailure(f"the world {self.name} {what} within {limit}") from error
+        except Exception as error:
+            raise WorldFailure(f"the world {self.name} {what}: {reason(error)}") from error
+        return done
+
+    def _make(self, request: Request) -> OpenWorld:
+        name = f'case "{request.case.id}", repeat {request.repeat}'
+        folder = self._new_folder() if self._needs_folder() else None
+        close: Callable[[], None] = _nothing
+        try:
+            made, close = self._state(request, folder)
+            world = (
+                made
+                if isinstance(made, World)
+                else World(made, self._tools_of(made), path=self._path(folder))
+            )
+            if self._factory is not None:
+                self._shared.claim(name, world.state)
+            before, problem, _ = _copied(world, self._database(world))
+        except BaseException as error:
+            with suppress(Exception):
+                close()
+            _remove(folder)
+            if isinstance(error, Exception):
+                raise
+            raise AgentFailure(f"it raised {type(error).__name__}: {error}") from error
+        return OpenWorld(name, world.recorded(), world.state, before, problem, folder, close)
+
+    def _needs_folder(self) -> bool:
+        settings = self._settings
+        copied = settings.sqlite is not None or settings.folder is not None
+        return copied or "folder" in self._given or (self._json is not None and self._in_files)
+
+    def _new_folder(self) -> Path:
+        if self._root is None:
+            owner = this_process().replace(":", "~")
+            self._root = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{owner}-"))
+        self._made += 1
+        return Path(tempfile.mkdtemp(prefix=f"{self._made}-", dir=self._root))
+
+    def _path(self, folder: Path | None) -> Path | None:
+        """Where a built-in world is, below its temporary folder."""
+        if folder is None or self._factory is not None:
+            return None
+        held = self._settings.sqlite or self._settings.folder or _STATE_FILE
+        return folder / (Path(held).name or "folder")
+
+    def _state(self, request: Request, folder: Path | None) -> tuple[Any, Callable[[], None]]:
+        """A new state, and what closes it."""
+        path = self._path(folder)
+        if self._factory is not None:
+            given = {"case": request.case, "repeat": request.repeat, "seed": request.seed, "folder": folder}
+            return _called(self._factory, {name: given[name] for name in self._given})
+        if self._json is not None:
+            if path is not None:
+                path.write_bytes(self._json)
+            return msgspec.json.decode(self._json), _nothing
+        if self._settings.sqlite is not None and path is not None:
+            connection = _copied_database(Path(self._settings.sqlite), path)
+            return connection, connection.close
+        if path is None or self._settings.folder is None:
+            raise AgentFailure("it names no state")
+        shutil.copytree(self._settings.folder, path, symlinks=True)
+        return path, _nothing
+
+    def _tools_of(self, state: Any) -> Mapping[str, Tool] | None:
+        if self._tools is None:
+            return None
+        return {name: with_state(tool, state) for name, tool in self._tools.items()}
+
+    def _database(self, world: World) -> Path | sqlite3.Connection | None:
+        if self._settings.sqlite is not None:
+            return world.path
+        return world.state if isinstance(world.state, sqlite3.Connection) else None
+
+    def _end(self, opened: OpenWorld, case: Case) -> WorldRecord:
+        world = opened.world
+        database = self._database(world)
+        in_file = world.path if self._json is not None else None
+        after, problem, broken = _copied(world, database, in_file)
+        state = after if in_file is not None else opened.state
+        problem = opened.problem or problem
+        end = End(state, opened.before, after, problem, broken and opened.problem is None, database)
+        differences, more = ((), 0) if problem is not None else changes(opened.before, after)
+        never = () if case.expect.never is None else case.expect.never.tools
+        return WorldRecord(
+            world=self.name,
+            changes=differences,
+            more=more,
+            checks=checks(case, end),
+            calls=tuple(forbidden_calls(never, world.calls)) if world.tools else None,
+            problem=problem,
+        )
+
+    def _closed(self, opened: OpenWorld) -> None:
+        self._shared.release(opened.name)
+        try:
+            opened.close()
+        finally:
+            _remove(opened.folder)
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def _accepted(factory: Callable[..., Any], name: str) -> tuple[str, ...]:
+    """The keyword arguments that a factory takes."""
+    if not callable(factory):
+        raise AgentError(name, f"is {type(factory).__name__}, expected a function that makes a state")
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):  # some built-in functions have no signature
+        return ()
+    kinds = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+    named = tuple(each.name for each in parameters if each.name in GIVEN and each.kind in kinds)
+    variable = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    unknown = [
+        each.name
+        for each in parameters
+        if each.default is each.empty and each.kind not in variable and each.name not in named
+    ]
+    if unknown:
+        given = ", ".join(GIVEN)
+        raise AgentError(name, f"the factory needs {', '.join(unknown)}; it may take {given}")
+    return named
+
+
+def _loaded_tools(spec: str) -> dict[str, Tool]:
+    found = load_object(spec, what="tools")
+    if not isinstance(found, Mapping | list | tuple):
+        what = f"is {type(found).__name__}, expected a list of functions, or a mapping with their names"
+        raise AgentError(spec, what)
+    try:
+        tools = named_tools(found)
+        for name, tool in tools.items():
+            if not inspect.signature(tool).parameters:
+                raise ValueError(f"the tool {name} takes no argument; the first one is the state")
+    except (TypeError, ValueError) as error:
+        raise AgentError(spec, str(error)) from error
+    return tools
+
+
+def _json_bytes(given: Any) -> bytes:
+    return Path(given).read_bytes() if isinstance(given, str) else json_text(given).encode()
+
+
+def _called(factory: Callable[..., Any], given: Mapping[str, Any]) -> tuple[Any, Callable[[], None]]:
+    """Call a factory; what it returns, and what closes that."""
+    made = factory(**given)
+    if inspect.iscoroutine(made):
+        made = asyncio.run(made)
+    if inspect.isgenerator(made):
+        return next(made), lambda: _exhausted(made)
+    if inspect.isasyncgen(made) or type(made).__name__ == "_GeneratorContextManager":
+        raise AgentFailure("the factory yields in a way that is not read: expected a function with one yield")
+    if made is None:
+        raise AgentFailure("the factory returned nothing; expected a state")
+    close = getattr(made, "close", None) or getattr(getattr(made, "state", None), "close", None)
+    return made, close if callable(close) else _nothing
+
+
+def _exhausted(generator: Iterator[Any]) -> None:
+    for _ in generator:
+        raise AgentFailure("the factory yields more than once")
+
+
+def _copied_database(source: Path, target: Path) -> sqlite3.Connection:
+    with closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as original:
+        connection = sqlite3.connect(target, check_same_thread=False, isolation_level=None)
+        original.backup(connection)
+    return connection
+
+
+def _copied(
+    world: World, database: Path | sqlite3.Connection | None, in_file: Path | None = None
+) -> tuple[Any, str | None, bool]:
+    """The state as JSON; why it has none, and whether that is the agent's fault."""
+    try:
+        if in_file is not None:
+            return snapshot(msgspec.json.decode(in_file.read_bytes())), None, False
+        if isinstance(database, Path):
+            with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+                return snapshot(connection), None, False
+        return snapshot(world.state), None, False
+    except StateTooLarge as error:
+        return NOTHING, f"{error}; a method snapshot may return less", in_file is not None
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, sqlite3.Error) as error:
+        return NOTHING, reason(error), in_file is not None or isinstance(database, Path)
+    except Exception as error:  # of the state's own code
+        return NOTHING, reason(error), False
+
+
+def lost_worlds() -> Iterator[Path]:
+    """The folders of worlds whose process has ended without removing them."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        owner = folder.name.removeprefix(_PREFIX).rpartition("-")[0].replace("~", ":")
+        with suppress(OSError, ValueError):
+            own = not folder.is_symlink() and folder.stat().st_uid == os.getuid()
+            if own and has_certainly_ended(owner):
+                yield folder
+
+
+def remove_lost_worlds(found: Iterable[Path] | None = None) -> int:
+    """Remove the folders of worlds that ended processes left; return how many there were."""
+    removed = 0
+    for folder in list(lost_worlds() if found is None else found):
+        _remove(folder)
+        removed += 1
+    if removed:
+        log.info("removed %d folders of worlds that an ended process left", removed)
+    return removed
+
+
+def _remove(folder: Path | None) -> None:
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists():  # an agent may have taken away the right to write
+            for held in (folder, *folder.rglob("*")):
+                with suppress(OSError):
+                    if held.is_dir() and not held.is_symlink():
+                        held.chmod(0o700)
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,141 @@
+"""Finds states that two attempts share, so that one would see what the other did."""
+
+import dataclasses
+import sys
+from collections import deque
+from collections.abc import Iterator, Mapping, MutableMapping, MutableSequence, MutableSet
+from enum import Enum
+from pathlib import Path
+from threading import Lock
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from trivium.agents.attempt import AgentFailure
+
+MOST_PARTS = 10_000
+"""Most parts of a state that are compared with those of others."""
+
+REMEMBERED = 32
+"""Number of closed states that are still compared with new ones."""
+
+_IMMUTABLE = (
+    str,
+    bytes,
+    int,
+    float,
+    complex,
+    bool,
+    type(None),
+    tuple,
+    frozenset,
+    Enum,
+    Path,
+    MappingProxyType,
+)
+
+
+class SharedStates:
+    """Knows the mutable parts of the states in use, and of the last ones that were closed.
+
+    Parts are told apart by their identity, which is certain while the states are held.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._owners: dict[object, str] = {}
+        self._held: dict[str, tuple[list[object], Any]] = {}
+        self._closed: deque[str] = deque()
+        self._spoiled: dict[str, str] = {}
+
+    def claim(self, name: str, state: Any) -> None:
+        """Note the state of an attempt.
+
+        Raises:
+            AgentFailure: If another attempt has a part of it.
+        """
+        parts = list(_mutable_parts(state))
+        with self._lock:
+            self._forget(name)  # an earlier try of the same attempt
+            for key, where, kind in parts:
+                if (other := self._owners.get(key)) is not None:
+                    what = f"the same {kind}{f' ({where})' if where else ''}"
+                    self._spoiled[other] = f"{name} got {what}"
+                    raise AgentFailure(
+                        f"the factory gave {name} {what} as {other}: it must make a new one each time, "
+                        "such as copy.deepcopy(START); what is only read may be a tuple or a "
+                        "types.MappingProxyType"
+                    )
+            keys = [key for key, _, _ in parts]
+            self._held[name] = (keys, state)
+            self._owners.update(dict.fromkeys(keys, name))
+
+    def shared_with(self, name: str) -> str | None:
+        """Who else got the state of an attempt; None if nobody did."""
+        with self._lock:
+            return self._spoiled.get(name)
+
+    def release(self, name: str) -> None:
+        """Note that a state is closed; of the closed ones the last are still compared."""
+        with self._lock:
+            keys, _ = self._held.get(name, ([], None))
+            for key in keys:
+                if isinstance(key, str):  # the same file may be made anew
+                    self._owners.pop(key, None)
+            self._closed.append(name)
+            while len(self._closed) > REMEMBERED:
+                self._forget(self._closed.popleft())
+
+    def _forget(self, name: str) -> None:
+        keys, _ = self._held.pop(name, ([], None))
+        for key in keys:
+            if self._owners.get(key) == name:
+                del self._owners[key]
+
+
+def _mutable_parts(state: Any) -> Iterator[tuple[object, str, str]]:
+    """The identity, the place and the kind of the mutable parts of a state, the first ``MOST_PARTS``."""
+    waiting: deque[tuple[Any, str]] = deque([(state, "")])
+    seen: set[int] = set()
+    while waiting and len(seen) < MOST_PARTS:
+        part, where = waiting.popleft()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, Path):
+            if not where:
+                yield str(part.absolute()), where, "folder"
+            continue
+        if not isinstance(part, _IMMUTABLE):
+            yield id(part), where, type(part).__name__
+        waiting.extend(_below(part, where))
+
+
+def _below(part: Any, where: str) -> Iterator[tuple[Any, str]]:
+    if isinstance(part, MappingProxyType):
+        return
+    if isinstance(part, Mapping):
+        steps = [(str(key), held) for key, held in part.items()]
+    elif isinstance(part, tuple | frozenset | MutableSequence | MutableSet | deque):
+        steps = [(str(place), held) for place, held in enumerate(part)]
+    elif isinstance(part, msgspec.Struct):
+        steps = list(msgspec.structs.asdict(part).items())
+    elif dataclasses.is_dataclass(part) and not isinstance(part, type):
+        steps = [(each.name, getattr(part, each.name, None)) for each in dataclasses.fields(part)]
+    elif hasattr(part, "__dict__") and not callable(part):
+        steps = list(vars(part).items())
+    else:
+        return
+    for name, held in steps:
+        if _is_state(held):
+            yield held, f"{where}.{name}" if where else name
+
+
+def _is_state(held: Any) -> bool:
+    """Whether a part belongs to the state, rather than to the program, as a logger or a lock does."""
+    if isinstance(held, tuple | frozenset | MutableMapping | MutableSequence | MutableSet | deque):
+        return True
+    if isinstance(held, (*_IMMUTABLE, type)) or callable(held):
+        return False
+    return type(held).__module__.partition(".")[0] not in {*sys.stdlib_module_names, "builtins", "trivium"}

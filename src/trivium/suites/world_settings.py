@@ -1,0 +1,98 @@
+"""The setting ``world``: what an agent may change, and where its state begins."""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from trivium.errors import InputError, Problem
+from trivium.records.documents import parse_json, read_document
+from trivium.storage import named_path
+from trivium.suites.validation import describe
+from trivium.values import JsonObject
+
+KINDS = ("factory", "json", "sqlite", "folder")
+"""The keys of a world of which exactly one is given."""
+
+_NAMED = re.compile(r"(.+\.py|[^\W\d]\w*(\.[^\W\d]\w*)*):[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+class WorldSettings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """A world: the state that an attempt begins with, and the tools that work on it.
+
+    Attributes:
+        factory: ``package.module:name``, a function that makes the state of one attempt.
+        json: The state itself, or a JSON file that holds it.
+        sqlite: A SQLite database, which is copied for each attempt.
+        folder: A folder, which is copied for each attempt.
+        tools: ``package.module:name`` of functions that get the state as their first argument: a list, or a
+            mapping with the names of the tools.
+        seconds: Time limit for making a world, and for looking at it and closing it, in seconds.
+    """
+
+    factory: str | None = None
+    json: Any = None
+    sqlite: str | None = None
+    folder: str | None = None
+    tools: str | None = None
+    seconds: Annotated[float, Meta(gt=0)] = 60
+
+    @property
+    def shown(self) -> str:
+        """Its name in messages."""
+        held = self.factory or self.sqlite or self.folder or self.json
+        return held if isinstance(held, str) else "in the suite"
+
+
+def world_of(setting: str | WorldSettings) -> WorldSettings:
+    """The settings of a world; a text alone names its factory."""
+    return WorldSettings(factory=setting) if isinstance(setting, str) else setting
+
+
+def with_folder(raw: Any, folder: Path) -> Any:
+    """Put the folder of a suite before the relative paths of its world."""
+    if not isinstance(raw, Mapping):
+        return raw
+    made: JsonObject = dict(raw)
+    for key in ("json", "sqlite", "folder"):
+        if isinstance(path := made.get(key), str) and path and folder != Path():
+            with suppress(InputError):  # an address, which is refused as a file that does not exist
+                made[key] = str(named_path(folder, path))
+    return made
+
+
+def world_problems(setting: str | WorldSettings) -> Iterator[Problem]:
+    """List the mistakes in a world whose types are correct."""
+    world = world_of(setting)
+    given = [key for key in KINDS if getattr(world, key) is not None]
+    if len(given) != 1:
+        found = f"names {' and '.join(given)}" if given else "names no state"
+        yield Problem("world", f"{found}; expected one of {', '.join(KINDS)}")
+    for where, name in (("factory", world.factory), ("tools", world.tools)):
+        if name is not None and not _NAMED.fullmatch(name):
+            place = "world" if isinstance(setting, str) else f"world.{where}"
+            expected = "package.module:name or file.py:name"
+            yield Problem(place, f"found {describe(name)}, expected {expected}")
+    yield from _missing_files(world)
+
+
+def _missing_files(world: WorldSettings) -> Iterator[Problem]:
+    for key, kind in (("sqlite", "file"), ("folder", "folder")):
+        path = getattr(world, key)
+        if path is not None and not (Path(path).is_dir() if kind == "folder" else Path(path).is_file()):
+            yield Problem(f"world.{key}", f'there is no {kind} "{path}"')
+    if isinstance(world.json, str):
+        try:
+            read_document(Path(world.json), parse=parse_json)
+        except InputError as error:
+            for problem in error.problems:
+                at = f" ({problem.where})" if problem.where else ""
+                yield Problem("world.json", f"{world.json}{at}: {problem.what}")
+    elif world.json is not None and not isinstance(world.json, dict | list):
+        yield Problem("world.json", f"found {describe(world.json)}, expected a mapping, a list or a file")
