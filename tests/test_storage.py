@@ -18,7 +18,7 @@ from trivium import storage
 from trivium.agents.recorded import open_recorded
 from trivium.cli.main import run_command
 from trivium.errors import InputError, MissingExtra, OutputsError, StoreError, SuiteError
-from trivium.runs.items.reading import read_items
+from trivium.runs.items.files import read_items
 from trivium.storage import is_remote, open_file, path_of, replaced_when_complete
 from trivium.store.store import Store
 from trivium.suites.suite import Suite

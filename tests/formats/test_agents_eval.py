@@ -8,7 +8,7 @@ import pytest
 from tests.goldens import data
 from trivium.errors import TraceError
 from trivium.formats.agents_eval import agents_eval_trace, read_run
-from trivium.traces.summary import trace_facts
+from trivium.traces.process.totals import trace_facts
 
 
 def call(tool: str, agent: str, start: float | None, end: float | None, **fields: Any) -> dict[str, Any]:

@@ -9,8 +9,8 @@ import pytest
 from tests.goldens import data
 from trivium.errors import TraceError
 from trivium.formats.tau_bench import changes_state, read_trajectories
+from trivium.traces.process.totals import trace_facts
 from trivium.traces.readers import read_trace, read_trace_file
-from trivium.traces.summary import trace_facts
 
 
 def call(name: str, arguments: Any, id: str = "c") -> dict[str, Any]:

@@ -11,9 +11,9 @@ from tests.metrics.judge.asked import served
 from tests.runs.compared_runs import GPT, by_length, saying, stored_run
 from trivium.cli.main import run_command
 from trivium.errors import ComparisonError
+from trivium.runs.pairwise import PairsUntilDecided
 from trivium.runs.pairwise_result import DimensionVerdict, JudgedPair, OrderVerdict
 from trivium.runs.until_decided.order import place_of
-from trivium.runs.until_decided.pairs import PairsUntilDecided
 from trivium.store.store import Store
 
 JUDGE = {"models": [GPT], "rubric": ["review"], "concurrency": 4}

@@ -4,7 +4,7 @@ import msgspec
 
 from tests.traces.samples import agent, tool
 from trivium.traces.normalize import normalise
-from trivium.traces.summary import handoffs_as_tools, trace_facts
+from trivium.traces.process.totals import handoffs_as_tools, trace_facts
 from trivium.traces.trace import Message, Span, SpanUsage
 
 

@@ -1,8 +1,11 @@
 """``trivium compare`` and ``confirm``: is a run worse than another? ``plan``: how many cases would tell?"""
 
 import os
-from collections.abc import Callable, Mapping
+import signal
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +16,12 @@ from trivium.cli.options import F
 from trivium.keywords import taken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from trivium.runs.comparing.comparison import Comparison
     from trivium.runs.run import Run
     from trivium.store.store import Store
 
+
 WITH_ERRORS = 3
-_COMPARING = ("margin", "level", "resamples", "seed", "policy", "about", "force", "graphs", "by")
 _EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
 
 
@@ -138,22 +139,23 @@ def confirm(base: str, head: str, **given: Any) -> int:
     return run_compare(base, head, given | {"confirm": given["calls"], "force": False})
 
 
-def run_compare(base: str | None, head: str | None, given: Mapping[str, Any], *, agent: Any = None) -> int:
+def run_compare(base: str | None, head: str | None, given: Mapping[str, Any]) -> int:
     """Compare two runs, print and write what is asked for, and return the exit code.
 
     Args:
         base: Id of the baseline run; None for the previous run of the suite.
         head: Id of the candidate run; None for the newest.
-        given: The options of ``trivium compare``.
-        agent: The agent of head, if it is no text.
+        given: The store, and the options of ``trivium compare`` that are given.
     """
     from trivium.cli.output import write_report
     from trivium.runs.comparing.compare import compare as compare_runs
     from trivium.runs.run import Run
     from trivium.store.store import Store
 
+    statistics = taken(signature(compare_runs).parameters.keys() & given.keys(), given)
+    given = defaultdict(lambda: None, given)
     store = Store(given["store"], read_only=True)
-    if (branch := given.get("against_branch")) is not None:
+    if (branch := given["against_branch"]) is not None:
         if head is not None:
             raise click.UsageError("--against-branch says which run is BASE: name HEAD alone")
         newer = Run.load(base, store=store)
@@ -162,14 +164,8 @@ def run_compare(base: str | None, head: str | None, given: Mapping[str, Any], *,
         newer = Run.load(head, store=store)
         older = _previous_run(newer) if base is None else Run.load(base, store=store)
     if given["confirm"] is not None:
-        from trivium.cli.confirm import ask_again
-
-        ask_again(older, newer, given, agent)
-    comparison = compare_runs(
-        older,
-        newer,
-        **taken(_COMPARING, given),
-    )
+        _ask_again(older, newer, given)
+    comparison = compare_runs(older, newer, **statistics)
     _present(comparison, as_json=given["as_json"], quiet=given["quiet"], cases=given["cases"])
     links = {
         name: _address(page, given["html"])
@@ -342,3 +338,38 @@ def _newest_of_suite(suite: str, store: "Store") -> "Run | None":
     if found is None and is_file:
         raise StoreError(f'{store.name}: no run of suite "{name}" is stored: run it once, then plan')
     return None if found is None else Run(store, found)
+
+
+def _ask_again(base: "Run", head: "Run", given: Mapping[str, Any]) -> None:
+    """Make the attempts that confirm a comparison, with a progress bar; say what they cost at most."""
+    from trivium.cli.output import ProgressBar, reserved_stdout
+    from trivium.runs.confirming.confirm import ConfirmationOptions
+    from trivium.runs.confirming.confirm import confirm as confirm_runs
+
+    quiet, calls = given["quiet"] or given["as_json"], given["confirm"]
+    if not quiet:
+        click.echo(_beforehand(base, head, calls), err=True)
+    bar = ProgressBar(quiet=quiet)
+    previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with reserved_stdout():
+            confirm_runs(base, head, calls=calls, progress=bar, **taken(ConfirmationOptions, given))
+    except KeyboardInterrupt:
+        stored = f"{bar.done:,} of {calls:,} calls are stored"
+        command = f"trivium confirm {base.id} {head.id} --calls {calls}"
+        click.echo(f"\nInterrupted: {stored}. To go on, with the same options:\n  {command}", err=True)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, previous_handler)
+
+
+def _beforehand(base: "Run", head: "Run", calls: int) -> str:
+    from trivium.reports.comparison_text import cost_of
+    from trivium.reports.wording import counted
+    from trivium.runs.comparing.earlier_runs import calls_of
+
+    text = f"asking again: at most {counted(calls, 'call')}"
+    made = calls_of([base.record, head.record])
+    if made.attempts and (cost := cost_of(made, times=calls / made.attempts)):
+        text += f", about {cost} if a call costs what an attempt of these runs did"
+    return text

@@ -138,10 +138,10 @@ def _run_once(
 
 def _compare(store: str, base: str, head: str) -> None:
     """Print a comparison, as ``trivium compare`` does."""
-    from trivium.cli.compare import compare
+    from trivium.cli.compare import run_compare
     from trivium.cli.logs import print_errors
 
-    print_errors(lambda: compare.main([base, head, "--store", store], standalone_mode=False))
+    print_errors(lambda: run_compare(base, head, {"store": store}))
 
 
 def load_for_run(suite: str, given: Mapping[str, Any]) -> "Suite":
@@ -294,42 +294,21 @@ def _check_encoder(name: str) -> None:
 
 
 def evaluate_and_present(suite: "Suite", given: dict[str, Any]) -> int:
-    """Evaluate, print, write reports, and return the exit code."""
-    if given.get("against") is None:
+    """Evaluate, print, write reports, and return the exit code; with --against, compare, too."""
+    if given["against"] is None:
         return present_run(evaluate_suite(suite, given), given)
-    if given.get("confirm") is not None:
-        return _confirmed(suite, given)
-    run = evaluate_suite(suite, given)
-    code, compared = present_run(run, given), _compare_stopped(run, given)
-    return code or compared
-
-
-def _confirmed(suite: "Suite", given: dict[str, Any]) -> int:
-    """Evaluate, confirm the comparison with a stored run, print both, and return the exit code."""
-    from trivium.cli.compare import compare, run_compare
+    from trivium.cli.compare import run_compare
     from trivium.runs.run import Run
 
-    base = Run.load(given["against"], store=given["store"])  # before anything is paid for
-    run = evaluate_suite(suite, given | {"against": None})
-    code = present_run(run, given)
-    unset = {each.name: None for each in compare.params} | {"by": (), "force": False, "graphs": False}
-    shared = ("store", "policy", "confirm", "base_agent", "version")
-    how = unset | {name: given[name] for name in shared}
-    how |= {"quiet": given["quiet"] or prints_document(), "as_json": False}
-    compared = run_compare(
-        base.id, run.id, how, agent=suite.settings.agent if given["agent"] is None else given["agent"]
-    )
+    how = taken(("store", "policy"), given) | {"quiet": given["quiet"] or prints_document()}
+    if given.get("confirm") is not None:
+        Run.load(given["against"], store=given["store"])  # before anything is paid for
+        how |= taken(("confirm", "agent", "base_agent", "version"), given)
+        if how["agent"] is None:
+            how["agent"] = suite.settings.agent
+    run = evaluate_suite(suite, given if "confirm" not in how else given | {"against": None})
+    code, compared = present_run(run, given), run_compare(given["against"], run.id, how)
     return code or compared
-
-
-def _compare_stopped(run: "Run", given: Mapping[str, Any]) -> int:
-    """Print the comparison for which a run stopped, and return its exit code."""
-    from trivium.cli.compare import compare
-
-    quietly = ["--quiet"] * (given["quiet"] or prints_document())
-    policy = ["--policy", given["policy"]] if given["policy"] is not None else []
-    arguments = [given["against"], run.id, "--store", given["store"], *quietly, *policy]
-    return int(compare.main(arguments, standalone_mode=False) or 0)
 
 
 def evaluate_suite(suite: "Suite", given: Mapping[str, Any]) -> "Run":

@@ -71,9 +71,8 @@ def show(files: tuple[str, ...], format_: str | None, as_json: bool) -> None:
     from trivium.cli.output import print_json
     from trivium.cli.output import show as print_
     from trivium.reports.trace_tables import facts_blocks, process_blocks
-    from trivium.traces.process.totals import process_totals
+    from trivium.traces.process.totals import handoffs_as_tools, process_totals, trace_facts
     from trivium.traces.readers import read_paths
-    from trivium.traces.summary import handoffs_as_tools, trace_facts
 
     detected, traces = read_paths(files, format_)
     facts, totals = trace_facts(traces, format=detected), process_totals(traces)

@@ -183,7 +183,7 @@ def read_item_table(
             raise click.UsageError("name a file of items, or a run with --dimension D")
         if labels is not None:
             raise click.UsageError("--labels are joined with a run: add --dimension D")
-        from trivium.runs.items.reading import read_items
+        from trivium.runs.items.files import read_items
 
         return read_items(source, mode=mode)
     if mode is not None:

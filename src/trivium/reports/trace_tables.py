@@ -19,8 +19,7 @@ from trivium.traces.process.handoffs import PingPong
 from trivium.traces.process.loops import HandOffLoop
 from trivium.traces.process.process import PathStep
 from trivium.traces.process.timing import TimeShare
-from trivium.traces.process.totals import ProcessTotals, SlowestTrace
-from trivium.traces.summary import TraceFacts
+from trivium.traces.process.totals import ProcessTotals, SlowestTrace, TraceFacts
 
 MOST_ROWS = 30
 """Agents, tools or pairs listed; the others are counted."""

@@ -7,7 +7,7 @@ import pytest
 from tests.cli.trust.trust_commands import answer, items
 from trivium.cli import output
 from trivium.runs.artifacts.curve import CurveOptions, curve_artifact, resamples_of
-from trivium.runs.items.reading import read_items
+from trivium.runs.items.files import read_items
 from trivium.trust.selective.inference import BootstrapOptions
 
 

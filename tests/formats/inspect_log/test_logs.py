@@ -17,9 +17,9 @@ from trivium.errors import InputError, ItemsError, OutputsError, SuiteError
 from trivium.formats.inspect_log.archive import Log
 from trivium.formats.inspect_log.samples import as_number, scores_of
 from trivium.formats.inspect_log.traces import trace_of_sample
-from trivium.runs.items.reading import read_items
+from trivium.runs.items.files import read_items
+from trivium.traces.process.totals import trace_facts
 from trivium.traces.readers import read_path
-from trivium.traces.summary import trace_facts
 
 
 def test_samples_are_cases_and_epochs_repeats(logs):

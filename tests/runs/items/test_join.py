@@ -7,10 +7,9 @@ import pytest
 
 import trivium as tv
 from trivium.errors import InputError, ItemsError
-from trivium.runs.items.files import Labels
+from trivium.runs.items.files import Labels, read_items
 from trivium.runs.items.import_judgements import judgement_rows
 from trivium.runs.items.join import rows_and_columns
-from trivium.runs.items.reading import read_items
 
 
 def write(name: str, *lines) -> str:

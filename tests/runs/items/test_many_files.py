@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from trivium.errors import ItemsError
-from trivium.runs.items.reading import read_items
+from trivium.runs.items.files import read_items
 
 
 def lines_of(groups):

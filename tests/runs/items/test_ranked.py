@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from trivium.errors import InputError
+from trivium.runs.items.files import read_items
 from trivium.runs.items.ranked import confidences, ranked, scale_of
-from trivium.runs.items.reading import read_items
 from trivium.trust.calibration.calibrator import calibrator_from_json
 from trivium.trust.confidence.signals import ABSENT, SignalColumns
 

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
+from trivium.runs.items.files import read_items
 from trivium.runs.items.ranked import choose
-from trivium.runs.items.reading import read_items
 
 
 def table(tmp_path, *lines, name="items.jsonl"):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.goldens import data
 from trivium.errors import InputError, ItemsError
-from trivium.runs.items.reading import read_items
+from trivium.runs.items.files import read_items
 
 LINES = [
     {"group": "303", "item": "sleep", "pred": 2, "gt": 1, "confidence": 0.8},

@@ -13,7 +13,7 @@ import pytest
 
 from trivium import storage
 from trivium.errors import ItemsError, SuiteError
-from trivium.runs.items.reading import read_items
+from trivium.runs.items.files import read_items
 from trivium.suites.files import tables
 from trivium.suites.suite import Suite
 

@@ -19,8 +19,8 @@ from trivium.agents.attempt import Attempt
 from trivium.agents.contexts import Context, contexts_of
 from trivium.traces.opentelemetry.semconv import MOST_DOCUMENTS, READ_AS
 from trivium.traces.outcome import thread_of
+from trivium.traces.process.totals import trace_facts
 from trivium.traces.readers import read_documents, read_trace
-from trivium.traces.summary import trace_facts
 from trivium.traces.trace import SpanUsage
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.traces.opentelemetry.reading import asked, read
 from tests.traces.opentelemetry.spans import agent, span, tool
-from trivium.traces.summary import trace_facts
+from trivium.traces.process.totals import trace_facts
 
 
 class TestHandoffs:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.traces.opentelemetry.reading import asked, node, read
 from tests.traces.opentelemetry.spans import attributes, span
-from trivium.traces.summary import trace_facts
+from trivium.traces.process.totals import trace_facts
 
 
 class TestLangGraph:

@@ -21,9 +21,9 @@ from tests.traces.readers.claude_events import (
     write,
 )
 from trivium.errors import TraceError
+from trivium.traces.process.totals import trace_facts
 from trivium.traces.readers import read_path, read_trace_file
 from trivium.traces.readers.claude_code import read_traces
-from trivium.traces.summary import trace_facts
 
 RUNS = "traces/agents-eval"
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.goldens import data
+from trivium.traces.process.totals import trace_facts
 from trivium.traces.readers import read_documents, read_path
-from trivium.traces.summary import trace_facts
 
 CLOCK = iter(range(1_700_000_000, 1_800_000_000))
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from trivium.errors import TraceError
+from trivium.traces.process.totals import trace_facts
 from trivium.traces.readers import read_documents, read_path
-from trivium.traces.summary import trace_facts
 from trivium.traces.trace import SpanUsage
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.goldens import data
 from trivium.errors import TraceError
+from trivium.traces.process.totals import trace_facts
 from trivium.traces.readers import read_documents, read_path
-from trivium.traces.summary import trace_facts
 
 TRACE = {
     "id": "t",

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.goldens import data
 from tests.strategies import json_values
 from trivium.errors import TraceError
+from trivium.traces.process.totals import trace_facts
 from trivium.traces.readers import read_documents, read_path, read_paths, read_trace
-from trivium.traces.summary import trace_facts
 
 WORDS = ["request", "response", "tool-call", "tool-return", "retry-prompt", "text", "2026-01-01"]
 KEYS = [

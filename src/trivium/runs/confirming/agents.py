@@ -1,14 +1,28 @@
-"""Finds the agent by which a side of a comparison is asked again, and checks that it is of that version."""
+"""Finds the agent by which a side of a comparison is asked again, and prepares the run that asks it."""
 
 import os
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from trivium.agents.attempt import AgentAdapter
 from trivium.agents.loading import load_agent
-from trivium.errors import AgentError, InputError
-from trivium.runs.provenance import CALLED_AS, FINGERPRINT, NAMED, fingerprint, version_of
+from trivium.errors import AgentError, ComparisonError, InputError, Problem
+from trivium.runs.checks import prepared
+from trivium.runs.comparing.decision import differences_from
+from trivium.runs.pipeline import Prepared
+from trivium.runs.provenance import (
+    CALLED_AS,
+    FINGERPRINT,
+    NAMED,
+    confirms,
+    fingerprint,
+    judge_provenance,
+    version_of,
+)
 from trivium.runs.run import Run
 from trivium.suites.agent_settings import AgentSettings
 from trivium.suites.suite import Suite
@@ -113,3 +127,44 @@ def check_all_failed(name: str, reasons: Sequence[str]) -> None:
         f"all of the first {len(reasons):,} attempts failed, at cases that the run answered (first: "
         f"{reasons[0]}): nothing is decided by them, and they do not count",
     )
+
+
+def prepared_again(run: Run) -> Prepared:
+    """What a confirming run computes: what its run did, without what supposes that all cases are asked.
+
+    Args:
+        run: The run that is asked again.
+
+    Raises:
+        ComparisonError: If the numbers would not mean the same.
+    """
+    settings = run.record.settings
+    judge = settings.judge and msgspec.structs.replace(settings.judge, certificate=())
+    settings = msgspec.structs.replace(
+        settings, gates={}, until_decided=False, repeats=1, agent=None, judge=judge
+    )
+    suite = Suite(name=run.record.suite_name, cases=tuple(run.cases()), settings=settings)
+    found = prepared(suite, {}, settings.metrics, saves="", against=False)
+    unlike = differences_from(
+        run,
+        kind="confirm",
+        provenance={"metrics": {each.name: each.version for each in found.metrics}}
+        | judge_provenance(found.metrics, found.settings),
+        settings=found.settings,
+        suite=run.record.suite,
+        cases=tuple,
+    )
+    if problems := [Problem("", what) for what in unlike]:
+        raise ComparisonError(f"run {run.id} cannot be asked again with the same numbers", problems)
+    return found
+
+
+def next_repeats(run: Run) -> dict[int, int]:
+    """The next repeat of each case, so that no attempt has the seed of an earlier one."""
+    repeats = run.record.settings.repeats
+    found: defaultdict[int, int] = defaultdict(lambda: repeats)
+    for other in run.store.confirm_runs(run.record.suite_name):
+        if (what := confirms(other)) is not None and what.run == run.id:
+            for position, repeat in run.store.attempt_keys(other):
+                found[position] = max(found[position], repeat + 1)
+    return {position: found[position] for position, _ in enumerate(run.cases())}

@@ -16,8 +16,8 @@ from tests.traces.opentelemetry.spans import ORIGIN, TRACE, agent, chat, content
 from tests.traces.readers.otlp.test_encodings import PROTOBUF, SPANS, protobuf
 from trivium.errors import TraceError
 from trivium.traces.opentelemetry.semconv import READ_AS
+from trivium.traces.process.totals import trace_facts
 from trivium.traces.readers import read_documents, read_path, read_trace
-from trivium.traces.summary import trace_facts
 
 quick = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
