@@ -50,7 +50,7 @@ def screen(capsys, *words: str, code: int = 0) -> str:
 def test_a_healthy_status_is_answered_first(url, capsys):
     fill(url, good=True)
     shown = screen(capsys, "status", "--store", url)
-    assert shown.startswith("support is healthy: 100 % of the traffic passes")
+    assert shown.startswith("support\n✓ healthy. 100 % of the traffic passes")
     assert "below 85 % with a probability of under 1 %" in " ".join(shown.split())
     assert "30,000 interactions" in shown
 
@@ -58,7 +58,7 @@ def test_a_healthy_status_is_answered_first(url, capsys):
 def test_a_status_shows_where_it_is_bad_and_its_alert(url, capsys):
     fill(url, good=False)
     shown = screen(capsys, "status", "--store", url, code=1)
-    assert shown.startswith("support is ")
+    assert shown.startswith("support\n! warning (sure). ")
     assert "tool refund" in " ".join(shown.split())
     rows = [line for line in shown.splitlines() if line.startswith(("refund", "search", "book"))]
     assert rows[0].startswith("refund")
@@ -125,7 +125,7 @@ def test_hostile_texts_cannot_steer_the_terminal(url, capsys):
 
 def test_top_shows_the_status_once_without_a_terminal(url, capsys):
     fill(url, good=True)
-    assert screen(capsys, "top", "--store", url).startswith("support is healthy")
+    assert screen(capsys, "top", "--store", url).startswith("support\n✓ healthy")
 
 
 def live_lines(url: str, *, height: int, problem: str = "") -> list[str]:
@@ -147,7 +147,8 @@ def test_top_fits_the_height_of_the_terminal(url):
     assert sum(line.startswith(("refund", "search", "book")) for line in low) < 3
     lowest = live_lines(url, height=6)
     assert len(lowest) == 6
-    assert lowest[0].startswith("support is ")
+    assert lowest[0] == "support"
+    assert lowest[1].startswith("! warning (sure). ")
     assert "further lines: trivium monitor status" in lowest[-1]
 
 
@@ -285,7 +286,7 @@ def test_a_status_without_traffic_says_since_when(url, capsys):
         with store.engine.begin() as connection:
             add_counts(connection, {("support", "complete", ""): 1}, 86_400.0)
     shown = screen(capsys, "status", "--store", url)
-    assert shown.startswith("support is no data: no traffic since 1970-01-02 00:00 UTC")
+    assert shown.startswith("support\n✗ no data. No traffic since 1970-01-02 00:00 UTC.")
 
 
 def forsake(url, seconds: float) -> None:

@@ -122,7 +122,7 @@ def test_a_page_works_for_everybody_and_runs_nothing_hostile(page, site, name):
 def test_from_an_alert_to_the_case_by_links(page, site):
     page.goto(site.address + "/monitors")
     page.click("text=support")
-    page.click("section[aria-label='Firing alerts'] a")
+    page.click("div[aria-label='Alerts'] a")
     page.click("main table a")
     page.click("text=Open the case")
     page.wait_for_selector("h2:has-text('Trace'), h3:has-text('Trace')")

@@ -53,7 +53,7 @@ def text_of(answer) -> str:
 
 def test_every_monitor_is_listed_with_its_answer(read):
     page = text_of(read.get("/monitors", headers=HTML))
-    assert "support healthy 100 % of the traffic passes" in page
+    assert "support ✓ healthy 100 % of the traffic passes" in page
 
 
 def test_the_page_of_a_monitor_leads_to_the_case_of_each_sample(read):

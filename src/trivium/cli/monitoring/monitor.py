@@ -53,8 +53,9 @@ def status(monitor: str | None, *, store: str, as_json: bool) -> None:
 
     MONITOR is the name of a suite; all monitors of the store without it. Exit code 1: an alert is firing.
     """
-    from trivium.cli.monitoring.screens import StatusScreen
+    from trivium.cli.monitoring.screens import all_of
     from trivium.cli.output import print_json, show
+    from trivium.reports.monitoring import MOST_ROWS
     from trivium.store.store import Store
 
     with Store(store, create=False, read_only=True) as opened:
@@ -62,10 +63,7 @@ def status(monitor: str | None, *, store: str, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
-        for place, each in enumerate(found):
-            if place:
-                click.echo()
-            show(StatusScreen(each))
+        show(all_of(found, rows=MOST_ROWS))
     if any(each.alerts for each in found):
         raise click.exceptions.Exit(GATE_FAILED)
 
@@ -110,7 +108,7 @@ def top(monitor: str | None, *, store: str, every: float) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    from trivium.cli.monitoring.screens import LIVE_ROWS, LiveScreen, StatusScreen
+    from trivium.cli.monitoring.screens import LIVE_ROWS, LiveScreen, all_of
     from trivium.cli.output import show
     from trivium.errors import StoreError
     from trivium.store.store import Store
@@ -122,8 +120,7 @@ def top(monitor: str | None, *, store: str, every: float) -> None:
     found, problem = look(), ""
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
-        for each in found:
-            show(StatusScreen(each, rows=LIVE_ROWS))
+        show(all_of(found, rows=LIVE_ROWS))
         return
     with Live(LiveScreen(found, every=every), console=console, screen=True, auto_refresh=False) as live:
         try:
@@ -165,9 +162,9 @@ def alerts(
     """
     import msgspec
 
-    from trivium.cli.monitoring.screens import MessageScreen
     from trivium.cli.output import print_json, show
     from trivium.monitor.alerting.messages import Message
+    from trivium.reports.monitoring import describe_message
     from trivium.store.live_alerts import alerts_of
     from trivium.store.store import Store
 
@@ -185,11 +182,13 @@ def alerts(
     elif not found:
         click.echo("no alert" if every else "no alert is firing")
     else:
-        for place, each in enumerate(found):
-            if place:
-                click.echo()
-            message = msgspec.convert(each.body, Message)
-            show(MessageScreen(message, state=each.state, resolved=each.resolved))
+        show(
+            block
+            for each in found
+            for block in describe_message(
+                msgspec.convert(each.body, Message), state=each.state, resolved=each.resolved
+            )
+        )
     if any(each.state == "firing" for each in found):
         raise click.exceptions.Exit(GATE_FAILED)
 
@@ -332,12 +331,12 @@ def replay(
     Judges of the suite are asked. Nothing is sent unless --send is given. FILE may be an address or a pattern
     of addresses, such as "s3://bucket/traces/*.jsonl".
     """
-    from trivium.cli.monitoring.screens import ReplayScreen
     from trivium.cli.output import print_json, show
     from trivium.errors import InputError
     from trivium.monitor.alerting.channels import missing_variables
     from trivium.monitor.monitored import monitored
     from trivium.monitor.replay import replay as replay_traces
+    from trivium.reports.monitoring import describe_replay
     from trivium.traces.readers import read_paths
 
     rate = sample_rate if sample_rate is not None or suite is not None else 1.0
@@ -352,4 +351,4 @@ def replay(
     if as_json:
         print_json(found)
     else:
-        show(ReplayScreen(found))
+        show(describe_replay(found))

@@ -21,8 +21,17 @@ ANSWERS: dict[str, tuple[str, Tone]] = {
     "pass": ("✓", "good"),
     "fail": ("✗", "bad"),
     "inconclusive": ("?", "warn"),
+    "undecided": ("?", "warn"),
+    "critical": ("✗", "bad"),
+    "stalled": ("✗", "bad"),
+    "no data": ("✗", "bad"),
+    "warning": ("!", "warn"),
+    "worse": ("↓", "warn"),
+    "insufficient data": ("?", "quiet"),
+    "healthy": ("✓", "good"),
+    "resolved": ("✓", "good"),
 }
-"""Mark and tone of each answer."""
+"""Mark and tone of each answer and status."""
 
 
 class Toned(msgspec.Struct, frozen=True):
@@ -193,11 +202,19 @@ class Conclusion(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer of a report: pass, fail or inconclusive, in a sentence, and on which grounds."""
+    """The answer of a report.
+
+    Attributes:
+        answer: The answer or status, one of ``ANSWERS``.
+        sentence: What it says.
+        grounds: On which grounds.
+        words: Words for the answer, if they are other ones.
+    """
 
     answer: str
     sentence: str
     grounds: tuple[str, ...]
+    words: str = ""
 
     @property
     def lines(self) -> list[str]:

@@ -69,6 +69,8 @@ _CLASSES: dict[b.Tone, str] = {
     "bad": "bad",
     "warn": "warn",
 }
+_PILLS: dict[b.Tone, str] = {"strong": "warn", "quiet": "plain", "": "plain"}
+"""Class of a pill, where it is not its tone."""
 _NARROW = 30
 """Characters of the longest text that may stand in a narrow column."""
 _RELATIONS = {"Previous": "prev", "Next": "next"}
@@ -175,13 +177,13 @@ class Html:
 
     def _answer(self, block: b.Answer) -> str:
         mark, tone = b.ANSWERS.get(block.answer, ("?", "warn"))
-        pill = self._element("span", f"{mark} {_line(block.answer)}", role=f"pill {tone} verdict")
+        words = f"{mark} {_line(block.words or block.answer)}"
+        pill = self._element("span", words, role=f"pill {_PILLS.get(tone, tone)} verdict")
         sentence = [self._paragraph(block.sentence, "strong")] if block.sentence else []
         said = [*sentence, *(self._paragraph(line, "") for line in block.grounds if line)]
         if self._styles is not None:
             return self._element("div", pill, *said)
-        title = element("h2", "Answer") + element("p", pill, class_="big")
-        card = element("div", title, *said, class_="card")
+        card = element("div", element("p", pill, class_="answer"), *said, class_="card")
         return element("section", card, class_="cards", aria_label="Answer")
 
     def _conclusion(self, lines: Iterable[str]) -> str:
@@ -217,12 +219,15 @@ class Html:
                     self._cell(cell, column, side)
                     for cell, column, side in zip(row, block.columns, sides, strict=True)
                 ),
+                data_row="" if any(isinstance(cell, b.Toned) and cell.link for cell in row) else None,
             )
             for row in block.rows
         ]
         named = any(column.head for column in block.columns)
         head = element("thead", self._element("tr", *heads)) if named else ""
-        table = self._element("table", head, element("tbody", *rows), role="small numbers")
+        linked = any(isinstance(cell, b.Toned) and cell.link for row in block.rows for cell in row)
+        role = "small numbers rows" if linked else "small numbers"
+        table = self._element("table", head, element("tbody", *rows), role=role)
         key = _range_key(block) if self._styles is None else ""
         notes = [self._paragraph(note, "quiet") for note in block.notes]
         return key + self._scroll(table, block.label) + "".join(notes)
@@ -245,15 +250,17 @@ class Html:
         if isinstance(cell, b.Mark):
             mark, tone = b.ANSWERS.get(cell.answer, ("?", "warn"))
             return self._element(
-                "td", self._element("span", f"{mark} {_line(cell.words)}", role=f"pill {tone}")
+                "td",
+                self._element("span", f"{mark} {_line(cell.words)}", role=f"pill {_PILLS.get(tone, tone)}"),
             )
         shown = cell if isinstance(cell, b.Toned) else b.Toned(cell)
         if column.kind == "name" and shown.text:
             short = "nowrap" if len(shown.text) <= 32 else ""
             return self._element("th", self._element("bdi", self._linked(shown)), role=short, scope="row")
         if column.kind == "mark":
-            pill = {"strong": "warn", "quiet": "plain", "": "plain"}.get(shown.tone, shown.tone)
-            return self._element("td", self._element("span", _line(shown.text), role=f"pill {pill}"))
+            pill = _PILLS.get(shown.tone, shown.tone)
+            said = self._element("span", _line(shown.text), role=f"pill {pill}") if shown.text else ""
+            return self._element("td", said)
         wide = "words" if column.kind == "text" and len(shown.text) > _NARROW else ""
         roles = filter(None, (side, _CLASSES.get(shown.tone, ""), wide))
         return self._element("td", self._linked(shown), role=" ".join(roles))

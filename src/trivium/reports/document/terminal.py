@@ -129,7 +129,7 @@ def _facts(block: b.Facts) -> RenderableType:
 def _answer(block: b.Answer) -> RenderableType:
     mark, tone = b.ANSWERS.get(block.answer, ("?", "warn"))
     words = "\n".join(one_line(line, at_most=2000) for line in block.lines)
-    return _marked_paragraph(mark, f"{one_line(block.answer)}. {words}", style=STYLES[tone])
+    return _marked_paragraph(mark, f"{one_line(block.words or block.answer)}. {words}", style=STYLES[tone])
 
 
 def _title(words: str, beside: str, *, beside_style: str) -> Text:

@@ -11,14 +11,23 @@ from litestar import Request, Response, get
 from litestar.params import FromPath, QueryParameter
 from litestar.response import ServerSentEvent, Stream
 from litestar.response.sse import ServerSentEventMessage
+from markupsafe import Markup
 
 from trivium.errors import suggest
-from trivium.monitor import sentences
-from trivium.monitor.alerting.messages import Message, duration, facts, words
+from trivium.monitor.alerting.messages import Message
 from trivium.monitor.reasons import reasons
 from trivium.monitor.status import MonitorStatus, status_of
-from trivium.monitor.windows import Point
-from trivium.store.live_alerts import StoredAlert, alert_of, alerts_of, marks_of, monitors_of
+from trivium.reports.document.blocks import Section
+from trivium.reports.document.html import html
+from trivium.reports.monitoring import (
+    alerts_table,
+    describe,
+    describe_message,
+    history,
+    monitors_table,
+    samples_table,
+)
+from trivium.store.live_alerts import alert_of, alerts_of, marks_of, monitors_of
 from trivium.store.live_counts import HOUR, counts_of
 from trivium.store.live_samples import latest_samples
 from trivium.suites.sanitize import sanitise
@@ -43,17 +52,6 @@ MOST_STREAMS = 100
 MOST_STREAMS_OF_ONE = 20
 """Of those, the pages of one token, so that nobody takes all."""
 
-PILLS: Final = {
-    "critical": "bad",
-    "warning": "warn",
-    "healthy": "good",
-    "no_data": "bad",
-    "insufficient_data": "plain",
-    "worse": "warn",
-    "stalled": "bad",
-    "resolved": "good",
-}
-
 SAMPLE_COLUMNS: Final = tuple(
     Column(name=name, field=name)
     for name in (
@@ -77,15 +75,6 @@ SAMPLE_COLUMNS: Final = tuple(
 Before = Annotated[int | None, QueryParameter(ge=1, le=2**53)]
 
 
-class Bar(msgspec.Struct, frozen=True, kw_only=True):
-    """A mean over a part of the window, as a bar of a picture that is 100 high."""
-
-    x: int
-    y: float
-    height: float
-    label: str
-
-
 def routes(site: Site) -> list[Any]:
     """The routes of the pages."""
     return [*_monitor_routes(site), *_routes_of_one(site)]
@@ -100,16 +89,16 @@ def _monitor_routes(site: Site) -> list[Any]:
     def list_monitors(request: Request[Any, Any, Any]) -> Response[str]:
         now = clock()
         statuses = [live.status(name, now) for name in sorted(live.names())]
-        refused = _refused(site, now)
+        alerts = [alert for each in statuses for alert in each.alerts]
+        firing = Section(title="firing", blocks=[alerts_table(alerts, now=now)])
         return site.page(
             request,
             "monitors.html",
             title="Production",
             section="monitors",
-            statuses=[(each, *sentences.answer(each)) for each in statuses],
-            refused=refused,
-            pills=PILLS,
-            duration=duration,
+            monitors=html([monitors_table(statuses)]) if statuses else "",
+            firing=html([firing]) if alerts else "",
+            refused=html(history((), (), _refused(site, now), now=now)),
         )
 
     @get("/monitors/{monitor:str}", include_in_schema=False, sync_to_thread=True)
@@ -124,20 +113,19 @@ def _monitor_routes(site: Site) -> list[Any]:
             found = latest_samples(store, name, 100_000)[::-1]
             return table_export(found, SAMPLE_COLUMNS, file=f"samples of {name}", form=format)
         samples = latest_samples(store, name, ROWS, before=before)[::-1]
-        marks = marks_of(store, name, limit=10)
+        now = clock()
+        past = [each for each in alerts_of(store, name, limit=ROWS) if each.state == "resolved"]
         return site.page(
             request,
             "monitor.html",
             title=name,
             section="monitors",
             forms=True,
-            **live.context(name),
-            samples=samples,
+            status=live.drawn(name, now),
+            samples=html([samples_table(samples)]) if samples else "",
             older=samples[-1].number if len(samples) == ROWS else None,
             newer=before is not None,
-            marks=marks,
-            refused=_refused(site, clock()),
-            past=[each for each in alerts_of(store, name, limit=ROWS) if each.state == "resolved"],
+            history=html(history(past, marks_of(store, name, limit=10), _refused(site, now), now=now)),
         )
 
     @get("/monitors/{monitor:str}/events", include_in_schema=False)
@@ -164,9 +152,7 @@ def _routes_of_one(site: Site) -> list[Any]:
             section="monitors",
             forms=True,
             alert=alert,
-            message=message,
-            facts=facts(message, resolved=alert.resolved),
-            pills=PILLS,
+            body=html(describe_message(message, state=alert.state, resolved=alert.resolved)),
         )
 
     @get("/traces/{trace:str}", include_in_schema=False, sync_to_thread=True)
@@ -207,23 +193,9 @@ class _Live:
             self._known[monitor] = now, status
         return status
 
-    def context(self, monitor: str) -> dict[str, Any]:
-        """Values for the part of the page that is live."""
-        status = self.status(monitor, self._site.clock())
-        what, figure = sentences.answer(status)
-        return {
-            "status": status,
-            "what": what,
-            "figure": figure,
-            "facets": sentences.by_facet(status),
-            "reservations": list(sentences.reservations(status)),
-            "bars": _bars(status.series),
-            "pills": PILLS,
-            "words": words,
-            "mean": sentences.mean,
-            "bounds": sentences.bounds,
-            "title_of": _title,
-        }
+    def drawn(self, monitor: str, now: float) -> Markup:
+        """The part of the page that is live."""
+        return html(describe(self.status(monitor, now), "page"))
 
     def stream(self, monitor: str, viewer: str) -> AsyncIterator[ServerSentEventMessage]:
         """The live part of the page, whenever it has changed; ends after a time, and when the server does.
@@ -248,12 +220,12 @@ class _Live:
         try:
             last, end = b"", asyncio.get_running_loop().time() + STREAM_SECONDS
             while not self._site.services.stopping.is_set() and asyncio.get_running_loop().time() < end:
-                html = await asyncio.to_thread(self._render, monitor)
-                digest = hashlib.sha256(html.encode()).digest()
+                shown = await asyncio.to_thread(self.drawn, monitor, self._site.clock())
+                digest = hashlib.sha256(shown.encode()).digest()
                 yield (
                     ServerSentEventMessage(comment="here")
                     if digest == last
-                    else ServerSentEventMessage(data=html, event="status")
+                    else ServerSentEventMessage(data=str(shown), event="status")
                 )
                 last = digest
                 for _ in range(4):
@@ -263,9 +235,6 @@ class _Live:
         finally:
             self._streams -= Counter([viewer])
 
-    def _render(self, monitor: str) -> str:
-        return self._site.templates.get_template("live.html").render(self.context(monitor))
-
 
 def _refused(site: Site, now: float) -> list[tuple[str, int]]:
     """Spans that were refused within the last day, by reason."""
@@ -274,21 +243,3 @@ def _refused(site: Site, now: float) -> list[tuple[str, int]]:
         if event == "refused":
             found[reason] = found.get(reason, 0) + number
     return sorted(found.items(), key=lambda each: -each[1])
-
-
-def _bars(points: tuple[Point, ...]) -> list[Bar]:
-    """The pass rate over time as bars; none where there is no sample."""
-    return [
-        Bar(
-            x=4 + 24 * place,
-            y=100 - 100 * each.mean,
-            height=max(1.0, 100 * each.mean),
-            label=f"{each.mean:.0%} of {each.samples:,}",
-        )
-        for place, each in enumerate(points)
-        if each.mean is not None
-    ]
-
-
-def _title(alert: StoredAlert) -> str:
-    return str(alert.body.get("title", "")).removeprefix(f"{alert.monitor}: ")
