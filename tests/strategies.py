@@ -1,8 +1,10 @@
 """Hypothesis strategies shared by the tests: cases, settings, suites, traces, graphs."""
 
+from typing import Any
+
 from hypothesis import strategies as st
 
-from trivium.suites.case import COMPLEXITIES, Case, Expect, ExpectedTool
+from trivium.suites.case import COMPLEXITIES, Case, Expect, ExpectedTool, ExpectTurn, Turn
 from trivium.suites.rubrics.rubric import ANCHORS, Criterion, Dimension, Level, Rubric
 from trivium.suites.settings import Gate, JudgeSettings, Limits, Settings, SuccessRule, ToolSettings
 from trivium.suites.suite import Suite
@@ -34,12 +36,27 @@ expects = st.builds(
 )
 
 
+turn_expectations = st.builds(
+    ExpectTurn,
+    contains=tuples_of_texts,
+    lacks=tuples_of_texts,
+    tools=st.none() | st.lists(expected_tools, max_size=2).map(tuple),
+)
+turns = st.lists(
+    texts | st.builds(Turn, user=texts, expect=st.none() | turn_expectations), min_size=1, max_size=3
+)
+
+
 def cases(ids: st.SearchStrategy[str] = names) -> st.SearchStrategy[Case]:
-    """Cases of every shape."""
+    """Cases of every shape: with an input, and conversations."""
+    return _cases(ids, input=json_values) | _cases(ids, turns=turns.map(tuple))
+
+
+def _cases(ids: st.SearchStrategy[str], **asked: st.SearchStrategy[Any]) -> st.SearchStrategy[Case]:
     return st.builds(
         Case,
         id=ids,
-        input=json_values,
+        **asked,
         references=tuples_of_texts,
         source=st.none() | texts,
         expect=expects,

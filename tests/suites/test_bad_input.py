@@ -31,6 +31,36 @@ BAD = {
                    "s.json: cases[0].references[0]: found the number 3, expected text"),
     "unknown case key": ("s.json", '{"cases": [{"id": "1", "input": "q", "refrences": []}]}',
                          'cases[0]: unknown key "refrences". Did you mean "references"?'),
+    "turns with a text before them": (
+        "c.json",
+        '[{"id": "1", "input": "Hi", "turns": ["a"]}]',
+        "cases[0]: with turns, the input is the list of messages before the first, each with a role",
+    ),
+    "a message without a role before turns": (
+        "c.json",
+        '[{"id": "1", "input": [{"content": "Hi"}], "turns": ["a"]}]',
+        "cases[0]: with turns, the input is the list of messages before the first, each with a role",
+    ),
+    "a turn with two expectations": (
+        "c.yaml",
+        "- {id: 1, turns: [a, {user: b, expect: {contains: x}}], expect: {turns: {2: {contains: y}}}}",
+        "cases[0]: turn 2 has an expect of its own and one in expect.turns: keep one",
+    ),
+    "two turns with one number": (
+        "c.yaml",
+        '- {id: 1, turns: [a], expect: {turns: {1: {contains: x}, "1": {contains: y}}}}',
+        'duplicate key "1" in one mapping',
+    ),
+    "a turn beyond the last": (
+        "c.json",
+        '[{"id": "1", "turns": ["a"], "expect": {"turns": {"3": {"contains": "x"}}}}]',
+        "cases[0]: expect.turns has a turn 3, but the case has 1 turn (the first is 1)",
+    ),
+    "a turn 0": (
+        "c.json",
+        '[{"id": "1", "turns": ["a"], "expect": {"turns": {"0": {"contains": "x"}}}}]',
+        'cases[0].expect.turns: found the text "0", expected the number of a turn, from 1',
+    ),
     "no input": ("c.json", '[{"id": "1"}]', 'cases[0]: "input" is missing'),
     "wrong complexity": ("c.json", '[{"id": "1", "input": "q", "complexity": "hard"}]',
                          'cases[0].complexity: found the text "hard", expected "complex" or'),

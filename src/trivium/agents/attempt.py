@@ -4,15 +4,16 @@ An :class:`AgentAdapter` gets a :class:`Request`, and returns an :class:`AgentRe
 :class:`AgentFailure`.
 """
 
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 import msgspec
 
 from trivium.agents.worlds.world import World
 from trivium.suites.case import Case
-from trivium.traces.trace import Trace
-from trivium.values import json_text, text_or_json
+from trivium.traces.trace import TURN, Trace
+from trivium.values import JsonObject, dialogue_text, json_text, text_or_json
 
 TRACE_LEFT_OUT = "trace_left_out"
 """Flag of an attempt whose trace could not be read; ``metadata.trace_error`` says why."""
@@ -110,6 +111,64 @@ class WorldRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     problem: str | None = None
 
 
+class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One message of a conversation, in the form of OpenAI's API, with the number of its turn.
+
+    Attributes:
+        role: Who says it: user, assistant, system, tool, …
+        content: A text, or the parts of a message.
+        turn: The turn, from 1, that begins when the user speaks; 0 for what precedes the first.
+        tool_calls: Calls that the assistant requests.
+        tool_call_id: The call to which this is the result.
+    """
+
+    role: str
+    content: Any = None
+    turn: int = 0
+    tool_calls: Any = None
+    tool_call_id: Any = None
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any], turn: int) -> Self:
+        """Read a message with a role in the form of OpenAI's API."""
+        fields = ("content", "tool_calls", "tool_call_id")
+        return cls(role=str(raw["role"]), turn=turn, **{name: raw.get(name) for name in fields})
+
+    @property
+    def plain(self) -> JsonObject:
+        """The message as OpenAI's API has it, without the turn."""
+        fields = {"role": self.role, "content": self.content}
+        more = {"tool_calls": self.tool_calls, "tool_call_id": self.tool_call_id}
+        return fields | {name: value for name, value in more.items() if value is not None}
+
+
+def numbered(messages: Iterable[Any]) -> Iterator[ChatMessage]:
+    """Yield the messages of a recorded chat with the number of their turn.
+
+    A turn begins where the user speaks after somebody else, or where a message states its ``turn``. What is
+    no message with a role is left out.
+    """
+    turn, speaker = 0, ""
+    for raw in messages:
+        if not isinstance(raw, Mapping) or not isinstance(raw.get("role"), str):
+            continue
+        stated = raw.get(TURN)
+        if isinstance(stated, int) and stated >= 0:
+            turn = stated
+        elif raw["role"] == "user" and speaker != "user":
+            turn += 1
+        speaker = raw["role"]
+        yield ChatMessage.of(raw, turn)
+
+
+def dialogue(messages: Iterable[ChatMessage]) -> str | None:
+    """Format a conversation as text, one paragraph a message, such as ``turn 2, user: 42``; None if empty."""
+    numbered = (
+        each.plain | ({"role": f"turn {each.turn}, {each.role}"} if each.turn else {}) for each in messages
+    )
+    return dialogue_text(list(numbered))
+
+
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     """One call of an agent for a case, and its result.
 
@@ -126,6 +185,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dic
             see :func:`trivium.suites.sanitize.sanitise`.
         metadata: Any further data; not interpreted.
         world: What became of the suite's world, or None.
+        messages: The conversation that was held, in order, if it was one; ``output`` is the last reply.
     """
 
     case: str
@@ -139,6 +199,12 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dic
     flags: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}
     world: WorldRecord | None = None
+    messages: tuple[ChatMessage, ...] = ()
+
+    @property
+    def shown(self) -> Any:
+        """What people are shown of the attempt: the dialogue of a conversation, else the output."""
+        return dialogue(self.messages) or self.output
 
     @property
     def failed(self) -> bool:
@@ -160,6 +226,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         seed: Seed for the agent's randomness; depends on case and repeat, and is the same for every retry.
         output_bytes: Largest output; adapters that read a stream stop after this many bytes.
         world: The world of the attempt, or None.
+        turn: Which turn of a conversation this is, from 1; 0 if it is none.
+        history: In a conversation, what the adapter returned as ``history`` in the turn before.
     """
 
     case: Case
@@ -167,6 +235,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     output_bytes: int
     world: World | None = None
+    turn: int = 0
+    history: Any = None
 
 
 class AgentResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,6 +245,8 @@ class AgentResponse(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         seconds: Wall time in seconds; if None, :func:`trivium.agents.invoke.invoke` measures it.
         world: What became of the world, which no agent states itself.
+        history: What the adapter wants back in the next turn of a conversation; not stored.
+        messages: The conversation, in order.
     """
 
     output: Any = None
@@ -186,6 +258,8 @@ class AgentResponse(msgspec.Struct, frozen=True, kw_only=True):
     flags: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}
     world: WorldRecord | None = None
+    history: Any = None
+    messages: tuple[ChatMessage, ...] = ()
 
 
 class AgentAdapter(Protocol):

@@ -19,6 +19,7 @@ from trivium.agents.attempt import (
     Request,
     WorldFailure,
 )
+from trivium.agents.conversation import Answered, converse
 from trivium.agents.failures import (
     is_resource_exhaustion,
     is_retryable,
@@ -55,7 +56,7 @@ async def invoke(
     grace: float = GRACE_SECONDS,
     alone: Callable[[], bool] = lambda: True,
 ) -> Attempt:
-    """Call an agent for one attempt of a case.
+    """Call an agent for one attempt of a case; of a conversation, once for each turn.
 
     Errors of the agent are not raised: they fail the attempt. Only a cancellation (Ctrl-C) and
     :class:`TooManyCalls` are raised. Connection errors and busy servers are retried up to ``limits.retries``
@@ -72,8 +73,8 @@ async def invoke(
         alone: Whether no other attempt is in flight.
 
     Returns:
-        The attempt; ``seconds`` is the wall time of the last try, rounded to microseconds. ``metadata.tries``
-        is the number of tries if there were several.
+        The attempt; ``seconds`` is the wall time of the last try (of a conversation the sum over its turns),
+        rounded to microseconds. ``metadata.tries`` is the number of tries if there were several.
 
     Raises:
         TooManyCalls: If this machine lacks resources for the call and others are in flight.
@@ -81,26 +82,37 @@ async def invoke(
     own_seed = attempt_seed(seed, case.id, repeat)
     request = Request(case=case, repeat=repeat, seed=own_seed, output_bytes=limits.output_bytes)
     rng = Random(own_seed)  # noqa: S311 - jitter is no secret
-    tries = 0
-    while True:
-        tries += 1
-        started = perf_counter()
-        try:
-            response = await _try_once(agent, request, limits.seconds, grace)
-            seconds = perf_counter() - started
-            return _attempt(request, _sanitised(response, limits), seconds, tries)
-        except Exception as error:
-            seconds = perf_counter() - started
-            why = reason(error)
-            log.debug("%s, repeat %d, try %d failed: %s", case.id, repeat, tries, why, exc_info=error)
-            if is_resource_exhaustion(error) and not alone():
-                raise TooManyCalls(why) from error
-            wait = _wait(error, tries, limits, rng)
-            failed = _failed(error, f"{why}{wait}")
-        if isinstance(wait, str):
-            return _attempt(request, failed, seconds, tries)
-        log.info("%s, repeat %d: asking again in %.1f s (%s)", case.id, repeat, wait, why)
-        await sleep(wait)
+
+    async def answered(request: Request, agent: AgentAdapter) -> Answered:
+        tries = 0
+        while True:
+            tries += 1
+            started = perf_counter()
+            try:
+                response = _sanitised(await _try_once(agent, request, limits.seconds, grace), limits)
+                return Answered(response, perf_counter() - started, tries)
+            except Exception as error:
+                seconds = perf_counter() - started
+                why = reason(error)
+                log.debug("%s, repeat %d, try %d failed: %s", case.id, repeat, tries, why, exc_info=error)
+                if is_resource_exhaustion(error) and not alone():
+                    raise TooManyCalls(why) from error
+                wait = _wait(error, tries, limits, rng)
+                failed = _failed(error, f"{why}{wait}")
+            if isinstance(wait, str):
+                return Answered(failed, seconds, tries)
+            log.info("%s, repeat %d: asking again in %.1f s (%s)", case.id, repeat, wait, why)
+            await sleep(wait)
+
+    if not case.turns:
+        return _attempt(request, await answered(request, agent))
+    hold = getattr(agent, "hold", None)  # a world lasts as long as the conversation
+    if hold is None:
+        return _attempt(request, await converse(answered, request, agent))
+    try:
+        return _attempt(request, await hold(request, limits.seconds, answered))
+    except WorldFailure as error:
+        return _attempt(request, Answered(_failed(error, reason(error)), 0.0, 1))
 
 
 def _failed(error: Exception, why: str) -> AgentResponse:
@@ -203,10 +215,12 @@ def _sanitised(response: AgentResponse, limits: Limits) -> AgentResponse:
         flags=tuple(dict.fromkeys([*response.flags, *flags, *more_flags, *secrets])),
         metadata=metadata,
         world=response.world,
+        history=response.history,
     )
 
 
-def _attempt(request: Request, response: AgentResponse, seconds: float, tries: int) -> Attempt:
+def _attempt(request: Request, answered: Answered) -> Attempt:
+    response, seconds, tries = answered
     return Attempt(
         case=request.case.id,
         repeat=request.repeat,
@@ -219,4 +233,5 @@ def _attempt(request: Request, response: AgentResponse, seconds: float, tries: i
         flags=response.flags,
         metadata=response.metadata | {"tries": tries} if tries > 1 else response.metadata,
         world=response.world,
+        messages=response.messages,
     )

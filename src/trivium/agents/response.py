@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from trivium.agents.attempt import TRACE_LEFT_OUT, AgentFailure, AgentResponse, Attempt, Usage
+from trivium.agents.attempt import TRACE_LEFT_OUT, AgentFailure, AgentResponse, Attempt, ChatMessage, Usage
 from trivium.agents.failures import shown
 from trivium.errors import TraceError
 from trivium.masking import OutputMasker
@@ -302,6 +302,9 @@ def masked(attempt: Attempt) -> Attempt:
         output=masked_value(attempt.output),
         metadata=masked_value(attempt.metadata),
         trace=None if attempt.trace is None else _masked_trace(attempt.trace),
+        messages=msgspec.convert(
+            masked_value(msgspec.to_builtins(list(attempt.messages))), tuple[ChatMessage, ...]
+        ),
     )
 
 

@@ -63,10 +63,10 @@ def material_of(store: Store, task: Task) -> Material:
     return Material(
         case=case.id,
         repeat=attempt.repeat,
-        input=case.input,
+        input=case.input_shown if case.turns else case.input,
         source=case.source,
         references=case.references,
-        output=attempt.output,
+        output=attempt.shown,
         trace=attempt.trace,
     )
 

@@ -37,6 +37,7 @@ BUILT_IN = {
     "retrieval_precision": "trivium.metrics.text.retrieval:RetrievalPrecision",
     "mrr": "trivium.metrics.text.retrieval:ReciprocalRank",
     "ndcg": "trivium.metrics.text.retrieval:Ndcg",
+    "turn_success": "trivium.metrics.turns:TurnSuccess",
     "path_convergence": "trivium.metrics.graph.trajectories:PathConvergence",
     "tool_selection": "trivium.metrics.graph.tool_calls:ToolSelection",
     "tool_recall": "trivium.metrics.graph.tool_calls:ToolRecall",
@@ -88,7 +89,10 @@ RETRIEVAL = ("hit_rate", "retrieval_recall", "retrieval_precision", "mrr", "ndcg
 """Metrics of retrieved documents."""
 
 OFF_BY_DEFAULT = frozenset(
-    {"rouge_l", "bleu", "chrf", "edit", *RETRIEVAL, "loop_free", "retry_rate", "completed", STATE}
+    {
+        *("rouge_l", "bleu", "chrf", "edit", "turn_success", *RETRIEVAL),
+        *("loop_free", "retry_rate", "completed", STATE),
+    }
 )
 """Metrics that a suite without names of metrics does not compute; ``STATE`` it does if it has a world."""
 

@@ -141,7 +141,7 @@ def _attempt(view: EvaluationView, *, suite: str) -> str:
         f'<testcase classname="{_xml(suite)}" name="{_name(view.case, view.attempt.repeat)}" '
         f'time="{view.attempt.seconds or 0.0:.3f}">'
         f"{inner}<system-out>{lines}&#10;input: {_xml(_text(view.case.input_shown))}&#10;&#10;"
-        f"{_expected(view.case)}output: {_xml(_text(view.attempt.output))}</system-out></testcase>\n"
+        f"{_expected(view.case)}output: {_xml(_text(view.attempt.shown))}</system-out></testcase>\n"
     )
 
 

@@ -444,7 +444,7 @@ def why_not_passed(evaluation: Evaluation | EvaluationOutline, settings: Setting
     if rule.metric == "success":
         condition = settings.success_rule
         score = evaluation.scores.get(rule.metric)
-        if condition.metric is None and score is not None and score.reason:
+        if condition.metric in {None, "turn_success"} and score is not None and score.reason:
             return score.reason
         if condition.metric is not None and condition.at_least is not None:
             return _below_threshold(evaluation, condition.metric, condition.at_least)

@@ -197,14 +197,20 @@ class _Record:
         return [*self._suite.notes, *getattr(self._recorded, "notes", ()), *self._success_note()]
 
     def _success_note(self) -> Iterator[str]:
-        """A note that success was inferred from the references, if the suite does not define it."""
+        """A note on what success was inferred from, if the suite does not define it."""
         defined = self._suite.settings.success is not None or self._settings.success is None
         rule = self._settings.success
-        by_text = rule is not None and rule.contains is not None
-        if by_text and not defined and any(metric.name == "success" for metric in self._metrics):
+        if defined or rule is None or not any(metric.name == "success" for metric in self._metrics):
+            return
+        if rule.contains is not None:
             yield (
                 "success is 1 where an output contains a reference: all of them are short, and the suite "
                 "does not say what success is (success: …)"
+            )
+        if rule.metric == "turn_success":
+            yield (
+                "success is 1 where every turn of a conversation is as its case expects: the suite does not "
+                "say what success is (success: …)"
             )
 
     def resumed(self, id: str, agent_name: str | None) -> RunRecord:  # noqa: A002

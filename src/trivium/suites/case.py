@@ -3,12 +3,12 @@
 from array import array
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal, Protocol, overload, runtime_checkable
+from typing import Annotated, Any, ClassVar, Literal, Protocol, overload, runtime_checkable
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta
 
-from trivium.values import dialogue_text, resolved, text_or_json
+from trivium.values import JsonObject, dialogue_text, resolved, text_or_json
 
 Complexity = Literal["simple", "medium", "complex", "very_complex"]
 COMPLEXITIES: tuple[Complexity, ...] = ("simple", "medium", "complex", "very_complex")
@@ -81,6 +81,39 @@ class Forbidden(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     function: str | None = None
 
 
+TurnNumber = Annotated[
+    str,
+    Meta(pattern=r"^[1-9][0-9]*$", extra={"also": "number", "words": "the number of a turn, from 1"}),
+]
+"""Number of a turn in a conversation, from 1, as text."""
+
+
+class ExpectTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a good agent does in one turn of a conversation (docs/definitions/conversations.md#turn-success).
+
+    Attributes:
+        contains: Texts that its reply contains, all of them.
+        lacks: Texts of which its reply contains none.
+        tools: Tool calls that it makes in this turn; an empty list means that it makes none.
+    """
+
+    contains: Texts = ()
+    lacks: Texts = ()
+    tools: tuple[ExpectedTool, ...] | None = None
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the user says in one turn, and what is expected then.
+
+    Attributes:
+        user: The message: a text, or the parts of one as OpenAI's API has them.
+        expect: What a good agent does in this turn. A case keeps it as ``expect.turns``.
+    """
+
+    user: str | tuple[JsonObject, ...]
+    expect: ExpectTurn | None = None
+
+
 @resolved
 class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a good attempt at the case does. None means unknown.
@@ -97,6 +130,7 @@ class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         output: The exact expected output: a text, or any JSON value.
         state: The state of the suite's world at the end.
         never: What may not happen.
+        turns: What is expected in single turns of a conversation, by their number.
     """
 
     tools: tuple[ExpectedTool, ...] | None = None
@@ -109,6 +143,7 @@ class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     output: Any = None
     state: ExpectedState | None = None
     never: Forbidden | None = None
+    turns: dict[TurnNumber, ExpectTurn] | None = None
 
     @property
     def output_text(self) -> str | None:
@@ -124,7 +159,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     Attributes:
         id: Id of the case, unique in its suite.
-        input: Input of the agent: a text, or any JSON value.
+        input: Input of the agent: a text, or any JSON value. With ``turns``, the messages before the first
+            of them; it may be left out.
+        turns: What the user says, turn by turn. The agent is called for each, with the messages so far.
         references: Good outputs, with which the output is compared.
         source: The document that the case is about; the judge sees it and checks quotes against it.
         expect: What a good attempt does.
@@ -134,8 +171,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         metadata: Any further data; not interpreted.
     """
 
+    one_of: ClassVar[dict[str, tuple[str, ...]]] = {"input": ("turns",)}
+    """Fields that others may stand for."""
+
     id: Id
-    input: Any
+    input: Any = UNSET
+    turns: tuple[str | Turn, ...] = ()
     references: Texts = ()
     source: str | None = None
     expect: Expect = NOTHING_EXPECTED
@@ -144,10 +185,61 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     group: Id | None = None
     metadata: dict[str, Any] = {}
 
+    def __post_init__(self) -> None:
+        """Complete a conversation: no messages before its first turn, and ``expect`` of each turn.
+
+        Raises:
+            ValueError: If there is no input, or the turns contradict it or the expectations.
+        """
+        if self.input is UNSET and not self.turns:
+            raise ValueError('"input" is missing')
+        if not self.turns:
+            return
+        if self.input is UNSET:
+            msgspec.structs.force_setattr(self, "input", [])
+        if self.input != [] and dialogue_text(self.input) is None:
+            what = "with turns, the input is the list of messages before the first, each with a role"
+            raise ValueError(f"{what}; or leave it out")
+        own = {
+            str(number): turn.expect
+            for number, turn in enumerate(self.turns, 1)
+            if isinstance(turn, Turn) and turn.expect is not None
+        }
+        stated = self.expect.turns or {}
+        twice = sorted(own.keys() & stated.keys(), key=int)
+        if twice:
+            raise ValueError(f"turn {twice[0]} has an expect of its own and one in expect.turns: keep one")
+        beyond = [number for number in stated if int(number) > len(self.turns)]
+        if beyond:
+            found = f"the case has {len(self.turns)} turn{'s' if len(self.turns) > 1 else ''}"
+            raise ValueError(f"expect.turns has a turn {beyond[0]}, but {found} (the first is 1)")
+        if own:
+            expect = msgspec.structs.replace(self.expect, turns=stated | own)
+            turns = tuple(
+                turn
+                if isinstance(turn, str) or turn.expect is None
+                else turn.user
+                if isinstance(turn.user, str)
+                else Turn(user=turn.user)
+                for turn in self.turns
+            )
+            msgspec.structs.force_setattr(self, "expect", expect)
+            msgspec.structs.force_setattr(self, "turns", turns)
+
+    @property
+    def said(self) -> tuple[Any, ...]:
+        """What the user says in each turn."""
+        return tuple(turn.user if isinstance(turn, Turn) else turn for turn in self.turns)
+
     @property
     def input_shown(self) -> Any:
-        """The input as people and judges see it: messages of a chat as a dialogue, any other value itself."""
-        return dialogue_text(self.input) or self.input
+        """The input as people and judges see it: messages of a chat as a dialogue, any other value itself.
+
+        Of a conversation these are the messages before it, and what the user says.
+        """
+        if not self.turns:
+            return dialogue_text(self.input) or self.input
+        return dialogue_text([*self.input, *({"role": "user", "content": each} for each in self.said)])
 
     @property
     def input_text(self) -> str:

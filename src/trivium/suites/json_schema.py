@@ -87,6 +87,8 @@ def _described(components: JsonObject) -> JsonObject:
             if key in schema.get("properties", {}):
                 described = " ".join(words.replace("``", "`").split())
                 schema["properties"][key]["description"] = without_sources(described)
+    for name, others in Case.one_of.items() if "Case" in components else ():
+        components["Case"]["anyOf"] = [{"required": [each]} for each in (name, *others)]
     if "Rubric" in components:
         _with_built_in(components)
     return components

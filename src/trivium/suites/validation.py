@@ -149,6 +149,9 @@ def _walk_struct(raw: Any, shape: inspect.StructType, where: str, problems: list
     for name, field in fields.items():
         if field.required and name not in raw:
             problems.append(problem(where, f'"{name}" is missing'))
+    for name, others in getattr(shape.cls, "one_of", {}).items():
+        if name not in raw and not any(other in raw for other in others):
+            problems.append(problem(where, f'"{name}" is missing'))
     return mended
 
 
@@ -160,6 +163,8 @@ def _walk_mapping(raw: Any, shape: inspect.DictType, where: str, problems: list[
     for key, value in raw.items():
         if not isinstance(key, str) and key is not None and _fits(key, shape.key_type):
             key = decimal_text(key)  # noqa: PLW2901 - YAML reads 1: as a number
+            if key in raw:
+                problems.append(problem(at(where, key), f"{quote(key)} is there twice, once as a text"))
         if isinstance(key, str):
             mended[key] = _walk(value, shape.value_type, at(where, key), problems)
             _walk(key, shape.key_type, where, problems)

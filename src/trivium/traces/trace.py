@@ -105,6 +105,9 @@ class Span(
     attributes: dict[str, Any] = {}
 
 
+TURN = "turn"
+"""Attribute of a span: the number of the turn of a conversation that it belongs to, from 1."""
+
 TASK_REQUEST = "task_request"
 """Type of the message with which one agent asks another to work."""
 

@@ -595,3 +595,32 @@ def test_a_state_that_is_too_large_is_not_compared(store):
         "0 = 0: the state cannot be compared: it holds more than 200,000 values; "
         "a method snapshot may return less"
     )
+
+
+TALK = {
+    "id": "talk",
+    "turns": ["Return shoe 1.", "And shoe 2."],
+    "expect": {"state": {"equals": {"returned": [1, 2]}}},
+}
+
+
+def test_a_world_lasts_as_long_as_a_conversation():
+    def clerk(messages, *, world):
+        number = int(messages[-1]["content"][-2])
+        world.state["returned"].append(number)
+        return f"Returned {len(world.state['returned'])}."
+
+    suite = tv.Suite.load([TALK, TALK | {"id": "again"}]).with_settings(world={"json": {"returned": []}})
+    run = tv.evaluate(suite, agent=clerk, metrics=["success", "state_match"])
+    assert [attempt.output for attempt in run.attempts()] == ["Returned 2.", "Returned 2."]
+    assert run.summary().metrics["success"].mean == 1.0
+
+
+def test_a_world_that_cannot_be_made_fails_the_conversation_and_the_agent_is_not_to_blame():
+    def broken():
+        raise ValueError("no shop")
+
+    suite = tv.Suite.load([TALK])
+    (attempt,) = tv.evaluate(suite, agent=lambda messages: "ok", world=broken).attempts()
+    assert "no shop" in attempt.error
+    assert "world_failed" in attempt.flags

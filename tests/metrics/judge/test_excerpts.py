@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics.pairwise import cosine_similarity
 
-from trivium.agents.attempt import Attempt
+from trivium.agents.attempt import Attempt, ChatMessage, dialogue
 from trivium.metrics.judge.evidence import passages
-from trivium.metrics.judge.prompts.context import Truncation, build_context
+from trivium.metrics.judge.prompts.context import Truncation, build_context, excerpt_of_dialogue
 from trivium.metrics.judge.prompts.context import head as head_and_cut
 from trivium.metrics.judge.prompts.context import relevant_excerpt as relevant_and_cut
 from trivium.metrics.metric import MetricInput
@@ -95,3 +95,38 @@ def test_the_source_and_each_reference_are_excerpted():
     assert "news from Berlin" in texts["source"]
     assert texts["references"] == f"{texts['source']}\n---\nshort"
     assert "Turkish" in build_context(subject, excerpt_chars=400).texts["source"]
+
+
+def turns_of(number, length=20):
+    return [
+        ChatMessage(role=role, content=f"{role} {turn} ".ljust(length, "."), turn=turn)
+        for turn in range(1, number + 1)
+        for role in ("user", "assistant")
+    ]
+
+
+def test_a_long_dialogue_is_cut_by_whole_turns_and_says_so():
+    whole = excerpt_of_dialogue(turns_of(10), 10_000)
+    assert (whole.text, whole.cut) == (dialogue(turns_of(10)), None)
+    messages = turns_of(10)
+    turn = len(dialogue(messages[:2])) + 2
+    cut = excerpt_of_dialogue(messages, 3 * turn + 5)
+    assert cut.cut == Truncation(3, 10, "turns")
+    first, note, last = cut.text.partition("\n\n[cut: 7 turns]\n\n")
+    assert (first, last) == (dialogue(messages[:4]), dialogue(messages[-2:]))
+    assert note
+
+
+def test_a_turn_that_is_too_long_by_itself_is_cut_by_characters():
+    cut = excerpt_of_dialogue(turns_of(2, 500), 100)
+    assert cut.cut.unit == "characters"
+    assert cut.text.startswith("turn 1, user: user 1 ...")
+
+
+def test_of_a_conversation_the_input_is_what_precedes_the_last_reply():
+    messages = tuple(turns_of(2))
+    attempt = Attempt(case="c", output=messages[-1].content, messages=messages)
+    case = Case(id="c", turns=("user 1", "user 2"))
+    texts = build_context(MetricInput(case, attempt), excerpt_chars=1000).texts
+    assert texts["input"] == dialogue(messages[:-1])
+    assert texts["output"] == messages[-1].content

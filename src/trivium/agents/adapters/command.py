@@ -33,8 +33,8 @@ class CommandAgent:
     """Runs a command as an agent.
 
     The command gets the case's input on standard input (a text as it is, any other value as JSON) and
-    ``TRIVIUM_CASE``, ``TRIVIUM_REPEAT`` and ``TRIVIUM_SEED`` in its environment, and ``TRIVIUM_WORLD``, the
-    path of its world, if that has one. No shell is involved.
+    ``TRIVIUM_CASE``, ``TRIVIUM_REPEAT``, ``TRIVIUM_SEED`` and ``TRIVIUM_TURN`` in its environment, and
+    ``TRIVIUM_WORLD``, the path of its world, if that has one. No shell is involved.
     Standard output is the output. A status other than 0 fails the attempt, with the end of standard error as
     the reason. Child processes that are still running are killed.
 
@@ -68,6 +68,7 @@ class CommandAgent:
             "TRIVIUM_CASE": request.case.id,
             "TRIVIUM_REPEAT": str(request.repeat),
             "TRIVIUM_SEED": str(request.seed),
+            "TRIVIUM_TURN": str(request.turn),
         }
         if request.world is not None and request.world.path is not None:
             environment["TRIVIUM_WORLD"] = str(request.world.path)

@@ -52,6 +52,7 @@ class FunctionAgent:
         self._function = _instance(function, name)
         self._takes_case, self._named = _accepted_parameters(self._function, name)
         self.needs_world = "world" in self._named and _has_no_default(self._function, "world")
+        self._text_parameter = _text_parameter(self._function)
         self._is_async = _is_async(self._function)
         self._threads = DaemonThreads(f"agent {name}")
         self._finder = AnswerFinder(name)
@@ -80,6 +81,11 @@ class FunctionAgent:
 
     async def _call(self, request: Request) -> AgentResponse:
         """Call the function; a synchronous one is timed in its thread."""
+        if request.turn and self._text_parameter is not None:
+            raise AgentFailure(
+                f"the case is a conversation, of which an agent gets the list of messages so far, but "
+                f"{self.name} takes a text ({self._text_parameter}: str): have it take a list, and say so"
+            )
         offered = {"case": request.case, "repeat": request.repeat, "seed": request.seed}
         offered["world"] = request.world
         first = request.case if self._takes_case else request.case.input
@@ -136,6 +142,15 @@ def _is_async(function: Callable[..., Any]) -> bool:
 
 def _has_no_default(function: Callable[..., Any], name: str) -> bool:
     return inspect.signature(function).parameters[name].default is inspect.Parameter.empty
+
+
+def _text_parameter(function: Callable[..., Any]) -> str | None:
+    """The name of the first parameter if it is declared to be a text."""
+    try:
+        first = next(iter(inspect.signature(function).parameters.values()), None)
+    except (TypeError, ValueError):
+        return None
+    return first.name if first is not None and first.annotation in {str, "str"} else None
 
 
 def _accepted_parameters(function: Callable[..., Any], name: str) -> tuple[bool, tuple[str, ...]]:

@@ -84,6 +84,7 @@ class EndpointAgent:
         values = {
             "input": case.input,
             "messages": _messages(case.input),
+            "message": _newest(case.input),
             "case": case.id,
             "repeat": request.repeat,
             "seed": request.seed,
@@ -138,7 +139,7 @@ class EndpointAgent:
         return self._client
 
 
-_SLOT = re.compile(r"\{(input|messages|case|repeat|seed|world)\}")
+_SLOT = re.compile(r"\{(input|messages|message|case|repeat|seed|world)\}")
 
 
 def _filled(template: Any, values: Mapping[str, Any]) -> Any:
@@ -158,6 +159,12 @@ def _messages(value: Any) -> list[Any]:
     """Return the input as chat messages: its own messages, or one user message with it."""
     held = value.get("messages") if isinstance(value, Mapping) else value
     return held if isinstance(held, list) else [{"role": "user", "content": text_or_json(value)}]
+
+
+def _newest(value: Any) -> Any:
+    """The content of the newest message, for an agent that keeps the others itself."""
+    newest = _messages(value)[-1:]
+    return newest[0].get("content") if newest and isinstance(newest[0], Mapping) else value
 
 
 def _at_path(answer: Any, path: str) -> AgentResponse:

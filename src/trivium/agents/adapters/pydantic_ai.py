@@ -85,6 +85,7 @@ class PydanticAgent:
         with recorded() as found, instrumented(self._agent), capture_run_messages() as history:
             try:
                 said, asked = _history(request.case)
+                said = said if request.history is None else request.history  # it has the calls of tools
                 result = await self._agent.run(
                     asked,
                     message_history=said,
@@ -99,7 +100,12 @@ class PydanticAgent:
                     trace=_with_history(found.trace, history, self.name),
                 ) from error
         trace = _with_history(found.trace, history, self.name)
-        return AgentResponse(output=_plain(result.output), trace=trace, usage=usage_of(trace))
+        return AgentResponse(
+            output=_plain(result.output),
+            trace=trace,
+            usage=usage_of(trace),
+            history=result.all_messages() if request.turn else None,
+        )
 
     async def close(self) -> None:
         """Do nothing: no resources outlive a call."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from trivium.agents.attempt import TRACE_LEFT_OUT, AgentFailure, Attempt, Usage, WorldRecord
+from trivium.agents.attempt import TRACE_LEFT_OUT, AgentFailure, Attempt, Usage, WorldRecord, numbered
 from trivium.agents.failures import reason, shown
 from trivium.agents.response import NOTHING, sanitise_output, secret_flags
 from trivium.errors import InputError, Problem, TraceError, suggest
@@ -22,8 +22,8 @@ from trivium.suites.validation import at, convert, describe, problem
 from trivium.traces.native import native_trace
 from trivium.traces.readers import FORMATS, read_trace_file
 from trivium.traces.readers.chat import answer_of, trace_of_chat
-from trivium.traces.trace import Trace, wall_seconds
-from trivium.values import resolved
+from trivium.traces.trace import TURN, Trace, wall_seconds
+from trivium.values import dicts, resolved
 
 _SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 """Escapes of NUL and of surrogates: the texts of such a line are sanitised."""
@@ -70,7 +70,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         error: Why the attempt failed; empty if it did not.
         metadata: Any further data.
         messages: The chat of the attempt as OpenAI's API has it: its last answer is the output, and its calls
-            are the trace, where the line states neither.
+            are the trace, where the line states neither, unless they state their turn (as exported ones do).
         contexts: What the agent retrieved: texts, or objects with id, text or score.
         flags: What an earlier sanitising changed, in a file that Trivium exported.
         world: What became of the suite's world, in such a file.
@@ -200,7 +200,7 @@ def attempt_from(output: Output, flags: tuple[str, ...], *, folder: Path, limit:
     except InputError as error:  # one trace that is lost costs no other attempt
         unreadable = str(error)
     said = output.output
-    if output.messages is not None:
+    if output.messages is not None and not any(TURN in each for each in dicts(output.messages)):
         trace = trace or trace_of_chat(output.messages, f"{output.case}/{output.repeat}")
         said = answer_of(output.messages) or None if said is None else said
     attempt = Attempt(
@@ -215,6 +215,7 @@ def attempt_from(output: Output, flags: tuple[str, ...], *, folder: Path, limit:
         flags=(*output.flags, *flags),
         metadata=(output.metadata or {}) | ({} if output.contexts is None else {"contexts": output.contexts}),
         world=output.world,
+        messages=tuple(numbered(output.messages or ())),
     )
     return checked_attempt(attempt, limit=limit, trace_error=unreadable)
 
@@ -329,7 +330,7 @@ def checked_attempt(attempt: Attempt, *, limit: int, trace_error: str | None = N
     if trace_error is not None:
         flags = (*flags, TRACE_LEFT_OUT)
         metadata = metadata | {"trace_error": shown(trace_error)}
-    more = (*more, *secret_flags(output, metadata, trace))
+    more = (*more, *secret_flags([output, *(each.plain for each in attempt.messages)], metadata, trace))
     seconds = attempt.seconds
     if seconds is None and trace is not None:
         seconds = wall_seconds(trace)
@@ -345,4 +346,5 @@ def checked_attempt(attempt: Attempt, *, limit: int, trace_error: str | None = N
         flags=tuple(dict.fromkeys([*flags, *more])),
         metadata=metadata,
         world=attempt.world,
+        messages=attempt.messages,
     )

@@ -13,6 +13,7 @@ import msgspec
 from trivium.agents.adapters.command import CommandAgent
 from trivium.agents.adapters.http import EndpointAgent
 from trivium.agents.attempt import AgentAdapter, AgentFailure, AgentResponse, Request, WorldFailure
+from trivium.agents.conversation import Answered, Ask, converse
 from trivium.agents.failures import reason
 from trivium.agents.worlds.making import OpenWorld, Worlds
 from trivium.suites.case import Case
@@ -69,6 +70,36 @@ class AgentInWorlds:
             self._close_later(opened)
             raise
         return msgspec.structs.replace(response, world=await self._ended(opened, request.case))
+
+    async def hold(self, request: Request, seconds: float, ask: Ask) -> Answered:
+        """Hold a conversation in one world: make it, speak with the agent, look at the end, and close it.
+
+        Args:
+            request: The attempt.
+            seconds: Time limit of making the world, and of looking at its end.
+            ask: Calls an agent once.
+
+        Raises:
+            WorldFailure: If the world fails; what was said is lost then.
+        """
+        self._calls += 1
+        try:
+            opened = await asyncio.wait_for(self._worlds.make(request), seconds)
+        except TimeoutError:
+            what = f"was not made within {seconds:g} s (limits.seconds)"
+            raise WorldFailure(f"the world {self._worlds.name} {what}") from None
+        try:
+            within = msgspec.structs.replace(request, world=opened.world)
+            held = await converse(ask, within, self._agent)
+        except BaseException:
+            self._close_later(opened)
+            raise
+        try:
+            record = await asyncio.wait_for(self._ended(opened, request.case), seconds)
+        except TimeoutError:
+            what = f"was not compared and closed within {seconds:g} s (limits.seconds)"
+            raise WorldFailure(f"the world {self._worlds.name} {what}") from None
+        return held._replace(response=msgspec.structs.replace(held.response, world=record))
 
     async def _called(self, request: Request, opened: OpenWorld) -> AgentResponse:
         started = perf_counter()

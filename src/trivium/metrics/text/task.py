@@ -24,6 +24,9 @@ CRITERIA = ("metric", "exact", "contains", "number", "regex", "predicate", "rewa
 DEFAULT_THRESHOLD = 0.8
 """Default threshold of ``similarity`` (docs/definitions/text.md#success)."""
 
+EVERY_TURN = SuccessRule(metric="turn_success", at_least=1)
+"""Default rule of a suite with expectations of single turns."""
+
 SHORT_WORDS = 20
 """Longest reference, in words, for which ``contains`` is the default rule."""
 
@@ -192,7 +195,7 @@ def _check(rule: SuccessRule, settings: Settings | None) -> None:
 
 
 def with_default_success(settings: Settings, cases: Iterable[Case]) -> Settings:
-    """Set the default success rule: ``contains`` if every reference is short.
+    """Set the default success rule: ``turn_success`` if turns expect, ``contains`` if references are short.
 
     Definition: docs/definitions/text.md#success.
 
@@ -212,6 +215,9 @@ def with_default_success(settings: Settings, cases: Iterable[Case]) -> Settings:
         settings = msgspec.structs.replace(settings, success=SuccessRule(state=True))
     short = False
     for case in cases:
+        if case.expect.turns:
+            rule = msgspec.structs.replace(EVERY_TURN, state=by_state)
+            return msgspec.structs.replace(settings, success=rule)
         for reference in case.references:
             if word_count(reference) > SHORT_WORDS:
                 return settings

@@ -65,8 +65,8 @@ def case_context(view: EvaluationView, *, number: int = 0, full: bool = True) ->
         "facts": _facts(view),
         "anchor": anchor(case.id, attempt.repeat),
         "input": marked(case.input_shown, quotes),
-        "output": marked(attempt.output, quotes),
-        "rendered": rendered(attempt.output),
+        "output": marked(attempt.shown, quotes),
+        "rendered": None if attempt.messages else rendered(attempt.output),
         "references": [marked(text, quotes) for text in case.references[:REFERENCES_SHOWN] if text],
         "references_left_out": max(0, len(case.references) - REFERENCES_SHOWN),
         "source": excerpts(case.source or "", quotes),
@@ -145,7 +145,7 @@ def _quoted_texts(view: EvaluationView) -> dict[str, str]:
     """The texts that a judge may quote, folded for matching, by their names on the page."""
     case = view.case
     texts = {
-        "output": _as_text(view.attempt.output),
+        "output": _as_text(view.attempt.shown),
         "source": case.source or "",
         "input": _as_text(case.input_shown),
     }

@@ -82,7 +82,7 @@ def _texts(moved: MovedCase) -> dict[str, Any]:
     calls = tool_calls(base.attempt.trace, head.attempt.trace)
     texts: dict[str, Any] = {
         "repeat": head.attempt.repeat,
-        "input": _cut(moved.case.input),
+        "input": _cut(moved.case.input_shown if moved.case.turns else moved.case.input),
         "references": [_cut(text) for text in moved.case.references],
         "base": _side(base),
         "head": _side(head),
@@ -99,7 +99,7 @@ def _texts(moved: MovedCase) -> dict[str, Any]:
 
 def _side(side: ScoredAttempt) -> dict[str, Any]:
     return {
-        "output": _cut(side.attempt.output),
+        "output": _cut(side.attempt.shown),
         "passed": side.evaluation.passed,
         "why": side.why,
         "error": side.attempt.error,

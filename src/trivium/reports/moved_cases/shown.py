@@ -90,7 +90,7 @@ def shown_case(moved: MovedCase, *, chars: int, calls: int = 100) -> ShownCase:
         calls: Largest number of tool calls.
     """
     base, head = moved.base, moved.head
-    texts = [visible(_as_text(side.attempt.output)) for side in (base, head)]
+    texts = [visible(_as_text(side.attempt.shown)) for side in (base, head)]
     ours, theirs, note = _compared(*texts)
     changes = tool_calls(base.attempt.trace, head.attempt.trace)
     word = moved.state or ("better" if moved.change.better else "worse")

@@ -475,7 +475,7 @@ def unchanged(base: Run, head: Run) -> bool:
 
 def _digest(attempt: Attempt) -> bytes:
     trace = None if attempt.trace is None else _steps(attempt.trace)
-    content = (attempt.case, attempt.repeat, attempt.output, attempt.error, attempt.reward, trace)
+    content = (attempt.case, attempt.repeat, attempt.shown, attempt.error, attempt.reward, trace)
     return blake2b(msgspec.json.encode(content, order="deterministic"), digest_size=16).digest()
 
 

@@ -7,9 +7,11 @@ from typing import Any, Final
 import msgspec
 from sqlalchemy import Connection, and_, false, or_, select
 
+from trivium.agents.attempt import ChatMessage, dialogue
 from trivium.store import schema
 from trivium.store.partitions.reader import Bodies, partitions_of
 from trivium.store.records import decode
+from trivium.suites.case import Case
 from trivium.values import list_, text_or_json
 
 __all__ = ["Document", "Key", "documents_of", "key_of", "number_of", "numbers_of_run"]
@@ -40,14 +42,10 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     composite: float | None
 
 
-class _CaseText(msgspec.Struct):
-    id: str
-    input: Any = None
-
-
 class _AttemptText(msgspec.Struct):
     output: Any = None
     error: str | None = None
+    messages: tuple[ChatMessage, ...] = ()
 
 
 class _Detail(msgspec.Struct):
@@ -63,7 +61,7 @@ class _EvaluationText(msgspec.Struct):
     scores: dict[str, _ScoreText] = {}
 
 
-_case = msgspec.json.Decoder(_CaseText)
+_case = msgspec.json.Decoder(Case)
 _attempt = msgspec.json.Decoder(_AttemptText)
 _evaluation = msgspec.json.Decoder(_EvaluationText)
 
@@ -147,8 +145,8 @@ def documents_of(connection: Connection, keys: Collection[Key], *, store: str) -
         if output is not None:
             attempt = decode(_attempt, attempt_bodies[key], store=store)
             fields |= {
-                "input": text_or_json(case.input),
-                "output": text_or_json(attempt.output),
+                "input": case.input_text,
+                "output": text_or_json(dialogue(attempt.messages) or attempt.output),
                 "error": attempt.error or "",
             }
         if judgement is not None:

@@ -326,6 +326,7 @@ def _csv(suite: SuiteParts, path: Path) -> None:
         "id",
         "input",
         "input.json",
+        "turns",
         "references",
         "source",
         "source.json",
@@ -361,6 +362,7 @@ def _parquet(suite: SuiteParts, path: Path) -> None:
             "id": text,
             "input": text,
             "input.json": text,
+            "turns": text,
             "references": texts,
             "source": text,
             "expect": text,
@@ -382,6 +384,7 @@ def _parquet(suite: SuiteParts, path: Path) -> None:
 def _row(case: Case) -> dict[str, Any]:
     row: dict[str, Any] = {name: getattr(case, name) for name in case.__struct_fields__}
     row["expect"] = json_text(case.expect) if case.expect != NOTHING_EXPECTED else None
+    row["turns"] = json_text(case.turns) if case.turns else None
     row["metadata"] = json_text(case.metadata) if case.metadata else None
     return row
 

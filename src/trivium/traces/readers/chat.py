@@ -82,6 +82,7 @@ class _Builder:
         self._spans: list[Span] = []
         self._open: list[tuple[str, int]] = []  # id of the call, place of its span
         self._unread: Counter[str] = Counter()
+        self._turn, self._speaker = 0, ""
 
     def problem(self, kind: str, what: str, span: str | None = None) -> None:
         self.problems.append(TraceProblem(kind=kind, span=span, what=what))
@@ -97,6 +98,12 @@ class _Builder:
 
     def add(self, position: int, turn: JsonObject) -> None:
         role, content = text(turn, "role"), self._text(turn.get("content"))
+        stated = turn.get("turn")
+        if isinstance(stated, int):
+            self._turn = stated
+        elif role == "user" and self._speaker != "user":
+            self._turn += 1
+        self._speaker = role or ""
         if role == "user":
             self.messages.append(Message(sender=USER, receiver=AGENT, content=content))
         elif role == "assistant":
@@ -130,6 +137,7 @@ class _Builder:
                 name=str(function.get("name", "")),
                 parent="run",
                 input=json_or_text(arguments) if isinstance(arguments, str) else arguments,
+                attributes={"turn": self._turn},
             )
         )
 

@@ -7,12 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from trivium.agents.attempt import NOT_RECORDED, Attempt
+from trivium.agents.attempt import NOT_RECORDED, Attempt, ChatMessage, dialogue
 from trivium.agents.contexts import NO_CONTEXTS, contexts_of
 from trivium.agents.response import masked
 from trivium.errors import InputError
@@ -49,9 +50,9 @@ class Truncation(msgspec.Struct, frozen=True):
     """How much of a text or trace a judge is shown.
 
     Attributes:
-        shown: Characters or steps shown.
-        of: Characters or steps in total.
-        unit: ``characters`` or ``steps``.
+        shown: Characters, steps or turns shown.
+        of: Characters, steps or turns in total.
+        unit: ``characters``, ``steps`` or ``turns``.
     """
 
     shown: int
@@ -182,11 +183,12 @@ def build_context(
     case, attempt = metric_input.case, masked(metric_input.attempt)  # a provider is sent no secrets
     outputs = {"output": attempt.text}
     if isinstance(metric_input, Pair):
-        outputs = {"first": attempt.text, "second": masked(metric_input.second).text}
+        each = (attempt, masked(metric_input.second))  # of a conversation all that was said
+        outputs = {name: _text(one.shown) for name, one in zip(("first", "second"), each, strict=True)}
     expect = case.expect
     aspects = "\n".join(f"{number}. {_entry(text)}" for number, text in enumerate(expect.aspects, 1))
     found = {
-        "input": head(_text(case.input_shown), MAX_CHARS),
+        "input": _input(metric_input, attempt),
         "source": excerpt(case.source or ""),
         "references": _joined_excerpts(excerpt(text) for text in case.references),
         "facts": head(_lines(expect.facts), MAX_CHARS),
@@ -227,6 +229,29 @@ def _retrieved(attempt: Attempt) -> str:
         for number, each in enumerate(contexts, 1)
     )
     return "\n---\n".join(numbered) or "[no document was retrieved]"
+
+
+def _input(metric_input: MetricInput, attempt: Attempt) -> Excerpt:
+    """What was asked: of a conversation all that precedes the last reply, cut by whole turns."""
+    said = attempt.messages
+    if not said or isinstance(metric_input, Pair):
+        return head(_text(metric_input.case.input_shown), MAX_CHARS)
+    return excerpt_of_dialogue(said[:-1] if said[-1].role == "assistant" else said, MAX_CHARS)
+
+
+def excerpt_of_dialogue(messages: Sequence[ChatMessage], most: int) -> Excerpt:
+    """Format a conversation; of a long one the first and the last turns, whole, and how many are left out."""
+    sanitised = msgspec.convert(sanitise(msgspec.to_builtins(list(messages)))[0], tuple[ChatMessage, ...])
+    turns = [dialogue(part) or "" for _, part in groupby(sanitised, key=lambda message: message.turn)]
+    first, last = _fitting_ends([len(turn) + 2 for turn in turns], most)
+    if first + last == 0:
+        return head("\n\n".join(turns), most)
+    left_out = len(turns) - first - last
+    if not left_out:
+        return Excerpt("\n\n".join(turns), None)
+    note = f"[cut: {left_out:,} turn{'s' if left_out > 1 else ''}]"
+    shown = [*turns[:first], note, *turns[len(turns) - last :]]
+    return Excerpt("\n\n".join(shown), Truncation(first + last, len(turns), "turns"))
 
 
 def _joined_excerpts(excerpts: Iterable[Excerpt]) -> Excerpt:

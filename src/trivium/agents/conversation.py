@@ -1,0 +1,196 @@
+"""Holds a conversation with an agent, turn by turn, and makes one answer of its turns.
+
+Definition: docs/definitions/conversations.md#conversation.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from trivium.agents.attempt import AgentAdapter, AgentResponse, ChatMessage, Request, Usage
+from trivium.agents.response import secret_flags
+from trivium.suites.case import Case
+from trivium.suites.sanitize import sanitise
+from trivium.traces.normalize import normalise
+from trivium.traces.trace import TURN, Message, Span, Trace, TraceProblem
+from trivium.values import JsonObject, json_text
+
+
+class Answered(NamedTuple):
+    """What a call of an agent gave.
+
+    Attributes:
+        response: The response.
+        seconds: Wall time of the last try.
+        tries: Number of tries.
+    """
+
+    response: AgentResponse
+    seconds: float
+    tries: int
+
+
+Ask = Callable[[Request, AgentAdapter], Awaitable[Answered]]
+"""Calls an agent once, within the limits of the suite."""
+
+User = Callable[[Sequence[ChatMessage]], Awaitable[Any]]
+"""Says the next thing to the agent, or None at the end of the conversation; gets all messages so far."""
+
+
+def scripted(case: Case) -> User:
+    """The user who says what the case states, turn by turn."""
+    lines = iter(case.said)
+
+    async def say(_: Sequence[ChatMessage]) -> Any:
+        return next(lines, None)
+
+    return say
+
+
+async def converse(ask: Ask, request: Request, agent: AgentAdapter, user: User | None = None) -> Answered:
+    """Hold a conversation: call the agent for each thing that the user says, with all messages so far.
+
+    It ends when the user says nothing more, or with the first turn that fails.
+
+    Args:
+        ask: Calls the agent once.
+        request: The attempt.
+        agent: The agent.
+        user: Who speaks with the agent; the case's own turns by default.
+    """
+    case = request.case
+    user = scripted(case) if user is None else user
+    messages = [ChatMessage.of(each, 0) for each in case.input]
+    turns: list[Answered] = []
+    history: Any = None
+    while (said := await user(messages)) is not None:
+        number = len(turns) + 1
+        messages.append(ChatMessage(role="user", content=sanitise(said)[0], turn=number))
+        asked = msgspec.structs.replace(case, input=[each.plain for each in messages], turns=())
+        turns.append(
+            await ask(msgspec.structs.replace(request, case=asked, turn=number, history=history), agent)
+        )
+        response = turns[-1].response
+        if response.error is not None:
+            break
+        reply = "" if response.output is None else response.output
+        messages.append(ChatMessage(role="assistant", content=reply, turn=number))
+        history = response.history
+        if len(json_text(messages)) > request.output_bytes:
+            too_long = f"the conversation is larger than {request.output_bytes:,} bytes (limits.output_bytes)"
+            turns[-1] = turns[-1]._replace(response=msgspec.structs.replace(response, error=too_long))
+            break
+    return merged(turns, messages)
+
+
+def merged(turns: Sequence[Answered], messages: Sequence[ChatMessage]) -> Answered:
+    """Make one answer of the turns of a conversation.
+
+    Its output is the last reply; seconds, tokens and costs are summed; metadata of later turns replace those
+    of earlier ones, and lists under one key are joined. If a turn failed, so did the conversation.
+
+    Args:
+        turns: The answer of each turn.
+        messages: The conversation.
+    """
+    responses = [turn.response for turn in turns]
+    last = responses[-1]
+    metadata: JsonObject = {}
+    for response in responses:
+        _join(metadata, response.metadata)
+    flags = [flag for response in responses for flag in response.flags]
+    rewards = [response.reward for response in responses if response.reward is not None]
+    error = None if last.error is None else f"turn {len(turns)}: {last.error}"
+    response = AgentResponse(
+        output=last.output if error is None else None,
+        trace=merged_trace([response.trace for response in responses]),
+        usage=_usage([response.usage for response in responses]),
+        reward=rewards[-1] if rewards else None,
+        error=error,
+        seconds=sum(
+            turn.seconds if turn.response.seconds is None else turn.response.seconds for turn in turns
+        ),
+        flags=tuple(dict.fromkeys([*flags, *secret_flags([each.plain for each in messages], {}, None)])),
+        metadata=metadata,
+        messages=tuple(messages),
+    )
+    return Answered(response, 0.0, 1 + sum(turn.tries - 1 for turn in turns))
+
+
+def _join(metadata: JsonObject, later: JsonObject) -> None:
+    """Add later metadata: lists under one key are joined, other values replaced."""
+    for key, value in later.items():
+        before = metadata.get(key)
+        if isinstance(before, list) and isinstance(value, list):
+            metadata[key] = before + [each for each in value if each not in before]
+        else:
+            metadata[key] = value
+
+
+def _usage(turns: Sequence[Usage | None]) -> Usage | None:
+    """The sums over all turns; a sum with an unknown part is unknown."""
+    known = [each for each in turns if each is not None]
+    if not known:
+        return None
+    complete = known if len(known) == len(turns) else [*known, Usage()]
+    sums = {}
+    for name in Usage.__struct_fields__:
+        values = [getattr(each, name) for each in complete]
+        sums[name] = None if None in values else sum(values)
+    return Usage(**sums)
+
+
+def merged_trace(traces: Sequence[Trace | None]) -> Trace | None:
+    """Make one trace of the traces of turns; None if no turn has one.
+
+    The spans of a turn lie below a span ``turn N``, their ids begin with the number, and their attribute
+    ``turn`` has it. A turn whose clock begins before the end of the one before is moved there.
+    """
+    if not any(trace is not None for trace in traces):
+        return None
+    spans: list[Span] = []
+    messages: list[Message] = []
+    problems: list[TraceProblem] = []
+    metadata: JsonObject = {}
+    clock = float("-inf")
+    for number, trace in enumerate(traces, 1):
+        if trace is None:
+            continue
+        shift, first, last = _placed(trace, clock)
+        clock = clock if last is None else last
+        root = Span(id=f"turn-{number}", kind="other", name=f"turn {number}", start=first, end=last)
+        spans.append(msgspec.structs.replace(root, attributes={TURN: number}))
+        spans += [
+            msgspec.structs.replace(
+                span,
+                id=f"{number}.{span.id}",
+                parent=root.id if span.parent is None else f"{number}.{span.parent}",
+                start=None if span.start is None else span.start + shift,
+                end=None if span.end is None else span.end + shift,
+                attributes=span.attributes | {TURN: number},
+            )
+            for span in trace.spans
+        ]
+        messages += [
+            each if each.time is None else msgspec.structs.replace(each, time=each.time + shift)
+            for each in trace.messages
+        ]
+        problems += [_in_turn(each, number) for each in trace.problems]
+        _join(metadata, trace.metadata)
+    return normalise(spans, messages, problems=problems, metadata=metadata)
+
+
+def _placed(trace: Trace, clock: float) -> tuple[float, float | None, float | None]:
+    """How much later a turn's trace is moved, and its first and last time then."""
+    times = [time for span in trace.spans for time in (span.start, span.end) if time is not None]
+    times += [message.time for message in trace.messages if message.time is not None]
+    if not times:
+        return 0.0, None, None
+    shift = max(0.0, clock - min(times))
+    return shift, min(times) + shift, max(times) + shift
+
+
+def _in_turn(problem: TraceProblem, number: int) -> TraceProblem:
+    span = None if problem.span is None else f"{number}.{problem.span}"
+    return msgspec.structs.replace(problem, span=span, what=f"turn {number}: {problem.what}")
