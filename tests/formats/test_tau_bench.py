@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import trivium as tv
 from tests.goldens import data
 from trivium.errors import TraceError
 from trivium.formats.tau_bench import changes_state, read_trajectories
@@ -143,3 +144,24 @@ def test_the_real_file_gives_the_counts_of_its_summary():
             assert int(row["write_calls"]) == len(writes)
             assert int(row["ok_write_calls"]) == sum(call.ok is True for call in writes)
             assert int(row["expected_calls"]) == len(trajectory.actions)
+
+
+def test_the_state_at_the_end_agrees_with_the_recorded_reward(tmp_path):
+    """``write_exact`` was computed by another program; the two exceptions are those of that program, too."""
+    folder = data("traces/tau-bench")
+    file = f"tau-bench:{folder / 'gpt-4o-airline_tasks_00-32.json'}"
+    run = tv.evaluate(file, outputs=file, metrics=["state_match"], store=tmp_path / "store.db")
+    pairs = zip(run.attempts(), run.evaluations(), strict=True)
+    found = {
+        (each.case, each.repeat): (scored.scores["state_match"].value, each.reward) for each, scored in pairs
+    }
+    with (folder / "per_trajectory.csv").open() as rows:
+        known = {
+            (row["task_id"], int(row["trial"])): float(row["write_exact"]) for row in csv.DictReader(rows)
+        }
+    assert {key: value for key, (value, _) in found.items()} == known
+    assert len(found) == 132
+    assert {key: pair for key, pair in found.items() if pair[0] != pair[1]} == {
+        ("2", 1): (1.0, 0.0),  # the right bookings, but the agent did not say what it had to say
+        ("5", 1): (0.0, 1.0),  # other calls that led to the same bookings
+    }

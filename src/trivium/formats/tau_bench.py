@@ -5,7 +5,7 @@ chat messages. Messages have no times: their position gives the order, and start
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import msgspec
 
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.record import checked_attempt, no_such_case
+from trivium.agents.worlds.checks import End, ended
 from trivium.errors import OutputsError, Problem, Problems, SuiteError, TraceError, raise_problems
 from trivium.records.documents import parse_json, read_document
 from trivium.suites.case import Case
@@ -23,13 +24,14 @@ from trivium.suites.validation import convert
 from trivium.traces.readers.chat import answer_of, trace_of_chat
 from trivium.traces.readers.json_input import at, documents_of, first_item, flat
 from trivium.traces.trace import Trace
-from trivium.values import JsonObject, dict_, dicts, list_, resolved
+from trivium.values import JsonObject, dict_, dicts, json_text, list_, resolved
 
 CHANGES_STATE = ("book", "cancel", "exchange", "modify", "return", "send", "update")
 """First words of the names of tools that change state, in the airline and the retail domain."""
 
 METRICS = (
     "action_match",
+    "state_match",
     "tool_selection",
     "tool_recall",
     "tool_success",
@@ -110,7 +112,15 @@ def _case(id_: str, task: _Task) -> JsonObject:
     ]
     stated = {"user_id": task.user_id, "outputs": task.outputs}
     metadata = {key: value for key, value in stated.items() if value}
-    return {"id": id_, "input": task.instruction, "expect": {"tools": tools}, "metadata": metadata}
+    wanted = _writes((action.name, action.kwargs or {}) for action in task.actions)
+    expect = {"tools": tools, "state": {"equals": wanted}}
+    return {"id": id_, "input": task.instruction, "expect": expect, "metadata": metadata}
+
+
+def _writes(calls: Iterable[tuple[str, Any]]) -> JsonObject:
+    """The state as far as calls tell it: those that change it, in the order of their JSON."""
+    made = [{"name": name, "arguments": arguments} for name, arguments in calls if changes_state(name)]
+    return {"writes": sorted(made, key=lambda call: json_text(call, canonical=True))}
 
 
 def _tools(entry: _Entry) -> Iterator[str]:
@@ -227,10 +237,14 @@ def read_attempts(path: Path, suite: Suite) -> list[tuple[Case, Attempt]]:
             problems.add(Problem(f"[{index}]", message))
     problems.check()
     limit = suite.settings.limits.output_bytes
-    return [(suite.case(each.task), _attempt(each, limit)) for each in trajectories]
+    return [(case := suite.case(each.task), _attempt(each, case, limit)) for each in trajectories]
 
 
-def _attempt(trajectory: Trajectory, limit: int) -> Attempt:
+def _attempt(trajectory: Trajectory, case: Case, limit: int) -> Attempt:
+    """An attempt. Of the state at its end only the calls that changed the database are recorded."""
+    calls = [call for call in trajectory.trace.tool_calls if call.ok is not False]
+    done = _writes((call.name, call.input) for call in calls)
+    end = End(state=done, before={"writes": []}, after=done)
     attempt = Attempt(
         case=trajectory.task,
         repeat=trajectory.trial,
@@ -238,5 +252,6 @@ def _attempt(trajectory: Trajectory, limit: int) -> Attempt:
         trace=trajectory.trace,
         reward=trajectory.reward,
         metadata={"finished": trajectory.finished},
+        world=ended("recorded calls", case, end),
     )
     return checked_attempt(attempt, limit=limit)

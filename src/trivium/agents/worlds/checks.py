@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from trivium.agents.attempt import StateCheck
+from trivium.agents.attempt import StateCheck, WorldRecord
 from trivium.agents.failures import reason, shown
 from trivium.agents.loading import load_object
 from trivium.agents.worlds.state import NOTHING, at_path, changes, same, shown_value
@@ -43,9 +43,21 @@ class End(msgspec.Struct, frozen=True):
     state: Any
     before: Any
     after: Any
-    problem: str | None
-    broken: bool
-    database: Path | sqlite3.Connection | None
+    problem: str | None = None
+    broken: bool = False
+    database: Path | sqlite3.Connection | None = None
+
+
+def ended(name: str, case: Case, end: End) -> WorldRecord:
+    """Tell what changed in a world, and whether its end is as its case expects.
+
+    Args:
+        name: Name of the world.
+        case: The case.
+        end: Its end.
+    """
+    found, more = ((), 0) if end.problem is not None else changes(end.before, end.after)
+    return WorldRecord(world=name, changes=found, more=more, checks=checks(case, end), problem=end.problem)
 
 
 def checks(case: Case, end: End) -> tuple[StateCheck, ...]:

@@ -22,9 +22,9 @@ from trivium.agents.adapters.function import DaemonThreads
 from trivium.agents.attempt import AgentFailure, Request, WorldFailure, WorldRecord
 from trivium.agents.failures import reason
 from trivium.agents.loading import load_object
-from trivium.agents.worlds.checks import End, checks, forbidden_calls
+from trivium.agents.worlds.checks import End, ended, forbidden_calls
 from trivium.agents.worlds.sharing import SharedStates
-from trivium.agents.worlds.state import NOTHING, StateTooLarge, changes, snapshot
+from trivium.agents.worlds.state import NOTHING, StateTooLarge, snapshot
 from trivium.agents.worlds.world import Tool, World, named_tools, with_state
 from trivium.errors import AgentError
 from trivium.storage import has_certainly_ended, this_process
@@ -233,16 +233,9 @@ class Worlds:
         state = after if in_file is not None else opened.state
         problem = opened.problem or problem
         end = End(state, opened.before, after, problem, broken and opened.problem is None, database)
-        differences, more = ((), 0) if problem is not None else changes(opened.before, after)
         never = () if case.expect.never is None else case.expect.never.tools
-        return WorldRecord(
-            world=self.name,
-            changes=differences,
-            more=more,
-            checks=checks(case, end),
-            calls=tuple(forbidden_calls(never, world.calls)) if world.tools else None,
-            problem=problem,
-        )
+        calls = tuple(forbidden_calls(never, world.calls)) if world.tools else None
+        return msgspec.structs.replace(ended(self.name, case, end), calls=calls)
 
     def _closed(self, opened: OpenWorld) -> None:
         self._shared.release(opened.name)
