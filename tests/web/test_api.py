@@ -93,19 +93,6 @@ def test_the_audit_log_names_the_token(connect, store):
     assert rest["entries"][0]["action"] == "token created"
 
 
-@pytest.mark.parametrize(
-    ("scope", "read", "mark", "audit"),
-    [("read", 200, 403, 403), ("label", 403, 201, 403), ("admin", 200, 201, 200)],
-)
-def test_each_scope_opens_what_it_says(connect, store, scope, read, mark, audit):
-    _, secret = Tokens(store).create("t", [scope], now=time.time(), actor="tests")
-    client = connect(Access(tokens=True))
-    client.headers["authorization"] = f"Bearer {secret}"
-    assert client.get("/api/v1/monitors").status_code == read
-    assert client.post("/api/v1/monitors/support/marks", json={}).status_code == mark
-    assert client.get("/api/v1/audit").status_code == audit
-
-
 def test_counts_of_the_intake_are_by_reason(read):
     counts = read.get("/api/v1/intake").json()["counts"]
     assert {"monitor": "", "event": "received", "reason": "", "number": 9} in counts
@@ -140,7 +127,7 @@ def test_mistakes_are_said(read, path, status, said):
 def test_a_body_that_is_wrong_or_too_large_is_refused(client):
     path = "/api/v1/monitors/support/marks"
     assert client.post(path, json={"versoin": "1"}).status_code == 400
-    assert client.post(path, content=b"{").status_code == 400
+    assert client.post(path, content=b"{", headers={"content-type": "application/json"}).status_code == 400
     assert client.post(path, json={"note": "x" * 70_000}).status_code == 413
 
 
@@ -248,7 +235,7 @@ def test_nothing_breaks_it_and_every_answer_is_described(scored, store):
             answered |= answers(operation, mode, checks, ids)
     succeeded = {label for label, status in answered if status < 300}
     assert succeeded == {operation.label for operation in operations}
-    assert {status for _, status in answered} == {200, 201, 400, 404}
+    assert {status for _, status in answered} == {200, 201, 400, 404, 431}
 
 
 if __name__ == "__main__":

@@ -45,30 +45,10 @@ def traces(client, headers=None):
     return client.post("/v1/traces", content=body(agent_trace()), headers=content | (headers or {}))
 
 
-def test_other_names_in_host_are_refused_also_on_loopback(connect):
-    client = connect(Access(names=frozenset({"traces.example.org"})))
-    for host, status in [
-        ("localhost", 200), ("LOCALHOST:4318", 200), ("127.0.0.1:1", 200), ("[::1]:4318", 200), ("::1", 403),
-        ("localhost.", 200), ("evil.example", 403), ("localhost.evil.example", 403), ("10.0.0.7", 403),
-        ("", 403), ("traces.example.org", 200), ("evil.example@localhost", 403),
-        ("[::1].evil.example", 403),
-    ]:  # fmt: skip
-        assert client.get("/healthz", headers={"host": host}).status_code == status, host
-
-
 def test_a_public_server_may_be_called_by_its_address(connect):
     client = connect(Access(tokens=True, addresses=True))
     assert client.get("/healthz", headers={"host": "10.0.0.7:4318"}).status_code == 200
     assert client.get("/healthz", headers={"host": "evil.example"}).status_code == 403
-
-
-def test_pages_of_other_sites_can_change_nothing(client):
-    for headers, status in [
-        ({}, 200), ({"origin": "http://127.0.0.1"}, 200), ({"origin": "https://evil.example"}, 403),
-        ({"origin": "null"}, 403), ({"origin": "http://127.0.0.1:81"}, 403),
-        ({"sec-fetch-site": "cross-site"}, 403), ({"sec-fetch-site": "same-origin"}, 200),
-    ]:  # fmt: skip
-        assert traces(client, headers).status_code == status, headers
 
 
 def test_loopback_needs_no_token_but_what_comes_through_a_proxy_does(client, token):
@@ -87,55 +67,6 @@ def test_a_token_allows_what_its_scopes_say(connect, token, clock):
     assert traces(client, headers).status_code == 403
     assert client.get("/nothing", headers=headers).status_code == 404
     assert client.get("/nothing").status_code == 401
-
-
-ROUTES = [
-    ("POST", "/v1/traces", "ingest"),
-    ("GET", "/metrics", "read"),
-    ("GET", "/api/v1/monitors", "read"),
-    ("GET", "/api/v1/monitors/support/status", "read"),
-    ("GET", "/api/v1/monitors/support/samples", "read"),
-    ("GET", "/api/v1/monitors/support/alerts", "read"),
-    ("GET", "/api/v1/monitors/support/marks", "read"),
-    ("POST", "/api/v1/monitors/support/marks", "label"),
-    ("GET", "/api/v1/intake", "read"),
-    ("GET", "/api/v1/traces/ab", "read"),
-    ("GET", "/api/v1/openapi.json", "read"),
-    ("GET", "/api/v1/audit", "admin"),
-]
-
-
-@pytest.fixture
-def scoped(connect, store):
-    """Sends a request with the token of a scope; returns the status."""
-    client = connect(Access(tokens=True))
-    secrets = {
-        scope: Tokens(store).create(scope, [scope], now=NOW, actor="tests")[1]
-        for scope in ("ingest", "read", "label", "admin")
-    }
-
-    def send(method: str, path: str, scope: str) -> int:
-        headers = {"authorization": f"Bearer {secrets[scope]}"}
-        return client.request(method, f"http://127.0.0.1{path}", headers=headers).status_code
-
-    return send
-
-
-def test_each_route_is_open_to_its_scope_and_to_admin_alone(scoped):
-    for method, path, wanted in ROUTES:
-        for scope in ("ingest", "read", "label", "admin"):
-            for written in (path, path.replace("i", "%69")):
-                allowed = scope in {wanted, "admin"}
-                assert (scoped(method, written, scope) != 403) == allowed, (written, scope)
-
-
-def test_a_path_with_further_slashes_leads_nowhere(scoped):
-    """The routes passed over them, and the scopes did not: `read` read the audit log, `label` sent traces."""
-    audit = ("/api/v1//audit", "//api/v1/audit", "/api//v1/audit", "/api/v1/audit/", "/api/v1%2F%2Faudit")
-    for method, paths in {"GET": (*audit, "//healthz"), "POST": ("/v1/traces/", "//v1/traces")}.items():
-        for path in paths:
-            for scope in ("ingest", "read", "label", "admin"):
-                assert scoped(method, path, scope) == 404, (path, scope)
 
 
 def test_admin_allows_everything(connect, token, clock):

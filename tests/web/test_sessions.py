@@ -78,10 +78,41 @@ def test_the_cookie_is_kept_from_scripts_and_other_sites_and_the_store_has_only_
     assert secret not in cookie
 
 
-@pytest.mark.parametrize(("scheme", "secure"), [("https", True), ("http", False)])
-def test_behind_tls_cookies_are_sent_over_tls_alone(browser, scheme, secure):
-    page = browser.get("/login", headers={"X-Forwarded-Proto": scheme, **HTML})
-    assert ("Secure" in page.headers["Set-Cookie"]) is secure
+NAMED = Access(tokens=True, tls=True, names=frozenset({"traces.example.org"}))
+
+
+@pytest.mark.parametrize(
+    ("host", "forwarded", "secure"),
+    [
+        ("127.0.0.1", "https", True), ("127.0.0.1", "http", False), ("127.0.0.1", "", False),
+        ("traces.example.org", "", True), ("traces.example.org", "http", True),
+    ],
+)  # fmt: skip
+def test_behind_tls_cookies_are_sent_over_tls_alone(connect, host, forwarded, secure):
+    headers = {"Host": host, "X-Forwarded-Proto": forwarded, **HTML}
+    cookie = connect(NAMED).get("/login", headers=headers).headers["Set-Cookie"]
+    assert cookie.startswith("__Host-" if secure else "trivium_visitor=")
+    assert ("Secure" in cookie) is secure
+
+
+def test_a_login_over_tls_takes_no_cookie_that_another_server_of_the_domain_can_set(connect, store, clock):
+    browser = connect(NAMED, clock=clock, base_url="https://traces.example.org")
+    browser.follow_redirects = False
+    _, secret = token(store, clock)
+    page = browser.get("/login", headers=HTML).text
+    headers = {"Origin": "https://traces.example.org", **HTML}
+    entered = browser.post("/login", data={"form": form_in(page), "token": secret}, headers=headers)
+    assert entered.status_code == 303
+    page = browser.get("/labels", headers=HTML)
+    assert page.status_code == 200
+    session = browser.cookies["__Host-trivium_session"]
+    browser.cookies.clear()
+    for name, status in (("trivium_session", 303), ("__Host-trivium_session", 200)):
+        assert browser.get("/runs", headers={**HTML, "Cookie": f"{name}={session}"}).status_code == status
+    cookie = {"Cookie": f"__Host-trivium_session={session}"}
+    ended = browser.post("/logout", data={"form": form_in(page.text)}, headers={**headers, **cookie})
+    assert ended.headers["Set-Cookie"].startswith("__Host-trivium_session=")
+    assert browser.get("/runs", headers={**HTML, **cookie}).status_code == 303
 
 
 @pytest.mark.parametrize("ends", ["time", "revoked", "logout"])

@@ -11,10 +11,15 @@ from trivium.metrics.registry import CASE_FIGURES, asked_metrics, metric_class, 
 from trivium.records.documents import read_document
 from trivium.suites.files.suite_files import DOCUMENTS
 from trivium.suites.monitor_settings import MonitorSettings
+from trivium.suites.sanitize import sanitise
 from trivium.suites.settings import CompositeSettings, PassRule, Settings
 from trivium.suites.settings_loader import parse_settings, with_changes
 from trivium.suites.sources import SOURCES
 from trivium.suites.suite import Suite
+from trivium.suites.validation import describe
+
+LONGEST_NAME = 200
+"""Characters of a monitor's name."""
 
 COMPLETED = "completed"
 """The metric that decides whether an interaction passed, if the suite does not say and has no judge."""
@@ -56,6 +61,7 @@ def monitored(
             interaction has.
     """
     name, settings, source = _parts(suite)
+    _check_name(name, source)
     if monitor:
         settings = with_changes(settings, {"monitor": monitor}, source=source)
     if settings.metrics is None:
@@ -94,6 +100,13 @@ def _parts(suite: Suite | str | Path | Mapping[str, Any]) -> tuple[str, Settings
     settings, problems = parse_settings(raw, folder=folder)
     raise_problems(problems, source)
     return name.strip(), settings, source
+
+
+def _check_name(name: str, source: str) -> None:
+    """Refuse a name that the store cannot hold, or no address: browsers take dots out of a path."""
+    if name in {".", ".."} or len(name) > LONGEST_NAME or sanitise(name)[0] != name:
+        what = f"found {describe(name)}, which cannot be the name of a monitor: expected 1 to {LONGEST_NAME} "
+        raise InputError(source, Problem("name", f"{what}characters other than only dots"))
 
 
 def _document(path: Path) -> Mapping[str, Any]:

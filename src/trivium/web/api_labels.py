@@ -194,7 +194,7 @@ def label_routes(services: Services) -> list[Any]:
     return [list_queues, next_item, answer_item, take_back]
 
 
-_REFUSALS = refusals(404, 408, 413)
+_REFUSALS = refusals(404, 408, 413, 415)
 
 
 def _item(services: Services, queue: LabelQueue, task: Task) -> Item:

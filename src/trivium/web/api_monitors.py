@@ -25,7 +25,7 @@ Before = Annotated[
     int | None, QueryParameter(ge=1, le=2**53, description="The field `next` of the page before this one.")
 ]
 Since = Annotated[float, QueryParameter(ge=0, le=1e12, description="Unix time in seconds.")]
-MonitorName = Annotated[str, PathParameter(description="Name of a monitor.")]
+MonitorName = Annotated[str, PathParameter(description="Name of a monitor; a slash in it is %2F.")]
 Firing = Annotated[bool, QueryParameter(description="Only those that are not resolved.")]
 TraceId = Annotated[str, PathParameter(max_length=64, description="Id of a trace.")]
 
@@ -160,7 +160,7 @@ def _monitor_routes(services: Services) -> list[Any]:
         name = known(monitor)
         return Marks(marks=tuple(marks_of(store, name, limit=limit)))
 
-    @post("/monitors/{monitor:str}/marks", sync_to_thread=True, responses=refusals(404, 408, 413))
+    @post("/monitors/{monitor:str}/marks", sync_to_thread=True, responses=refusals(404, 408, 413, 415))
     def mark_deployment(
         monitor: MonitorName, data: JSONBody[NewMark], request: Request[Any, Any, Any]
     ) -> Mark:

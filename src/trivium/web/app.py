@@ -19,6 +19,7 @@ from trivium.web.metrics import metrics_route
 from trivium.web.otlp import Receiver
 from trivium.web.pages import Site, page_routes
 from trivium.web.pages.refusals import answer_refusal
+from trivium.web.paths import with_slashes
 from trivium.web.security import Access, Guard, is_http
 from trivium.web.services import Services
 
@@ -61,6 +62,7 @@ def create_app(
         openapi_config=openapi_config(),
         request_max_body_size=MOST_JSON_BYTES,
         on_shutdown=[receiver.close],
+        middleware=[with_slashes],
     )
     guard = Guard(app, access or Access(), services.store, clock=clock)
     site.sign_in, site.sign_out = guard.sign_in, guard.sign_out

@@ -32,6 +32,7 @@ WORDS: Final = {
     413: "too_large",
     415: "unsupported_media_type",
     429: "too_many_requests",
+    431: "head_too_large",
     500: "internal",
     503: "unavailable",
 }
@@ -47,6 +48,7 @@ _RPC_CODES: Final = {
     413: 3,
     415: 3,
     429: 8,
+    431: 3,
     500: 13,
     503: 14,
 }
@@ -149,14 +151,16 @@ _DESCRIPTIONS = {
     404: "There is no such monitor, run, case or queue.",
     408: "The body did not come in time.",
     413: "The body is too large.",
+    415: "The body is not called JSON (header Content-Type).",
     429: "The token's quota is used up, or too many wrong tokens came from the address.",
+    431: "The head of the request, its address included, is too large.",
     503: "The store cannot be used now, or too many requests are worked on.",
 }
 
 
 def refusals(*more: int) -> dict[int, ResponseSpec]:
     """The refusals that a route may answer with."""
-    statuses: Sequence[int] = sorted({400, 401, 403, 429, 503, *more})
+    statuses: Sequence[int] = sorted({400, 401, 403, 429, 431, 503, *more})
     return {
         status: ResponseSpec(ErrorBody, generate_examples=False, description=_DESCRIPTIONS[status])
         for status in statuses

@@ -9,6 +9,7 @@ from trivium.labels.people import typed_name
 from trivium.labels.records import LONGEST_NAME
 from trivium.store.tokens import Token
 from trivium.web.errors import Refused
+from trivium.web.sessions import cookie_in
 
 __all__ = ["LABELLER", "labeller_in", "labeller_of", "token_of", "typed_in_browser"]
 
@@ -48,7 +49,7 @@ def labeller_of(request: Request[Any, Any, Any], typed: str | None) -> str:
 def typed_in_browser(request: Request[Any, Any, Any]) -> str:
     """The name that was typed into this browser; empty before it was."""
     try:
-        return typed_name(bytes.fromhex(request.cookies.get(LABELLER, "")).decode("utf-8")[:LONGEST_NAME])
+        return typed_name(bytes.fromhex(cookie_in(request.scope, LABELLER)).decode("utf-8")[:LONGEST_NAME])
     except (ValueError, InputError):
         return ""
 

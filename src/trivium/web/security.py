@@ -10,6 +10,7 @@ import asyncio
 import ipaddress
 import logging
 import math
+import re
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -24,8 +25,9 @@ from trivium.store.audit import audit
 from trivium.store.store import Store
 from trivium.store.tokens import Scope as TokenScope
 from trivium.store.tokens import Sessions, Token, Tokens, matching
-from trivium.web.errors import OTLP_PATHS, RETRY_AFTER, Refused, header, media_type, otlp_encoding
-from trivium.web.sessions import SESSION, cookie_of
+from trivium.web.errors import JSON, OTLP_PATHS, RETRY_AFTER, Refused, header, media_type, otlp_encoding
+from trivium.web.paths import check_path, keep_encoded_slashes
+from trivium.web.sessions import SESSION, cookie_in, over_tls
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
@@ -42,6 +44,9 @@ LOGOUT_PATH: Final = "/logout"
 
 PUBLIC_PATHS: Final = frozenset({"/healthz", "/readyz", LOGIN_PATH})
 """What may be asked without a token: whether the server works, and the page on which a token is entered."""
+
+API_FOLDER: Final = "/api/"
+"""The JSON interface."""
 
 PUBLIC_FOLDER: Final = "/assets/"
 """Styles and scripts of the pages."""
@@ -60,6 +65,9 @@ CHECKED_SECONDS = 2.0
 USE_KEPT_SECONDS = 60.0
 """Time between two updates of when a token was used."""
 
+MOST_HEAD_BYTES = 32 * 2**10
+"""Size of the head of a request."""
+
 FAILURES_A_MINUTE = 10
 """Wrong tokens of one address in a minute that are answered with 401 and kept in the audit log."""
 
@@ -77,6 +85,9 @@ SECURITY_HEADERS: Final = (
     (b"cache-control", b"no-store"),
 )
 
+_HOST: Final = re.compile(r"(?:\[([^\[\]]+)\]|([^:\[\]]*[^:\[\].])\.?)(?::[0-9]*)?")
+"""A header Host: an address in brackets or a name, and a port."""
+
 _FORWARDED: Final = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via")
 """Headers of a request that came through a proxy, and so perhaps not from this machine."""
 
@@ -88,6 +99,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
         tokens: Whether every request needs a token; without, only requests that came through a proxy do.
         names: Names that the header Host may have, besides those of loopback.
         addresses: Whether Host may also be any IP address: a page cannot rebind one.
+        tls: Whether browsers reach the server by TLS under its names: their cookies go no other way then.
         requests_a_minute: Requests that one token may send in a minute; None for no quota.
         body_seconds: Time within which the body of a request has to be here.
         active_requests: Requests that are worked on at the same time; further ones are refused for now.
@@ -96,6 +108,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     tokens: bool = False
     names: frozenset[str] = frozenset()
     addresses: bool = False
+    tls: bool = False
     requests_a_minute: int | None = None
     body_seconds: float = 30.0
     active_requests: int = 500
@@ -139,10 +152,16 @@ class Guard:
         if not is_http(scope):
             await self._app(scope, receive, send)  # the lifespan; the server speaks no WebSocket
             return
-        sending = _with_headers(send)
+        keep_encoded_slashes(scope)
+        name = host_name(header(scope["headers"], b"host"))
+        tls = self._access.tls and name not in LOOPBACK_NAMES
+        scope.setdefault("state", {}).update(tls=tls)
+        sending = _with_headers(send if scope["method"] != "HEAD" else _head_of(send))
         self._active += 1
         try:
             token = await self._admit(scope)
+            if scope["method"] not in SAFE_METHODS:
+                _check_media_type(scope)
         except Refused as refusal:
             self.refusals[refusal.reason] += 1
             scope.setdefault("state", {}).update(actor=address_of(scope), token=None)
@@ -153,6 +172,8 @@ class Guard:
             scope.setdefault("state", {}).update(actor=actor, token=token)
             if token is not None:
                 receive, sending = self._watched(scope, token, receive, sending)
+            if scope["method"] == "HEAD":  # answered like GET, without the body
+                scope = {**scope, "method": "GET"}
             await self._app(scope, _within(receive, self._access.body_seconds, scope["path"]), sending)
         finally:
             self._active -= 1
@@ -165,7 +186,7 @@ class Guard:
         The application is told that the client is gone. A stream of events ends as a whole answer, so that
         its page asks anew; anything else is broken off, so that no part of it is taken for the whole.
         """
-        session = "" if header(scope["headers"], b"authorization") else cookie_of(scope["headers"], SESSION)
+        session = "" if header(scope["headers"], b"authorization") else cookie_in(scope, SESSION)
         is_stream = ended = False
 
         async def receiving() -> Any:
@@ -207,8 +228,9 @@ class Guard:
             Refused: If it is not allowed.
         """
         headers, address = list(scope["headers"]), address_of(scope)
+        _check_head(scope)
         self._check_host(header(headers, b"host"))
-        _check_path(scope["path"])
+        check_path(scope["path"])
         is_login = scope["path"] in {LOGIN_PATH, LOGOUT_PATH} and scope["method"] not in SAFE_METHODS
         if (scope["path"] in PUBLIC_PATHS or scope["path"].startswith(PUBLIC_FOLDER)) and not is_login:
             return None
@@ -216,14 +238,14 @@ class Guard:
             message = "too many requests at once: send this again"
             raise Refused(503, message, headers=RETRY_AFTER, reason="overloaded")
         if scope["method"] not in SAFE_METHODS:
-            _check_origin(headers)
+            _check_origin(scope)
         if is_login:
             return None
         credentials = header(headers, b"authorization")
         through_proxy = any(name in _FORWARDED for name, _ in headers)
         if not (self._access.tokens or through_proxy or credentials):
             return None
-        session = "" if credentials else cookie_of(headers, SESSION)
+        session = "" if credentials else cookie_in(scope, SESSION)
         token = await (self._of_session(session) if session else self._token(credentials, address))
         wanted = wanted_scope(scope["method"], scope["path"])
         if not token.allows(wanted):
@@ -271,10 +293,10 @@ class Guard:
     def _check_host(self, host: str) -> None:
         name = host_name(host)
         known = LOOPBACK_NAMES | self._access.names
-        if name in known or (self._access.addresses and _is_address(name)):
+        if name and (name in known or (self._access.addresses and _is_address(name))):
             return
         message = (
-            f'the header Host names "{name[:100]}", which is no name of this server. '
+            f'the header Host names "{host[:100]}", which is no name of this server. '
             f"Start it with --name {name[:100] or 'NAME'} if it is."
         )
         raise Refused(403, message, reason="host")
@@ -364,12 +386,16 @@ def wanted_scope(method: str, path: str) -> TokenScope:
 
 
 def host_name(host: str) -> str:
-    """The name in a header Host, in lower case: without port, brackets and the root's dot."""
-    host = host.strip().lower()
-    if host.startswith("["):
-        name, _, port = host[1:].partition("]")
-        return name if not port or port.startswith(":") else host
-    return host.rpartition(":")[0].rstrip(".") if ":" in host else host.rstrip(".")
+    """The name in a header Host, without port, brackets and the root's dot; empty if it is malformed."""
+    found = _HOST.fullmatch(host.strip().lower())
+    return (found[1] or found[2]) if found else ""
+
+
+def _check_media_type(scope: "HTTPScope") -> None:
+    """Refuse a body of the JSON interface that is not called JSON: a form of another site can send others."""
+    found = media_type(header(scope["headers"], b"content-type"))
+    if scope["path"].startswith(API_FOLDER) and found != JSON:
+        raise Refused(415, f'found the Content-Type "{found[:100]}", expected {JSON}')
 
 
 async def send_refusal(scope: "HTTPScope", send: "Send", refusal: Refused) -> None:
@@ -400,18 +426,23 @@ def _next_minute(now: float) -> dict[str, str]:
     return {"Retry-After": str(60 - int(now % 60))}
 
 
-def _check_path(path: str) -> None:
-    """Refuse a path with further slashes: the routes would pass over them, and the scopes belong to paths."""
-    plain = "/" + "/".join(part for part in path.split("/") if part)
-    if path != plain:
-        raise Refused(404, f"the path has too many slashes: send this to {plain[:200]}")
+def _check_head(scope: "HTTPScope") -> None:
+    """Refuse a request whose head is too large, also if it came at once."""
+    size = len(scope["path"]) + len(scope.get("query_string") or b"")
+    if size + sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > MOST_HEAD_BYTES:
+        raise Refused(431, f"the head of the request is larger than {MOST_HEAD_BYTES // 1024} KiB")
 
 
-def _check_origin(headers: list[tuple[bytes, bytes]]) -> None:
-    """Refuse a request that changes something and was sent by a page of another site."""
-    origin, site = header(headers, b"origin"), header(headers, b"sec-fetch-site")
-    own = origin.partition("://")[2].lower() == header(headers, b"host").strip().lower()
-    if (origin and not own) or site in {"cross-site", "same-site"}:
+def _check_origin(scope: "HTTPScope") -> None:
+    """Refuse a request that changes something and was sent by a page of another site.
+
+    Where the server does not know whether a proxy speaks TLS with the browser, either scheme may be its own.
+    """
+    headers = scope["headers"]
+    origin, site = header(headers, b"origin").lower(), header(headers, b"sec-fetch-site")
+    schemes = ("https",) if over_tls(scope) else ("http", "https")
+    own = [f"{scheme}://{header(headers, b'host').strip().lower()}" for scheme in schemes]
+    if (origin and origin not in own) or site in {"cross-site", "same-site"}:
         raise Refused(403, "the request was sent by a page of another site (header Origin)", reason="origin")
 
 
@@ -439,6 +470,17 @@ def _with_headers(send: "Send") -> "Send":
                 present.pop(name.lower(), None)
             message["headers"] = [*message["headers"], *present.items()]
         await send(message)
+
+    return sending
+
+
+def _head_of(send: "Send") -> "Send":
+    """Send the head of an answer, and end it there."""
+
+    async def sending(message: "Message") -> None:
+        if message["type"] == "http.response.start":
+            await send(message)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     return sending
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from trivium.errors import InputError, Problem
+from trivium.web.security import MOST_HEAD_BYTES
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp
@@ -34,8 +35,6 @@ GRACEFUL_SECONDS = 10
 """Time that requests in progress have to finish when the server stops."""
 
 MOST_CONNECTIONS = 2_000
-
-MOST_HEAD_BYTES = 32 * 2**10
 
 
 class _Protocol(H11Protocol):
@@ -144,6 +143,7 @@ def serve(
     port: int,
     listening: Callable[[int], None],
     ending: Callable[[], None],
+    proxies: Sequence[str] = (),
     access_log: bool = False,
 ) -> int | None:
     """Serve an application until a signal stops it; a second signal stops it at once.
@@ -154,6 +154,7 @@ def serve(
         port: Port to listen on; 0 for any free one.
         listening: Called with the port once requests can be sent.
         ending: Called at the first signal, to end long responses such as streams.
+        proxies: Addresses or networks of the proxies whose word on a client's address and scheme is taken.
         access_log: Whether to log every request.
 
     Returns:
@@ -172,7 +173,8 @@ def serve(
         log_config=None,
         access_log=access_log,
         server_header=False,
-        forwarded_allow_ips=["127.0.0.1", "::1"],
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=list(proxies),
         limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACEFUL_SECONDS,

@@ -7,13 +7,27 @@ of this server can know.
 """
 
 import hmac
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 from trivium.store.tokens import hash_of
 from trivium.web.errors import Refused, header
 
-__all__ = ["SESSION", "VISITOR", "check_form", "cookie_of", "form_digest", "local_address"]
+if TYPE_CHECKING:
+    from litestar.types import HTTPScope
+
+__all__ = [
+    "SESSION",
+    "VISITOR",
+    "check_form",
+    "cookie_in",
+    "cookie_name",
+    "cookie_of",
+    "form_digest",
+    "form_digest_in",
+    "local_address",
+    "over_tls",
+]
 
 SESSION: Final = "trivium_session"
 VISITOR: Final = "trivium_visitor"
@@ -32,19 +46,39 @@ def cookie_of(headers: Iterable[tuple[bytes, bytes]], name: str) -> str:
     return found
 
 
-def form_digest(cookies: Mapping[str, str]) -> str:
-    """What forms of this browser carry; an empty text if it has no cookie yet."""
-    value = cookies.get(SESSION) or cookies.get(VISITOR)
+def over_tls(scope: "HTTPScope") -> bool:
+    """Whether a browser sent a request by TLS, as the server or a proxy in front of it says."""
+    forwarded = header(scope["headers"], b"x-forwarded-proto").strip().lower()
+    return "https" in {scope.get("scheme"), forwarded} or bool(scope["state"].get("tls"))
+
+
+def cookie_name(scope: "HTTPScope", name: str) -> str:
+    """The name of a cookie: over TLS with a prefix, so that no other server of the domain can set it."""
+    return f"__Host-{name}" if over_tls(scope) else name
+
+
+def cookie_in(scope: "HTTPScope", name: str) -> str:
+    """The value of one of this server's cookies in a request; an empty text without it."""
+    return cookie_of(scope["headers"], cookie_name(scope, name))
+
+
+def form_digest(value: str) -> str:
+    """What forms of a browser with this cookie carry; an empty text for no cookie."""
     return hash_of(f"form {value}") if value else ""
 
 
-def check_form(cookies: Mapping[str, str], given: object) -> None:
+def form_digest_in(scope: "HTTPScope") -> str:
+    """What forms of the browser carry that sent a request; an empty text if it has no cookie yet."""
+    return form_digest(cookie_in(scope, SESSION) or cookie_in(scope, VISITOR))
+
+
+def check_form(scope: "HTTPScope", given: object) -> None:
     """Refuse a form that no page of this server gave to this browser.
 
     Raises:
         Refused: If the digest is missing or another one.
     """
-    expected = form_digest(cookies)
+    expected = form_digest_in(scope)
     if (
         not expected
         or not isinstance(given, str)

@@ -103,6 +103,10 @@ def test_limits_are_options(serve, tmp_path):
             return client.post("/v1/traces", content=content, headers=HEADERS | headers).status_code
 
         assert status(b"") == 401
+        guesses = [{"authorization": "Bearer x", "x-forwarded-for": f"203.0.113.{n}"} for n in range(24)]
+        assert status(b"", **guesses[0]) == 401
+        # Nobody's word on an address is taken; the counts begin anew with each minute.
+        assert 429 in [status(b"", **each) for each in guesses]
         client.headers["authorization"] = f"Bearer {secret}"
         assert status(b"", host="traces.example.org") == 200
         assert status(bytes(1100)) == 413
@@ -115,6 +119,30 @@ def test_limits_are_options(serve, tmp_path):
             slow.sendall(head.encode())
             assert slow.recv(100).startswith(b"HTTP/1.1 503 ")
         assert any(status(b"") == 429 for _ in range(8))  # the counts begin anew with each minute
+
+
+def test_the_documented_proxy_makes_cookies_for_tls_and_states_addresses(serve, tmp_path):
+    with Store(f"sqlite:///{tmp_path / 'store.db'}") as store:
+        Tokens(store).create("bot", ["ingest"], now=time.time(), actor="tests")
+    page = (Path(__file__).parents[3] / "docs" / "serve.md").read_text(encoding="utf-8")
+    options = re.search(r"trivium serve support\.yaml (--name traces\.example\.org .*)", page)[1].split()
+    stated = dict(re.findall(r"proxy_set_header ([\w-]+) (\S+);", page))
+    assert set(stated) == {"Host", "X-Forwarded-For", "X-Forwarded-Proto"}
+
+    def headers(address: str) -> dict[str, str]:
+        values = {"$host": "traces.example.org", "$scheme": "https", "$remote_addr": address}
+        return {name: values[variable] for name, variable in stated.items()}
+
+    server = serve(*options)
+    with httpx.Client(base_url=server.url) as client:
+        cookie = client.get("/login", headers=headers("203.0.113.1")).headers["set-cookie"]
+        assert re.match(r"__Host-trivium_visitor=\S+;", cookie)
+        assert {"Secure", "HttpOnly", "Path=/"} <= set(cookie.split("; "))
+        wrong = [
+            client.post("/v1/traces", headers={**headers(f"203.0.113.{n}"), "authorization": "Bearer x"})
+            for n in range(14)
+        ]
+        assert {each.status_code for each in wrong} == {401}
 
 
 def exit_of(*arguments: str, capfd) -> tuple[int, str]:
@@ -136,6 +164,13 @@ def test_what_no_header_host_can_hold_is_no_name(name, capfd):
     code, err = exit_of("--name", name, capfd=capfd)
     assert code == 2
     assert "traces.example.org, without https://" in err
+
+
+@pytest.mark.parametrize("proxy", ["*", "nginx", "10.0.0.1/8", ""])
+def test_what_is_no_address_is_no_proxy(proxy, capfd):
+    code, err = exit_of("--proxy", proxy, capfd=capfd)
+    assert code == 2
+    assert "neither an IP address nor a network" in err
 
 
 def test_two_monitors_need_two_names(tmp_path, capfd):

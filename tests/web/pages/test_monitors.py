@@ -1,9 +1,11 @@
 """The pages of production."""
 
 import asyncio
+import html
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from html import escape
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -11,7 +13,8 @@ import pytest
 
 from tests.monitor.samples import open_alert
 from tests.otlp_requests import agent_trace, body
-from trivium.errors import StoreError
+from trivium.errors import InputError, StoreError
+from trivium.monitor.monitored import monitored
 from trivium.store import schema as tables
 from trivium.store.live_alerts import add_mark
 from trivium.store.live_counts import add_counts
@@ -185,7 +188,10 @@ def test_a_live_page_ends_when_its_token_or_login_does(watching, store, monkeypa
     watching.clock.now += security.TOKENS_KNOWN_SECONDS
     answer = page.result(timeout=30)
     assert (answer.status_code, "event: status" in answer.text) == (200, True)
-    assert other.done() is (ends == "store")
+    if ends == "store":
+        assert other.result(timeout=30).status_code == 200
+    else:
+        assert not other.done()
 
 
 def test_one_token_cannot_take_all_live_pages(watching, monkeypatch):
@@ -199,3 +205,41 @@ def test_one_token_cannot_take_all_live_pages(watching, monkeypatch):
     assert watching.opened("ben").result(timeout=30).status_code == 503
     watching.server.services.stopping.set()
     assert [page.result(timeout=30).status_code for page in pages] == [200] * 3
+
+
+@pytest.mark.parametrize(
+    "name", ["team/support", "/", "a//b/", "50 %2F?x#y&z;\\", "<b>/é\t", "...", "x" * 200]
+)
+def test_any_name_of_a_monitor_has_its_pages_and_its_interface(client, store, name):
+    add_mark(store, name, now=time.time(), version="1")
+    with store.engine.begin() as connection:
+        add_counts(connection, {(name, "sampled", ""): 1}, time.time())
+    client.services.monitors[name] = monitored({"name": name})
+    client.services.stopping.set()
+    (address,) = {
+        html.unescape(each)
+        for each in re.findall(r'href="(/monitors/[^"]+)"', client.get("/monitors", headers=HTML).text)
+        if each != "/monitors/support"
+    }
+    page = client.get(address, headers=HTML)
+    assert (page.status_code, f"<h1><bdi>{escape(name)}</bdi>" in page.text) == (200, True)
+    live = html.unescape(re.search(r'sse-connect="([^"]+)"', page.text)[1])
+    assert client.get(live).headers["content-type"].startswith("text/event-stream")
+    interface = f"/api/v1{address}"
+    assert client.get(f"{interface}/status").json()["monitor"] == name
+    assert client.post(f"{interface}/marks", json={"version": "2"}).status_code == 201
+    assert [mark["version"] for mark in client.get(f"{interface}/marks").json()["marks"]] == ["2", "1"]
+    for what in ("samples", "alerts"):
+        assert client.get(f"{interface}/{what}").status_code == 200
+
+
+@pytest.mark.parametrize("name", [".", "..", "x" * 201, "a\x00b", "a\ud800"])
+def test_a_name_that_no_address_or_store_holds_is_refused(name):
+    with pytest.raises(InputError, match="cannot be the name of a monitor"):
+        monitored({"name": name})
+
+
+def test_a_trace_whose_id_has_a_slash_has_its_page(read):
+    for path in ("/traces/a%2Fb", "/api/v1/traces/a%2Fb"):
+        answer = read.get(path, headers=HTML)
+        assert (answer.status_code, "a/b" in answer.text or "unknown" in answer.text) == (200, True)

@@ -26,6 +26,20 @@ def _checked_names(_: click.Context, __: click.Parameter, names: tuple[str, ...]
     return names
 
 
+def _checked_proxies(_: click.Context, __: click.Parameter, proxies: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse what is neither an IP address nor a network: everybody's word would be taken, or nobody's."""
+    from ipaddress import ip_network
+
+    for proxy in proxies:
+        try:
+            ip_network(proxy)
+        except ValueError:
+            raise click.BadParameter(
+                f'"{proxy}" is neither an IP address nor a network: give it as 127.0.0.1 or 10.1.0.0/16'
+            ) from None
+    return proxies
+
+
 @click.command(
     epilog=options.examples(
         "trivium serve",
@@ -55,6 +69,14 @@ def _checked_names(_: click.Context, __: click.Parameter, names: tuple[str, ...]
     callback=_checked_names,
     metavar="NAME",
     help="Name of the server, as behind a reverse proxy; tokens are needed then. Repeatable.",
+)
+@options.option(
+    "--proxy",
+    "proxies",
+    multiple=True,
+    callback=_checked_proxies,
+    metavar="ADDRESS",
+    help="Address or network of a proxy whose word on a client's address is taken. Repeatable.",
 )
 @options.option("--require-token", is_flag=True, help="Every request needs a token, also on loopback.")
 @options.option(
@@ -86,6 +108,7 @@ def serve(
     host: str,
     port: int,
     names: tuple[str, ...],
+    proxies: tuple[str, ...],
     require_token: bool,
     max_request_mb: float,
     body_timeout: float,
@@ -113,8 +136,9 @@ def serve(
     loopback = _is_loopback(host)
     access = Access(
         tokens=require_token or bool(names) or not loopback,
-        names=frozenset(host_name(name) for name in (*names, host)),
+        names=frozenset(filter(None, (host_name(name) for name in (*names, host)))),
         addresses=not loopback,
+        tls=bool(names),
         requests_a_minute=requests_per_minute,
         body_seconds=body_timeout,
     )
@@ -129,6 +153,7 @@ def serve(
                 port=port,
                 listening=lambda used: _say_where(host, used, monitors, access),
                 ending=services.stopping.set,
+                proxies=proxies,
                 access_log=access_log,
             )
     return INTERRUPTED if ended_by == signal.SIGINT else 0

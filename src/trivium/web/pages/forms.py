@@ -21,7 +21,7 @@ async def form_in(request: Request[Any, Any, Any]) -> dict[str, str]:
     """The fields of a form of this server."""
     form = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
     try:
-        check_form(request.cookies, form.get("form"))
+        check_form(request.scope, form.get("form"))
     except Refused as refusal:
         refusal.typed = typed_in(form)
         raise

@@ -9,7 +9,7 @@ from litestar.response import Redirect
 from trivium.web.errors import Refused
 from trivium.web.pages.site import Site, set_cookie
 from trivium.web.security import LOGIN_PATH, LOGOUT_PATH, address_of
-from trivium.web.sessions import SESSION, check_form, local_address
+from trivium.web.sessions import SESSION, check_form, cookie_in, local_address
 
 __all__ = ["routes"]
 
@@ -37,7 +37,7 @@ def routes(site: Site) -> list[Any]:
     @post(LOGIN_PATH, include_in_schema=False, status_code=200)
     async def enter(request: Request[Any, Any, Any]) -> Response[Any]:
         form = await request.form()
-        check_form(request.cookies, form.get("form"))
+        check_form(request.scope, form.get("form"))
         following = local_address(str(form.get("next", "")))
         if site.sign_in is None:
             raise Refused(503, "nobody can log in before the server has started")
@@ -52,9 +52,9 @@ def routes(site: Site) -> list[Any]:
     @post(LOGOUT_PATH, include_in_schema=False, status_code=200)
     async def leave(request: Request[Any, Any, Any]) -> Response[Any]:
         form = await request.form()
-        if SESSION in request.cookies:  # else there is nothing to end
-            check_form(request.cookies, form.get("form"))
-        session = request.cookies.get(SESSION, "")
+        session = cookie_in(request.scope, SESSION)
+        if session:  # else there is nothing to end
+            check_form(request.scope, form.get("form"))
         if session and site.sign_out is not None:
             await site.sign_out(session, address_of(request.scope))
         answer: Response[Any] = Redirect(LOGIN_PATH, status_code=303)

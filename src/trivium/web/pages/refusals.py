@@ -12,6 +12,7 @@ from litestar import Request
 from trivium.web.errors import Refused, header, media_type
 from trivium.web.pages.forms import typed_in
 from trivium.web.pages.site import Site
+from trivium.web.paths import quoted_path
 from trivium.web.security import LOGIN_PATH, SAFE_METHODS, send_refusal
 from trivium.web.sessions import local_address
 
@@ -59,7 +60,7 @@ def _login(request: Request[Any, Any, Any]) -> str:
             here = urlsplit("")
         path, arguments = here.path, here.query
     else:
-        path, arguments = quote(request.scope["path"]), request.scope["query_string"].decode("latin-1")
+        path, arguments = quoted_path(request.scope), request.scope["query_string"].decode("latin-1")
     back = local_address(path + (f"?{arguments}" if arguments else ""))
     return f"{LOGIN_PATH}?next={quote(back, safe='/')}"
 

@@ -29,8 +29,17 @@ from trivium.reports.wording import moment
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.web.errors import Refused
+from trivium.web.paths import quoted_path
 from trivium.web.services import Services
-from trivium.web.sessions import SESSION, VISITOR, form_digest
+from trivium.web.sessions import (
+    SESSION,
+    VISITOR,
+    cookie_in,
+    cookie_name,
+    form_digest,
+    form_digest_in,
+    over_tls,
+)
 
 if TYPE_CHECKING:
     import jinja2
@@ -192,10 +201,10 @@ class Site:
             context: Values for the template.
         """
         partial = request.headers.get("HX-Target", "") if request.headers.get("HX-Request") else ""
-        digest, visitor = form_digest(request.cookies), ""
+        digest, visitor = form_digest_in(request.scope), ""
         if forms and not digest:
             visitor = secrets.token_urlsafe(24)
-            digest = form_digest({VISITOR: visitor})
+            digest = form_digest(visitor)
         body = self.templates.get_template(template).render(
             context,
             title=title,
@@ -205,7 +214,8 @@ class Site:
             path=request.scope["path"],
             arguments=list(request.query_params.multi_items()),
             form=digest,
-            logged_in=SESSION in request.cookies and request.scope["state"].get("token") is not None,
+            logged_in=bool(cookie_in(request.scope, SESSION))
+            and request.scope["state"].get("token") is not None,
         )
         headers = {
             "Content-Security-Policy": PAGE_POLICY,
@@ -234,7 +244,7 @@ class Site:
         """
         title = _PROBLEMS.get(refusal.status, "This request cannot be answered")
         message = "There is no such page." if refusal.message == "Not Found" else refusal.message
-        back = "" if login or request.method == "GET" else quote(request.scope["path"])
+        back = "" if login or request.method == "GET" else quoted_path(request.scope)
         answer = self.page(
             request,
             "problem.html",
@@ -302,14 +312,13 @@ def redirected(request: Request[Any, Any, Any], address: str) -> Redirect:
 
 def set_cookie(answer: Response[Any], request: Request[Any, Any, Any], name: str, value: str) -> None:
     """Set a cookie that scripts cannot read and other sites cannot send; an empty value deletes it."""
-    forwarded = request.headers.get("X-Forwarded-Proto", "")
     answer.set_cookie(
-        key=name,
+        key=cookie_name(request.scope, name),
         value=value,
         path="/",
         httponly=True,
         samesite="strict",
-        secure="https" in {request.scope["scheme"], forwarded.strip().lower()},
+        secure=over_tls(request.scope),
         max_age=None if value else 0,
     )
 
