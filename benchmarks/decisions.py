@@ -41,7 +41,6 @@ from benchmarks.decision_worlds import (
     same,
 )
 from benchmarks.sizes import sized
-from trivium.runs.policy import decided
 from trivium.runs.until_decided.difference import DOUBT, FEWEST_CASES, Difference
 from trivium.suites.settings import DecideSettings, Policy
 from trivium.trust.decision import DEFAULT_PRIOR, DifferencePrior, probability_of_loss
@@ -136,7 +135,7 @@ def policies(base: Floats, head: Floats) -> tuple[dict[str, Answers], Floats]:
         probabilities.append(probability_of_loss(found.delta, found.interval, margin=MARGIN))
         proven = non_inferiority(found, margin=MARGIN)
         for policy in POLICIES:
-            answer = decided(proven, probabilities[-1:], DecideSettings(policy=policy))
+            answer = DecideSettings(policy=policy).answer(proven, probabilities[-1:])
             answers[policy].append(NUMBER[answer])
     return {policy: np.array(each) for policy, each in answers.items()}, np.array(probabilities)
 
@@ -315,7 +314,7 @@ def calibration(measured: Measured) -> Iterator[str]:
 
 
 def rates(cells: Found) -> Iterator[str]:
-    """How often each policy is wrong, for ``trivium.runs.policy.wrong_rates``."""
+    """How often each policy is wrong, for ``trivium.runs.comparing.decision.wrong_rates``."""
     yield "| policy | cases | wrong ship, % | wrong block, % | undecided, % |"
     yield "|---" * 5 + "|"
     for policy in POLICIES:

@@ -17,10 +17,9 @@ from trivium.reports.wording import (
     signed,
     signed_interval,
 )
-from trivium.runs.comparing.comparison import OF_A_QUESTION, Calls, Comparison, MetricDelta, Word
+from trivium.runs.comparing.comparison import OF_A_QUESTION, Calls, Comparison, MetricDelta, Word, WrongRates
 from trivium.runs.comparing.decision import listed
 from trivium.runs.comparing.graph_diff import EdgeChange, GraphComparison, PaceChange
-from trivium.runs.policy import WrongRates
 from trivium.runs.provenance import End
 from trivium.runs.summary import further_cases_needed
 from trivium.trust.decision import DifferencePrior

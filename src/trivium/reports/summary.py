@@ -7,8 +7,6 @@ read them, and where the run comes from.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import msgspec
-
 from trivium.reports import wording
 from trivium.reports.document.blocks import (
     Block,
@@ -33,7 +31,7 @@ from trivium.reports.document.markdown import markdown
 from trivium.reports.escape import one_line
 from trivium.reports.wording import counted, interval, number
 from trivium.runs.run import Run
-from trivium.runs.summary import Failure, Figure, GateAnswer, HumanFigure, Summary
+from trivium.runs.summary import Failure, Figure, GateAnswer, HumanFigure, Summary, summary_of
 
 FAILURES: dict[Surface, int] = {"terminal": 5, "comment": 20, "notebook": 8}
 """Attempts listed that did not pass."""
@@ -83,8 +81,7 @@ def describe(
 
 def describe_run(run: Run, surface: Surface) -> Iterator[Block]:
     """Yield the blocks of a run: its stored summary, or one of the attempts so far, and its state."""
-    stored = run.record.summary
-    yield from describe(run.summary() if stored is None else msgspec.convert(stored, Summary), surface)
+    yield from describe(summary_of(run.record) or run.summary(), surface)
     yield Paragraph((run.record.state,), "quiet")
 
 

@@ -5,7 +5,7 @@ from typing import Any, Protocol, Self
 import msgspec
 
 from trivium.display import RichRepr
-from trivium.runs.policy import decided
+from trivium.store.records import RunRecord
 from trivium.suites.settings import DecideSettings, Policy
 from trivium.trust.distributions import Answer
 from trivium.trust.sample_size import MOST_NEEDED, POWER
@@ -146,7 +146,7 @@ class GateAnswer(msgspec.Struct, frozen=True, kw_only=True):
     def by(self, how: DecideSettings, policy: Policy | None = None) -> Self:
         """The same gate, answered as the settings say, or by another policy."""
         proven, how = self.proof or self.answer, how.with_policy(policy)
-        return msgspec.structs.replace(self, proof=proven, answer=decided(proven, self.probabilities, how))
+        return msgspec.structs.replace(self, proof=proven, answer=how.answer(proven, self.probabilities))
 
 
 class CompositeFigure(msgspec.Struct, frozen=True, kw_only=True):
@@ -356,6 +356,11 @@ class Summary(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
         if policy is None:
             return self
         return msgspec.structs.replace(self, gates=tuple(gate.by(how, policy) for gate in self.gates))
+
+
+def summary_of(run: RunRecord) -> Summary | None:
+    """The summary that was stored when a run finished; None before that."""
+    return None if run.summary is None else msgspec.convert(run.summary, Summary)
 
 
 class Undecided(Protocol):

@@ -1,7 +1,7 @@
 """The settings of a suite and their defaults."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Self, TypedDict, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypedDict, get_args
 
 import msgspec
 from msgspec import Meta
@@ -13,6 +13,9 @@ from trivium.suites.monitor_settings import MonitorSettings
 from trivium.suites.rubrics.rubric import Rubric, Scale, Step
 from trivium.suites.world_settings import WorldSettings
 from trivium.values import resolved
+
+if TYPE_CHECKING:
+    from trivium.trust.distributions import Answer
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 Weight = Annotated[float, Meta(ge=0)]
@@ -210,6 +213,25 @@ class DecideSettings(
     def with_policy(self, policy: Policy | None) -> Self:
         """The same with another policy; None keeps it."""
         return self if policy is None else msgspec.structs.replace(self, policy=policy)
+
+    def answer(self, proven: "Answer", probabilities: Sequence[float]) -> "Answer":
+        """Decide by the policy, from what is proven and how probable a loss is.
+
+        Args:
+            proven: What the interval proves.
+            probabilities: Probability of a loss, or of missing a limit. If values are missing, two: with all
+                missing values at their worst, and at their best; both must give the same answer. Empty if
+                nothing was measured.
+        """
+        if self.policy == "proof":
+            return proven
+        if self.policy == "strict":
+            return "pass" if proven == "pass" else "fail"
+        if not probabilities:
+            return "inconclusive"
+        if max(probabilities) <= self.costs.threshold:
+            return "pass"
+        return "fail" if min(probabilities) > self.costs.threshold else "inconclusive"
 
 
 LEFT_OUT = ("temperature", "seed", "max_tokens", "logprobs", "response_format", "tools")

@@ -12,7 +12,8 @@ from tests.runs.comparing.test_missing import without_some
 from tests.runs.comparing.told_runs import run_of
 from trivium.cli.main import run_command
 from trivium.display import as_text
-from trivium.runs.policy import WrongRates, decided, wrong_rates
+from trivium.runs.comparing.comparison import WrongRates
+from trivium.runs.comparing.decision import wrong_rates
 from trivium.runs.summary import GateAnswer
 from trivium.suites.settings import POLICIES, Costs, DecideSettings, Gate
 
@@ -33,16 +34,16 @@ LIKELY_WORSE, LIKELY_NOT = (0.7,), (0.3,)
     ],
 )
 def test_a_policy_answers(policy, proven, probabilities, answer):
-    assert decided(proven, probabilities, DecideSettings(policy=policy)) == answer
+    assert DecideSettings(policy=policy).answer(proven, probabilities) == answer
 
 
 @pytest.mark.parametrize(("odds", "answer"), [(0.249, "pass"), (0.251, "fail")])
 def test_costs_move_the_probability_from_which_a_loss_fails(odds, answer):
     dear = DecideSettings(costs=Costs(ship=3, block=1))
     assert dear.costs.threshold == 0.25
-    assert decided("inconclusive", (odds,), dear) == answer
-    assert decided("inconclusive", (odds,), DecideSettings()) == "pass"
-    assert decided("inconclusive", (odds,), DecideSettings(costs=Costs(ship=1, block=1000))) == "pass"
+    assert dear.answer("inconclusive", (odds,)) == answer
+    assert DecideSettings().answer("inconclusive", (odds,)) == "pass"
+    assert DecideSettings(costs=Costs(ship=1, block=1000)).answer("inconclusive", (odds,)) == "pass"
 
 
 def told(store, losses, gains=0, cases=40, **settings):

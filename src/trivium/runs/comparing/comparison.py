@@ -9,7 +9,6 @@ from trivium.errors import RegressionError
 from trivium.keywords import keywords
 from trivium.runs.comparing.graph_diff import GraphComparison
 from trivium.runs.comparing.moved_cases import MovedCases
-from trivium.runs.policy import WrongRates
 from trivium.runs.provenance import End
 from trivium.runs.summary import further_cases_needed
 from trivium.suites.settings import About, DecideSettings, Policy
@@ -221,6 +220,24 @@ class Confirmed(msgspec.Struct, frozen=True, kw_only=True):
             return ()
         why = "a case that it passed by chance looks broken (--base-agent has base asked, too)"
         return (f"only head was asked again: what base does rests on its own attempts, and {why}",)
+
+
+class WrongRates(msgspec.Struct, frozen=True):
+    """How often a policy decided wrongly in trials; shares of comparisons in [0, 1].
+
+    Definition: docs/definitions/decisions.md#wrong-rates.
+
+    Attributes:
+        cases: Number of cases of the trials.
+        ship: Share in which the policy passed a version that was worse by more than the margin.
+        block: Share in which it failed a version that was not.
+        undecided: Share that it left undecided.
+    """
+
+    cases: int
+    ship: float
+    block: float
+    undecided: float
 
 
 class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):

@@ -8,14 +8,13 @@ import msgspec
 import numpy as np
 
 from trivium.errors import ComparisonError, Problem
-from trivium.runs.comparing.comparison import MetricDelta, Statistics, Word
+from trivium.runs.comparing.comparison import MetricDelta, Statistics, Word, WrongRates
 from trivium.runs.comparing.pairing import PairedScores, Pairing
-from trivium.runs.policy import WrongRates, decided, wrong_rates
 from trivium.runs.run import Run
 from trivium.store.records import RunKind
 from trivium.suites.case import Case
 from trivium.suites.digest import digest_of
-from trivium.suites.settings import DecideSettings, JudgeSettings, Settings
+from trivium.suites.settings import DecideSettings, JudgeSettings, Policy, Settings
 from trivium.trust.decision import DEFAULT_PRIOR, DifferencePrior, probability_of_loss
 from trivium.trust.distributions import Answer
 from trivium.trust.multiple_testing import holm
@@ -164,6 +163,31 @@ def deciding(names: Iterable[str], by: str | None) -> tuple[str, ...]:
     known = list(names)
     named = [name for name in DECIDING if name in known] if by is None else [by]
     return tuple(named[:1] or known)
+
+
+_MEASURED: dict[Policy, dict[int, tuple[int, int, int]]] = {
+    "balanced": {20: (21, 4, 0), 60: (14, 5, 0), 200: (7, 3, 0)},
+    "proof": {20: (0, 0, 98), 60: (0, 0, 83), 200: (0, 1, 53)},
+    "strict": {20: (0, 67, 0), 60: (0, 58, 0), 200: (0, 40, 0)},
+}
+"""Wrong ships, wrong blocks and undecided comparisons of 100 by number of cases, from docs/decisions.md."""
+
+
+def wrong_rates(how: DecideSettings, cases: int) -> WrongRates | None:
+    """Look up the error rates of a policy, in the largest trials with at most this many cases.
+
+    Args:
+        how: The policy, and the costs of wrong decisions.
+        cases: Number of cases.
+
+    Returns:
+        None if every trial had more cases, or for ``balanced`` if the two wrong decisions differ in cost.
+    """
+    tried = [n for n in _MEASURED[how.policy] if n <= cases]
+    if not tried or (how.policy == "balanced" and how.costs.threshold != 0.5):
+        return None
+    ship, block, undecided = (share / 100 for share in _MEASURED[how.policy][max(tried)])
+    return WrongRates(max(tried), ship, block, undecided)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -445,7 +469,7 @@ def verdict(
     ]
     failing = [*(name for name, one in deciding.items() if one.answer == "fail"), *others]
     proof = "fail" if failing else overall([one.answer for one in deciding.values()])
-    by_policy = [decided(one.answer, one.probabilities, options.decide) for one in deciding.values()]
+    by_policy = [options.decide.answer(one.answer, one.probabilities) for one in deciding.values()]
     known = [one.probability for one in deciding.values() if one.probability is not None]
     probability = max(known, default=None)
     return Verdict(

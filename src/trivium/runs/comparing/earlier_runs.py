@@ -5,7 +5,7 @@ How the attempts are counted: docs/definitions/comparisons.md#case-counts.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice, pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -15,6 +15,7 @@ from trivium.runs.comparing.decision import incomparabilities
 from trivium.runs.comparing.pairing import ANY_METHOD, NO_PAIR, Methods, Pairing, ScoredRun, numbers_of
 from trivium.runs.provenance import confirming_runs, confirms, version_of
 from trivium.runs.run import Run
+from trivium.runs.summary import summary_of
 from trivium.store.records import RunRecord
 from trivium.trust.arrays import Floats, Ints
 from trivium.trust.decision import (
@@ -77,16 +78,13 @@ def known_costs(**runs: Run) -> dict[str, float]:
 
 def calls_of(runs: Iterable[RunRecord]) -> Calls:
     """Sum the number and costs of attempts over finished runs, from their summaries."""
-    summaries: list[dict[str, Any]] = [run.summary or {} for run in runs]
-    agents = [each.get("agent") or {} for each in summaries]
-    judges = [each.get("spent") or {} for each in summaries]
+    summaries = [summary for summary in map(summary_of, runs) if summary is not None]
+    costs = [each for summary in summaries for each in (summary.agent, summary.spent) if each is not None]
     return Calls(
-        attempts=sum(each.get("attempts", 0) for each in summaries),
-        failed=sum(each.get("errors", {}).get("attempts", 0) for each in summaries),
-        cost_usd=sum_known(each.get("cost_usd") for each in (*agents, *judges)),
-        tokens=sum_known(
-            each.get(name) for each in (*agents, *judges) for name in ("input_tokens", "output_tokens")
-        ),
+        attempts=sum(summary.attempts for summary in summaries),
+        failed=sum(summary.errors["attempts"] for summary in summaries),
+        cost_usd=sum_known(each.cost_usd for each in costs),
+        tokens=sum_known(tokens for each in costs for tokens in (each.input_tokens, each.output_tokens)),
     )
 
 
