@@ -37,7 +37,7 @@ def on_files(files: Any, config: Any) -> Any:
     """Add the pages that are made: the first one, and the reference."""
     from mkdocs.structure.files import File  # noqa: PLC0415 - MkDocs is in the site's environment only
 
-    for name, text in made_pages().items():
+    for name, text in {**made_pages(), "llms.txt": for_models(config["nav"])}.items():
         files.append(File.generated(config, name, content=text))
     return files
 
@@ -72,6 +72,30 @@ def made_pages() -> dict[str, str]:
         .replace("](CHANGELOG", "](../CHANGELOG"),
         **{f"reference/{name}.md": _reference(name, module) for name, module in PUBLIC.items()},
     }
+
+
+def for_models(nav: list[dict[str, Any]]) -> str:
+    """The site's ``llms.txt``: each page with the first sentence that it says, for models that look for one.
+
+    Args:
+        nav: The navigation of the site.
+    """
+    lines = ["# Trivium", "", "> Evaluates LLM agents and says how far each number can be trusted."]
+    for section in nav:
+        (title, pages), *_ = section.items()
+        paths = [page if isinstance(page, str) else next(iter(page.values())) for page in pages]
+        written = [path for path in paths if (ROOT / "docs" / path).is_file()]
+        if isinstance(pages, list) and written:
+            lines += ["", f"## {title}", "", *map(_line_for_models, written)]
+    return "\n".join(lines) + "\n"
+
+
+def _line_for_models(path: str) -> str:
+    head, _, rest = (ROOT / "docs" / path).read_text(encoding="utf-8").partition("\n")
+    words = re.sub(r"```.*?```", "", rest, flags=re.DOTALL).strip().partition("\n\n")[0]
+    text = " ".join(_LINK.sub(r"\1", words).split())
+    sentence = re.split(r"(?<=[.:])\s", text, maxsplit=1)[0].rstrip(":")
+    return f"- [{head.removeprefix('# ')}]({path.removesuffix('.md')}.html): {sentence}"
 
 
 def site_markdown(markdown: str, path: str) -> str:

@@ -82,3 +82,11 @@ def test_the_first_page_is_the_readme(pages: ModuleType) -> None:
     assert "[traces](traces.md)" in text
     assert "How the code is organised (`CONTRIBUTING.md`)" in text
     assert "](docs/" not in text
+
+
+def test_a_file_for_models_lists_the_pages_with_what_they_are_about(pages: ModuleType) -> None:
+    text = pages.for_models(CONFIG["nav"])
+    assert text.startswith("# Trivium\n\n> Evaluates LLM agents")
+    found = dict(re.findall(r"^- \[[^\]]+\]\((\S+)\.html\): (.+)$", text, flags=re.MULTILINE))
+    assert len(found) > 40
+    assert not [name for name in found if not (ROOT / "docs" / f"{name}.md").exists()]

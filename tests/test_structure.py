@@ -81,6 +81,7 @@ EXTRAS = {
     "huggingface_hub",
     "inspect_ai",
     "jinja2",
+    "mcp",
     "onnxruntime",
     "openai",
     "opentelemetry",
@@ -108,7 +109,7 @@ EXTRAS = {
 
 BEHIND_AN_EXTRA = re.compile(
     r"agents[./]adapters[./]pydantic_ai|metrics[./]text[./]encoders[./]"
-    r"|integrations[./]pydantic_evals"
+    r"|integrations[./]pydantic_evals|integrations[./]mcp[./]server"
 )
 """Modules that are themselves imported only once their extra is known to be there."""
 

@@ -3,7 +3,7 @@
 import os
 import signal
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -148,6 +148,7 @@ def run_compare(base: str | None, head: str | None, given: Mapping[str, Any]) ->
         given: The store, and the options of ``trivium compare`` that are given.
     """
     from trivium.cli.output import write_report
+    from trivium.runs.comparing.base_run import previous_run
     from trivium.runs.comparing.compare import compare as compare_runs
     from trivium.runs.run import Run
     from trivium.store.store import Store
@@ -162,7 +163,7 @@ def run_compare(base: str | None, head: str | None, given: Mapping[str, Any]) ->
         older = _run_of_branch(newer, branch, quiet=given["quiet"])
     else:
         newer = Run.load(head, store=store)
-        older = _previous_run(newer) if base is None else Run.load(base, store=store)
+        older = previous_run(newer) if base is None else Run.load(base, store=store)
     if given["confirm"] is not None:
         _ask_again(older, newer, given)
     comparison = compare_runs(older, newer, **statistics)
@@ -197,27 +198,6 @@ def _run_of_branch(head: "Run", branch: str, *, quiet: bool) -> "Run":
     if not quiet:
         click.echo(found.why, err=True)
     return found.run
-
-
-def _previous_run(run: "Run") -> "Run":
-    """Return the newest earlier run of the same suite."""
-    from trivium.errors import StoreError
-
-    for earlier in _earlier_runs(run):
-        return earlier
-    raise StoreError(
-        f"run {run.id} is the first of {run.record.suite_name}: there is none to compare it with"
-    )
-
-
-def _earlier_runs(run: "Run") -> "Iterator[Run]":
-    """Yield the earlier runs of the same suite, the newest first."""
-    from trivium.runs.run import Run
-
-    for record in run.store.runs():
-        same = record.suite_name == run.record.suite_name and record.kind == run.record.kind
-        if same and record.number < run.record.number:
-            yield Run(run.store, record)
 
 
 def _present(comparison: "Comparison", *, as_json: bool, quiet: bool, cases: int | None) -> None:
@@ -319,9 +299,10 @@ def plan(base: str | None, head: str | None, **given: Any) -> int:
 
 def _with_one_before(newest: "Run") -> "Run | tuple[Run, Run]":
     """A run with the last one before it that it can be compared with, if there is one."""
+    from trivium.runs.comparing.base_run import earlier_runs
     from trivium.runs.comparing.decision import incomparabilities
 
-    alike = (one for one in _earlier_runs(newest) if not any(incomparabilities(one, newest)))
+    alike = (one for one in earlier_runs(newest) if not any(incomparabilities(one, newest)))
     before = next(alike, None)
     return newest if before is None else (before, newest)
 

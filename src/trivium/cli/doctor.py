@@ -31,6 +31,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "postgres": (("psycopg",), "a PostgreSQL store"),
     "serve": (("litestar", "uvicorn"), "the server that receives traces of production"),
     "inspect": (("zstandard",), "packed logs of Inspect AI"),
+    "mcp": (("mcp",), "the server for coding agents"),
 }
 """Modules that each extra installs, and what it is for."""
 

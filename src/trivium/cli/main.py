@@ -38,6 +38,7 @@ COMMANDS = {
     "monitor": ("trivium.cli.monitoring.monitor:monitor", "Watch production: status, alerts, replay."),
     "backup": ("trivium.cli.monitoring.backup:backup", "Copy a store to a file, while it is in use."),
     "restore": ("trivium.cli.monitoring.backup:restore", "Copy a backup into an empty store."),
+    "mcp": ("trivium.cli.mcp:mcp", "Let a coding agent evaluate, over the Model Context Protocol."),
     "schema": ("trivium.cli.doctor:schema", "Print the JSON Schema of a file format, for editors."),
     "doctor": ("trivium.cli.doctor:doctor", "Say what is installed, what is not, and how to get it."),
     "demo": ("trivium.cli.demo:demo", "Run an example: two versions of an agent, compared."),

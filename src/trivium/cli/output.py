@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from trivium.reports.document.blocks import Block
-    from trivium.reports.view import EvaluationView
     from trivium.runs.disagreements import Disagreements
     from trivium.runs.run import Run
     from trivium.runs.slices import Slices
@@ -165,21 +164,6 @@ def write_report(path: Path, write: Callable[[Path], object]) -> None:
         click.echo(document, nl=False)
 
 
-def _views(run: "Run", *, worst_first: bool = False) -> "Iterator[EvaluationView]":
-    from trivium.reports.view import EvaluationView
-    from trivium.runs.aggregation import why_not_passed
-
-    for case, attempt, evaluation in run.store.views(run.record, worst_first=worst_first):
-        yield EvaluationView(
-            case=case,
-            attempt=attempt,
-            scores=evaluation.scores,
-            composite=evaluation.composite,
-            passed=evaluation.passed,
-            why=None if evaluation.passed else why_not_passed(evaluation, run.record.settings),
-        )
-
-
 def run_page(run: "Run", path: Path) -> None:
     """Write the page of a run.
 
@@ -191,6 +175,7 @@ def run_page(run: "Run", path: Path) -> None:
 
 def _html(run: "Run", summary: "Summary", path: Path, how: Presentation) -> None:
     from trivium.reports.html.page import write_html
+    from trivium.reports.view import views_of
 
     disagreements = how.disagreements
     if disagreements is None:
@@ -199,7 +184,7 @@ def _html(run: "Run", summary: "Summary", path: Path, how: Presentation) -> None
     write_html(
         path,
         summary,
-        _views(run, worst_first=True),
+        views_of(run, worst_first=True),
         cases_shown=how.cases_shown,
         provenance=run.provenance,
         disagreements=disagreements,
@@ -225,9 +210,10 @@ def _markdown(summary: "Summary", how: Presentation) -> str:
 
 def _junit(run: "Run", summary: "Summary", path: Path) -> None:
     from trivium.reports.junit import junit_parts
+    from trivium.reports.view import views_of
 
     with path.open("w", encoding="utf-8") as file:
-        file.writelines(junit_parts(summary, _views(run)))
+        file.writelines(junit_parts(summary, views_of(run)))
 
 
 def print_resume_hint(command: list[str], run: str | None, done: int) -> None:

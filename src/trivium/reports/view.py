@@ -1,6 +1,7 @@
 """An attempt with all data that reports show, and the order of attempts in reports."""
 
 import math
+from collections.abc import Iterator
 from hashlib import blake2b
 
 import msgspec
@@ -8,6 +9,8 @@ import msgspec
 from trivium.agents.attempt import Attempt
 from trivium.metrics.evaluation import Composite
 from trivium.metrics.metric import Score
+from trivium.runs.aggregation import why_not_passed
+from trivium.runs.run import Run
 from trivium.suites.case import Case
 
 
@@ -71,3 +74,16 @@ def anchor(case: str, repeat: int) -> str:
     """The anchor of an attempt on the page of its run."""
     identity = f"{repeat} {case}".encode(errors="surrogatepass")
     return f"attempt-{blake2b(identity, digest_size=8).hexdigest()}"
+
+
+def views_of(run: Run, *, worst_first: bool = False) -> Iterator[EvaluationView]:
+    """Yield the attempts of a run, in the order of the suite or from the lowest composite up."""
+    for case, attempt, evaluation in run.store.views(run.record, worst_first=worst_first):
+        yield EvaluationView(
+            case=case,
+            attempt=attempt,
+            scores=evaluation.scores,
+            composite=evaluation.composite,
+            passed=evaluation.passed,
+            why=None if evaluation.passed else why_not_passed(evaluation, run.record.settings),
+        )
