@@ -56,6 +56,7 @@ PUBLIC = {
     "judge_pairs",
     "plan",
     "metric",
+    "mock_tools",
     "read_traces",
     "score",
     "score_traces",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from trivium import trust as trust
     from trivium.agents.attempt import Attempt as Attempt
     from trivium.agents.attempt import Usage as Usage
+    from trivium.agents.worlds.mocks import mock_tools as mock_tools
     from trivium.agents.worlds.world import World as World
     from trivium.errors import InputError as InputError
     from trivium.errors import MissingExtra as MissingExtra
@@ -101,6 +102,7 @@ _HOME = {
     "evaluate_async": "trivium.runs.evaluate",
     "judge_pairs": "trivium.runs.pairwise",
     "metric": "trivium.metrics.registry",
+    "mock_tools": "trivium.agents.worlds.mocks",
     "plan": "trivium.runs.comparing.planning",
     "read_traces": "trivium.traces.readers:read_trace_file",
     "score": "trivium.metrics.scoring",

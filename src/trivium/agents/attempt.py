@@ -101,6 +101,8 @@ class WorldRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         checks: The expectations of the case about the end.
         calls: Whether each tool of ``expect.never`` was not called; None if the world gives no tools.
         problem: Why the state could not be compared, or None.
+        mocked: Number of calls that were mocked: answered from what was ``recorded``, ``not recorded``, or a
+            simulated ``timeout``, ``error`` or wrong ``shape``.
     """
 
     world: str
@@ -109,6 +111,7 @@ class WorldRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     checks: tuple[StateCheck, ...] = ()
     calls: tuple[StateCheck, ...] | None = None
     problem: str | None = None
+    mocked: dict[str, int] = {}
 
 
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -12,6 +12,7 @@ from msgspec import Meta
 from trivium.errors import InputError, Problem
 from trivium.records.documents import parse_json, read_document
 from trivium.storage import named_path
+from trivium.suites.case import Texts
 from trivium.suites.validation import describe
 from trivium.values import JsonObject
 
@@ -19,6 +20,55 @@ KINDS = ("factory", "json", "sqlite", "folder")
 """The keys of a world of which exactly one is given."""
 
 _NAMED = re.compile(r"(.+\.py|[^\W\d]\w*(\.[^\W\d]\w*)*):[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+class FaultRates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Shares of the calls of tools that fail, each in [0, 1].
+
+    Attributes:
+        timeout: Those that end in a time-out.
+        error: Those that end in an error.
+        shape: Those whose result has a wrong shape.
+    """
+
+    timeout: Share = 0.0
+    error: Share = 0.0
+    shape: Share = 0.0
+
+    @property
+    def any(self) -> bool:
+        """Whether any call fails."""
+        return self.timeout + self.error + self.shape > 0
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the rates together."""
+        whole = self.timeout + self.error + self.shape
+        return f"the shares sum to {whole:g}, expected at most 1" if whole > 1 else None
+
+
+class MockSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Tools of a world that are mocked.
+
+    Attributes:
+        calls: Files of traces, whose tools answer as they did there.
+        match: Whether the arguments must be those of a recorded call, or the nearest recorded ones are taken.
+        functions: ``package.module:name`` of functions that answer instead: a list, or a mapping with the
+            names of the tools.
+        latency: How long each call of any tool takes at least, in seconds.
+        faults: Shares of the calls of any tool that fail.
+        seed: Seed of the faults; by default that of the run.
+    """
+
+    calls: Texts = ()
+    match: Literal["strict", "nearest"] = "strict"
+    functions: str | None = None
+    latency: Annotated[float, Meta(ge=0)] = 0.0
+    faults: FaultRates = FaultRates()
+    seed: Annotated[int, Meta(ge=0)] | None = None
 
 
 class WorldSettings(
@@ -33,6 +83,7 @@ class WorldSettings(
         folder: A folder, which is copied for each attempt.
         tools: ``package.module:name`` of functions that get the state as their first argument: a list, or a
             mapping with the names of the tools.
+        mocks: Tools that answer what was recorded, late or wrongly; alone, the state is empty.
         seconds: Time limit for making a world, and for looking at it and closing it, in seconds.
     """
 
@@ -41,12 +92,13 @@ class WorldSettings(
     sqlite: str | None = None
     folder: str | None = None
     tools: str | None = None
+    mocks: MockSettings | None = None
     seconds: Annotated[float, Meta(gt=0)] = 60
 
     @property
     def shown(self) -> str:
         """Its name in messages."""
-        held = self.factory or self.sqlite or self.folder or self.json
+        held = self.factory or self.sqlite or self.folder or self.json or ("mocks" if self.mocks else None)
         return held if isinstance(held, str) else "in the suite"
 
 
@@ -64,6 +116,13 @@ def with_folder(raw: Any, folder: Path) -> Any:
         if isinstance(path := made.get(key), str) and path and folder != Path():
             with suppress(InputError):  # an address, which is refused as a file that does not exist
                 made[key] = str(named_path(folder, path))
+    mocks = made.get("mocks")
+    if isinstance(mocks, Mapping) and folder != Path():
+        calls = mocks.get("calls", ())
+        paths = [calls] if isinstance(calls, str) else calls
+        if isinstance(paths, list | tuple):
+            joined = [str(folder / each) if isinstance(each, str) else each for each in paths]
+            made["mocks"] = {**mocks, "calls": joined}
     return made
 
 
@@ -71,14 +130,21 @@ def world_problems(setting: str | WorldSettings) -> Iterator[Problem]:
     """List the mistakes in a world whose types are correct."""
     world = world_of(setting)
     given = [key for key in KINDS if getattr(world, key) is not None]
-    if len(given) != 1:
+    if len(given) != 1 and not (world.mocks is not None and not given):
         found = f"names {' and '.join(given)}" if given else "names no state"
         yield Problem("world", f"{found}; expected one of {', '.join(KINDS)}")
-    for where, name in (("factory", world.factory), ("tools", world.tools)):
+    mocks = world.mocks or MockSettings()
+    named = (("factory", world.factory), ("tools", world.tools), ("mocks.functions", mocks.functions))
+    for where, name in named:
         if name is not None and not _NAMED.fullmatch(name):
             place = "world" if isinstance(setting, str) else f"world.{where}"
             expected = "package.module:name or file.py:name"
             yield Problem(place, f"found {describe(name)}, expected {expected}")
+    if wrong := mocks.faults.problem:
+        yield Problem("world.mocks.faults", wrong)
+    for path in mocks.calls:
+        if not Path(path).exists():
+            yield Problem("world.mocks.calls", f'there is no file "{path}"')
     yield from _missing_files(world)
 
 

@@ -69,7 +69,12 @@ class AgentInWorlds:
         except BaseException:
             self._close_later(opened)
             raise
-        return msgspec.structs.replace(response, world=await self._ended(opened, request.case))
+        try:
+            record = await self._ended(opened, request.case)
+        except asyncio.CancelledError:
+            what = "was not compared and closed before the attempt's time was over (limits.seconds)"
+            raise WorldFailure(f"the world {self._worlds.name} {what}") from None
+        return msgspec.structs.replace(response, world=record)
 
     async def hold(self, request: Request, seconds: float, ask: Ask) -> Answered:
         """Hold a conversation in one world: make it, speak with the agent, look at the end, and close it.

@@ -10,6 +10,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
@@ -21,15 +22,17 @@ import msgspec
 from trivium.agents.adapters.function import DaemonThreads
 from trivium.agents.attempt import AgentFailure, Request, WorldFailure, WorldRecord
 from trivium.agents.failures import reason
+from trivium.agents.invoke import attempt_seed
 from trivium.agents.loading import load_object
 from trivium.agents.worlds.checks import End, ended, forbidden_calls
+from trivium.agents.worlds.mocks import Mocks
 from trivium.agents.worlds.sharing import SharedStates
 from trivium.agents.worlds.state import NOTHING, StateTooLarge, snapshot
 from trivium.agents.worlds.world import Tool, World, named_tools, with_state
 from trivium.errors import AgentError
 from trivium.storage import has_certainly_ended, this_process
 from trivium.suites.case import Case
-from trivium.suites.world_settings import WorldSettings
+from trivium.suites.world_settings import KINDS, MockSettings, WorldSettings
 from trivium.values import json_text
 
 log = logging.getLogger(__name__)
@@ -54,6 +57,7 @@ class OpenWorld(msgspec.Struct, frozen=True):
         problem: Why not.
         folder: The temporary folder of the attempt, if it has one.
         close: Closes what the factory opened.
+        mocked: Counts of calls that were mocked.
     """
 
     name: str
@@ -63,6 +67,7 @@ class OpenWorld(msgspec.Struct, frozen=True):
     problem: str | None
     folder: Path | None
     close: Callable[[], None]
+    mocked: Counter[str]
 
 
 class Worlds:
@@ -93,6 +98,9 @@ class Worlds:
         self._given = () if self._factory is None else _accepted(self._factory, self.name)
         self._tools = None if settings.tools is None else _loaded_tools(settings.tools)
         self._json = None if settings.json is None else _json_bytes(settings.json)
+        self._mocks = None if settings.mocks is None else _mocks(settings.mocks)
+        if settings.mocks is not None and not any(getattr(settings, kind) is not None for kind in KINDS):
+            self._json = b"{}"
         self._threads = DaemonThreads(f"world {self.name}")
         self._shared = SharedStates()
         self._root: Path | None = None
@@ -168,6 +176,10 @@ class Worlds:
             )
             if self._factory is not None:
                 self._shared.claim(name, world.state)
+            mocked: Counter[str] = Counter()
+            if self._mocks is not None:
+                tools = self._mocks.tools(world.tools, seed=self._fault_seed(request), counts=mocked)
+                world = World(world.state, tools, path=world.path)
             before, problem, _ = _copied(world, self._database(world))
         except BaseException as error:
             with suppress(Exception):
@@ -176,7 +188,11 @@ class Worlds:
             if isinstance(error, Exception):
                 raise
             raise AgentFailure(f"it raised {type(error).__name__}: {error}") from error
-        return OpenWorld(name, world.recorded(), world.state, before, problem, folder, close)
+        return OpenWorld(name, world.recorded(), world.state, before, problem, folder, close, mocked)
+
+    def _fault_seed(self, request: Request) -> int:
+        own = None if self._settings.mocks is None else self._settings.mocks.seed
+        return request.seed if own is None else attempt_seed(own, request.case.id, request.repeat)
 
     def _needs_folder(self) -> bool:
         settings = self._settings
@@ -235,7 +251,7 @@ class Worlds:
         end = End(state, opened.before, after, problem, broken and opened.problem is None, database)
         never = () if case.expect.never is None else case.expect.never.tools
         calls = tuple(forbidden_calls(never, world.calls)) if world.tools else None
-        return msgspec.structs.replace(ended(self.name, case, end), calls=calls)
+        return msgspec.structs.replace(ended(self.name, case, end), calls=calls, mocked=dict(opened.mocked))
 
     def _closed(self, opened: OpenWorld) -> None:
         self._shared.release(opened.name)
@@ -284,6 +300,14 @@ def _loaded_tools(spec: str) -> dict[str, Tool]:
     except (TypeError, ValueError) as error:
         raise AgentError(spec, str(error)) from error
     return tools
+
+
+def _mocks(settings: MockSettings) -> Mocks:
+    functions = () if settings.functions is None else load_object(settings.functions, what="functions")
+    try:
+        return Mocks.of(settings, functions)
+    except (TypeError, ValueError) as error:
+        raise AgentError(settings.functions or "world.mocks", str(error)) from error
 
 
 def _json_bytes(given: Any) -> bytes:

@@ -1,5 +1,6 @@
 """What an agent gets of its world: the state of its attempt, and the tools that work on it."""
 
+import asyncio
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +16,7 @@ Tool = Callable[..., Any]
 MOST_CALLS = 10_000
 """Most calls of tools that are remembered for ``expect.never``."""
 
-_OWN = frozenset({"call", "close", "path", "snapshot", "state", "tools"})
+_OWN = frozenset({"call", "call_async", "calls", "close", "recorded", "path", "snapshot", "state", "tools"})
 
 
 class World:
@@ -62,6 +63,16 @@ class World:
             known = ", ".join(self.tools) or "none"
             raise LookupError(f'the world has no tool "{plain_text(name)[:100]}" (there are: {known})')
         return self.tools[name](*arguments, **named)
+
+    async def call_async(self, name: str, /, *arguments: Any, **named: Any) -> Any:
+        """Call a tool by its name from a coroutine; one that is no coroutine itself runs in a thread.
+
+        Raises:
+            LookupError: If there is no such tool; the message lists those that there are.
+        """
+        if inspect.iscoroutinefunction(self.tools.get(name)):
+            return await self.call(name, *arguments, **named)
+        return await asyncio.to_thread(self.call, name, *arguments, **named)
 
     def __getattr__(self, name: str) -> Tool:
         """Return a tool."""

@@ -186,6 +186,7 @@ def _state(view: EvaluationView) -> dict[str, Any] | None:
         "problem": None if record.problem is None else one_line(record.problem, at_most=600),
         "changes": [one_line(change.shown, at_most=1_000) for change in record.changes],
         "more": record.more,
+        "mocked": ", ".join(f"{number:,} {one_line(how)}" for how, number in record.mocked.items()),
         "checks": [
             (marks[each.ok], one_line(each.what, at_most=600), one_line(each.reason or "", at_most=600))
             for each in checks
