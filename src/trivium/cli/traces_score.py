@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from trivium.cli import options
-from trivium.cli.options import split_names
+from trivium.cli.options import Choice, split_names
 from trivium.keywords import taken
 
 WITH_ERRORS = 3
@@ -25,6 +25,13 @@ Examples:
 @click.command(epilog=EXAMPLES)
 @click.argument("paths", metavar="FILE|FOLDER...", nargs=-1, required=True)
 @options.option("--format", metavar="NAME", help="Format of the files, if it cannot be detected.")
+@options.option(
+    "--by",
+    type=Choice(["trace", "conversation"]),
+    default="trace",
+    show_default=True,
+    help="Score each trace, or each conversation, whose traces are its turns.",
+)
 @options.option(
     "--trace-id", "trace_ids", multiple=True, metavar="ID", help="Only this trace (may be repeated)."
 )

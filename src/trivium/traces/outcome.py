@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from trivium.traces.conversation import answer_in, question_in
-from trivium.traces.trace import ORPHAN, Span, SpanUsage, Trace, parents_first, texts_in
-from trivium.values import amount, count, sum_known
+from trivium.traces.trace import ORPHAN, TURN, Span, SpanUsage, Trace, parents_first, texts_in
+from trivium.values import JsonObject, amount, count, sum_known
 
 CASE_KEYS = ("case", "case_id", "trivium.case")
 """Keys of a trace's metadata, or of its outermost span's attributes, that name its case."""
@@ -72,8 +72,29 @@ def input_of(trace: Trace) -> Any:
 
     Of a conversation, the last text of the user; None if nothing is recorded.
     """
-    inputs = (span.input for span in outermost_spans(trace))
-    return _first(map(question_in, (*inputs, trace.metadata.get("input"), trace.metadata.get("question"))))
+    inputs = (span.input for span in _of_last_turn(outermost_spans(trace)))
+    stated = _first(map(question_in, (*inputs, trace.metadata.get("input"), trace.metadata.get("question"))))
+    if stated is None and trace.people:
+        return _first(each["content"] for each in reversed(said_in(trace)) if each["role"] == "user")
+    return stated
+
+
+def said_in(trace: Trace) -> list[JsonObject]:
+    """What people and agents said to each other, where the trace has such messages: role and content."""
+    people = trace.people
+    return [
+        {"role": "user" if message.sender in people else "assistant", "content": message.content}
+        for message in trace.messages
+        if (message.sender in people) != (message.receiver in people) and message.content not in (None, "")
+    ]
+
+
+def asked_in(trace: Trace) -> Any:
+    """What was asked: the input, or of a conversation the messages up to the last of the user."""
+    said = said_in(trace)
+    while said and said[-1]["role"] != "user":
+        said.pop()
+    return said if len(said) > 1 else input_of(trace)
 
 
 def output_of(trace: Trace) -> Any:
@@ -82,9 +103,15 @@ def output_of(trace: Trace) -> Any:
     Of a conversation, the last text of the assistant. Without either, the text of the last model request that
     is not below a tool; None if that has none.
     """
-    outputs = (span.output for span in reversed(outermost_spans(trace)))
+    outputs = (span.output for span in reversed(_of_last_turn(outermost_spans(trace))))
     stated = _first(map(answer_in, (*outputs, trace.metadata.get("output"))))
     return _last_answer(trace) if stated is None else stated
+
+
+def _of_last_turn(spans: list[Span]) -> list[Span]:
+    """Those spans of a conversation that are of its last turn; all spans of another trace."""
+    last = spans[-1].attributes.get(TURN) if spans else None
+    return spans if last is None else [span for span in spans if span.attributes.get(TURN) == last]
 
 
 def _first(values: Iterable[Any]) -> Any:
@@ -95,7 +122,10 @@ def _last_answer(trace: Trace) -> str | None:
     if not any(span.kind == "llm" and span.output is not None for span in trace.spans):
         return None
     below_tool = below_tools(trace.spans)
+    last = trace.spans[-1].attributes.get(TURN)
     for span, below in zip(reversed(trace.spans), reversed(below_tool), strict=True):
+        if span.attributes.get(TURN) != last:
+            return None
         if span.kind == "llm" and span.output is not None and not below:
             answer = answer_in(span.output)
             return answer if isinstance(answer, str) and answer.strip() else None

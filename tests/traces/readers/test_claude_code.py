@@ -20,7 +20,7 @@ from tests.traces.readers.claude_events import (
     write,
 )
 from trivium.errors import TraceError
-from trivium.traces.outcome import stated_usage
+from trivium.traces.outcome import asked_in, said_in, stated_usage
 from trivium.traces.process.totals import trace_facts
 from trivium.traces.readers import read_path, read_trace_file
 from trivium.traces.readers.claude_code import read_traces, sniff
@@ -262,3 +262,38 @@ def test_an_empty_stream_is_a_session_in_which_nothing_happened(tmp_path):
     (tmp_path / "other.jsonl").write_bytes(b"")
     with pytest.raises(TraceError):
         read_trace_file(tmp_path / "other.jsonl")
+
+
+def test_the_prompts_of_a_session_are_its_turns():
+    trace = trace_of(
+        user(says("Find it."), timestamp="2026-11-01T10:00:00Z"),
+        assistant(use("t1", "Read", file_path="a"), id="m1", timestamp="2026-11-01T10:00:01Z"),
+        user(result("t1"), timestamp="2026-11-01T10:00:02Z"),
+        assistant(says("It is in a."), id="m2", timestamp="2026-11-01T10:00:03Z"),
+        user(says("<command-name>/cost</command-name>"), timestamp="2026-11-01T10:30:00Z"),
+        user(says("Caveat: no prompt"), isMeta=True, timestamp="2026-11-01T10:30:01Z"),
+        user(says("Change it."), timestamp="2026-11-01T11:00:00Z"),
+        assistant(use("t2", "Edit", file_path="a"), id="m3", timestamp="2026-11-01T11:00:01Z"),
+        user(result("t2"), timestamp="2026-11-01T11:00:02Z"),
+        user(says("Thanks."), timestamp="2026-11-01T11:00:04Z"),
+        assistant(says("Welcome."), id="m4", timestamp="2026-11-01T11:00:05Z"),
+    )
+    assert [(each["role"], each["content"]) for each in said_in(trace)] == [
+        ("user", "Find it."),
+        ("assistant", "It is in a."),
+        ("user", "Change it."),
+        ("user", "Thanks."),
+        ("assistant", "Welcome."),
+    ]
+    assert trace.metadata["turns"] == 3
+    assert [(call.name, call.attributes["turn"]) for call in trace.tool_calls] == [("Read", 1), ("Edit", 2)]
+    assert [span.attributes["turn"] for span in spans(trace, "llm")] == [1, 1, 2, 3]
+    assert trace.agent_messages == ()
+    assert asked_in(trace) == said_in(trace)[:4]
+
+
+def test_a_session_of_one_prompt_has_no_turns():
+    trace = trace_of(user(says("Find it.")), *STREAM)
+    assert "turns" not in trace.metadata
+    assert "user" not in {message.sender for message in trace.messages}
+    assert all("turn" not in span.attributes for span in trace.spans)

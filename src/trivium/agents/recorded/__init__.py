@@ -30,6 +30,9 @@ LEAVE_ONE_OUT = frozenset({"peerread"})
 TRACES = "traces:"
 """Prefix of a file or folder of traces, which :mod:`trivium.agents.recorded.traces` joins with cases."""
 
+CONVERSATIONS = "conversations:"
+"""Prefix of a file or folder of traces of which those of one conversation are one attempt."""
+
 
 class Recorded(Protocol):
     """Attempts with their cases; can be iterated several times."""
@@ -83,7 +86,8 @@ def open_recorded(
 
     Args:
         source: A .jsonl, .csv, .parquet or .json file, a folder of them or a pattern such as
-            ``logs/*.jsonl``, a file or folder of traces, or a prefixed source such as ``tau-bench:FILE``.
+            ``logs/*.jsonl``, a file or folder of traces (``conversations:PATH`` joins those of one
+            conversation), or a prefixed source such as ``tau-bench:FILE``.
         suite: The suite with the cases.
         leave_one_out: Score human outputs, each with the other outputs of its case as references.
         skip_invalid: Leave out outputs with mistakes, and files that cannot be read, as long as there are
@@ -92,13 +96,13 @@ def open_recorded(
     Raises:
         InputError: With the mistakes of the source.
     """
-    traces = source.startswith(TRACES)
+    traces = source.startswith((TRACES, CONVERSATIONS))
     prefix, path = (None, source) if traces else split_prefix(source)
     traces = traces or (prefix is None and holds_traces(source))
     if skip_invalid and (traces or prefix is not None):
         raise OutputsError(source, "is no file of outputs: only there can invalid ones be left out")
     if traces:
-        return _traces(source.removeprefix(TRACES), suite, leave_one_out=leave_one_out)
+        return _traces(source, suite, leave_one_out=leave_one_out)
     people = prefix in LEAVE_ONE_OUT
     if leave_one_out and not people:
         what = f"has no people's outputs to leave one out of; {' and '.join(sorted(LEAVE_ONE_OUT))} has"
@@ -124,12 +128,13 @@ def open_recorded(
     return recorded
 
 
-def _traces(path: str, suite: Suite, *, leave_one_out: bool) -> Recorded:
-    from trivium.agents.recorded.traces import read_attempts
+def _traces(source: str, suite: Suite, *, leave_one_out: bool) -> Recorded:
+    from trivium.agents.recorded.traces import TracesOfSuite
 
     if leave_one_out:
-        raise OutputsError(path, "holds traces, and no people's outputs to leave one out of")
-    return read_attempts(path, suite)
+        raise OutputsError(source, "holds traces, and no people's outputs to leave one out of")
+    path = source.removeprefix(TRACES).removeprefix(CONVERSATIONS)
+    return TracesOfSuite(path, suite, conversations=source.startswith(CONVERSATIONS))
 
 
 def holds_traces(path: str | Path) -> bool:

@@ -11,7 +11,8 @@ from trivium.agents.response import masked_value
 from trivium.errors import Problem, TraceError, suggest
 from trivium.masking import mask
 from trivium.suites.sanitize import sanitise
-from trivium.traces.outcome import failure_of, input_of, output_of, started, tags_of, thread_of
+from trivium.traces.conversations import joined
+from trivium.traces.outcome import asked_in, failure_of, output_of, started, tags_of, thread_of
 from trivium.traces.readers.collection import TraceFiles
 from trivium.traces.trace import Trace
 from trivium.values import JsonObject
@@ -96,10 +97,8 @@ def case_of_trace(recorded: Recorded, *, id: str | None = None) -> NewCase:  # n
     id = id or trace.trace_id.strip()  # noqa: A001
     if not id:
         raise TraceError("", Problem("--id", "the trace has no id of its own: name the case"))
-    messages = _messages(recorded)
-    question = input_of(trace)
-    if len(messages) > 1:
-        question = messages
+    thread = thread_of(trace)
+    question = asked_in(joined((*recorded.earlier, trace), thread) if recorded.earlier and thread else trace)
     if question is None or question == "":
         what = "its input was not recorded: there is nothing to ask again. Record the contents of messages"
         raise TraceError(id, f"{what}, or write the case by hand")
@@ -112,35 +111,11 @@ def case_of_trace(recorded: Recorded, *, id: str | None = None) -> NewCase:  # n
     origin = {"trace": trace.trace_id} | ({"recorded": moment} if isinstance(moment, str) else {})
     case: JsonObject = {"id": id, "input": question}
     case |= {"tags": list(tags_of(trace))} if tags_of(trace) else {}
-    case |= {"group": thread} if (thread := thread_of(trace)) else {}
+    case |= {"group": thread} if thread else {}
     hidden = _Masked()
     case = hidden.value(sanitise(case | {"metadata": origin})[0])
     remarks = _remarks(hidden.value(sanitise(answer)[0]), hidden.value(sanitise(calls)[0]), failure_of(trace))
     return NewCase(case, tuple(map(mask, remarks)), hidden.count)
-
-
-def _messages(recorded: Recorded) -> list[JsonObject]:
-    """The conversation up to what was asked: of the earlier traces, and of a recorded chat."""
-    messages: list[JsonObject] = []
-    for trace in (*recorded.earlier, recorded.trace):
-        said = _said(trace)
-        if not said:
-            pair = (("user", input_of(trace)), ("assistant", output_of(trace)))
-            said = [{"role": role, "content": content} for role, content in pair if content not in (None, "")]
-        messages += said
-    while messages and messages[-1]["role"] != "user":
-        messages.pop()
-    return messages
-
-
-def _said(trace: Trace) -> list[JsonObject]:
-    """What a person and the agent said to each other, where the trace holds these messages."""
-    people = trace.people
-    return [
-        {"role": "user" if message.sender in people else "assistant", "content": message.content}
-        for message in trace.messages
-        if (message.sender in people) != (message.receiver in people) and message.content not in (None, "")
-    ]
 
 
 def _remarks(answer: Any, calls: Sequence[JsonObject], failure: str | None) -> list[str]:

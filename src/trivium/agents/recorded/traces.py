@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from trivium.agents.attempt import NO_ANSWER, NO_QUESTION, OUTPUT_LEFT_OUT, Attempt, Usage
@@ -11,6 +11,7 @@ from trivium.errors import OutputsError, Problem, suggest
 from trivium.storage import path_of
 from trivium.suites.case import Case
 from trivium.suites.suite import Suite
+from trivium.traces.conversations import by_conversation
 from trivium.traces.outcome import (
     CASE_KEYS,
     counted_usage,
@@ -20,7 +21,7 @@ from trivium.traces.outcome import (
     stated_usage,
     total_usage,
 )
-from trivium.traces.readers.collection import TraceFiles
+from trivium.traces.readers.collection import LocatedTrace, TraceFiles
 from trivium.traces.trace import Trace
 
 log = logging.getLogger(__name__)
@@ -64,17 +65,6 @@ def attempt_of_trace(trace: Trace, *, case: str, limit: int, repeat: int = 0) ->
     return attempt(None, (*unasked, OUTPUT_LEFT_OUT)) if made.failed else made
 
 
-def read_attempts(path: str | Path, suite: Suite) -> "TracesOfSuite":
-    """The traces of a file or folder as attempts at the cases of a suite; an address may be a pattern.
-
-    Raises:
-        InputError: If an address cannot be reached, or a pattern matches no file.
-        OutputsError: If a file cannot be read, or no trace is an attempt of a case.
-        TraceError: If there is no such file.
-    """
-    return TracesOfSuite(path, suite)
-
-
 class TracesOfSuite:
     """The traces of a file or folder, joined with cases by what :func:`stated_cases` finds in each.
 
@@ -84,16 +74,23 @@ class TracesOfSuite:
     Args:
         path: The file or folder; an address may be a pattern.
         suite: The suite; its ``limits.output_bytes`` bounds each output.
+        conversations: Whether the traces of one conversation are one attempt.
+
+    Raises:
+        InputError: If an address cannot be reached, or a pattern matches no file.
+        OutputsError: If a file cannot be read, or no trace is an attempt of a case.
+        TraceError: If there is no such file.
     """
 
-    def __init__(self, path: str | Path, suite: Suite) -> None:
+    def __init__(self, path: str | Path, suite: Suite, *, conversations: bool = False) -> None:
         self._path = path
         self._suite = suite
+        self._conversations = conversations
         files = TraceFiles([path])
         joined = 0
         others: list[str] = []
         number = 0
-        for found in files:
+        for found in self._joined(files):
             number += 1
             if self._case(found.trace) is not None:
                 joined += 1
@@ -118,7 +115,7 @@ class TracesOfSuite:
         """Each joined trace with its case, in the order of the files."""
         repeats: Counter[str] = Counter()
         limit = self._suite.settings.limits.output_bytes
-        for found in TraceFiles([self._path]):
+        for found in self._joined(TraceFiles([self._path])):
             case = self._case(found.trace)
             if case is None:
                 continue
@@ -128,6 +125,9 @@ class TracesOfSuite:
                 self._suite.case(case),
                 attempt_of_trace(found.trace, case=case, repeat=repeat, limit=limit),
             )
+
+    def _joined(self, files: TraceFiles) -> Iterable[LocatedTrace]:
+        return by_conversation(files) if self._conversations else files
 
     def _case(self, trace: Trace) -> str | None:
         return next((each for each in stated_cases(trace) if self._suite.position(each) is not None), None)

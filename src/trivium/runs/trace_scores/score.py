@@ -20,10 +20,13 @@ from trivium.store.connection import DEFAULT_URL
 from trivium.suites.suite import Suite
 from trivium.traces.trace import Trace
 
+BY = ("trace", "conversation")
+"""What may be scored."""
+
 TraceSource = str | PathLike[str] | Trace
 
 
-@keywords(trace_ids=(), tags=(), agents=(), store=DEFAULT_URL, workers=1, engine="local")
+@keywords(by="trace", trace_ids=(), tags=(), agents=(), store=DEFAULT_URL, workers=1, engine="local")
 def score_traces(
     traces: TraceSource | Iterable[TraceSource], **options: Unpack[TraceScoringOptions]
 ) -> TraceReport:
@@ -55,7 +58,15 @@ def score_traces(
     settings = settings_of_traces(options["metrics"], options["judge"], options["rubric"], options["config"])
     wanted = ("trace_ids", "tags", "agents", "since", "until")
     selection = Selection(**taken(wanted, options))
-    spool = Spool(sources, format=options["format"], selection=selection, limit=settings.limits.output_bytes)
+    if options["by"] not in BY:
+        raise InputError("by", f'found "{options["by"]}", expected one of: {", ".join(BY)}')
+    spool = Spool(
+        sources,
+        format=options["format"],
+        selection=selection,
+        limit=settings.limits.output_bytes,
+        conversations=options["by"] == "conversation",
+    )
     with reduced_garbage_collection(THRESHOLDS_WHILE_SCORING), spool:
         notes = tuple(_notes(spool, selection))
         name = options["name"] or _name(sources)

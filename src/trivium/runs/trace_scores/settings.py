@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 import msgspec
 
@@ -36,6 +36,7 @@ class TraceScoringOptions(TypedDict, total=False):
 
     Attributes:
         format: Format of all files; detected for each if None.
+        by: What is scored: each ``trace``, or each ``conversation``, whose traces are its turns.
         metrics: Metrics that replace those; none may need an expectation.
         judge: Model or models that judge the traces by a rubric, or settings of the judge.
         rubric: Rubric or rubrics of the judge (default: ``agent``); dimensions that need a reference are left
@@ -55,6 +56,7 @@ class TraceScoringOptions(TypedDict, total=False):
     """
 
     format: str | None
+    by: Literal["trace", "conversation"]
     metrics: Sequence[str] | None
     judge: Judge | None
     rubric: Rubrics | None

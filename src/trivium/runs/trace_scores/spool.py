@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -20,8 +21,9 @@ from trivium.runs.trace_scores.selection import Selection
 from trivium.runs.trace_scores.totals import TraceTotals
 from trivium.suites.case import Case
 from trivium.suites.files.jsonl import CaseFile
+from trivium.traces.conversations import by_conversation
 from trivium.traces.native import native_trace
-from trivium.traces.outcome import input_of, tags_of, thread_of
+from trivium.traces.outcome import asked_in, tags_of, thread_of
 from trivium.traces.readers import FORMATS
 from trivium.traces.readers.collection import LocatedTrace, TraceFiles
 from trivium.traces.trace import Trace
@@ -35,8 +37,9 @@ _AT_ONCE = 1 << 20
 class Spool(ReadyAttempts):
     """The selected traces as cases and attempts, in temporary files; a context manager.
 
-    A trace is a case of its own: its id is the trace's id, its input the trace's input, its tags the trace's
-    tags, and its group the conversation that the trace belongs to.
+    A trace is a case of its own: its id is the trace's id, its input the trace's input (of a conversation the
+    messages before the last answer), its tags the trace's tags, and its group the conversation that the trace
+    belongs to.
 
     Attributes:
         totals: Figures by agent, tool and model.
@@ -49,6 +52,7 @@ class Spool(ReadyAttempts):
         format: Format of all files; detected for each if None.
         selection: Which traces are wanted.
         limit: Largest output in bytes.
+        conversations: Whether the traces of one conversation are one case.
     """
 
     def __init__(
@@ -58,7 +62,9 @@ class Spool(ReadyAttempts):
         format: str | None,  # noqa: A002
         selection: Selection,
         limit: int,
+        conversations: bool = False,
     ) -> None:
+        self._conversations = conversations
         self._objects = [source for source in sources if isinstance(source, Trace)]
         paths = [source for source in sources if not isinstance(source, Trace)]
         self.files = TraceFiles(paths, format=format)
@@ -106,8 +112,9 @@ class Spool(ReadyAttempts):
         )
 
     def _located(self) -> Iterable[LocatedTrace]:
-        yield from (LocatedTrace(native_trace(trace), IN_MEMORY, "native") for trace in self._objects)
-        yield from self.files
+        objects = (LocatedTrace(native_trace(trace), IN_MEMORY, "native") for trace in self._objects)
+        each = chain(objects, self.files)
+        return by_conversation(each) if self._conversations else each
 
     def _fill(self, folder: Path) -> None:
         names: set[str] = set()
@@ -137,7 +144,7 @@ class Spool(ReadyAttempts):
         if cost is not None:
             usage = msgspec.structs.replace(attempt.usage or Usage(), cost_usd=cost)
             attempt = msgspec.structs.replace(attempt, usage=usage)
-        question = input_of(trace)
+        question = asked_in(trace)
         case = Case(
             id=id_,
             input="" if question is None else question,

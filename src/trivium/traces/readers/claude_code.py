@@ -20,7 +20,7 @@ from trivium.traces.conversation import unread_kinds, unread_problems
 from trivium.traces.normalize import normalise
 from trivium.traces.outcome import total_usage
 from trivium.traces.readers.json_input import content_of, first_item, flat, parse_documents, seconds, text
-from trivium.traces.trace import Message, Span, SpanUsage, Trace, TraceProblem
+from trivium.traces.trace import TURN, Message, Span, SpanUsage, Trace, TraceProblem, message_time
 from trivium.values import JsonObject, amount, count, dict_, dicts, json_or_text, sum_known
 
 STREAM_NAME = "stream.jsonl"
@@ -435,6 +435,13 @@ class Messages:
             if sender != run.name:
                 self._add(sender, run.name, kind, time, content)
 
+    def said(self, prompt: str, time: float | None, *, reply: Span | None) -> None:
+        """Add a prompt of the user, and the last text with which the lead answered it."""
+        lead = self._agents.lead.name
+        self._add(USER, lead, "task_request", time, prompt)
+        if reply is not None:
+            self._add(lead, USER, "result_delivery", reply.end, reply.output)
+
     def ended(self, run: Run, summary: str | None) -> None:
         """Add the result of an agent that ended in the background."""
         caller = self._callers.get(run.id)
@@ -443,6 +450,13 @@ class Messages:
 
     def _add(self, sender: str, receiver: str, type: str, time: float | None, content: Any) -> None:  # noqa: A002
         self._all.append(Message(sender=sender, receiver=receiver, type=type, time=time, content=content))
+
+
+USER = "user"
+"""Sender of the prompts of a session with several of them."""
+
+_MADE = re.compile(r"\s*<(?:command|local-command|bash|teammate|task|system)-")
+"""How a text of the user begins that the program wrote."""
 
 
 class _Turn:
@@ -508,6 +522,8 @@ class _Builder:
         self._streaming: dict[str, str] = {}
         self._latest: dict[str, float | None] = {}
         self._open = 0
+        self._prompts: list[tuple[int, str, float | None]] = []
+        """Number of rows before each prompt of the user, the prompt, and its time."""
 
     def trace(self) -> Trace:
         for event in self._session.events:
@@ -530,14 +546,34 @@ class _Builder:
         lead = msgspec.structs.replace(self._agents.lead.span(), usage=metadata.pop("lead_usage", None))
         spans = [lead] if self._session.events else []
         spans += [run.span() for run in self._agents.sub_agents()]
-        spans += [row.span() if isinstance(row, _Turn) else row for row in self._rows]
+        rows = [row.span() if isinstance(row, _Turn) else row for row in self._rows]
+        messages = self._messages.all()
+        if len(self._prompts) > 1:
+            rows = self._with_turns(rows)
+            messages = sorted(messages, key=message_time)
+            metadata = {**metadata, "people": [USER], "turns": len(self._prompts)}
         return normalise(
-            spans,
-            self._messages.all(),
+            spans + rows,
+            messages,
             trace_id=self._session.id,
             problems=self._problems,
             metadata=metadata,
         )
+
+    def _with_turns(self, rows: list[Span]) -> list[Span]:
+        """Number the turns of a session with several prompts, and add what was said to its messages."""
+        numbered = list(rows)
+        ends = [*(place for place, _, _ in self._prompts[1:]), len(rows)]
+        for number, ((begin, prompt, time), end) in enumerate(zip(self._prompts, ends, strict=True), 1):
+            numbered[begin:end] = [
+                msgspec.structs.replace(span, attributes=span.attributes | {TURN: number})
+                for span in rows[begin:end]
+            ]
+            said = [
+                span for span in rows[begin:end] if span.kind == "llm" and span.parent == LEAD and span.output
+            ]
+            self._messages.said(prompt, time, reply=said[-1] if said else None)
+        return numbered
 
     def _update_times(self, event: JsonObject, run: Run) -> None:
         time = time_of(event)
@@ -607,6 +643,8 @@ class _Builder:
         plain = event_text and not event.get("isMeta") and not event.get("isCompactSummary")
         if plain and run.input is None:
             run.input = event_text
+        if plain and run is self._agents.lead and not was_interrupted(event) and not _MADE.match(event_text):
+            self._prompts.append((len(self._rows), event_text, time_of(event)))
         self._messages.received(event_text, run, time_of(event))
 
     def _delta(self, event: JsonObject) -> None:

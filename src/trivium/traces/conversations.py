@@ -1,0 +1,157 @@
+"""Joins the traces of a conversation, one for each turn, into one trace in the order of time.
+
+Definition: docs/definitions/traces.md#conversations.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from tempfile import TemporaryFile
+from typing import IO, Any, NamedTuple
+
+import msgspec
+
+from trivium.traces.outcome import (
+    counted_usage,
+    input_of,
+    output_of,
+    said_in,
+    stated_usage,
+    thread_of,
+    total_usage,
+)
+from trivium.traces.outcome import started as start_of
+from trivium.traces.readers.collection import LocatedTrace
+from trivium.traces.trace import TURN, Message, Span, Trace, TraceProblem, texts_in
+from trivium.values import JsonObject, text_or_json
+
+USER, AGENT = "user", "agent"
+
+
+class _Entry(NamedTuple):
+    """A trace in the temporary file; compared by the time of its start, those without one last."""
+
+    untimed: bool
+    start: float
+    position: int
+    offset: int
+    file: str
+    format: str
+
+
+def by_conversation(found: Iterable[LocatedTrace]) -> Iterator[LocatedTrace]:
+    """Yield the traces of no conversation as they are, then each conversation as one trace.
+
+    The traces are kept in a temporary file: those of one conversation are in memory together.
+    """
+    entries: dict[str, list[_Entry]] = {}
+    with TemporaryFile() as kept:
+        for position, located in enumerate(found):
+            conversation = thread_of(located.trace)
+            if conversation is None:
+                yield located
+                continue
+            start = start_of(located.trace)
+            entry = _Entry(start is None, start or 0.0, position, kept.tell(), located.file, located.format)
+            entries.setdefault(conversation, []).append(entry)
+            kept.write(json.dumps(msgspec.to_builtins(located.trace)).encode() + b"\n")
+        for conversation, turns in entries.items():
+            turns.sort()
+            first = min(turns, key=lambda entry: entry.position)
+            traces = [_read(kept, entry.offset) for entry in turns]
+            yield LocatedTrace(joined(traces, conversation), first.file, first.format)
+
+
+def _read(kept: IO[bytes], offset: int) -> Trace:
+    kept.seek(offset)
+    return msgspec.convert(json.loads(kept.readline()), Trace)
+
+
+def joined(traces: Sequence[Trace], conversation: str) -> Trace:
+    """Make one trace of the turns of a conversation.
+
+    Each turn begins when the one before has ended: the time in which a person reads and writes is left out.
+
+    Args:
+        traces: The traces of its turns, in order; at least one.
+        conversation: Its id, which becomes that of the trace.
+    """
+    spans: list[Span] = []
+    messages: list[Message] = []
+    problems: list[TraceProblem] = []
+    clock = 0.0
+    for number, trace in enumerate(traces, 1):
+        shift, end = _placed(trace, clock)
+        moved = [_moved(span, number, shift) for span in trace.spans]
+        spans += moved
+        messages += _messages(trace, shift)
+        problems += [_of_turn(problem, number) for problem in trace.problems]
+        clock = end
+    return Trace(
+        trace_id=conversation,
+        spans=tuple(spans),
+        messages=tuple(messages),
+        problems=tuple(problems),
+        metadata=_metadata(traces, conversation),
+    )
+
+
+def _placed(trace: Trace, clock: float) -> tuple[float, float]:
+    """How much later a turn begins on the clock of the conversation, and when it ends there."""
+    times = [time for span in trace.spans for time in (span.start, span.end) if time is not None]
+    if not times:
+        return 0.0, clock
+    shift = clock - min(times)
+    return shift, max(times) + shift
+
+
+def _moved(span: Span, number: int, shift: float) -> Span:
+    return msgspec.structs.replace(
+        span,
+        id=f"{number}.{span.id}",
+        parent=None if span.parent is None else f"{number}.{span.parent}",
+        start=None if span.start is None else span.start + shift,
+        end=None if span.end is None else span.end + shift,
+        attributes=span.attributes | {TURN: number},
+    )
+
+
+def _messages(trace: Trace, shift: float) -> list[Message]:
+    """The messages of a turn; what was asked and answered first and last, where no message says it."""
+    own = [
+        each if each.time is None else msgspec.structs.replace(each, time=each.time + shift)
+        for each in trace.messages
+    ]
+    if said_in(trace):
+        return own
+    asked, answered = input_of(trace), output_of(trace)
+    first = Message(sender=USER, receiver=AGENT, content=_text(asked))
+    last = Message(sender=AGENT, receiver=USER, type="result_delivery", content=_text(answered))
+    return [*([first] if first.content else []), *own, *([last] if last.content else [])]
+
+
+def _text(value: Any) -> str:
+    """A text as it is, also where it is all that an object holds; other values as JSON."""
+    if isinstance(value, dict) and len(value) == 1:
+        (held,) = value.values()
+        value = held if isinstance(held, str) else value
+    return "" if value is None else text_or_json(value)
+
+
+def _of_turn(problem: TraceProblem, number: int) -> TraceProblem:
+    span = None if problem.span is None else f"{number}.{problem.span}"
+    return msgspec.structs.replace(problem, span=span, what=f"turn {number}: {problem.what}")
+
+
+def _metadata(traces: Sequence[Trace], conversation: str) -> JsonObject:
+    """The metadata of the first turn, with those of all turns where they are lists or add up."""
+    found: JsonObject = dict(traces[0].metadata)
+    for name in ("tags", "recorders", "people"):
+        values = [text for trace in traces for text in texts_in(trace.metadata.get(name))]
+        values += [USER] if name == "people" else []
+        found |= {name: list(dict.fromkeys(values))} if values else {}
+    if any(stated_usage(trace) is not None for trace in traces):
+        usage = total_usage(
+            stated_usage(trace) or total_usage(used for _, used in counted_usage(trace)) for trace in traces
+        )
+        found["usage"] = msgspec.to_builtins(usage)
+    return found | {"conversation_id": conversation, "turns": len(traces)}
