@@ -21,7 +21,7 @@ from trivium.store.live_counts import add_counts
 from trivium.store.tokens import Sessions, Tokens
 from trivium.web import security
 from trivium.web.pages import monitors
-from trivium.web.pages.monitors import routes
+from trivium.web.pages.monitors import _case_command, routes
 from trivium.web.pages.site import Site
 from trivium.web.security import Access
 
@@ -66,6 +66,11 @@ def test_the_page_of_a_monitor_leads_to_the_case_of_each_sample(read):
     why = read.get(traces[0], headers=HTML)
     assert "sampled with probability 1" in text_of(why)
     assert re.search(r'href="/runs/live-[^"/]+/case\?id=\w+"', why.text)
+    command = f"trivium case from {traces[0].removeprefix('/traces/')} --suite SUITE"
+    assert command in text_of(why)
+    assert "trivium case" not in read.get("/traces/unknown", headers=HTML).text
+    assert _case_command("a'; rm b") == "trivium case from 'a'\"'\"'; rm b' --suite SUITE"
+    assert _case_command("--yes") == ""
 
 
 def test_deployments_alerts_and_refused_spans_are_on_the_page(scored, store):

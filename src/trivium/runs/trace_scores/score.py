@@ -18,6 +18,7 @@ from trivium.runs.trace_scores.settings import TraceScoringOptions, settings_of_
 from trivium.runs.trace_scores.spool import Spool
 from trivium.store.connection import DEFAULT_URL
 from trivium.suites.suite import Suite
+from trivium.traces.conversations import by_conversation
 from trivium.traces.trace import Trace
 
 BY = ("trace", "conversation")
@@ -65,7 +66,7 @@ def score_traces(
         format=options["format"],
         selection=selection,
         limit=settings.limits.output_bytes,
-        conversations=options["by"] == "conversation",
+        joined=by_conversation if options["by"] == "conversation" else iter,
     )
     with reduced_garbage_collection(THRESHOLDS_WHILE_SCORING), spool:
         notes = tuple(_notes(spool, selection))

@@ -1,7 +1,7 @@
 """Keeps the traces to score in temporary files, so that memory stays bounded however many there are."""
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -21,7 +21,6 @@ from trivium.runs.trace_scores.selection import Selection
 from trivium.runs.trace_scores.totals import TraceTotals
 from trivium.suites.case import Case
 from trivium.suites.files.jsonl import CaseFile
-from trivium.traces.conversations import by_conversation
 from trivium.traces.native import native_trace
 from trivium.traces.outcome import asked_in, tags_of, thread_of
 from trivium.traces.readers import FORMATS
@@ -52,7 +51,7 @@ class Spool(ReadyAttempts):
         format: Format of all files; detected for each if None.
         selection: Which traces are wanted.
         limit: Largest output in bytes.
-        conversations: Whether the traces of one conversation are one case.
+        joined: Joins traces, such as those of one conversation, before they are selected.
     """
 
     def __init__(
@@ -62,9 +61,9 @@ class Spool(ReadyAttempts):
         format: str | None,  # noqa: A002
         selection: Selection,
         limit: int,
-        conversations: bool = False,
+        joined: Callable[[Iterable[LocatedTrace]], Iterable[LocatedTrace]] = iter,
     ) -> None:
-        self._conversations = conversations
+        self._joined = joined
         self._objects = [source for source in sources if isinstance(source, Trace)]
         paths = [source for source in sources if not isinstance(source, Trace)]
         self.files = TraceFiles(paths, format=format)
@@ -113,8 +112,7 @@ class Spool(ReadyAttempts):
 
     def _located(self) -> Iterable[LocatedTrace]:
         objects = (LocatedTrace(native_trace(trace), IN_MEMORY, "native") for trace in self._objects)
-        each = chain(objects, self.files)
-        return by_conversation(each) if self._conversations else each
+        return self._joined(chain(objects, self.files))
 
     def _fill(self, folder: Path) -> None:
         names: set[str] = set()

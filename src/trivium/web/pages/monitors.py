@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import shlex
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Final
@@ -159,7 +160,13 @@ def _routes_of_one(site: Site) -> list[Any]:
     def one_trace(request: Request[Any, Any, Any], trace: FromPath[str]) -> Response[str]:
         found = reasons(site.store, sanitise(trace[:200])[0], now=site.clock())
         return site.page(
-            request, "why.html", title=f"Trace {trace[:40]}", section="monitors", trace=trace, reasons=found
+            request,
+            "why.html",
+            title=f"Trace {trace[:40]}",
+            section="monitors",
+            trace=trace,
+            reasons=found,
+            command=_case_command(trace) if any(each.run for each in found) else "",
         )
 
     return [one_alert, one_trace]
@@ -243,3 +250,8 @@ def _refused(site: Site, now: float) -> list[tuple[str, int]]:
         if event == "refused":
             found[reason] = found.get(reason, 0) + number
     return sorted(found.items(), key=lambda each: -each[1])
+
+
+def _case_command(trace: str) -> str:
+    """The command that makes a case of a trace; empty for an id that looks like an option."""
+    return "" if trace.startswith("-") else f"trivium case from {shlex.quote(trace)} --suite SUITE"
