@@ -117,19 +117,32 @@ def test_conversations_are_scored_as_one_attempt_each(files, tmp_path):
 
 
 def test_conversations_are_attempts_of_the_cases_that_have_their_ids(files, tmp_path):
+    turns = [
+        "Where is it?",
+        {"user": "And when?", "expect": {"contains": "today", "tools": [{"name": "look"}]}},
+    ]
     cases = [
-        {"id": "c1", "input": "Where is it, and when?", "references": ["Today."]},
+        {"id": "c1", "turns": turns, "references": ["Today."]},
         {"id": "c2", "input": "Hello?", "references": ["Goodbye."]},
     ]
     run = tv.evaluate(
         cases,
         outputs=f"conversations:{tmp_path}",
-        metrics=["success"],
+        metrics=["success", "turn_success"],
         success={"exact": True},
         store=f"sqlite:///{tmp_path / 's.db'}",
     )
     scores = {each.case: each.scores["success"].value for each in run.evaluations()}
     assert scores == {"c1": 1, "c2": 0}
+    by_case = {each.case: each for each in run.attempts()}
+    assert [(each.turn, each.role, each.content) for each in by_case["c1"].messages] == [
+        (1, "user", "Where is it?"),
+        (1, "assistant", "In Lyon."),
+        (2, "user", "And when?"),
+        (2, "assistant", "Today."),
+    ]
+    assert by_case["c2"].messages == ()
+    assert next(run.evaluations()).scores["turn_success"].value == 1
 
 
 def test_a_recorded_chat_is_a_conversation_of_its_own(tmp_path):

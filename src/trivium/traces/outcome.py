@@ -80,13 +80,20 @@ def input_of(trace: Trace) -> Any:
 
 
 def said_in(trace: Trace) -> list[JsonObject]:
-    """What people and agents said to each other, where the trace has such messages: role and content."""
-    people = trace.people
-    return [
-        {"role": "user" if message.sender in people else "assistant", "content": message.content}
-        for message in trace.messages
-        if (message.sender in people) != (message.receiver in people) and message.content not in (None, "")
-    ]
+    """What people and agents said to each other, where the trace has such messages: role and content.
+
+    In a trace whose turns are numbered each message of a person begins one, and has its number as ``turn``.
+    """
+    people, said = trace.people, list[JsonObject]()
+    turn = 0
+    for message in trace.messages:
+        by_person = message.sender in people
+        if by_person == (message.receiver in people) or message.content in (None, ""):
+            continue
+        turn += by_person
+        numbered = {TURN: turn} if trace.metadata.get("turns") else {}
+        said.append({"role": "user" if by_person else "assistant", "content": message.content} | numbered)
+    return said
 
 
 def asked_in(trace: Trace) -> Any:
@@ -94,7 +101,8 @@ def asked_in(trace: Trace) -> Any:
     said = said_in(trace)
     while said and said[-1]["role"] != "user":
         said.pop()
-    return said if len(said) > 1 else input_of(trace)
+    plain = [{"role": each["role"], "content": each["content"]} for each in said]
+    return plain if len(plain) > 1 else input_of(trace)
 
 
 def output_of(trace: Trace) -> Any:

@@ -289,7 +289,8 @@ def test_the_prompts_of_a_session_are_its_turns():
     assert [(call.name, call.attributes["turn"]) for call in trace.tool_calls] == [("Read", 1), ("Edit", 2)]
     assert [span.attributes["turn"] for span in spans(trace, "llm")] == [1, 1, 2, 3]
     assert trace.agent_messages == ()
-    assert asked_in(trace) == said_in(trace)[:4]
+    assert [each["turn"] for each in said_in(trace)] == [1, 1, 2, 3, 3]
+    assert [each["content"] for each in asked_in(trace)][-2:] == ["Change it.", "Thanks."]
 
 
 def test_a_session_of_one_prompt_has_no_turns():

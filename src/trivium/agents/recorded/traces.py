@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from trivium.agents.attempt import NO_ANSWER, NO_QUESTION, OUTPUT_LEFT_OUT, Attempt, Usage
+from trivium.agents.attempt import NO_ANSWER, NO_QUESTION, OUTPUT_LEFT_OUT, Attempt, Usage, numbered
 from trivium.agents.recorded.record import checked_attempt
 from trivium.errors import OutputsError, Problem, suggest
 from trivium.storage import path_of
@@ -17,6 +17,7 @@ from trivium.traces.outcome import (
     counted_usage,
     input_of,
     output_of,
+    said_in,
     stated_cases,
     stated_usage,
     total_usage,
@@ -33,8 +34,8 @@ MOST_LISTED = 5
 def attempt_of_trace(trace: Trace, *, case: str, limit: int, repeat: int = 0) -> Attempt:
     """Make an attempt from a trace: its output, wall time, tokens and cost are those of the trace.
 
-    A trace that ended with an error is no failed attempt: what can be said of its steps is said (and the
-    metric ``completed`` is 0).
+    A conversation of several turns has its messages, too. A trace that ended with an error is no failed
+    attempt: what can be said of its steps is said (and the metric ``completed`` is 0).
 
     Args:
         trace: The trace.
@@ -48,6 +49,10 @@ def attempt_of_trace(trace: Trace, *, case: str, limit: int, repeat: int = 0) ->
         input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost_usd=usage.cost_usd
     )
 
+    said = said_in(trace)
+    several = sum(each["role"] == "user" for each in said) > 1
+    messages = tuple(numbered(said)) if several else ()
+
     def attempt(output: object, flags: tuple[str, ...]) -> Attempt:
         recorded = Attempt(
             case=case,
@@ -56,6 +61,7 @@ def attempt_of_trace(trace: Trace, *, case: str, limit: int, repeat: int = 0) ->
             trace=trace,
             usage=None if reported == Usage() else reported,
             flags=flags,
+            messages=messages,
         )
         return checked_attempt(recorded, limit=limit)
 
