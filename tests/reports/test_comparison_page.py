@@ -47,7 +47,7 @@ def test_it_asks_the_network_for_nothing_and_its_policy_allows_its_style_alone(t
 def test_it_says_the_answer_every_figure_and_what_is_missing(tmp_path):
     text = Page(written(tmp_path / "page.html", samples.comparison())).text
     for words in (
-        "? inconclusive",
+        "? Likely not worse (75 %)",
         "coordination_quality",
         "−0.090",
         "[−0.120, −0.060]",

@@ -19,6 +19,31 @@ def test_a_small_probability_is_never_0(value, text):
     assert wording.probability(value) == text
 
 
+def test_what_got_worse_and_what_got_better_are_a_sentence_each_the_largest_first():
+    metrics = {
+        "composite": samples.delta(0.1, 0.2, "inconclusive", p=0.3),
+        "calls": samples.delta(-0.1, 0.05, "fail", p=0.01),
+        "backed": samples.delta(-0.2, 0.05, "fail", p=0.05),
+        "time": samples.delta(0.0, 0.1),
+    }
+    worse, better = phrases.worse_and_better(samples.comparison(metrics=metrics))
+    assert worse == "Worse: backed −0.200 and calls −0.100 (each taken alone, p ≤ 0.05)."
+    assert better == "Better beyond chance: no metric."
+    many = metrics | {f"m{n}": samples.delta(0.1 + n / 10, 0.05, p=0.001) for n in range(6)}
+    _, better = phrases.worse_and_better(samples.comparison(metrics=many))
+    assert better.startswith(
+        "Better: m5 +0.600, m4 +0.500, m3 +0.400, m2 +0.300 and 2 more (each taken alone"
+    )
+    assert phrases.worse_and_better(samples.comparison(unchanged=True)) == []
+
+
+def test_the_verdict_stands_apart_from_by_how_much_on_a_page():
+    made = samples.comparison()
+    apart, together = phrases.answer(made, apart=True), phrases.answer(made)
+    assert together.sentence == f"{apart.words}: {apart.sentence}"
+    assert (together.words, together.answer) == ("", apart.answer)
+
+
 def test_each_deciding_figure_says_what_it_could_tell():
     one, other = phrases.outlook(samples.comparison())
     assert one == (

@@ -127,7 +127,7 @@ def test_a_large_summary_is_shown_whole() -> None:
 def test_a_comparison_shows_answer_differences_and_moves() -> None:
     page = shown(comparisons.comparison())
 
-    assert "? inconclusive" in page.text
+    assert "? Likely not worse (75 %)" in page.text
     for expected in ("−0.010", "[−0.060, +0.040]", "812", "0.340", "q3", "Cusco", "margin"):
         assert expected in page.text, expected
 
@@ -198,7 +198,7 @@ def test_the_example_notebook_runs_and_shows_each_record_once_with_its_text(tmp_
     for data in (run, comparison, curve, summary):
         assert set(data) == {"text/plain", "text/html"}
     assert "done" in Page(run["text/html"]).text
-    assert "✓ pass" in Page(comparison["text/html"]).text
+    assert "✓ Better" in Page(comparison["text/html"]).text
     assert "<table" in frame["text/html"]
     assert "AURC" in Page(curve["text/html"]).text
     assert "success" in comparison["text/plain"]

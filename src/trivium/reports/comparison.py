@@ -71,7 +71,10 @@ def describe(
         yield Title(text=comparison.suite, beside=beside, answer=comparison.answer)
         if surface != "comment":
             yield Paragraph((pairs,))
-    yield phrases.answer(comparison, pairs if surface == "comment" else "")
+    drawn = surface in {"page", "notebook"}
+    yield phrases.answer(comparison, pairs if surface == "comment" else "", apart=drawn)
+    if drawn:
+        yield _differences(comparison)
     if words := what_moved(comparison.moved_cases):
         found = _moved(comparison.moved_cases, surface, cases) if moved is None else moved
         yield Section(title="what changed", beside=words, blocks=found, key="moved")
@@ -86,12 +89,14 @@ def describe(
     yield from _reservations(comparison, surface)
 
 
-def _figures(comparison: Comparison, surface: Surface) -> Iterator[Block]:
-    if surface in {"page", "notebook"}:
-        from trivium.reports.forest import forest
+def _differences(comparison: Comparison) -> Section:
+    from trivium.reports.forest import forest
 
-        drawn = [Drawing((Picture(forest(comparison)),))]
-        yield Section(title="difference of each metric", beside=FOREST_NOTE, blocks=drawn, key="differences")
+    drawn: list[Block] = [Drawing((Picture(forest(comparison)),)), Paragraph((FOREST_NOTE,), "quiet")]
+    return Section(title="difference of each metric", blocks=drawn, key="differences")
+
+
+def _figures(comparison: Comparison, surface: Surface) -> Iterator[Block]:
     if surface == "page":
         note = f"{phrases.note(comparison)}. {FIGURES_NOTE}"
         yield Section(title="metrics", blocks=[figures(comparison, note)], key="figures")
@@ -241,7 +246,7 @@ def write_html(
         describe(comparison, "page", moved=_folded_pages(comparison.moved_cases, links)),
         brand="Trivium comparison",
         heading=comparison.suite,
-        answer=comparison.answer,
+        answer=phrases.verdict_words(comparison),
         meta=[f"head {comparison.head}", f"base {comparison.base}", phrases.pairs_compared(comparison)],
         links={runs.get(name, name): link for name, link in links.items()},
     )
@@ -267,7 +272,7 @@ def _folded_pages(moved: MovedCases, links: Mapping[str, str]) -> Iterator[Block
     cases, total = page_cases(moved, pages_of), len(moved)
     for start in (0, *range(CASES_AT_FIRST, total, CASES_AT_ONCE)) if total else ():
         end = min(start + CASES_AT_ONCE if start else CASES_AT_FIRST, total)
-        some = Cases(cases=islice(cases, end - start), total=total, open_cases=0 if start else 1)
+        some = Cases(cases=islice(cases, end - start), total=total)
         yield Fold(f"Cases {start + 1:,} to {end:,} of {total:,}", [some]) if start else some
 
 

@@ -26,6 +26,8 @@ from trivium.trust.decision import DifferencePrior
 from trivium.trust.sample_size import MOST_NEEDED
 from trivium.trust.sequential_mean import METHOD
 
+METRICS_NAMED = 4
+"""Metrics that got better or worse and are named in the answer."""
 BROKE_NAMED = 20
 """Cases that broke and are named in the answer."""
 
@@ -106,20 +108,48 @@ def _probabilities(comparison: Comparison) -> list[tuple[float, ...]]:
 
 def answer_sentence(comparison: Comparison) -> str:
     """The verdict, by how much, and what would prove it. Empty for unchanged outputs."""
-    if comparison.unchanged:
-        return ""
+    return "" if comparison.unchanged else f"{verdict_words(comparison)}: {by_how_much(comparison)}"
+
+
+def by_how_much(comparison: Comparison) -> str:
+    """By how much what decides changed, and what would prove it."""
     deciders = comparison.decided_by
     own = [name for name in deciders if comparison.metrics[name].answer == comparison.proof]
     name = (*comparison.failing, *own, *deciders)[0]
-    figure, words = comparison.metrics[name], verdict_words(comparison)
+    figure = comparison.metrics[name]
     if figure.delta is None:
-        return f"{words}: no pair has {one_line(name)} on both sides."
+        return f"no pair has {one_line(name)} on both sides."
     settled_by = further_cases_needed(figure) if comparison.proof == "inconclusive" else None
-    sentence = f"{words}: {one_line(name)} {_change(figure)}"
+    sentence = f"{one_line(name)} {_change(figure)}"
     if name in deciders:
         return f"{sentence}{f'; {settled_by}' if settled_by else ''}."
     decider = f"{one_line(deciders[0])} {_change(comparison.metrics[deciders[0]])}"
     return f"{sentence}, beyond chance, though it does not decide. What decides: {decider}."
+
+
+def worse_and_better(comparison: Comparison) -> list[str]:
+    """What got worse, and what got better, a sentence each; empty for unchanged outputs.
+
+    A metric did if its loss or gain is significant, each metric taken alone
+    (docs/definitions/comparisons.md#p-value).
+    """
+    if comparison.unchanged:
+        return []
+    alpha, moved = 1 - comparison.level, [one for one in rows(comparison) if one.figure.delta]
+    sure = [one for one in moved if one.figure.p is not None and one.figure.p <= alpha]
+    return [
+        _moved_metrics("Worse", [one for one in sure if (one.figure.delta or 0) < 0], alpha),
+        _moved_metrics("Better", [one for one in sure if (one.figure.delta or 0) > 0], alpha),
+    ]
+
+
+def _moved_metrics(word: str, found: list[ComparedFigure], alpha: float) -> str:
+    if not found:
+        return f"{word} beyond chance: no metric."
+    found.sort(key=lambda one: -abs(one.figure.delta or 0))
+    named = [f"{one_line(one.name)} {signed(one.figure.delta)}" for one in found[:METRICS_NAMED]]
+    named += [f"{len(found) - METRICS_NAMED:,} more"] if len(found) > METRICS_NAMED else []
+    return f"{word}: {listed(named)} ({'each ' * (len(found) > 1)}taken alone, p ≤ {alpha:.2g})."
 
 
 def policy_sentence(comparison: Comparison) -> str:
@@ -181,15 +211,19 @@ def _change(figure: MetricDelta) -> str:
     return f"{number(figure.base)} → {number(figure.head)}, {signed(figure.delta)}{interval}"
 
 
-def answer(comparison: Comparison, pairs: str = "") -> Answer:
+def answer(comparison: Comparison, pairs: str = "", *, apart: bool = False) -> Answer:
     """The answer with its grounds; what was asked again; the answer to the other question; the policy.
 
     Args:
         comparison: The comparison.
         pairs: What was compared, where it is not said elsewhere; then the cases that broke are named, too.
+        apart: Whether the verdict stands apart, in place of pass or fail, and what got worse and better
+            follows it.
     """
     names = [] if comparison.confirmed or not pairs else cases_that_broke(comparison)
+    moved = worse_and_better(comparison) if apart else []
     grounds = (
+        *moved,
         one_line(comparison.reason, at_most=2000),
         f"Broke: {listed(names)}." if names else "",
         confirmed_sentence(comparison),
@@ -197,7 +231,10 @@ def answer(comparison: Comparison, pairs: str = "") -> Answer:
         policy_sentence(comparison),
         f"{pairs}." if pairs else "",
     )
-    return Answer(answer=comparison.answer, sentence=answer_sentence(comparison), grounds=grounds)
+    if not apart or comparison.unchanged:
+        return Answer(answer=comparison.answer, sentence=answer_sentence(comparison), grounds=grounds)
+    told, verdict = by_how_much(comparison), verdict_words(comparison)
+    return Answer(answer=comparison.answer, sentence=told, grounds=grounds, words=verdict)
 
 
 def confirmed_sentence(comparison: Comparison) -> str:

@@ -37,7 +37,10 @@ def two_runs(store):
 def test_the_answer_comes_first_then_the_cases_with_both_outputs(shared_client, runs):
     page = shared_client.get(f"/compare/{runs[0]}/{runs[1]}", headers=HTML).text
     text = re.sub(r"<[^>]+>", " ", page)
-    assert text.index("Answer") < text.index("What changed") < text.index("Metrics")
+    order = ("✓ Better", "Difference of each metric", "What changed", "p (Holm)")
+    places = [text.index(words) for words in order]
+    assert places == sorted(places)
+    assert "Better: " in text
     assert "<script>answer" not in page
     assert page.count('<details class="attempt moved"') == 10
     case = re.search(r'href="(/runs/[^"]+)"[^>]*>whole attempt', page)[1]

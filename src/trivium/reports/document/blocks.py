@@ -386,13 +386,11 @@ class Cases(msgspec.Struct, frozen=True, kw_only=True):
         cases: The cases; read once, one after another.
         total: How many there are, those that are not shown included.
         further: What is said after ``3 further cases``; empty to say nothing.
-        open_cases: Cases that are unfolded at first.
     """
 
     cases: Iterable[Case]
     total: int
     further: str = ""
-    open_cases: int = 0
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):

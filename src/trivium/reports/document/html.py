@@ -288,14 +288,15 @@ class Html:
     def _cases(self, block: b.Cases) -> Iterator[str]:
         shown = 0
         yield '<div class="list">' if self._styles is None else "<div>"
-        for shown, case in enumerate(block.cases, 1):
-            yield self._case(case, is_open=shown <= block.open_cases)
+        for case in block.cases:
+            yield self._case(case)
+            shown += 1
         yield "</div>"
         if block.further and shown < block.total:
             further = counted(block.total - shown, "further case")
             yield self._paragraph(f"{further} {block.further}", "quiet")
 
-    def _case(self, case: b.Case, *, is_open: bool) -> str:
+    def _case(self, case: b.Case) -> str:
         state = self._element("span", f"{_line(case.mark)} {_line(case.word)}", role=f"pill {case.tone}")
         name = self._element("span", self._name(case.name), role="id")
         gist = self._element("span", _line(case.gist), role="gist", dir="auto")
@@ -306,8 +307,7 @@ class Html:
         inside = self._element("div", facts, *self._parts(case.parts), role="inside")
         if self._styles is not None:
             return element("details", summary, inside)
-        opened = {"open_": "open"} if is_open else {}
-        return element("details", summary, inside, class_="attempt moved", id=case.anchor, **opened)
+        return element("details", summary, inside, class_="attempt moved", id=case.anchor, data_row="")
 
     def _parts(self, parts: Iterable[b.Part]) -> Iterator[str]:
         """Yield the parts; those that are sides stand next to each other."""

@@ -11,6 +11,7 @@ from litestar.response import Redirect, Stream
 
 from trivium.errors import InputError
 from trivium.reports.comparison import describe, page_cases
+from trivium.reports.comparison_text import verdict_words
 from trivium.reports.document.blocks import Block, Case, Cases, Links
 from trivium.reports.document.html import html
 from trivium.runs.comparing.compare import compare
@@ -91,7 +92,7 @@ def routes(site: Site) -> list[Any]:
         return site.page(
             request,
             "compared.html",
-            title=f"{found.suite}: {found.answer}",
+            title=f"{found.suite}: {verdict_words(found)}",
             section="runs",
             comparison=found,
             body=html(describe(found, "page", moved=moved)),
@@ -152,7 +153,7 @@ def _moved(
 ) -> Iterator[Block]:
     """The moved cases of a page, with links to those before and after."""
     if cases:
-        yield Cases(cases=cases, total=total, open_cases=1)
+        yield Cases(cases=cases, total=total)
     if total > CASES:
         end = min(start + CASES, total)
         links = [("Previous", max(0, start - CASES))] if start else []
