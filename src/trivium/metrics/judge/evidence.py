@@ -130,6 +130,21 @@ def find_quotes(quotes: Sequence[str], shown: Iterable[str]) -> list[Quote]:
     return found
 
 
+_TURN = re.compile(r"^turn (\d+), ", re.MULTILINE)
+
+
+def turn_of(quote: str, conversation: str | None) -> int | None:
+    """The first turn of a conversation, as a judge was shown it, with a quote in it; None if in none."""
+    if conversation is None:
+        return None
+    parts, begins = quote_parts(quote), list(_TURN.finditer(conversation))
+    ends = [*(each.start() for each in begins[1:]), len(conversation)]
+    for begin, end in zip(begins, ends, strict=False):
+        if parts and places(parts, fold_text(conversation[begin.end() : end])):
+            return int(begin[1])
+    return None
+
+
 def quote_parts(quote: str) -> tuple[str, ...]:
     """Fold a quote and split it at ellipses."""
     parts = (fold_text(part).strip(_STOPS) for part in _ELLIPSIS.split(quote))

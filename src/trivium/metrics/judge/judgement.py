@@ -7,7 +7,14 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from trivium.metrics.judge.client.structured_output import StructuredAnswer
-from trivium.metrics.judge.evidence import EvidenceSimilarity, find_quotes, quoted_document, retrieval
+from trivium.metrics.judge.evidence import (
+    EvidenceSimilarity,
+    Quote,
+    find_quotes,
+    quoted_document,
+    retrieval,
+    turn_of,
+)
 from trivium.metrics.judge.prompts.answer import VERDICTS, Answer, Aspect, Claim
 from trivium.metrics.judge.prompts.context import Context
 from trivium.metrics.judge.signals import consistency, token_signals
@@ -36,6 +43,12 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     method: str | None = None
     detail: JsonObject = {}
     missing: bool = False
+
+
+def _recorded(quote: Quote, context: Context) -> dict[str, object]:
+    """A quote as recorded, with the turn of the conversation that it is from."""
+    turn = turn_of(quote.text, context.texts.get("conversation"))
+    return quote.recorded() | ({} if turn is None else {"turn": turn})
 
 
 def judgement_of(
@@ -81,7 +94,7 @@ def judgement_of(
     detail = {
         **facts,
         "reason": answer.reason,
-        "evidence": [quote.recorded() for quote in quotes],
+        "evidence": [_recorded(quote, context) for quote in quotes],
         "evidence_similarity": similar.kind,
         "signals": signals,
     }

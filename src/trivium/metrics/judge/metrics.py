@@ -25,7 +25,7 @@ from trivium.suites.settings import JudgeSettings, Settings
 
 NO_JUDGE = "the suite names no judge (judge.models)"
 
-OF_A_TRACE = frozenset({"input", "output", "contexts", "trace"})
+OF_A_TRACE = frozenset({"input", "output", "conversation", "contexts", "trace"})
 """Inputs of a judge that a recorded trace has by itself."""
 
 

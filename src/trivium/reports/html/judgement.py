@@ -21,7 +21,7 @@ from trivium.reports.html.fragments import (
     folded,
     short,
 )
-from trivium.values import dict_, is_number, list_
+from trivium.values import count, dict_, is_number, list_
 
 ROWS_SHOWN = 30
 """Largest number of criteria, claims, quotes and votes shown."""
@@ -108,6 +108,7 @@ def _quote(row: Mapping[str, Any], quotes: Sequence[str], texts: Mapping[str, st
         "number": quotes.index(quote) + 1,
         "found": row.get("found") is True,
         "too_short": row.get("too_short") is True,
+        "turn": count(row.get("turn")),
         "where": [name for name, text in texts.items() if places(parts, text)],
     }
 

@@ -1,7 +1,8 @@
-"""The built-in rubrics ``review``, ``agent`` and ``documents``.
+"""The built-in rubrics ``review``, ``agent``, ``documents`` and ``conversation``.
 
 Definitions: docs/definitions/judge.md#review, docs/definitions/judge.md#agent,
-docs/definitions/judge.md#documents.
+docs/definitions/judge.md#documents,
+docs/definitions/judge.md#conversation.
 """
 
 from trivium.suites.rubrics.rubric import LEVELS, Criterion, Dimension, InputName, Level, Rubric
@@ -357,4 +358,71 @@ DOCUMENTS = Rubric(
     ),
 )
 
-BUILT_IN = {rubric.name: rubric for rubric in (REVIEW, AGENT, DOCUMENTS)}
+_TALK: tuple[InputName, ...] = ("conversation", "references", "facts")
+
+CONVERSATION = Rubric(
+    name="conversation",
+    dimensions=(
+        Dimension(
+            name="goal_reached",
+            asks="Whether the user has at the end of the conversation what they came for, by what the "
+            "assistant did and said. Facts and references, if there are any, say what is right.",
+            levels=_levels(
+                "The user has all that they came for, and nothing of it is wrong.",
+                "The user has what they came for; a detail is missing or was hard to get.",
+                "The main thing is reached, and another that the user wanted is not.",
+                "The user has little of what they came for, or something that is wrong in part.",
+                "Nothing of it is reached, or it is claimed to be and is not.",
+            ),
+            sees=_TALK,
+            needs=("conversation",),
+            weight=0.4,
+        ),
+        Dimension(
+            name="kept_what_was_said",
+            asks="Whether the assistant keeps to what was said in earlier turns, by the user and by itself "
+            "(null: there is only one turn).",
+            levels=_levels(
+                "It uses what was said, asks for nothing twice, and contradicts nothing.",
+                "It keeps what matters; once it asks again for a detail, or leaves one out of account.",
+                "It keeps the main things, and forgets or contradicts one that the user notices.",
+                "It forgets or contradicts several things, so that the user has to repeat them.",
+                "It answers each turn as if nothing had been said before, or contradicts itself throughout.",
+            ),
+            sees=_TALK,
+            needs=("conversation",),
+            weight=0.2,
+        ),
+        Dimension(
+            name="answered_what_was_asked",
+            asks="Whether each reply of the assistant answers what the user said in that turn.",
+            levels=_levels(
+                "Each reply answers all that was asked in its turn, and nothing beside it.",
+                "Each reply answers what was asked; one leaves a detail open or says too much.",
+                "Most replies do; one passes over a question, or answers another one.",
+                "Several replies pass over what was asked.",
+                "Hardly a reply has to do with what was asked.",
+            ),
+            sees=_TALK,
+            needs=("conversation",),
+            weight=0.2,
+        ),
+        Dimension(
+            name="handled_refusal_and_correction",
+            asks="Whether the assistant takes it up rightly when the user refuses, corrects or contradicts "
+            "it: it gives way where they are right and stays where they are not (null: it does not happen).",
+            levels=_levels(
+                "It takes up each refusal and correction at once and rightly, without excuse or argument.",
+                "It takes each up rightly, one of them only in part or after hesitation.",
+                "It takes up the one that matters most, and passes over another.",
+                "It repeats what was refused or corrected, or gives way where the user is wrong.",
+                "It ignores or disputes every refusal and correction, or says whatever it is pressed to.",
+            ),
+            sees=_TALK,
+            needs=("conversation",),
+            weight=0.2,
+        ),
+    ),
+)
+
+BUILT_IN = {rubric.name: rubric for rubric in (REVIEW, AGENT, DOCUMENTS, CONVERSATION)}

@@ -30,7 +30,17 @@ Step = Annotated[float, Meta(ge=0.1, le=1)]
 Scale = Literal["ratio", "minmax"]
 
 InputName = Literal[
-    "input", "output", "source", "references", "facts", "sources", "contexts", "aspects", "workflow", "trace"
+    "input",
+    "output",
+    "conversation",
+    "source",
+    "references",
+    "facts",
+    "sources",
+    "contexts",
+    "aspects",
+    "workflow",
+    "trace",
 ]
 """Inputs of a dimension; those that a case or an attempt lacks are left out."""
 

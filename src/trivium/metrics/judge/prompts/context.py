@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from trivium.agents.attempt import NOT_RECORDED, Attempt, ChatMessage, dialogue
+from trivium.agents.attempt import NOT_RECORDED, Attempt, ChatMessage, dialogue, numbered
 from trivium.agents.contexts import NO_CONTEXTS, contexts_of
 from trivium.agents.response import masked
 from trivium.errors import InputError
@@ -22,7 +22,7 @@ from trivium.metrics.judge.pairwise import Pair
 from trivium.metrics.metric import MetricInput
 from trivium.suites.sanitize import sanitise
 from trivium.traces.trace import Message, Span, Trace
-from trivium.values import text_or_json
+from trivium.values import dialogue_text, text_or_json
 
 ADJACENT, GAP = "\n\n", "\n\n[…]\n\n"
 """Separators between passages that are adjacent in the document, and between those that are not."""
@@ -189,6 +189,7 @@ def build_context(
     aspects = "\n".join(f"{number}. {_entry(text)}" for number, text in enumerate(expect.aspects, 1))
     found = {
         "input": _input(metric_input, attempt),
+        "conversation": _conversation(metric_input, attempt),
         "source": excerpt(case.source or ""),
         "references": _joined_excerpts(excerpt(text) for text in case.references),
         "facts": head(_lines(expect.facts), MAX_CHARS),
@@ -239,10 +240,25 @@ def _input(metric_input: MetricInput, attempt: Attempt) -> Excerpt:
     return excerpt_of_dialogue(said[:-1] if said[-1].role == "assistant" else said, MAX_CHARS)
 
 
+def _conversation(metric_input: MetricInput, attempt: Attempt) -> Excerpt:
+    """All that was said, if it was a conversation: that of the attempt, or the chat that its input is."""
+    said, case = attempt.messages, metric_input.case
+    if not said and not case.turns and dialogue_text(case.input) is not None:
+        reply = {"role": "assistant", "content": attempt.output}
+        said = tuple(numbered([*case.input, *([] if attempt.output is None else [reply])]))
+    return excerpt_of_dialogue(said, MAX_CHARS)
+
+
 def excerpt_of_dialogue(messages: Sequence[ChatMessage], most: int) -> Excerpt:
-    """Format a conversation; of a long one the first and the last turns, whole, and how many are left out."""
+    """Format a conversation; of a long one the first and the last turns, whole, and how many are left out.
+
+    Further lines of a message are indented, so that none looks like the beginning of a turn.
+    """
     sanitised = msgspec.convert(sanitise(msgspec.to_builtins(list(messages)))[0], tuple[ChatMessage, ...])
-    turns = [dialogue(part) or "" for _, part in groupby(sanitised, key=lambda message: message.turn)]
+    turns = [
+        "\n\n".join(_entry(dialogue([message]) or "") for message in part)
+        for _, part in groupby(sanitised, key=lambda message: message.turn)
+    ]
     first, last = _fitting_ends([len(turn) + 2 for turn in turns], most)
     if first + last == 0:
         return head("\n\n".join(turns), most)
