@@ -57,8 +57,12 @@ def test_of_several_people_the_median_counts_until_somebody_decides(queues, stor
     for name, value in (("ann", 0.0), ("ben", 0.25), ("cem", 1.0)):
         label_all(queues, queue, name, lambda _case, value=value: value)
     assert used(labels_for(store, run, "clarity")) == {"c0": 0.25}
+    queues.adjudicate(queue.id, 1, "eve", 0.5)
     queues.adjudicate(queue.id, 1, "dora", 0.75)
-    assert used(labels_for(store, run, "clarity")) == {"c0": 0.75}
+    decided = labels_for(store, run, "clarity")
+    assert used(decided) == {"c0": 0.75}
+    assert "where people disagreed, somebody decided: dora 1" in decided.notes
+    assert progress_of(queues, queue.id).decided == {"dora": 1}
 
 
 def test_items_of_which_nobody_can_tell_are_counted_and_left_out(queues, store):

@@ -89,6 +89,7 @@ QUERIES = [
     "SELECT number FROM labels WHERE key = 'k'",
     "SELECT place FROM label_tasks WHERE queue = 1 AND missing > 0 ORDER BY place",
     "SELECT place FROM label_leases WHERE queue = 1 AND \"by\" = 'ann'",
+    "SELECT place FROM label_grants WHERE queue = 1 AND place = 1 AND \"by\" = 'ann'",
     "SELECT id FROM label_queues WHERE id = 'q'",
     "SELECT id FROM label_queues WHERE run = 'r' AND dimension = 'd'",
 ]

@@ -156,13 +156,13 @@ def is_refused(queues, queue, place, by):
     return False
 
 
-@pytest.mark.parametrize("uniform", [True, False])
+@pytest.mark.parametrize(("uniform", "overlap"), [(True, 0.0), (False, 0.0), (True, 1.0)])
 def test_strangers_socks_and_clients_that_count_wrongly_change_no_estimate(
-    queues, run, store, clock, uniform
+    queues, run, store, clock, uniform, overlap
 ):
     found, used = [], []
     for strangers in (False, True):
-        settings = QueueSettings(uniform=uniform, lease_seconds=60)
+        settings = QueueSettings(uniform=uniform, overlap=overlap, lease_seconds=60)
         queue = queues.create(run, "clarity", by="ann", seed=7, settings=settings)
         refused = label_with_strangers(queues, queue, clock, strangers=strangers)
         assert refused > 80 or not strangers
@@ -173,7 +173,7 @@ def test_strangers_socks_and_clients_that_count_wrongly_change_no_estimate(
     assert found[0] == found[1]
     assert found[0][0].interval_items is not None
     assert used[0] == used[1]
-    assert len(used[0]) == 10
+    assert len(used[0]) == (5 if overlap else 10)
 
 
 def test_an_answer_sent_twice_is_stored_once(queues, run, store):

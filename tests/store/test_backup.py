@@ -4,6 +4,7 @@ import sqlite3
 import stat
 import threading
 import time
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,48 @@ def test_an_older_backup_is_restored(tmp_path):
     restore(tmp_path / "old.db", f"sqlite:///{tmp_path / 'new.db'}")
     with Store(str(tmp_path / "new.db")) as store:
         assert store.run().id == "r1"
+
+
+ROWS_ALONE = {
+    "a trigger": "CREATE TRIGGER t AFTER INSERT ON runs BEGIN DELETE FROM cases; END",
+    "a view": "CREATE VIEW v AS SELECT load_extension('x') FROM runs",
+    "a table of its own": "CREATE TABLE evil (body TEXT)",
+    "a view instead of a table": "DROP TABLE labels; CREATE VIEW labels AS SELECT * FROM runs",
+    "a table too few": "DROP TABLE live_marks",
+    "an unknown revision": "UPDATE alembic_version SET version_num = '9999'",
+    "a damaged revision": "UPDATE alembic_version SET version_num = ';--'",
+}
+
+
+@pytest.mark.parametrize(("what", "restored"), [*zip(ROWS_ALONE, [True] * 3 + [False] * 4, strict=True)])
+def test_of_a_hostile_backup_nothing_but_rows_is_restored(tmp_path, what, restored):
+    filled(f"sqlite:///{tmp_path / 'own.db'}")
+    backup, new = tmp_path / "b.db", tmp_path / "new.db"
+    back_up(f"sqlite:///{tmp_path / 'own.db'}", backup)
+    with closing(sqlite3.connect(backup)) as connection:
+        connection.executescript(ROWS_ALONE[what])
+    refused = nullcontext() if restored else pytest.raises(StoreError)
+    with refused:
+        restore(backup, f"sqlite:///{new}")
+    if new.exists():
+        with closing(sqlite3.connect(new)) as connection:
+            found = connection.execute("SELECT name FROM sqlite_master WHERE type <> 'index'")
+            names = {name for (name,) in found} - set(schema.metadata.tables)
+        assert names <= {"alembic_version", "sqlite_sequence"}
+        with Store(str(new)) as store:
+            assert [run.id for run in store.runs()] == ["r1"] * restored
+
+
+@pytest.mark.parametrize("content", [b"", b"#!", bytes(9999), None])
+def test_a_file_that_is_no_backup_or_half_of_one_is_refused(tmp_path, content):
+    filled(f"sqlite:///{tmp_path / 'own.db'}")
+    backup, new = tmp_path / "b.db", tmp_path / "new.db"
+    back_up(f"sqlite:///{tmp_path / 'own.db'}", backup)
+    whole = backup.read_bytes()
+    backup.write_bytes(whole[: len(whole) // 2] if content is None else content)
+    with pytest.raises(StoreError):
+        restore(backup, f"sqlite:///{new}")
+    assert not new.exists() or Store(str(new)).runs() == []
 
 
 def test_a_store_that_holds_anything_is_left_alone(any_url, tmp_path):

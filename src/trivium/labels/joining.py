@@ -8,11 +8,12 @@ asked while all probabilities were equal, and those up to the last uniform draw.
 enter.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from trivium.errors import InputError
+from trivium.labels.people import shown_names
 from trivium.labels.queue import LabelQueues
-from trivium.labels.reading import people_say, said, sampled, sampling_of
+from trivium.labels.reading import decided_by, people_say, said, sampled, sampling_of
 from trivium.runs.items.files import Labels
 from trivium.runs.items.join import items_of_runs
 from trivium.runs.items.records import Label
@@ -109,6 +110,10 @@ def _of_queue(queues: LabelQueues, queue: LabelQueue, notes: list[str]) -> Label
     notes = [f"labels of queue {queue.id}: {len(weights):,} of {len(items):,} items, {kind}", *notes]
     if late := len(answers) - counted:
         notes.append(f"{_labels(late)} left out until the items drawn before them are answered")
+    if decisions := Counter(decided_by(given).values()):
+        names = shown_names(decisions)
+        by = ", ".join(f"{names[person]} {count:,}" for person, count in decisions.most_common())
+        notes.append(f"where people disagreed, somebody decided: {by}")
     if unclear := counted - len(weights):
         notes.append(f"of {unclear:,} items nobody can tell: they are left out")
     keys = {item: (items.cases[item], int(items.repeat[item]), queue.dimension) for item in weights}

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from trivium.labels.queue import LabelQueues
-from trivium.labels.reading import people_say, sampled
+from trivium.labels.reading import decided_by, people_say, sampled
 from trivium.store.labels import NOBODY, LabelQueue, queue_transaction
 from trivium.trust.active_inference import ActiveMean, active_mean
 from trivium.trust.active_sampling import Sampling
@@ -61,7 +61,6 @@ def progress_of(queues: LabelQueues, id: str) -> Progress:  # noqa: A002 - the f
     answers = people_say(labels, sampling)
     given = (label for label in labels if label.answer != "skip" and label.how != "adjudicated")
     people = Counter(label.by for label in given if label.by != NOBODY)
-    decisions = {label.place: label.by for label in labels if label.how == "adjudicated"}
     return Progress(
         queue=queue,
         drawn=len(sampling.draws),
@@ -70,7 +69,7 @@ def progress_of(queues: LabelQueues, id: str) -> Progress:  # noqa: A002 - the f
         wanted=wanted,
         in_hand=in_hand,
         people=dict(people.most_common()),
-        decided=dict(Counter(decisions.values()).most_common()),
+        decided=dict(Counter(decided_by(labels).values()).most_common()),
         left_out=left_out,
         estimate=None if queue.settings.volunteered else estimate_of(queues, queue, sampling, answers),
         reason=queue.settings.volunteered or None,

@@ -7,7 +7,7 @@ from statistics import median
 from trivium.store.labels import LabelQueue, QueueTransaction, StoredLabel
 from trivium.trust.active_sampling import Draw, Sampling
 
-__all__ = ["people_say", "said", "sampled", "sampling_of"]
+__all__ = ["decided_by", "people_say", "said", "sampled", "sampling_of"]
 
 
 def sampled(stored: QueueTransaction) -> tuple[Sampling, list[StoredLabel]]:
@@ -36,6 +36,11 @@ def people_say(labels: Iterable[StoredLabel], sampling: Sampling) -> dict[int, f
         if answered:
             found[sampling.draws[place - 1].item] = said(answered)
     return found
+
+
+def decided_by(labels: Iterable[StoredLabel]) -> dict[int | None, str]:
+    """Who decided on items on which people disagree, by place: the last who did."""
+    return {label.place: label.by for label in labels if label.how == "adjudicated"}
 
 
 def said(labels: Sequence[StoredLabel]) -> float | None:

@@ -134,6 +134,19 @@ def test_the_form_of_one_person_answers_nothing_for_another(people, queue, store
     assert labels_of(store) == []
 
 
+def test_an_answer_that_comes_too_late_is_said_not_to_count(people, queues, queue, clock, store):
+    alone = queues.create(queues.store.run(queue.run), "success", by="test", seed=2)
+    ann, ben = people(), people()
+    late = form_of(ann.get(f"/labels/{alone.id}", headers=HTML).text, answer="label", value="0")
+    clock.now += alone.settings.lease_seconds
+    answer(ben, alone)
+    page = ann.post(f"/labels/{alone.id}", data=late, headers=HTML).text
+    assert "kept and not counted" in page
+    assert [label.how for label in labels_of(store)][1] == "volunteered"
+    answer(ann, alone)
+    assert "kept and not counted" not in ann.get(f"/labels/{alone.id}", headers=HTML).text
+
+
 def test_an_item_that_one_token_holds_is_not_given_to_another_of_the_same_name(people, queues, queue):
     alone = queues.create(queues.store.run(queue.run), "success", by="test", seed=2)
     ann, ben = people(), people()
