@@ -8,7 +8,7 @@ import pytest
 
 import trivium as tv
 from tests.goldens import data
-from trivium.errors import TraceError
+from trivium.errors import InputError, TraceError
 from trivium.formats.tau_bench import changes_state, read_trajectories
 from trivium.traces.process.totals import trace_facts
 from trivium.traces.readers import read_trace, read_trace_file
@@ -144,6 +144,96 @@ def test_the_real_file_gives_the_counts_of_its_summary():
             assert int(row["write_calls"]) == len(writes)
             assert int(row["ok_write_calls"]) == sum(call.ok is True for call in writes)
             assert int(row["expected_calls"]) == len(trajectory.actions)
+
+
+TASKS = {
+    "policy": "Only orders of the last 30 days are returned.",
+    "state": {"orders": {"1": "delivered", "2": "delivered"}},
+    "tools": "tests.formats.test_tau_bench:TOOLS",
+    "tasks": [
+        {
+            "instruction": "You want to return order 1 and hear the amount.",
+            "user_id": "ann",
+            "actions": [
+                {"name": "get_order", "kwargs": {"order": "1"}},
+                {"name": "return_order", "kwargs": {"order": "1"}},
+            ],
+            "outputs": ["12"],
+        },
+        {"id": "late", "instruction": "You want to return order 2.", "actions": []},
+        {
+            "task_id": 7,
+            "instruction": "Return 2.",
+            "actions": [{"name": "return_order", "arguments": {"order": "2"}}],
+        },
+        {
+            "id": "wrong",
+            "instruction": "Return 9.",
+            "actions": [{"name": "return_order", "arguments": {"order": "9"}}],
+        },
+    ],
+}
+
+
+def return_order(state: dict, order: str) -> str:
+    state["orders"][order] = {"delivered": "returned"}[state["orders"][order]]
+    return "done"
+
+
+TOOLS = [return_order]
+
+
+def test_tasks_are_cases_whose_writes_are_made_in_a_world_of_their_own(tmp_path):
+    """The agent returns order 1 whatever is asked."""
+    (tmp_path / "tasks.json").write_text(json.dumps(TASKS))
+
+    def agent(case, world):
+        world.return_order("1")
+        return "That is 12 euros."
+
+    run = tv.evaluate(f"tau-bench:{tmp_path / 'tasks.json'}", agent=agent, store=tmp_path / "store.db")
+    cases = {case.id: case for case in run.cases()}
+    assert list(cases) == ["0", "late", "7", "wrong"]
+    assert (cases["0"].input, cases["0"].source) == (TASKS["tasks"][0]["instruction"], TASKS["policy"])
+    assert [tool.name for tool in cases["0"].expect.tools] == ["get_order", "return_order"]
+    found = {each.case: each.scores["success"] for each in run.evaluations()}
+    assert {case: score.value for case, score in found.items()} == {
+        "0": 1.0,
+        "late": 0.0,
+        "7": 0.0,
+        "wrong": None,
+    }
+    assert found["late"].reason == (
+        'the state at the start: expected → found: orders.1: "delivered" → "returned"'
+    )
+    assert found["7"].reason.startswith("the state after return_order: expected → found: orders.1: ")
+    assert (
+        found["wrong"].reason
+        == "the state after return_order: the expected calls cannot be made: KeyError: '9'"
+    )
+
+
+def test_tasks_without_a_state_say_which_calls_are_expected(tmp_path):
+    (tmp_path / "tasks.json").write_text(json.dumps(TASKS["tasks"]))
+    suite = tv.Suite.load(f"tau-bench:{tmp_path / 'tasks.json'}")
+    assert (suite.settings.world, suite.case("late").expect.state) == (None, None)
+    assert [tool.reads for tool in suite.case("0").expect.tools] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ({"tasks": [{"actions": []}]}, 'tasks[0]: "instruction" is missing'),
+        ({"tasks": []}, "holds no case"),
+        ({"tasks": TASKS["tasks"], "state": "nowhere.json", "tools": "a:b"}, "world.json: "),
+        ({"tasks": [TASKS["tasks"][1]] * 2}, 'duplicate id "late"'),
+    ],
+)
+def test_a_mistake_in_tasks_is_a_sentence(tmp_path, raw, message):
+    (tmp_path / "tasks.json").write_text(json.dumps(raw))
+    with pytest.raises(InputError) as caught:
+        tv.Suite.load(f"tau-bench:{tmp_path / 'tasks.json'}")
+    assert message in str(caught.value)
 
 
 def test_the_state_at_the_end_agrees_with_the_recorded_reward(tmp_path):

@@ -1,7 +1,9 @@
-"""Reads a results file of tau-bench as cases, attempts and traces.
+"""Reads a results file of tau-bench as cases, attempts and traces, and a file of tasks as cases.
 
-The file is a JSON array; each element has ``task_id``, ``trial``, ``reward``, ``info`` and ``traj``, the
-chat messages. Messages have no times: their position gives the order, and starts and ends are null.
+A results file is a JSON array; each element has ``task_id``, ``trial``, ``reward``, ``info`` and ``traj``,
+the chat messages. Messages have no times: their position gives the order, and starts and ends are null. A
+file of tasks is an array of tasks, or an object with ``tasks`` and what they share: ``state``, ``tools``,
+``policy``.
 """
 
 from collections import Counter
@@ -51,6 +53,12 @@ class _Action(msgspec.Struct, frozen=True):
 
     name: str
     kwargs: JsonObject | None = {}
+    arguments: JsonObject | None = None
+
+    @property
+    def given(self) -> JsonObject | None:
+        """Its arguments, under either name; None for any."""
+        return self.kwargs if self.arguments is None else self.arguments
 
 
 class _Task(msgspec.Struct, frozen=True):
@@ -58,6 +66,30 @@ class _Task(msgspec.Struct, frozen=True):
     actions: tuple[_Action, ...] = ()
     user_id: Any = None
     outputs: Any = None
+
+
+class _OwnTask(_Task, frozen=True):
+    """A task that stands alone."""
+
+    id: int | str | None = None
+    task_id: int | str | None = None
+
+
+@resolved
+class _TaskFile(msgspec.Struct, frozen=True):
+    """A file of tasks.
+
+    Attributes:
+        tasks: The tasks.
+        state: The state that each attempt begins with, or a JSON file that holds it.
+        tools: ``package.module:name`` of the functions that get the state as their first argument.
+        policy: What the agent has to keep to.
+    """
+
+    tasks: tuple[_OwnTask, ...]
+    state: Any = None
+    tools: str | None = None
+    policy: str | None = None
 
 
 class _Info(msgspec.Struct, frozen=True):
@@ -73,15 +105,14 @@ class _Entry(msgspec.Struct, frozen=True):
     traj: list[Any] = []
 
 
-def _entries(path: Path) -> list[_Entry]:
+def _entries(raw: Any, path: Path) -> list[_Entry]:
     """The trajectories of a file.
 
     Raises:
         SuiteError: With every mistake found.
     """
-    raw = read_document(path, parse=parse_json)
     if not isinstance(raw, list):
-        raise SuiteError(str(path), "expected a list of trajectories")
+        raise SuiteError(str(path), "expected a list of trajectories, or an object with tasks")
     read = [convert(entry, _Entry, f"[{index}]") for index, entry in enumerate(raw)]
     raise_problems([problem for _, problems in read for problem in problems], str(path))
     return [entry for entry, _ in read if entry is not None]
@@ -89,10 +120,15 @@ def _entries(path: Path) -> list[_Entry]:
 
 def read_suite(path: Path) -> SourceCases:
     """The tasks of a file as cases, one per id, with the number of trials as repeats."""
-    entries = _entries(path)
+    raw = read_document(path, parse=parse_json)
+    if _holds_tasks(raw):
+        return _read_tasks(raw if isinstance(raw, dict) else {"tasks": raw}, path)
+    entries = _entries(raw, path)
     trials = Counter(str(entry.task_id) for entry in entries)
     tasks = {str(entry.task_id): entry.info.task for entry in reversed(entries)}
-    cases, problems = cases_of((f"task {id_}", _case(id_, tasks[id_])) for id_ in trials)
+    cases, problems = cases_of(
+        (f"task {id_}", _case(id_, tasks[id_], _calls_left(tasks[id_]))) for id_ in trials
+    )
     raise_problems(problems, str(path))
     settings = {
         "metrics": list(METRICS),
@@ -105,16 +141,57 @@ def read_suite(path: Path) -> SourceCases:
     return SourceCases(path.stem, cases, settings)
 
 
-def _case(id_: str, task: _Task) -> JsonObject:
-    tools = [
-        {"name": action.name, "arguments": action.kwargs, "reads": only_reads(action.name)}
-        for action in task.actions
-    ]
+def _holds_tasks(raw: Any) -> bool:
+    """Whether a JSON value holds tasks, and no results."""
+    if isinstance(raw, dict):
+        return "tasks" in raw
+    return isinstance(raw, list) and bool(raw) and all("instruction" in each for each in dicts(raw))
+
+
+def _read_tasks(raw: JsonObject, path: Path) -> SourceCases:
+    """The tasks of a file as cases, in the world of the file if it has a state and tools.
+
+    An attempt succeeds if it leaves the state that the expected writes leave, and its answer has the outputs.
+    """
+    found, problems = convert(raw, _TaskFile)
+    raise_problems(problems, str(path))
+    if found is None:
+        raise SuiteError(str(path), "holds no tasks")
+    world = found.state is not None and found.tools is not None
+    rows = [_own_case(place, task, found.policy, world=world) for place, task in enumerate(found.tasks)]
+    cases, problems = cases_of((f"tasks[{place}]", row) for place, row in enumerate(rows))
+    raise_problems(problems, str(path))
+    names = {action.name for task in found.tasks for action in task.actions}
+    settings: JsonObject = {"tools": {"read_only": sorted(filter(only_reads, names))}}
+    if world:
+        said = any(task.outputs for task in found.tasks)
+        state = str((path.parent / found.state).absolute()) if isinstance(found.state, str) else found.state
+        settings["world"] = {"json": state, "tools": found.tools}
+        settings["success"] = {"state": True, **({"contains": "all"} if said else {})}
+    return SourceCases(path.stem, cases, settings)
+
+
+def _own_case(place: int, task: _OwnTask, policy: str | None, *, world: bool) -> JsonObject:
+    named = next((each for each in (task.id, task.task_id) if each is not None), place)
+    state = {"after": [_expected_call(action) for action in task.actions if changes_state(action.name)]}
+    case = _case(str(named), task, state if world else None)
+    return case | {"source": policy, "references": [str(each) for each in list_(task.outputs)]}
+
+
+def _expected_call(action: _Action) -> JsonObject:
+    return {"name": action.name, "arguments": action.given, "reads": only_reads(action.name)}
+
+
+def _case(id_: str, task: _Task, state: JsonObject | None) -> JsonObject:
     stated = {"user_id": task.user_id, "outputs": task.outputs}
     metadata = {key: value for key, value in stated.items() if value}
-    wanted = _writes((action.name, action.kwargs or {}) for action in task.actions)
-    expect = {"tools": tools, "state": {"equals": wanted}}
+    expect = {"tools": [_expected_call(action) for action in task.actions], "state": state}
     return {"id": id_, "input": task.instruction, "expect": expect, "metadata": metadata}
+
+
+def _calls_left(task: _Task) -> JsonObject:
+    """The state that a task expects of recorded calls."""
+    return {"equals": _writes((action.name, action.given) for action in task.actions)}
 
 
 def _writes(calls: Iterable[tuple[str, Any]]) -> JsonObject:

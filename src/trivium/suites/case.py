@@ -48,12 +48,14 @@ class ExpectedState(
         equals: The whole state.
         subset: A part of the state: of a mapping the named keys, each again in part; else the whole value.
         values: The value at each path, such as ``orders.1001.status``; null if nothing may be there.
+        after: Calls of the world's tools: the whole state must be the one that they leave in a new world.
         query: The result of each SQL query on a SQLite state: a value, or a list of rows.
         function: ``package.module:name``, called with the state and the case. It returns whether they agree,
             or a text that says what is wrong.
     """
 
     equals: Any = None
+    after: tuple[ExpectedTool, ...] | None = None
     subset: Any = None
     values: dict[str, Any] = {}
     query: dict[str, Any] = {}

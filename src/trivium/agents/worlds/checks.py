@@ -4,7 +4,7 @@ Definition: docs/definitions/worlds.md#state-match.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ class End(msgspec.Struct, frozen=True):
         problem: Why it cannot be compared, or None.
         broken: Whether that is the agent's fault.
         database: The SQLite database, if the state is in one.
+        replay: Returns the copy of the state that calls leave in a new world, or raises what they raise; None
+            if the world has no tools.
     """
 
     state: Any
@@ -46,6 +48,7 @@ class End(msgspec.Struct, frozen=True):
     problem: str | None = None
     broken: bool = False
     database: Path | sqlite3.Connection | None = None
+    replay: Callable[[Sequence[ExpectedTool]], Any] | None = None
 
 
 def ended(name: str, case: Case, end: End) -> WorldRecord:
@@ -74,6 +77,8 @@ def _expected(expected: ExpectedState, case: Case, end: End) -> Iterator[StateCh
     if expected.equals is not None:
         equal = same(end.after, expected.equals)
         yield _of_copy(end, "the whole state", equal, f"it is {shown_value(end.after)}")
+    if expected.after is not None:
+        yield _replayed(expected.after, end)
     if expected.subset is not None:
         for keys, wanted in _leaves(expected.subset, ()):
             yield _at(end, ".".join(keys), _found(end.after, keys), wanted)
@@ -83,6 +88,19 @@ def _expected(expected: ExpectedState, case: Case, end: End) -> Iterator[StateCh
         yield _queried(end, query, wanted, forbidden=False)
     if expected.function is not None:
         yield _called(expected.function, case, end, forbidden=False)
+
+
+def _replayed(calls: Sequence[ExpectedTool], end: End) -> StateCheck:
+    names = [call.name for call in calls]
+    what = f"the state after {', '.join(names)}" if names else "the state at the start"
+    if end.replay is None:
+        return StateCheck(what=what, reason="the world has no tools that could make the expected calls")
+    try:
+        wanted = end.replay(calls)
+    except Exception as error:
+        return StateCheck(what=what, reason=f"the expected calls cannot be made: {reason(error)}")
+    equal = end.after is not NOTHING and same(end.after, wanted)
+    return _of_copy(end, what, equal, "" if equal else f"expected → found: {_changed(wanted, end.after)}")
 
 
 def _forbidden(never: Forbidden, case: Case, end: End) -> Iterator[StateCheck]:

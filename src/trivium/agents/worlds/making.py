@@ -11,8 +11,9 @@ import shutil
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar
@@ -31,7 +32,7 @@ from trivium.agents.worlds.state import NOTHING, StateTooLarge, snapshot
 from trivium.agents.worlds.world import Tool, World, named_tools, with_state
 from trivium.errors import AgentError
 from trivium.storage import has_certainly_ended, this_process
-from trivium.suites.case import Case
+from trivium.suites.case import Case, ExpectedTool
 from trivium.suites.world_settings import KINDS, MockSettings, WorldSettings
 from trivium.values import json_text
 
@@ -50,7 +51,8 @@ class OpenWorld(msgspec.Struct, frozen=True):
     """A world of one attempt while it is in use.
 
     Attributes:
-        name: Name of the attempt.
+        request: The attempt.
+        name: Its name.
         world: What the agent gets.
         state: The state, as the factory returned it.
         before: Its copy as JSON; ``NOTHING`` if it could not be copied.
@@ -60,6 +62,7 @@ class OpenWorld(msgspec.Struct, frozen=True):
         mocked: Counts of calls that were mocked.
     """
 
+    request: Request
     name: str
     world: World
     state: Any
@@ -163,8 +166,9 @@ class Worlds:
             raise WorldFailure(f"the world {self.name} {what}: {reason(error)}") from error
         return done
 
-    def _make(self, request: Request) -> OpenWorld:
-        name = f'case "{request.case.id}", repeat {request.repeat}'
+    def _make(self, request: Request, *, expected: bool = False) -> OpenWorld:
+        """Make a world: that of an attempt, or the one in which the expected calls are made."""
+        name = f'case "{request.case.id}", repeat {request.repeat}{" (expected calls)" if expected else ""}'
         folder = self._new_folder() if self._needs_folder() else None
         close: Callable[[], None] = _nothing
         try:
@@ -177,7 +181,7 @@ class Worlds:
             if self._factory is not None:
                 self._shared.claim(name, world.state)
             mocked: Counter[str] = Counter()
-            if self._mocks is not None:
+            if self._mocks is not None and not expected:
                 tools = self._mocks.tools(world.tools, seed=self._fault_seed(request), counts=mocked)
                 world = World(world.state, tools, path=world.path)
             before, problem, _ = _copied(world, self._database(world))
@@ -188,7 +192,8 @@ class Worlds:
             if isinstance(error, Exception):
                 raise
             raise AgentFailure(f"it raised {type(error).__name__}: {error}") from error
-        return OpenWorld(name, world.recorded(), world.state, before, problem, folder, close, mocked)
+        given = world if expected else world.recorded()  # outside of an attempt, spans would go to a file
+        return OpenWorld(request, name, given, world.state, before, problem, folder, close, mocked)
 
     def _fault_seed(self, request: Request) -> int:
         own = None if self._settings.mocks is None else self._settings.mocks.seed
@@ -248,10 +253,28 @@ class Worlds:
         after, problem, broken = _copied(world, database, in_file)
         state = after if in_file is not None else opened.state
         problem = opened.problem or problem
-        end = End(state, opened.before, after, problem, broken and opened.problem is None, database)
+        end = End(
+            *(state, opened.before, after, problem, broken and opened.problem is None, database),
+            replay=partial(self._after, opened.request) if world.tools else None,
+        )
         never = () if case.expect.never is None else case.expect.never.tools
         calls = tuple(forbidden_calls(never, world.calls)) if world.tools else None
         return msgspec.structs.replace(ended(self.name, case, end), calls=calls, mocked=dict(opened.mocked))
+
+    def _after(self, request: Request, calls: Sequence[ExpectedTool]) -> Any:
+        """The copy of the state that calls leave in a new world."""
+        opened = self._make(request, expected=True)
+        try:
+            for call in calls:
+                made = opened.world.call(call.name, **(call.arguments or {}))
+                if inspect.iscoroutine(made):
+                    asyncio.run(made)
+            copied, problem, _ = _copied(opened.world, self._database(opened.world))
+        finally:
+            self._closed(opened)
+        if problem is not None:
+            raise AgentFailure(problem)
+        return copied
 
     def _closed(self, opened: OpenWorld) -> None:
         self._shared.release(opened.name)
