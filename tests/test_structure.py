@@ -82,6 +82,7 @@ EXTRAS = {
     "inspect_ai",
     "jinja2",
     "mcp",
+    "networkx",
     "onnxruntime",
     "openai",
     "opentelemetry",
@@ -266,7 +267,6 @@ def test_importing_trivium_loads_nothing_heavy() -> None:
     heavy = EXTRAS | {
         "numpy",
         "scipy",
-        "networkx",
         "rustworkx",
         "msgspec",
         "sqlalchemy",
@@ -288,7 +288,7 @@ def test_help_loads_nothing_heavy() -> None:
         ).stderr.split()
     )
 
-    heavy = EXTRAS | {"numpy", "scipy", "networkx", "msgspec", "sqlalchemy", "rich", "httpx"}
+    heavy = EXTRAS | {"numpy", "scipy", "msgspec", "sqlalchemy", "rich", "httpx"}
     assert loaded & heavy == set()
 
 
@@ -306,7 +306,7 @@ def test_scoring_texts_loads_nothing_heavy_that_it_does_not_need(tmp_path: Path)
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
     )
 
-    heavy = EXTRAS | {"scipy", "networkx", "rustworkx", "yaml", "rich", "alembic", "httpx"}
+    heavy = EXTRAS | {"scipy", "rustworkx", "yaml", "rich", "alembic", "httpx"}
     assert set(done.stderr.split()) & heavy == set()
 
 

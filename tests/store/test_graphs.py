@@ -55,7 +55,7 @@ def exported(written):
 
 
 def counted(graph):
-    return {(source, target): data["count"] for source, target, data in graph.edges(data=True)}
+    return {pair: edge.count for pair, edge in graph.edges.items()}
 
 
 @given(written=many)
@@ -64,9 +64,9 @@ def test_a_pooled_graph_has_every_message_once(written):
     messages = [message for trace in written for message in trace.agent_messages]
     assert counted(graph) == Counter((message.sender, message.receiver) for message in messages)
     types = Counter()
-    for *_, data in graph.edges(data=True):
-        types.update(data["types"])
-        assert 1 <= data["traces"] <= len(written)
+    for edge in graph.edges.values():
+        types.update(edge.types)
+        assert 1 <= edge.traces <= len(written)
     assert types == Counter(message.type for message in messages)
 
 
@@ -74,17 +74,18 @@ def test_a_pooled_graph_has_every_message_once(written):
 def test_networkx_reads_graphml_back_as_it_was(written, which):
     graph = pooled_graph(exported(written), which)
     file = io.BytesIO()
-    write_graphml(graph, file)
+    write_graphml(graph, which, file)
     file.seek(0)
     back = nx.read_graphml(file)
-    names = dict(zip(graph, back, strict=True))
+    names = dict(zip(graph.nodes, back, strict=True))
     assert back.is_directed()
     for name, its in names.items():
         if not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", name):
             assert its == name
-    assert counted(back) == {(names[a], names[b]): count for (a, b), count in counted(graph).items()}
-    for source, target, data in graph.edges(data=True):
-        assert back[names[source]][names[target]]["traces"] == data["traces"]
+    read = {(a, b): data["count"] for a, b, data in back.edges(data=True)}
+    assert read == {(names[a], names[b]): count for (a, b), count in counted(graph).items()}
+    for (source, target), edge in graph.edges.items():
+        assert back[names[source]][names[target]]["traces"] == edge.traces
 
 
 def unescaped(label):
@@ -105,11 +106,11 @@ def shown(name):
 def test_dot_is_read_by_others_and_names_are_nothing_but_labels(written, which):
     graph = pooled_graph(exported(written), which)
     file = io.BytesIO()
-    write_dot(graph, file)
+    write_dot(graph, which, file)
     (back,) = pydot.graph_from_dot_data(file.getvalue().decode())
     nodes = {node.get_name(): unescaped(node.get_label()) for node in back.get_nodes()}
-    assert list(nodes.values()) == [shown(node) for node in graph]
-    ids = dict(zip(graph, nodes, strict=True))
+    assert list(nodes.values()) == [shown(node) for node in graph.nodes]
+    ids = dict(zip(graph.nodes, nodes, strict=True))
     edges = {(edge.get_source(), edge.get_destination()): edge.get_label() for edge in back.get_edges()}
     assert edges == {(ids[a], ids[b]): f'"{count}"' for (a, b), count in counted(graph).items()}
 
@@ -121,8 +122,8 @@ def test_lines_hold_the_graph_of_each_trace(written):
     for name, trace in zip(places, written, strict=False):
         graph = interaction_graph(trace)
         mine = [line for line in lines if line["trace"] == name]
-        assert {line["node"] for line in mine if "node" in line} >= set(graph)
-        assert sum(line["count"] for line in mine if "count" in line) >= graph.size("count")
+        assert {line["node"] for line in mine if "node" in line} >= set(graph.nodes)
+        assert sum(line["count"] for line in mine if "count" in line) >= sum(counted(graph).values())
 
 
 def test_a_line_of_a_run_says_which_attempt_it_is_of():
@@ -138,6 +139,6 @@ def test_a_line_of_a_run_says_which_attempt_it_is_of():
 def test_names_that_look_alike_once_shown_stay_apart():
     trace = Trace(messages=(Message(sender="\x01", receiver="␁"),))
     file = io.BytesIO()
-    write_graphml(pooled_graph(exported([trace]), "agents"), file)
+    write_graphml(pooled_graph(exported([trace]), "agents"), "agents", file)
     file.seek(0)
     assert len(nx.read_graphml(file)) == 2

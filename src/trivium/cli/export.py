@@ -71,7 +71,7 @@ def write_traces(traces: Iterable[Any], *, format_: str, graph: str, output: Pat
             file.writelines(graphs.graph_lines(traces, graph))
         else:
             writer = graphs.write_dot if format_ == "dot" else graphs.write_graphml
-            writer(graphs.pooled_graph(traces, graph), file)
+            writer(graphs.pooled_graph(traces, graph), graph, file)
 
 
 def send_traces(traces: Iterable[Any], url: str) -> None:

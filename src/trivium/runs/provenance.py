@@ -29,7 +29,6 @@ from trivium.values import resolved
 _PACKAGES = (
     "numpy",
     "scipy",
-    "networkx",
     "rustworkx",
     "msgspec",
     "onnxruntime",

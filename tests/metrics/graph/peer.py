@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import msgspec
 import networkx as nx
+
+from trivium.metrics.graph.measures import NamedGraph
 
 
 def digraph(n: int, edges: list[tuple[int, int]]) -> Any:
@@ -11,6 +14,14 @@ def digraph(n: int, edges: list[tuple[int, int]]) -> Any:
     graph.add_nodes_from(range(n))
     graph.add_edges_from(edges)
     return graph
+
+
+def named(graph: NamedGraph) -> Any:
+    """A named graph as NetworkX holds it."""
+    made = nx.DiGraph()
+    made.add_nodes_from(graph.nodes)
+    made.add_edges_from((*pair, msgspec.to_builtins(edge)) for pair, edge in graph.edges.items())
+    return made
 
 
 def average_shortest_path(graph: Any) -> float | None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import trivium as tv
 from tests.goldens import golden
+from tests.metrics.graph import peer
 from tests.strategies import traces
 from tests.traces.samples import agent, tool
 from trivium.metrics.graph.agents import balance, interaction_graph
@@ -71,7 +72,7 @@ def test_one_agent_alone_coordinates_nothing():
 @given(traces())
 def test_centrality_is_the_highest_mean_of_the_three(trace):
     found = score("centrality", trace=trace)
-    graph = interaction_graph(trace)
+    graph = peer.named(interaction_graph(trace))
     if not graph:
         assert found.status == "skipped"
         return
@@ -110,7 +111,7 @@ def test_more_paths_than_a_float_can_count_is_an_error():
 @given(traces())
 def test_coordination_without_a_workflow_is_global_efficiency_times_what_is_no_overhead(trace):
     found = score("coordination_quality", trace=trace)
-    graph = interaction_graph(trace)
+    graph = peer.named(interaction_graph(trace))
     overhead = score("communication_overhead", trace=trace)
     if found.status == "ok":
         efficiency = nx.global_efficiency(graph.to_undirected())

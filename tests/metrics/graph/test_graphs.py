@@ -2,6 +2,7 @@
 
 from hypothesis import given
 
+from tests.metrics.graph import peer
 from tests.strategies import traces
 from tests.traces.samples import agent, calls, tool
 from trivium.metrics.graph.agents import interaction_graph, interactions
@@ -12,7 +13,7 @@ from trivium.traces.trace import Message, Trace
 
 
 def counts(graph):
-    return {(source, target): count for source, target, count in graph.edges(data="count")}
+    return {pair: edge.count for pair, edge in graph.edges.items()}
 
 
 def test_consecutive_calls_are_joined_from_start_to_end():
@@ -37,7 +38,7 @@ def test_ignored_tools_leave_no_trace_and_no_calls_no_nodes():
         (START, "a"): 1,
         ("a", END): 1,
     }
-    assert len(tool_graph(Trace())) == 0
+    assert tool_graph(Trace()).nodes == ()
 
 
 def test_a_tool_may_be_called_start():
@@ -51,7 +52,7 @@ def test_messages_join_agents_with_counts_by_type():
         Message(sender="user", receiver="m"),
     )
     trace = Trace(spans=(agent("1", "idle"),), messages=sent, metadata={"people": ["user"]})
-    graph = interaction_graph(trace)
+    graph = peer.named(interaction_graph(trace))
     assert set(graph.nodes) == {"idle", "m", "r"}
     assert list(graph.edges(data=True)) == [
         ("m", "r", {"count": 2, "types": {"task_request": 1, "handoff": 1}})
@@ -61,11 +62,11 @@ def test_messages_join_agents_with_counts_by_type():
 @given(traces())
 def test_graphs_by_numbers_are_the_graphs_by_definition(trace):
     for by in ("run", "agent"):
-        found, graph = indexed_tool_graph(trace, ToolSettings(by=by)), tool_graph(trace, by=by)
+        found, graph = indexed_tool_graph(trace, ToolSettings(by=by)), peer.named(tool_graph(trace, by=by))
         names = (START, END, *found.tools)
         assert {(names[s], names[t]) for s, t in found.graph.edges} == set(graph.edges)
         assert found.graph.n == len(graph)
-    by_numbers, graph = interactions(trace), interaction_graph(trace)
+    by_numbers, graph = interactions(trace), peer.named(interaction_graph(trace))
     assert set(by_numbers.agents) == set(graph.nodes)
     assert set(by_numbers.pairs) == set(graph.edges)
 

@@ -58,7 +58,7 @@ def test_calls_against_those_expected(made, expected, convergence, selection, re
 def test_without_expectations_the_shortest_way_is_the_measure(made, convergence):
     trace = calls(*made)
     assert value("path_convergence", trace) == pytest.approx(convergence)
-    graph = tool_graph(trace)
+    graph = peer.named(tool_graph(trace))
     shortest = nx.shortest_path_length(graph, "START", "END") - 1
     assert convergence == pytest.approx(shortest / len(made))
 
@@ -193,7 +193,7 @@ def test_retries_count_as_calls_but_not_as_logical_ones():
 def test_complexity_is_reported_and_not_scored():
     made = "abcabd"
     found = score("complexity", trace=calls(*made))
-    graph = tool_graph(calls(*made))
+    graph = peer.named(tool_graph(calls(*made)))
     out = [d for _, d in graph.out_degree() if d]
     assert (found.status, found.value) == ("ok", None)
     assert found.raw == pytest.approx(peer.average_shortest_path(graph) * sum(out) / len(out), abs=1e-12)

@@ -1,11 +1,11 @@
 import itertools
 from xml.etree import ElementTree as ET
 
-import networkx as nx
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trivium.metrics.graph.agents import interaction_graph
+from trivium.metrics.graph.measures import NamedGraph
 from trivium.reports.drawings.graphs import AGENTS_SHOWN, draw_interaction_graph
 from trivium.traces.trace import Message, Trace
 
@@ -44,9 +44,7 @@ def test_a_message_to_oneself_is_a_loop():
 
 @given(st.lists(st.text("abcdefgh_", min_size=1, max_size=18), min_size=2, max_size=30, unique=True))
 def test_no_agent_covers_another_and_all_lie_inside(names):
-    graph = nx.DiGraph()
-    graph.add_nodes_from(names)
-    made = draw_interaction_graph(graph)
+    made = draw_interaction_graph(NamedGraph(tuple(names), {}))
     root = ET.fromstring(made.svg)
     placed = list(boxes(made))
     for left, top, right, bottom in placed:

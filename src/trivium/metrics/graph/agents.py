@@ -5,21 +5,26 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from math import isfinite, sqrt
-from typing import TYPE_CHECKING, Any, Self
+from typing import Self
 
 import msgspec
 
 from trivium.metrics.graph.matching import cached, counted_calls
-from trivium.metrics.graph.measures import IndexGraph, betweenness, closeness, degree, global_efficiency
+from trivium.metrics.graph.measures import (
+    Edge,
+    IndexGraph,
+    NamedGraph,
+    betweenness,
+    closeness,
+    degree,
+    global_efficiency,
+)
 from trivium.metrics.graph.tool_calls import ToolMetric
 from trivium.metrics.metric import RECORDED_BY, Score, Skip, TraceMetric
 from trivium.metrics.registry import metric
 from trivium.suites.case import Case
 from trivium.suites.settings import MessageSettings, Settings
 from trivium.traces.trace import Trace
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 
 class Overhead(msgspec.Struct, frozen=True):
@@ -256,24 +261,19 @@ Definition: docs/definitions/traces.md#coordination-quality.
 """
 
 
-def interaction_graph(trace: Trace) -> "nx.DiGraph[Any]":
-    """Return the interaction graph in NetworkX, for drawings and for further measures.
+def interaction_graph(trace: Trace) -> NamedGraph:
+    """Return the interaction graph, for drawings and exports.
 
     Definition: docs/definitions/traces.md#interaction-graph.
 
-    Nodes are agents. An edge goes from sender to receiver; its attributes are ``count``, the number of
-    messages, and ``types``, their number by type. People, such as the user of a chat, are not nodes.
+    Nodes are agents. An edge goes from sender to receiver, with the number of messages. People, such as the
+    user of a chat, are not nodes.
     """
-    import networkx as nx
-
-    graph: nx.DiGraph[Any] = nx.DiGraph()
-    graph.add_nodes_from(trace.agents)
     types: dict[tuple[str, str], Counter[str]] = {}
     for message in trace.agent_messages:
         types.setdefault((message.sender, message.receiver), Counter())[message.type] += 1
-    for (sender, receiver), counts in types.items():
-        graph.add_edge(sender, receiver, count=counts.total(), types=dict(counts))
-    return graph
+    edges = {pair: Edge(counts.total(), dict(counts)) for pair, counts in types.items()}
+    return NamedGraph(tuple(trace.agents), edges)
 
 
 class Interactions:

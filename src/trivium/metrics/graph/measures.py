@@ -35,6 +35,27 @@ T = TypeVar("T")
 _ABSENT: Any = object()
 
 
+class Edge(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An edge of a graph that people see.
+
+    Attributes:
+        count: How often it was taken.
+        types: Number of messages by type, between agents.
+        traces: Number of traces that have it, in a graph of several.
+    """
+
+    count: int
+    types: dict[str, int] = {}
+    traces: int = 0
+
+
+class NamedGraph(msgspec.Struct, frozen=True):
+    """A directed graph that people see: its nodes by name, in order of appearance, and its edges."""
+
+    nodes: tuple[str, ...]
+    edges: dict[tuple[str, str], Edge]
+
+
 class IndexGraph:
     """A directed graph with nodes 0 … n−1, which never changes.
 

@@ -2,8 +2,8 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import chain, combinations, pairwise
+from typing import Literal
 
 from trivium.metrics.graph.matching import (
     cached,
@@ -15,7 +15,9 @@ from trivium.metrics.graph.matching import (
     tool_walks,
 )
 from trivium.metrics.graph.measures import (
+    Edge,
     IndexGraph,
+    NamedGraph,
     average_shortest_path,
     branching_factor,
     clustering,
@@ -30,10 +32,6 @@ from trivium.suites.settings import ToolSettings
 from trivium.traces.outcome import deciding_spans, failure_of
 from trivium.traces.process.loops import CallRepeats
 from trivium.traces.trace import Trace
-
-if TYPE_CHECKING:
-    import networkx as nx
-
 
 WITHOUT_EXPECTATION = "shortest path of the calls made"
 """Method of the score if the case does not state ``expect.tools``."""
@@ -272,13 +270,13 @@ START, END = "START", "END"
 
 def tool_graph(
     trace: Trace, *, by: Literal["run", "agent"] = "run", ignore: tuple[str, ...] = ()
-) -> "nx.DiGraph[Any]":
-    """Return the tool graph in NetworkX, for drawings and for further measures.
+) -> NamedGraph:
+    """Return the tool graph, for drawings and exports.
 
     Definition: docs/definitions/traces.md#tool-graph.
 
     Nodes are the tools called, START and END (a tool with such a name gets quotation marks). An edge connects
-    consecutive calls; its ``count`` is how often they occur. START leads to the first call, and the last call
+    consecutive calls, with how often they occur. START leads to the first call, and the last call
     to END. A trace without calls has no nodes.
 
     Args:
@@ -286,17 +284,12 @@ def tool_graph(
         by: One call sequence for the run, or one for each agent.
         ignore: Tools to leave out.
     """
-    import networkx as nx
-
-    graph: nx.DiGraph[Any] = nx.DiGraph()
+    counts: Counter[tuple[str, str]] = Counter()
     for walk in tool_walks(trace, ToolSettings(by=by, ignore=ignore)):
         names = [f'"{name}"' if name in (START, END) else name for name in walk]
-        for source, target in pairwise([START, *names, END]):
-            if graph.has_edge(source, target):
-                graph[source][target]["count"] += 1
-            else:
-                graph.add_edge(source, target, count=1)
-    return graph
+        counts.update(pairwise([START, *names, END]))
+    nodes = tuple(dict.fromkeys(chain.from_iterable(counts)))
+    return NamedGraph(nodes, {pair: Edge(count) for pair, count in counts.items()})
 
 
 class ToolGraph:

@@ -1,12 +1,14 @@
 """Draws the tool graph and the interaction graph of a trace as SVG."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 
+from trivium.metrics.graph import measures
+from trivium.metrics.graph.measures import NamedGraph
 from trivium.reports.drawings.layout import Edge, Layout, layered
 from trivium.reports.drawings.svg import (
     Drawing,
@@ -21,10 +23,6 @@ from trivium.reports.drawings.svg import (
 from trivium.reports.escape import one_line
 from trivium.reports.wording import counted
 
-if TYPE_CHECKING:
-    import networkx as nx
-
-
 AGENTS_SHOWN = 30
 NAME_CHARS = 18
 CHARACTER_WIDTH = 7.6
@@ -35,25 +33,29 @@ _BEND = 0.16
 """Curvature of an edge as a share of its length; it separates the two directions."""
 
 
-def draw_interaction_graph(graph: "nx.DiGraph[str]") -> Drawing:
+def draw_interaction_graph(graph: NamedGraph) -> Drawing:
     """Draw agents on an ellipse, in order of appearance, clockwise from the top.
 
     Args:
-        graph: Agents; edges carry ``count`` and may carry ``types``, the count of each message type.
+        graph: Agents, and their messages.
     """
-    agents = list(graph)
-    busiest = sorted(agents, key=lambda agent: -graph.degree(agent, weight="count"))[:AGENTS_SHOWN]
+    agents = graph.nodes
+    degree: Counter[str] = Counter()
+    for pair, edge in graph.edges.items():
+        for agent in pair:
+            degree[agent] += edge.count
+    busiest = sorted(agents, key=lambda agent: -degree[agent])[:AGENTS_SHOWN]
     nodes = [agent for agent in agents if agent in set(busiest)]
     centres, width, height = _circle(nodes)
     edges = [
-        (source, target, data)
-        for source, target, data in graph.edges(data=True)
+        (source, target, edge)
+        for (source, target), edge in graph.edges.items()
         if source in centres and target in centres
     ]
-    body = [_message_edge(source, target, data, centres, middle=height / 2) for source, target, data in edges]
+    body = [_message_edge(source, target, edge, centres, middle=height / 2) for source, target, edge in edges]
     body += [_agent(agent, centres[agent]) for agent in nodes]
     label = "Interaction graph. " + "; ".join(
-        f"{source} to {target}: {counted(int(data['count']), 'message')}" for source, target, data in edges
+        f"{source} to {target}: {counted(edge.count, 'message')}" for source, target, edge in edges
     )
     notes: tuple[str, ...] = ()
     if len(nodes) < len(agents):
@@ -108,10 +110,10 @@ def _agent(name: str, centre: Point) -> str:
 
 
 def _message_edge(
-    source: str, target: str, data: Mapping[str, Any], centres: Mapping[str, Point], *, middle: float
+    source: str, target: str, edge: measures.Edge, centres: Mapping[str, Point], *, middle: float
 ) -> str:
-    count = int(data["count"])
-    types = ", ".join(f"{kind} {number}" for kind, number in dict(data.get("types", {})).items())
+    count = edge.count
+    types = ", ".join(f"{kind} {number}" for kind, number in edge.types.items())
     messages = counted(count, "message")
     title = element("title", text(f"{source} → {target}: {messages} {types and f'({types})'}"))
     if source == target:
@@ -171,20 +173,22 @@ SMALL_CHARACTER_WIDTH = 6.2
 """Width of an average character in the line below a node's name, in pixels."""
 
 
-def draw_tool_graph(graph: "nx.DiGraph[str]", *, start: str, end: str, failed: Mapping[str, int]) -> Drawing:
+def draw_tool_graph(graph: NamedGraph, *, start: str, end: str, failed: Mapping[str, int]) -> Drawing:
     """Draw a tool graph from top to bottom.
 
     Args:
-        graph: Tools, ``start`` and ``end``; edges carry ``count``.
+        graph: Tools, ``start`` and ``end``.
         start: The node before the first call.
         end: The node after the last call.
         failed: Calls of each tool that failed.
     """
-    calls: dict[str, int] = dict(graph.in_degree(weight="count"))
+    calls: Counter[str] = Counter()
+    for (_, tool), edge in graph.edges.items():
+        calls[tool] += edge.count
     nodes = _most_called(graph, start, end, calls)
     counts = {
-        (source, target): int(data["count"])
-        for source, target, data in graph.edges(data=True)
+        (source, target): edge.count
+        for (source, target), edge in graph.edges.items()
         if source in nodes and target in nodes
     }
     shown = dict(sorted(counts.items(), key=lambda entry: -entry[1])[:EDGES_SHOWN])
@@ -207,14 +211,12 @@ def draw_tool_graph(graph: "nx.DiGraph[str]", *, start: str, end: str, failed: M
             body.append(_terminal(layout.centres[node], node))
         else:
             body.append(_tool(layout.centres[node], node, widths[node], below[node], failed=node in failed))
-    tools = len(graph) - 2
+    tools = len(graph.nodes) - 2
     notes = []
     if len(nodes) - 2 < tools:
         notes.append(f"{len(nodes) - 2:,} of {counted(tools, 'tool')} shown, the most called ones.")
-    if len(edges) < graph.number_of_edges():
-        notes.append(
-            f"{len(edges):,} of {graph.number_of_edges():,} transitions shown, the most frequent ones."
-        )
+    if len(edges) < len(graph.edges):
+        notes.append(f"{len(edges):,} of {len(graph.edges):,} transitions shown, the most frequent ones.")
     label = "Tool graph. " + "; ".join(
         f"{source} to {target}" + (f" {count} times" if count > 1 else "")
         for (source, target), count in edges.items()
@@ -227,9 +229,9 @@ def draw_tool_graph(graph: "nx.DiGraph[str]", *, start: str, end: str, failed: M
     )
 
 
-def _most_called(graph: "nx.DiGraph[str]", start: str, end: str, calls: Mapping[str, int]) -> list[str]:
+def _most_called(graph: NamedGraph, start: str, end: str, calls: Mapping[str, int]) -> list[str]:
     """Nodes to draw, in order of appearance, with start first and end last."""
-    tools = [node for node in graph if node not in {start, end}]
+    tools = [node for node in graph.nodes if node not in {start, end}]
     most = set(sorted(tools, key=lambda tool: -calls[tool])[:TOOLS_SHOWN])
     return [start, *(tool for tool in tools if tool in most), end]
 

@@ -212,7 +212,7 @@ def _trace(trace: Trace) -> dict[str, Any]:
             failed=Counter(call.name for call in calls if call.ok is False),
         )
     agents = interaction_graph(trace)
-    if len(agents) > 1:
+    if len(agents.nodes) > 1:
         drawn["agents"] = draw_interaction_graph(agents)
     return {
         "counts": _counts(trace),
