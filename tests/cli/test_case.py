@@ -14,6 +14,7 @@ from trivium.store.live_records import RecordedTrace
 from trivium.store.live_traces import LiveTraces
 from trivium.store.store import Store
 from trivium.suites.suite import Suite
+from trivium.traces.readers import read_trace_file
 
 HERE = Path("suite.yaml")
 SUITE = """\
@@ -81,13 +82,34 @@ def test_without_a_terminal_and_without_yes_it_only_shows(capsys):
     assert "Nothing is written: --suite FILE adds the case to a suite." in err
 
 
+def test_what_its_tools_returned_is_kept_for_mocks(capsys):
+    arguments = ["traces.jsonl", "--trace-id", "t1", "--suite", "suite.yaml", "--calls", "calls.jsonl"]
+    code, out, _ = outcome(capsys, *arguments)
+    assert (code, Path("calls.jsonl").exists()) == (0, False)
+    assert "+++ calls.jsonl" in out
+    assert outcome(capsys, *arguments, "--yes")[0] == 0
+    second = ["traces.jsonl", "--trace-id", "t2", "--suite", "suite.yaml", "--calls", "calls.jsonl", "--yes"]
+    assert outcome(capsys, *second)[0] == 0
+    kept = read_trace_file("calls.jsonl")
+    assert [trace.trace_id for trace in kept] == ["t1", "t2"]
+    (call,) = kept[0].tool_calls
+    assert (call.name, call.input, call.output, call.ok) == (
+        "track",
+        {"order": 7, "api_key": "[masked]"},
+        "in Lyon",
+        True,
+    )
+    code, _, err = outcome(capsys, *arguments[:-1], "calls.csv", "--id", "new")
+    assert (code, "expected a file of JSON lines" in err) == (2, True)
+
+
 @pytest.mark.parametrize(("answer", "cases"), [(True, 2), (False, 1)])
 def test_in_a_terminal_it_asks(answer, cases, capsys, monkeypatch):
     asked = []
     monkeypatch.setattr(command.sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr(click, "confirm", lambda text, **_: asked.append(text) or answer)
     code, _, _ = outcome(capsys, "traces.jsonl", "--trace-id", "t1", "--suite", "suite.yaml")
-    assert (code, asked, len(Suite.load("suite.yaml"))) == (0, ["Add it to suite.yaml?"], cases)
+    assert (code, asked, len(Suite.load("suite.yaml"))) == (0, ["Write suite.yaml?"], cases)
 
 
 def test_the_one_trace_of_a_file_of_any_format_needs_no_id(capsys, tmp_path):

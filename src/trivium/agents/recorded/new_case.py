@@ -31,11 +31,13 @@ class NewCase(NamedTuple):
         case: Its keys.
         remarks: Lines of YAML that propose what to expect.
         masked: How many of its texts held a secret, which is masked.
+        calls: The calls of tools and their results, as a trace in the native format; None without a call.
     """
 
     case: JsonObject
     remarks: tuple[str, ...]
     masked: int
+    calls: JsonObject | None
 
 
 class Recorded(NamedTuple):
@@ -115,7 +117,13 @@ def case_of_trace(recorded: Recorded, *, id: str | None = None) -> NewCase:  # n
     hidden = _Masked()
     case = hidden.value(sanitise(case | {"metadata": origin})[0])
     remarks = _remarks(hidden.value(sanitise(answer)[0]), hidden.value(sanitise(calls)[0]), failure_of(trace))
-    return NewCase(case, tuple(map(mask, remarks)), hidden.count)
+    kept = [
+        {"id": span.id, "kind": "tool", "name": span.name, "input": span.input, "ok": span.ok}
+        | {"output": span.attributes.get("error") if span.output is None else span.output}
+        for span in trace.tool_calls
+    ]
+    recorded_calls = _Masked().value(sanitise({"trace_id": id, "spans": kept})[0]) if kept else None
+    return NewCase(case, tuple(map(mask, remarks)), hidden.count, recorded_calls)
 
 
 def _remarks(answer: Any, calls: Sequence[JsonObject], failure: str | None) -> list[str]:

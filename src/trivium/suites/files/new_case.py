@@ -57,12 +57,14 @@ class ChangedFile(NamedTuple):
         Raises:
             SuiteError: If it was changed in the meantime, or cannot be written.
         """
-        if _text_of(self.path) != self.before:
+        there = self.path.exists()
+        if (_text_of(self.path) if there else "") != self.before:
             raise SuiteError(str(self.path), "was changed in the meantime: nothing was written")
         try:
             with replaced_when_complete(self.path) as unfinished:
                 unfinished.write_text(self.after, encoding="utf-8", newline="")
-                unfinished.chmod(self.path.stat().st_mode)
+                if there:
+                    unfinished.chmod(self.path.stat().st_mode)
         except OSError as failure:
             raise SuiteError(str(self.path), f"cannot be written: {failure.strerror or failure}") from failure
 
@@ -105,9 +107,7 @@ def add_case(suite: str | Path, case: JsonObject, remarks: Sequence[str] = ()) -
     before = _text_of(path)
     suffix = path.suffix.lower()
     if suffix in _LINES:
-        end = _line_end(before)
-        missing = end if before and not before.endswith("\n") else ""
-        return ChangedFile(path, before, f"{before}{missing}{_flow(case)}{end}")
+        return _with_line(path, before, case)
     item = yaml_of_case(case, remarks)
     after = _in_document(before, case, item, keyed=keyed, source=str(path), as_yaml=suffix in _YAML)
     with readable(path, SuiteError):
@@ -116,6 +116,24 @@ def add_case(suite: str | Path, case: JsonObject, remarks: Sequence[str] = ()) -
     if now != there:
         raise SuiteError(str(path), "the case cannot be added without changing other parts: add it by hand")
     return ChangedFile(path, before, after)
+
+
+def add_line(file: str | Path, value: JsonObject) -> ChangedFile:
+    """Add a line to a file of JSON lines, which may not be there yet; nothing is written yet.
+
+    Raises:
+        SuiteError: If the file cannot be read, or its name says that it is of another format.
+    """
+    path = path_of(file)
+    if path.suffix.lower() not in _LINES:
+        raise SuiteError(str(path), f'found "{path.suffix}", expected a file of JSON lines: .jsonl')
+    return _with_line(path, _text_of(path) if path.exists() else "", value)
+
+
+def _with_line(path: Path, before: str, value: JsonObject) -> ChangedFile:
+    end = _line_end(before)
+    missing = end if before and not before.endswith("\n") else ""
+    return ChangedFile(path, before, f"{before}{missing}{_flow(value)}{end}")
 
 
 def _text_of(path: Path) -> str:
