@@ -35,6 +35,7 @@ class Disagreement(msgspec.Struct, frozen=True, kw_only=True):
         case: Id of the case.
         repeat: Number of the repeat.
         values: The label of each person; None: cannot tell.
+        notes: What some of them wrote beside their labels.
         apart: Distance between the highest and the lowest label; None if only one person can tell.
         decided: The adjudication; None if nobody has decided.
         by: Who decided, or None.
@@ -45,6 +46,7 @@ class Disagreement(msgspec.Struct, frozen=True, kw_only=True):
     case: str
     repeat: int
     values: dict[str, float | None]
+    notes: dict[str, str] = {}
     apart: float | None
     decided: float | None = None
     by: str | None = None
@@ -165,6 +167,7 @@ def disagreements_of(queues: LabelQueues, id: str) -> list[Disagreement]:  # noq
                 case=first.case,
                 repeat=first.repeat,
                 values=values,
+                notes={label.by: label.note for label in given if label.note},
                 apart=apart,
                 decided=None if decision is None else decision.value,
                 by=None if decision is None else decision.by,

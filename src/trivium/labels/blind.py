@@ -10,7 +10,7 @@ from trivium.store.store import Store
 from trivium.traces.trace import Trace
 from trivium.values import dialogue_text
 
-__all__ = ["Material", "material_of"]
+__all__ = ["Material", "material_at", "material_of"]
 
 
 class Material(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,12 @@ class Material(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def material_of(store: Store, task: Task) -> Material:
-    """Read what a labeller may see of the item that they have in hand.
+    """Read what a labeller may see of the item that they have in hand; see :func:`material_at`."""
+    return material_at(store, task.run, task.position, task.repeat)
+
+
+def material_at(store: Store, run: str, position: int, repeat: int) -> Material:
+    """Read what a person may see of an attempt before they judge it.
 
     Scores are not even read. A process metric that the agent recorded itself, and metadata of the case or of
     the attempt, are left out too: they may hold what somebody thought of it.
@@ -56,9 +61,9 @@ def material_of(store: Store, task: Task) -> Material:
     Raises:
         InputError: If the run was deleted meanwhile.
     """
-    found = store.attempt(task.run, task.position, task.repeat)
+    found = store.attempt(run, position, repeat)
     if found is None:
-        raise InputError(f"run {task.run}", "was deleted: its attempt can no longer be seen")
+        raise InputError(f"run {run}", "was deleted: its attempt can no longer be seen")
     case, attempt = found
     return Material(
         case=case.id,

@@ -37,8 +37,27 @@ def test_people_and_what_they_disagree_on_are_shown(client, queue):
     assert "2 items wait for a decision" in text
     assert "ann and ben 4 50 %" in text
     assert page.text.count("<article") == 2
-    assert "ben : 0.5" in text
+    assert "ben 0.5" in text
+    assert text.index("Input") < text.index("Output") < text.index("ben 0.5")
+    assert "output of c1" in text
+    assert "what the judge said" not in text
     assert f'href="/labels/{queue.id}/people"' in client.get(f"/labels/{queue.id}", headers=HTML).text
+
+
+def test_what_people_noted_stands_beside_their_labels_and_ten_items_are_on_a_page(client, store):
+    queues = LabelQueues(store)
+    made = queues.create(judged(store, 12), "clarity", by="x", seed=2, settings=QueueSettings(overlap=1.0))
+    for person, value, note in (("ann", 1.0, None), ("ben", 0.0, "<b>no source")):
+        for _ in range(12):
+            task = queues.next(made.id, person)
+            queues.answer(made.id, task.place, person, "label", value, note=note)
+    page = client.get(f"/labels/{made.id}/people", headers=HTML)
+    assert page.text.count("<article") == 10
+    assert "ben 0 &lt;b&gt;no source" in text_of(page)
+    assert "1–10 of 12" in text_of(page)
+    rest = client.get(f"/labels/{made.id}/people?start=10", headers=HTML)
+    assert rest.text.count("<article") == 2
+    assert len(page.content) < 60_000
 
 
 def test_somebody_decides_and_may_think_again(client, queue, store):
@@ -55,7 +74,8 @@ def test_somebody_decides_and_may_think_again(client, queue, store):
         assert (decided[first.place].decided, decided[first.place].by) == (float(value), "Cem")
         assert decided[first.place].values == first.values
     assert decided[second.place].decided is None
-    assert "0.25 , decided by Cem" in text_of(page)
+    assert "decided 0.25 by Cem" in text_of(page)
+    assert text_of(page).count("what the judge said") == 1
 
 
 @pytest.mark.parametrize(

@@ -2,27 +2,35 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from litestar import Request, Response, Router, get, post
-from litestar.params import FromPath
+from litestar.params import FromPath, QueryParameter
 from litestar.response import Redirect
 
 from trivium.errors import InputError
-from trivium.labels.agreement import agreement_of, disagreements_of
+from trivium.labels.agreement import Disagreement, agreement_of, disagreements_of
+from trivium.labels.blind import material_at
 from trivium.labels.people import shown_names
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LabelQueue
+from trivium.reports.html.fragments import Folded, folded
+from trivium.store.browsing.attempts import position_of
 from trivium.web.errors import Refused
 from trivium.web.labellers import labeller_in
 from trivium.web.pages.forms import figure_in, form_in, typed_in, whole_in
-from trivium.web.pages.site import Site, queue_called, segment
+from trivium.web.pages.site import Site, queue_called, run_of, segment
 from trivium.web.threads import slowly
 
 __all__ = ["routes"]
 
-LISTED = 200
-"""Most items that the page lists; those that wait for a decision come first."""
+LISTED = 10
+"""Items on a page; those that wait for a decision come first."""
+
+TEXT_CHARS = 1_200
+"""Most characters of an input, an output and a reference."""
+
+Start = Annotated[int, QueryParameter(ge=0, le=10**9)]
 
 
 def routes(site: Site) -> list[Any]:
@@ -31,12 +39,12 @@ def routes(site: Site) -> list[Any]:
 
     @get("/", include_in_schema=False)
     @slowly
-    def people(request: Request[Any, Any, Any], queue: FromPath[str]) -> Response[str]:
+    def people(request: Request[Any, Any, Any], queue: FromPath[str], start: Start = 0) -> Response[str]:
         asked = queue_called(queues, queue)
         apart = disagreements_of(queues, asked.id)
         found = agreement_of(queues, asked.id)
         by, name, may_label = labeller_in(request)
-        shown = apart[:LISTED]
+        shown = apart[start : start + LISTED]
         return site.page(
             request,
             "people.html",
@@ -45,8 +53,11 @@ def routes(site: Site) -> list[Any]:
             forms=True,
             queue=asked,
             found=found,
-            apart=shown,
-            left_out=len(apart) - len(shown),
+            apart=[(each, _texts(site, each)) for each in shown],
+            total=len(apart),
+            start=start,
+            next=start + LISTED if start + LISTED < len(apart) else None,
+            first_open=next((each.place for each in shown if each.decided is None), None),
             names=shown_names(
                 [
                     *(person for pair in found.pairs for person in pair.people),
@@ -64,19 +75,33 @@ def routes(site: Site) -> list[Any]:
         asked = await asyncio.to_thread(queue_called, queues, queue)
         by, _, _ = labeller_in(request)
         try:
-            place = await asyncio.to_thread(_decide, queues, asked, by, form)
+            await asyncio.to_thread(_decide, queues, asked, by, form)
         except (InputError, ValueError) as error:
             raise Refused(400, str(error), typed=typed_in(form)) from None
-        return Redirect(f"/labels/{segment(asked.id)}/people#item-{place}", status_code=303)
+        return Redirect(f"/labels/{segment(asked.id)}/people#apart", status_code=303)
 
     return [Router("/labels/{queue:str}/people", route_handlers=[people, decide])]
 
 
-def _decide(queues: LabelQueues, queue: LabelQueue, by: str, form: Mapping[str, str]) -> int:
-    """Store a decision about an item on which people disagree; returns its place."""
+def _texts(site: Site, each: Disagreement) -> dict[str, Folded | None]:
+    """Input, output and first reference of an item, without what any judge said; empty if it was deleted."""
+    try:
+        run = run_of(site.store, each.run)
+        position = position_of(site.store, run, each.case)
+        if position is None:
+            return {}
+        found = material_at(site.store, run.id, position, each.repeat)
+    except (Refused, InputError):
+        return {}
+    texts = {"Input": found.input_text, "Output": found.output_text}
+    texts |= {"Reference": found.references[0]} if found.references else {}
+    return {name: folded(text, at_most=TEXT_CHARS) for name, text in texts.items()}
+
+
+def _decide(queues: LabelQueues, queue: LabelQueue, by: str, form: Mapping[str, str]) -> None:
+    """Store a decision about an item on which people disagree."""
     place = whole_in("the item", form.get("place", ""))
     if place not in {each.place for each in disagreements_of(queues, queue.id)}:
         raise InputError(f"item {place}", "nobody disagrees on it, or somebody has still to answer")
     value = figure_in("the label", form.get("answer", "").removeprefix("value ") or form.get("value", ""))
     queues.adjudicate(queue.id, place, by, value, key=form.get("key") or None, note=form.get("note") or None)
-    return place
