@@ -357,7 +357,7 @@ def test_a_worker_imports_neither_the_database_nor_what_asks_judges() -> None:
         "from trivium.metrics.registry import build_metrics\n"
         "from trivium.suites.settings import Settings\n"
         f"build_metrics(['jaccard', 'tool_success', '{ODD}:Noisy'], Settings())\n"
-        "print({'sqlalchemy', 'scipy', 'trivium.metrics.judge.client.executor'} & sys.modules.keys())"
+        "print({'sqlalchemy', 'scipy', 'trivium.metrics.judge.client.models'} & sys.modules.keys())"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True)
     assert done.stdout.decode().strip() == "set()", done.stderr.decode()

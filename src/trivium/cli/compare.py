@@ -1,7 +1,6 @@
 """``trivium compare`` and ``confirm``: is a run worse than another? ``plan``: how many cases would tell?"""
 
 import os
-import signal
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from trivium.store.store import Store
 
 
-WITH_ERRORS = 3
 _EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
 
 
@@ -147,7 +145,7 @@ def run_compare(base: str | None, head: str | None, given: Mapping[str, Any]) ->
         head: Id of the candidate run; None for the newest.
         given: The store, and the options of ``trivium compare`` that are given.
     """
-    from trivium.cli.output import write_report
+    from trivium.cli.output import WITH_ERRORS, write_report
     from trivium.runs.comparing.base_run import previous_run
     from trivium.runs.comparing.compare import compare as compare_runs
     from trivium.runs.run import Run
@@ -323,7 +321,7 @@ def _newest_of_suite(suite: str, store: "Store") -> "Run | None":
 
 def _ask_again(base: "Run", head: "Run", given: Mapping[str, Any]) -> None:
     """Make the attempts that confirm a comparison, with a progress bar; say what they cost at most."""
-    from trivium.cli.output import ProgressBar, reserved_stdout
+    from trivium.cli.output import ProgressBar, storing
     from trivium.runs.confirming.confirm import ConfirmationOptions
     from trivium.runs.confirming.confirm import confirm as confirm_runs
 
@@ -331,17 +329,14 @@ def _ask_again(base: "Run", head: "Run", given: Mapping[str, Any]) -> None:
     if not quiet:
         click.echo(_beforehand(base, head, calls), err=True)
     bar = ProgressBar(quiet=quiet)
-    previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with reserved_stdout():
+        with storing():
             confirm_runs(base, head, calls=calls, progress=bar, **taken(ConfirmationOptions, given))
     except KeyboardInterrupt:
         stored = f"{bar.done:,} of {calls:,} calls are stored"
         command = f"trivium confirm {base.id} {head.id} --calls {calls}"
         click.echo(f"\nInterrupted: {stored}. To go on, with the same options:\n  {command}", err=True)
         raise
-    finally:
-        signal.signal(signal.SIGTERM, previous_handler)
 
 
 def _beforehand(base: "Run", head: "Run", calls: int) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -358,6 +359,20 @@ def reserved_stdout() -> Iterator[None]:
         finally:
             os.dup2(saved, out)
             os.close(saved)
+
+
+@contextmanager
+def storing() -> Iterator[None]:
+    """Make and store attempts: standard output is reserved, and SIGTERM is treated like Ctrl-C.
+
+    A service manager sends SIGTERM; like Ctrl-C it ends the command once the finished attempts are stored.
+    """
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with reserved_stdout():
+            yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _descriptor(stream: IO[str] | None) -> int | None:

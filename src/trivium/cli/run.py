@@ -1,6 +1,5 @@
 """``trivium run`` and ``trivium score``: evaluate a suite with an agent, or with recorded outputs."""
 
-import signal
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -313,7 +312,7 @@ def evaluate_and_present(suite: "Suite", given: dict[str, Any]) -> int:
 
 def evaluate_suite(suite: "Suite", given: Mapping[str, Any]) -> "Run":
     """Evaluate with a progress bar; if interrupted, print how to resume."""
-    from trivium.cli.output import ProgressBar, command_line, print_resume_hint, reserved_stdout
+    from trivium.cli.output import ProgressBar, command_line, print_resume_hint, storing
     from trivium.runs.evaluate import EvaluationOptions, evaluate
     from trivium.suites.settings import Settings
 
@@ -321,10 +320,8 @@ def evaluate_suite(suite: "Suite", given: Mapping[str, Any]) -> "Run":
     # Settings are those of the suite, to which load_suite has applied the options.
     named = EvaluationOptions.__annotations__.keys() - (set(Settings.__struct_fields__) - {"agent"})
     chosen = {name: given[name] for name in named & given.keys()}
-    # SIGTERM (from a service manager) is treated like Ctrl-C: finished attempts are stored.
-    previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with reserved_stdout():
+        with storing():
             return evaluate(suite, metrics=split_names(given["metrics"]), progress=bar, **chosen)
     except (KeyboardInterrupt, TriviumError, OSError, MemoryError) as error:
         if not isinstance(error, StoreLost):
@@ -332,8 +329,6 @@ def evaluate_suite(suite: "Suite", given: Mapping[str, Any]) -> "Run":
         if isinstance(error, OSError):  # such as too many open files
             raise InputError(str(error.filename or ""), error.strerror or str(error)) from error
         raise
-    finally:
-        signal.signal(signal.SIGTERM, previous_handler)
 
 
 def present_run(run: "Run", given: Mapping[str, Any]) -> int:

@@ -102,7 +102,7 @@ def judge_of_pairs(
         encoder: The encoder of the suite.
     """
     from trivium.metrics.judge.budget.budget import run_budget
-    from trivium.metrics.judge.client.executor import JudgeExecutor
+    from trivium.metrics.judge.client.models import JudgeExecutor
     from trivium.metrics.judge.judge import Judge
     from trivium.store.judge_cache import StoredResponseCache
 

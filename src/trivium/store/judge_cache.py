@@ -36,7 +36,7 @@ _decoder = msgspec.msgpack.Decoder(ModelResponse)
 
 
 class StoredResponseCache:
-    """Response cache in the store; see :class:`~trivium.metrics.judge.client.cache.ResponseCache`.
+    """Response cache in the store; see :class:`~trivium.metrics.judge.client.request.ResponseCache`.
 
     Args:
         store: The store.

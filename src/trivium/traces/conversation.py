@@ -65,10 +65,15 @@ def _messages(value: Any) -> list[tuple[Speaker | None, str]] | None:
     return [(_SPEAKERS.get(_role(message) or ""), _text(message)) for message in messages]
 
 
+def fields_of(message: JsonObject) -> JsonObject:
+    """Return the fields of a message, without the wrapper that LangChain's serialisations put around them."""
+    return next((message[key] for key in _NESTED if isinstance(message.get(key), dict)), message)
+
+
 def _unwrapped(value: Any, depth: int = 3) -> Iterator[JsonObject]:
     """Yield the fields of each message in a value, without the wrappers of its framework."""
     if isinstance(value, dict):
-        fields = next((value[key] for key in _NESTED if isinstance(value.get(key), dict)), value)
+        fields = fields_of(value)
         if _is_message(fields) or fields is not value:
             yield {"id": value.get("id"), "type": value.get("type"), **fields}
             return

@@ -13,8 +13,7 @@ import msgspec
 
 from trivium.metrics.judge.budget.budget import BudgetExhausted, answer_tokens
 from trivium.metrics.judge.budget.prices import context_chars
-from trivium.metrics.judge.client.executor import JudgeExecutor
-from trivium.metrics.judge.client.models import OpenedModel
+from trivium.metrics.judge.client.models import JudgeExecutor, OpenedModel
 from trivium.metrics.judge.client.providers import ModelUnavailable
 from trivium.metrics.judge.client.request import GivenUp, ModelRequest
 from trivium.metrics.judge.client.structured_output import StructuredAnswer, ask

@@ -10,7 +10,7 @@ import msgspec
 
 from trivium.errors import MissingExtra, Problem, SuiteError
 from trivium.metrics.judge.budget.prices import models_of, price_problems
-from trivium.metrics.judge.client.executor import JudgeExecutor
+from trivium.metrics.judge.client.models import JudgeExecutor
 from trivium.metrics.judge.client.pydantic_ai_models import unknown_provider
 from trivium.metrics.judge.judge import Judge
 from trivium.metrics.judge.judgement import DIGITS, Judgement

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from trivium.traces.conversation import fields_of
 from trivium.traces.langgraph import GraphRun, is_handoff
 from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.contents import parsed
@@ -162,10 +163,6 @@ def _with_arguments(span: RecordedSpan) -> RecordedSpan:
     return msgspec.structs.replace(span, attributes=attributes)
 
 
-_MESSAGE_KEYS = ("data", "kwargs")
-"""Keys under which LangChain's serialisers put the fields of a message."""
-
-
 def requested_calls(span: RecordedSpan) -> dict[str, tuple[str | None, Any]]:
     """Tool and arguments of the calls that a model's response requests, by id."""
     answer = parsed(span.attributes.get(semconv.OUTPUT))
@@ -209,9 +206,7 @@ def as_tool_call(
 
 def _message(output: Any) -> JsonObject | None:
     """The fields of a tool's message, whichever serialiser wrote it."""
-    fields = dict_(output)
-    for key in _MESSAGE_KEYS:
-        fields = dict_(fields.get(key)) or fields
+    fields = fields_of(dict_(output))
     return fields if fields.get("type") == "tool" and "content" in fields else None
 
 

@@ -19,7 +19,15 @@ from trivium.errors import TraceError
 from trivium.traces.conversation import unread_kinds, unread_problems
 from trivium.traces.normalize import normalise
 from trivium.traces.outcome import total_usage
-from trivium.traces.readers.json_input import content_of, first_item, flat, parse_documents, seconds, text
+from trivium.traces.readers.json_input import (
+    content_of,
+    first_item,
+    flat,
+    parse_documents,
+    read_usage,
+    seconds,
+    text,
+)
 from trivium.traces.trace import TURN, Message, Span, SpanUsage, Trace, TraceProblem, message_time
 from trivium.values import JsonObject, amount, count, dict_, dicts, json_or_text, sum_known
 
@@ -206,15 +214,7 @@ def was_interrupted(event: JsonObject) -> bool:
 
 def usage_of(usage: Any) -> SpanUsage:
     """Tokens of a turn or a session; the input with cached ones, which Claude Code counts apart."""
-    usage = dict_(usage)
-    read = count(usage.get("cache_read_input_tokens"))
-    written = count(usage.get("cache_creation_input_tokens"))
-    return SpanUsage(
-        input_tokens=sum_known((count(usage.get("input_tokens")), written, read)),
-        output_tokens=count(usage.get("output_tokens")),
-        cache_read_tokens=read,
-        cache_write_tokens=written,
-    )
+    return read_usage(dict_(usage), ("input_tokens",), ("output_tokens",)) or SpanUsage()
 
 
 def as_value(content: Any) -> Any:

@@ -12,13 +12,13 @@ from typing import Literal
 
 import msgspec
 
-from trivium.metrics.judge.client.cache import ResponseCache
 from trivium.metrics.judge.client.providers import ModelDescription
 from trivium.metrics.judge.client.request import (
     KEY_VERSION,
     ModelRequest,
     ModelResponse,
     RequestError,
+    ResponseCache,
     schema_prompt,
 )
 from trivium.suites.settings import JudgeSettings, ServerSettings

@@ -17,9 +17,16 @@ import msgspec
 
 from trivium.http import Backoff
 from trivium.metrics.judge.budget.budget import Budget
-from trivium.metrics.judge.client.cache import MemoryResponseCache, ResponseCache
 from trivium.metrics.judge.client.rate_limiter import MAX_IN_FLIGHT, Ended, RateLimiter, SentRequest
-from trivium.metrics.judge.client.request import Client, GivenUp, ModelRequest, ModelResponse, RequestError
+from trivium.metrics.judge.client.request import (
+    Client,
+    GivenUp,
+    MemoryResponseCache,
+    ModelRequest,
+    ModelResponse,
+    RequestError,
+    ResponseCache,
+)
 from trivium.suites.settings import JudgeSettings
 
 log = logging.getLogger(__name__)
