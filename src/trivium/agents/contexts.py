@@ -4,7 +4,7 @@ An agent returns them beside its output, under one of ``CONTEXT_KEYS``; they are
 Else they are what the retrievers of its trace returned.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from trivium.agents.attempt import Attempt
 from trivium.errors import InputError
 from trivium.records.names import OUTPUT_NAMES
-from trivium.traces.trace import Span, Trace
+from trivium.traces.trace import Span, Trace, parents_first
 from trivium.values import is_number
 
 CONTEXT_KEYS = (*OUTPUT_NAMES["contexts"], "documents")
@@ -59,11 +59,15 @@ def contexts_of(attempt: Attempt) -> tuple[Context, ...] | None:
 def _of_trace(trace: Trace) -> tuple[Context, ...] | None:
     """Return the results of a trace's retriever calls, in order; None without such a call, or such a result.
 
-    The result of a reranker takes the place of all that was retrieved since the reranker before.
+    Calls that another retriever makes do not count, and the result of a reranker takes the place of all that
+    was retrieved since the reranker before.
     """
-    calls = [span for span in trace.tool_calls if span.attributes.get("retrieval") is True]
-    recorded = [span for span in calls if span.output is not None]
-    if not recorded and not (calls and all(span.ok is False for span in calls)):
+    calls = [span for span in trace.tool_calls if _retrieves(span)]
+    if not calls:
+        return None
+    inner = _within_others(trace.spans)
+    recorded = [span for span in calls if span.output is not None and span.id not in inner]
+    if not recorded and not all(span.ok is False for span in calls):
         return None
     found: list[Context] = []
     kept = 0
@@ -74,6 +78,21 @@ def _of_trace(trace: Trace) -> tuple[Context, ...] | None:
             kept += len(results)
         found += results
     return tuple(found)
+
+
+def _retrieves(span: Span) -> bool:
+    return span.kind == "tool" and span.attributes.get("retrieval") is True
+
+
+def _within_others(spans: Sequence[Span]) -> set[str]:
+    """Ids of the spans below a retriever whose result was recorded, such as the parts of an ensemble."""
+    below: set[str] = set()
+    stated = {span.id for span in spans if span.output is not None and _retrieves(span)}
+    for index in parents_first(spans):
+        span = spans[index]
+        if span.parent in stated or span.parent in below:
+            below.add(span.id)
+    return below
 
 
 def _results(call: Span) -> list[Context]:

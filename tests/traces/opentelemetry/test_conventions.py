@@ -514,6 +514,19 @@ def test_what_a_reranker_returns_takes_the_place_of_what_was_retrieved_before_it
     assert [each.id for each in retrieved(*spans)] == ["c", "a", "e", "f"]
 
 
+def test_retrievers_within_a_retriever_do_not_count_beside_it():
+    def call(id, *ids, **rest):
+        documents = numbered("retrieval.documents", {"document.id": ids})
+        return span(id, {"openinference.span.kind": "RETRIEVER"} | documents, **rest)
+
+    inner = [call("p", "a", "b", parent="e", at=(1, 2)), call("q", "c", parent="step", at=(2, 3))]
+    inner.append(span("step", {"openinference.span.kind": "CHAIN"}, parent="e", at=(2, 4)))
+    found = retrieved(call("e", "c", "a", at=(0, 9)), *inner, call("f", "d", at=(10, 11)))
+    assert [each.id for each in found] == ["c", "a", "d"]
+    unrecorded = retrieved(call("e", at=(0, 9)), *inner)
+    assert [each.id for each in unrecorded] == ["a", "b", "c"]
+
+
 def test_retrievers_whose_results_were_not_recorded_say_nothing_and_failed_ones_found_nothing():
     kind = {"openinference.span.kind": "RETRIEVER"}
     assert retrieved(span("r", kind)) is None

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from trivium.agents.attempt import Attempt
+from trivium.agents.contexts import Context, contexts_of
 from trivium.errors import TraceError
 from trivium.traces.process.totals import trace_facts
 from trivium.traces.readers import read_documents, read_path
@@ -360,3 +362,20 @@ def test_threads_and_names_are_metadata():
         "tags": ["demo"],
         "thread_id": "th",
     }
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        {"output": [{"page_content": "A", "type": "Document", "metadata": {"id": "a"}}]},  # of traceable
+        {"documents": [{"id": "a", "metadata": {}, "page_content": "A", "type": "Document"}]},  # of LangChain
+        {
+            "documents": [
+                {"lc": 1, "id": ["Document"], "kwargs": {"page_content": "A", "metadata": {"id": "a"}}}
+            ]
+        },
+    ],
+)
+def test_documents_of_a_retriever_are_what_was_retrieved(outputs):
+    trace = one(run("r"), run("s", parent="r", run_type="retriever", outputs=outputs))
+    assert contexts_of(Attempt(case="1", trace=trace)) == (Context(id="a", text="A"),)
