@@ -93,7 +93,7 @@ def test_two_people_label_blind_and_a_third_decides(browser, page, site):
     assert [each for each in barriers(page) if each[0] in {"critical", "serious"}] == []
     page.locator("article").first.locator("[name=note]").fill("quotes the source")
     page.locator("article").first.locator("button").nth(2).click()
-    page.wait_for_selector("text=decided by Cem")
+    page.wait_for_selector("dd:has-text('by Cem')")
     assert f"{len(both) - 1} item" in page.locator("main").inner_text()
     assert complaints(page) == []
     for person in people:
@@ -155,6 +155,8 @@ def test_a_shared_link_shows_another_person_the_same(browser, page, site):
     )
     page.goto(f"{site.address}/runs/{head}?by=tag&verdict=failed&sort=best&q=no")
     page.goto(f"{site.address}/compare/{base}/{head}")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
     page.click("text=whole attempt >> nth=0")
     page.wait_for_url("**/case?**")
     for address in (
