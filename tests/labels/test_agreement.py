@@ -42,6 +42,17 @@ def test_the_farthest_apart_come_first_and_the_decided_last(queues, queue):
     ]
 
 
+def test_who_is_checked_decides_on_no_item_that_they_labelled(queues, store):
+    queue = queues.create(judged(store, 1), "clarity", by="ann", settings=QueueSettings(overlap=1.0))
+    people = [f"token 0000000{number} {name}" for number, name in enumerate(("ann", "ben", "dora"))]
+    for by, value in zip(people[:2], (0.0, 1.0), strict=True):
+        label_all(queues, queue, by, lambda _case, value=value: value)
+    for by in people[:2]:
+        with pytest.raises(InputError, match="labelled item 1: somebody else decides"):
+            queues.adjudicate(queue.id, 1, by, 0.0)
+    assert queues.adjudicate(queue.id, 1, people[2], 0.5).how == "adjudicated"
+
+
 def test_a_decision_sent_twice_is_stored_once(queues, queue):
     first = queues.adjudicate(queue.id, 1, "dora", 0.25, key="form")
     assert queues.adjudicate(queue.id, 1, "dora", 0.25, key="form") == first

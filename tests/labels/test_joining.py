@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from sqlalchemy import insert, select
 
 from tests.labels.labelled import judged, label_all, volunteered
 from tests.store.postgres import on_sqlite
@@ -18,6 +19,7 @@ from trivium.runs.artifacts.judge import agreement_answer, calibrate, certificat
 from trivium.runs.items import files
 from trivium.runs.items.files import Labels
 from trivium.runs.items.join import items_of_run
+from trivium.store import schema
 from trivium.store.export.tables import write_csv, write_jsonl
 from trivium.trust.selective.inference import BootstrapOptions
 
@@ -157,6 +159,20 @@ def test_a_late_answer_is_named_and_left_out_of_what_a_certificate_uses(queues, 
     assert set(used(labels_for(store, run, "clarity")).values()) == {1.0}
     shown = progress_text(progress_of(queues, queue.id))
     assert "left out, because nobody asked for them: eve 1" in shown
+
+
+def test_answers_that_an_older_version_took_of_anybody_are_named(queues, run, store):
+    queue = queues.create(run, "clarity", by="ann", settings=QueueSettings(uniform=True))
+    label_all(queues, queue, "ann", most=3)
+    with store.engine.begin() as connection:
+        (label, *_) = connection.execute(select(schema.labels)).mappings().all()
+        for key in ("x", "y"):
+            other = {name: value for name, value in label.items() if name != "number"}
+            connection.execute(insert(schema.labels).values({**other, "by": key, "key": key, "value": 0.0}))
+    found = labels_for(store, run, "clarity")
+    assert used(found)[label["case"]] == 0.0
+    assert any(note.startswith("items with more answers than people were asked for") for note in found.notes)
+    assert "items with more answers than people were asked" in progress_text(progress_of(queues, queue.id))
 
 
 def test_a_file_with_a_mistake_is_not_imported_at_all(run, store, tmp_path):

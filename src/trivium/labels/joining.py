@@ -93,6 +93,7 @@ def _of_queue(queues: LabelQueues, queue: LabelQueue, notes: list[str]) -> Label
     items = queues.population(queue)
     with queue_transaction(queues.store, queue.id) as stored:
         sampling, given = sampled(stored)
+        crowded = stored.count_crowded()
     answers = people_say(given, sampling)
     drawn = labelled_items(sampling, answers)
     counted = drawn.items.size
@@ -110,6 +111,8 @@ def _of_queue(queues: LabelQueues, queue: LabelQueue, notes: list[str]) -> Label
     notes = [f"labels of queue {queue.id}: {len(weights):,} of {len(items):,} items, {kind}", *notes]
     if late := len(answers) - counted:
         notes.append(f"{_labels(late)} left out until the items drawn before them are answered")
+    if crowded:
+        notes.append(f"items with more answers than people were asked for, all of which count: {crowded:,}")
     if decisions := Counter(decided_by(given).values()):
         names = shown_names(decisions)
         by = ", ".join(f"{names[person]} {count:,}" for person, count in decisions.most_common())

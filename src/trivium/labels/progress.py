@@ -29,6 +29,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         decided: Number of items on which each person decided.
         left_out: Number of answers by person that enter nothing, because nobody asked for them: the item had
             its answers, or others had it in hand.
+        crowded: Items with more answers than people were asked for, which older versions took of anybody;
+            all of them count.
         estimate: People's mean score, estimated from the answers; None for a queue of volunteered labels.
         reason: Why there is no estimate, or None.
     """
@@ -42,6 +44,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     people: dict[str, int]
     decided: dict[str, int]
     left_out: dict[str, int]
+    crowded: int
     estimate: ActiveMean | None
     reason: str | None = None
 
@@ -57,7 +60,7 @@ def progress_of(queues: LabelQueues, id: str) -> Progress:  # noqa: A002 - the f
         sampling, labels = sampled(stored)
         wanted = sum(stored.missing().values())
         in_hand = sum(stored.reserved(after=queues.now()).values())
-        left_out = stored.not_asked_for()
+        left_out, crowded = stored.not_asked_for(), stored.count_crowded()
     answers = people_say(labels, sampling)
     given = (label for label in labels if label.answer != "skip" and label.how != "adjudicated")
     people = Counter(label.by for label in given if label.by != NOBODY)
@@ -71,6 +74,7 @@ def progress_of(queues: LabelQueues, id: str) -> Progress:  # noqa: A002 - the f
         people=dict(people.most_common()),
         decided=dict(Counter(decided_by(labels).values()).most_common()),
         left_out=left_out,
+        crowded=crowded,
         estimate=None if queue.settings.volunteered else estimate_of(queues, queue, sampling, answers),
         reason=queue.settings.volunteered or None,
     )

@@ -24,6 +24,7 @@ from contextlib import contextmanager
 import msgspec
 
 from trivium.errors import InputError
+from trivium.labels.people import token_id
 from trivium.labels.population import choices_for, population_of
 from trivium.labels.records import Population, checked_name, checked_value, key_of, noted, unpacked
 from trivium.labels.tasks import count_missing, draw, mark_gone, reserve, task_of, waiting
@@ -307,11 +308,12 @@ class LabelQueues:
     ) -> StoredLabel:
         """Decide on an item that several people answered; their own labels stay.
 
-        A later decision replaces an earlier one. ``agreement.disagreements_of`` lists what needs one.
+        A later decision replaces an earlier one. Nobody whose name is checked (that of a token) decides on an
+        item that they labelled. ``agreement.disagreements_of`` lists what needs one.
 
         Raises:
             InputError: If fewer than two of the people who were asked have answered, an answer is still
-                wanted, or the value is wrong.
+                wanted, the person is one of them, or the value is wrong.
         """
         by = checked_name(by)
         checked_value("label", value)
@@ -326,6 +328,8 @@ class LabelQueues:
                     f"queue {id}",
                     f"item {place} has {given} answers of people who were asked: two, and all wanted, first",
                 )
+            if token_id(by) is not None and stored.has_answered(place, by):
+                raise InputError(f"queue {id}", f"{by} labelled item {place}: somebody else decides")
             return stored.add_label(
                 task_of(stored, self._population(stored), place, drawn),
                 answer="label",

@@ -347,6 +347,15 @@ class QueueTransaction:
         query = select(_labels.c.by, func.count()).where(*mine).group_by(_labels.c.by)
         return {row[0]: row[1] for row in self._connection.execute(query.order_by(_labels.c.by))}
 
+    def count_crowded(self) -> int:
+        """Count the items with more answers than were wanted, which older versions took of anybody."""
+        at = (_labels.c.queue == _tasks.c.queue) & (_labels.c.place == _tasks.c.place)
+        given = (self._of(_labels), _labels.c.undone.is_(None), *_ASKED, *_asked_for(self.queue))
+        places = select(_tasks.c.place).join(_labels, at).where(*given)
+        crowded = places.group_by(_tasks.c.place, _tasks.c.wanted).having(func.count() > _tasks.c.wanted)
+        query = select(func.count()).select_from(crowded.subquery())
+        return self._connection.execute(query).scalar_one()
+
     def answers_by(self, by: str) -> list[tuple[int, Answer]]:
         """Place and answer of a person's answers that were not taken back, oldest first."""
         query = select(_labels.c.place, _labels.c.answer).where(self._of(_labels, by=by))

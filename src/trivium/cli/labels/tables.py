@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from trivium.reports.document.blocks import Table
 
 
+CROWDED = "items with more answers than people were asked for, taken by an older version, all of which count"
+
+
 def queues_table(found: "Sequence[Progress]") -> "Table":
     """A table of queues."""
     from trivium.reports.document.blocks import table_of
@@ -44,6 +47,8 @@ def progress_text(progress: "Progress") -> str:
     if progress.left_out:
         by_whom = ", ".join(f"{visible(names[by])} {count:,}" for by, count in progress.left_out.items())
         lines.append(f"left out, because nobody asked for them: {by_whom}")
+    if progress.crowded:
+        lines.append(f"{CROWDED}: {progress.crowded:,}")
     where = queue.run or queue.monitor
     lines.append(
         f"{visible(queue.dimension)} of {where}; queue {queue.id}{' (closed)' if queue.closed else ''}"
