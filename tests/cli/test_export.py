@@ -340,3 +340,15 @@ def test_an_export_is_written_through_a_link_and_to_a_device(tmp_path, capsys):
     assert (tmp_path / "there" / "scores.jsonl").stat().st_size
     assert outcome(capsys, "export", "--output", "/dev/null")[0] == 0
     assert not Path("/dev/null").is_file()
+
+
+def test_trajectories_have_case_and_scores_and_are_read_back(capsys):
+    outcome(capsys, "export", "--format", "atif", "--output", "run.jsonl")
+    format_, traces = read_path(Path("run.jsonl"))
+    assert (format_, [trace.metadata["case"] for trace in traces]) == ("atif", ["a", "a", "b", "b"])
+    assert [(span.id, span.start, span.end) for span in traces[0].spans] == [
+        (span.id, span.start, span.end) for span in SPANS
+    ]
+    first, *_ = [json.loads(line) for line in Path("run.jsonl").read_text().splitlines()]
+    assert first["final_metrics"]["extra"]["scores"]["jaccard"] == 0.5
+    assert outcome(capsys, "score", "suite.json", "--outputs", "run.jsonl", "--quiet")[0] in {0, 3}

@@ -22,6 +22,7 @@ from tests.formats.test_agents_eval import call as agents_eval_call
 from tests.traces.opentelemetry.spans import agent, request, tool
 from tests.traces.readers.otlp.test_encodings import protobuf
 from tests.traces.readers.test_agentneo_database import at, database
+from tests.traces.readers.test_atif import TRAJECTORY
 from tests.traces.readers.test_bad_files import DOCUMENTS, LINES, mutated
 from tests.traces.readers.test_openai_agents import TRACE, item
 from tests.traces.readers.test_opik import TRACE as OPIK
@@ -81,6 +82,7 @@ JSON: dict[str, list[Any]] = {
         }
     ],
     "agents-eval": [RUN],
+    "atif": [TRAJECTORY],
     "otlp": [request(agent("a", at=(0, 9)), tool("b", "look", parent="a"), tool("c", "look", parent="x"))],
     "otlp lines": [request(each) for each in (agent("a", at=(0, 9)), tool("b", "look", parent="a"))],
     "pydantic-ai": [

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TABLE_KINDS = ("scores", "attempts", "summary", "judgements", "items", "labels", "review")
 TABLE_FORMATS = ("jsonl", "csv", "parquet")
-TRACE_FORMATS = ("otlp", "otlp-protobuf", "graphml", "dot", "edges-jsonl")
+TRACE_FORMATS = ("otlp", "otlp-protobuf", "atif", "graphml", "dot", "edges-jsonl")
 
 graph = options.option(
     "--graph",
@@ -60,6 +60,7 @@ def write_traces(traces: Iterable[Any], *, format_: str, graph: str, output: Pat
         InputError: If the file cannot be written.
     """
     from trivium.store.export import graphs
+    from trivium.traces.writers import atif
     from trivium.traces.writers.otlp import delimited, request, resource_spans
 
     with open_output(output) as file:
@@ -67,6 +68,8 @@ def write_traces(traces: Iterable[Any], *, format_: str, graph: str, output: Pat
             file.writelines(request([entry]) + b"\n" for entry in resource_spans(traces))
         elif format_ == "otlp-protobuf":
             file.writelines(map(delimited, resource_spans(traces)))
+        elif format_ == "atif":
+            file.writelines(atif.lines(traces))
         elif format_ == "edges-jsonl":
             file.writelines(graphs.graph_lines(traces, graph))
         else:

@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 FORMATS = {
+    "atif": "trivium.traces.readers.atif",
     "openai-agents": "trivium.traces.readers.openai_agents",
     "langsmith": "trivium.traces.readers.langsmith",
     "opik": "trivium.traces.readers.opik",
@@ -61,7 +62,7 @@ FORMATS = {
 RECORDED = {"recorded": "spans", "otlp": "otlp"}
 """Formats of the files that ``trivium.trace`` writes, with the end of their names (before ``.jsonl``)."""
 
-_FORMATS_OF_MANY_TOOLS = frozenset({"native", "otlp", "recorded"})
+_FORMATS_OF_MANY_TOOLS = frozenset({"native", "otlp", "recorded", "atif"})
 """Formats that many tools write: here a trace itself names its recorders."""
 
 
