@@ -126,6 +126,14 @@ def json_text(value: Any, *, canonical: bool = False) -> str:
     return msgspec.json.encode(value, order="deterministic" if canonical else None).decode()
 
 
+def json_document(value: Any) -> bytes:
+    """Return a JSON value or record as an indented document in UTF-8, ending with a line break.
+
+    NaN and infinity become null.
+    """
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+
+
 def text_or_json(value: Any, *, canonical: bool = False) -> str:
     """Return a text as it is, an empty one for None, and any other value as :func:`json_text`."""
     if isinstance(value, str):

@@ -1,22 +1,49 @@
-"""``trivium demo``: runs an example, scores it and writes its pages."""
+"""``trivium demo``: runs an example, scores it and writes its pages.
+
+The example of the documents compares two versions of an agent, and checks the judge against people.
+"""
 
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from trivium.cli import options
 from trivium.errors import InputError, MissingExtra, TriviumError
 from trivium.runs.summary import Figure
+
+if TYPE_CHECKING:
+    from trivium.runs.artifacts.curve import CurveArtifact
+    from trivium.runs.artifacts.judge import AgreementAnswer, CertificateAnswer
+    from trivium.runs.comparing.comparison import Comparison, MetricDelta
+    from trivium.runs.run import Run
+    from trivium.suites.suite import Suite
+
 
 TEXT_METRICS = ("semantic", "cosine", "jaccard", "similarity")
 """Metrics of the people's reviews; there are no traces of how they were written."""
 
 JUDGE_TOKEN_BUDGET = 500_000
 """Budget of the judge; six reviews take about 40,000 tokens, 120 answers about 200,000."""
+
+STAND_IN = "python:document_qa.judge:stand_in"
+
+DIMENSION = "correct"
+"""The labels that people gave."""
+
+EPSILON, DELTA = 0.2, 0.1
+"""Of the certificate: the share of accepted judgements that may be wrong, and the chance that more are."""
+
+NEED_AN_ENCODER = "semantic"
+
+COLUMNS, LABELS = 80, 10
+"""Width of the last lines, and of what stands before each."""
 
 
 @click.command(
@@ -71,14 +98,13 @@ def demo(
 def _documents(
     folder: Path, *, judge: str | None, encoder: str | None, store: str, as_json: bool, quiet: bool
 ) -> int:
-    from trivium.cli import demo_documents as documents
     from trivium.cli.output import exit_code, print_json, stored_summary
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(str(folder), f"cannot be written: {error.strerror or error}") from error
-    found = documents.run_documents(
+    found = run_documents(
         example_folder("document_qa"),
         judge=judge or available_judge()[0],
         budget_tokens=JUDGE_TOKEN_BUDGET,
@@ -88,18 +114,18 @@ def _documents(
     )
     page, why_not = None, None
     try:
-        page = documents.write_pages(found, folder)
+        page = write_pages(found, folder)
     except MissingExtra as missing:  # the answer stands without them
         why_not = str(missing)
     except OSError as error:
         raise InputError(str(folder), f"cannot be written: {error.strerror or error}") from error
     if as_json:
-        print_json(documents.as_document(found, page))
+        print_json(as_document(found, page))
     elif not quiet:
-        click.echo(documents.as_lines(documents.first_line(found), indent=0))
+        click.echo(as_lines(first_line(found), indent=0))
         click.echo()
-        for line in documents.last_lines(found, str(page or why_not)):
-            click.echo(documents.as_lines(line))
+        for line in last_lines(found, str(page or why_not)):
+            click.echo(as_lines(line))
     return exit_code(stored_summary(found.b))
 
 
@@ -151,15 +177,13 @@ def example_folder(name: str) -> Path:
 
 
 def _reviewer(folder: Path) -> Any:
-    sys.path.insert(0, str(folder.parent))
     try:
-        return import_module("paper_review.reviewers").reviewer
+        with _importable(folder.parent):
+            return import_module("paper_review.reviewers").reviewer
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.startswith("paper_review"):
             raise
         raise MissingExtra("judge", "the demo's reviewer") from error
-    finally:
-        sys.path.remove(str(folder.parent))
 
 
 def available_judge() -> tuple[str | None, str | None]:
@@ -176,3 +200,236 @@ def _left_out(metrics: Mapping[str, Figure]) -> Iterator[str]:
     semantic = metrics.get("semantic")
     if semantic is None or semantic.mean is None:
         yield "the semantic score, which needs an encoder: --encoder FOLDER, or a first run with a network"
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """The findings of the demo.
+
+    Attributes:
+        a: The run of the first version.
+        b: The run of the second.
+        comparison: b against a.
+        judge: Who judged.
+        agreement: Of the judge with people, on the answers of b.
+        certificate: From which confidence on the judge may decide.
+        curve: Risk and coverage of the judge.
+    """
+
+    a: "Run"
+    b: "Run"
+    comparison: "Comparison"
+    judge: str
+    agreement: "AgreementAnswer"
+    certificate: "CertificateAnswer"
+    curve: "CurveArtifact"
+
+    @property
+    def is_stand_in(self) -> bool:
+        """Whether rules judged in the place of a language model."""
+        return self.judge == STAND_IN
+
+
+def run_documents(
+    folder: Path,
+    *,
+    judge: str | None,
+    budget_tokens: int,
+    encoder: str | None,
+    store: str,
+    show_progress: bool,
+) -> Result:
+    """Run both versions, compare them, and check the judge against people's labels.
+
+    Args:
+        folder: Where the example is.
+        judge: A model; None for the stand-in.
+        budget_tokens: Most tokens that a model may use.
+        encoder: Of the semantic score; without one words are compared.
+        store: Where the runs go.
+        show_progress: Whether a bar is drawn.
+
+    Raises:
+        MissingExtra: If ``trivium[judge]`` is not installed, which the stand-in needs too.
+    """
+    from trivium.cli.output import ProgressBar
+    from trivium.runs.artifacts.curve import CurveOptions, curve_artifact
+    from trivium.runs.artifacts.judge import agreement_answer, certificate
+    from trivium.runs.comparing.compare import compare
+    from trivium.runs.evaluate import evaluate
+
+    judge = judge or STAND_IN
+    with _importable(folder.parent):
+        suite = _suite(folder, encoder)
+        if judge != STAND_IN:
+            suite = suite.with_settings(judge={"models": [judge], "budget_tokens": budget_tokens})
+        a, b = (
+            evaluate(
+                suite,
+                agent=f"document_qa.agents:version_{version}",
+                store=store,
+                progress=ProgressBar(quiet=not show_progress),
+            )
+            for version in "ab"
+        )
+        comparison = compare(a, b, graphs=True)
+    items = b.items(dimension=DIMENSION, labels=folder / "labels.csv")
+    if judge == STAND_IN:  # its mistakes are drawn question by question
+        items = items.one_by_one()
+    sure = "verbalized"
+    return Result(
+        a=a,
+        b=b,
+        comparison=comparison,
+        judge=judge,
+        agreement=agreement_answer(items),
+        certificate=certificate(items, sure, epsilon=EPSILON, delta=DELTA),
+        curve=curve_artifact([items], CurveOptions(confidence=sure, drawn=True)),
+    )
+
+
+@contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    """Let modules be found in a folder for a while."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+
+
+def _suite(folder: Path, encoder: str | None) -> "Suite":
+    """The suite of the example; where there is no encoder, without the metrics that need one."""
+    from trivium.cli.run import load_suite
+
+    suite = load_suite(str(folder / "suite.yaml"), {"encoder": encoder})
+    if suite.settings.encoder is not None:
+        return suite
+    named = [name for name in suite.settings.metrics or () if name != NEED_AN_ENCODER]
+    return suite.with_settings(metrics=["cosine", *named])
+
+
+def write_pages(result: Result, folder: Path) -> Path:
+    """Write the comparison, both runs and the judge's curve as pages into a folder; return the first.
+
+    Raises:
+        InputError: If one cannot be written.
+        MissingExtra: If ``trivium[report]`` is not installed.
+    """
+    from trivium.cli.output import run_page
+    from trivium.reports.comparison import write_html
+    from trivium.reports.trust.page import curve_page
+
+    for run, name in ((result.a, "a.html"), (result.b, "b.html")):
+        run_page(run, folder / name)
+    (folder / "judge.html").write_text(curve_page(result.curve), encoding="utf-8")
+    first = folder / "index.html"
+    write_html(
+        first,
+        result.comparison,
+        links={"base": "a.html", "head": "b.html", "The judge against people": "judge.html"},
+    )
+    return first
+
+
+def as_document(result: Result, page: Path | None) -> dict[str, Any]:
+    """What ``--json`` prints."""
+    from trivium.cli.output import stored_summary
+
+    return {
+        "a": stored_summary(result.a),
+        "b": stored_summary(result.b),
+        "comparison": result.comparison,
+        "judge": {
+            "model": result.judge,
+            "stand_in": result.is_stand_in,
+            "agreement": result.agreement,
+            "certificate": result.certificate,
+        },
+        "page": None if page is None else str(page),
+    }
+
+
+def first_line(result: Result) -> str:
+    """Describe the steps of the demo in a sentence."""
+    who = "a rule-based stand-in, as no key is set" if result.is_stand_in else result.judge
+    asked = result.comparison.metrics["pass_rate"].n
+    return f"Two versions of an agent answered {asked} questions. Judge: {who}."
+
+
+def last_lines(result: Result, page: str) -> Iterator[str]:
+    """The lines that the demo ends with.
+
+    Args:
+        result: What was found.
+        page: The page to open, or why there is none.
+    """
+    from trivium.cli.output import stored_summary
+
+    figure = result.comparison.metrics["pass_rate"]
+    for version, run in (("A", result.a), ("B", result.b)):
+        rate = stored_summary(run).pass_rate
+        yield f"{version:<{LABELS}}{_percent(rate.value)}{_interval(rate.ci95)} of the answers are right"
+    yield f"B − A     {_overall(result.comparison)} Pass rate: {_difference(figure, result.comparison)}."
+    yield f"{'stand-in' if result.is_stand_in else 'judge':<10}{_judge_against_people(result)}"
+    yield f"page      {page}"
+    yield "browse    trivium view"
+
+
+def as_lines(text: str, *, indent: int = LABELS) -> str:
+    """A line of the answer, wrapped at 80 columns."""
+    return textwrap.fill(
+        text, COLUMNS, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.0f} %"
+
+
+def _interval(ends: "tuple[float, float] | list[float] | None") -> str:
+    return "" if ends is None else f" [{100 * ends[0]:.0f}, {100 * ends[1]:.0f}]"
+
+
+def _signed(share: float) -> str:
+    return f"{100 * share:+.0f}".replace("-", "−")
+
+
+def _difference(figure: "MetricDelta", comparison: "Comparison") -> str:
+    if figure.delta is None:
+        return "nothing to compare"
+    ends = figure.ci95
+    interval = "" if ends is None else f" [{_signed(ends[0])}, {_signed(ends[1])}]"
+    said = f"{_signed(figure.delta)} points{interval}"
+    if figure.answer != "inconclusive" or figure.probability is None:
+        return f"{said}: {figure.answer}"
+    margin = f"{100 * comparison.margin:g} points"
+    loss = f"a loss of more than {margin} has a probability of {_percent(figure.probability)}"
+    more = f"; about {figure.needs_cases:,} more questions would settle it" if figure.needs_cases else ""
+    return f"{said}; {loss}{more}"
+
+
+def _overall(comparison: "Comparison") -> str:
+    from trivium.reports.comparison_text import verdict_words
+    from trivium.runs.comparing.decision import listed
+
+    aside = [name for name in comparison.failing if name not in comparison.decided_by]
+    if not aside:
+        return f"{comparison.answer}: {verdict_words(comparison).lower()}."
+    whatever = f"whatever {listed(comparison.decided_by)} did"
+    return f"{comparison.answer}, {whatever}: {listed(aside)} got worse beyond what chance explains."
+
+
+def _judge_against_people(result: Result) -> str:
+    exact, found = result.agreement.exact, result.certificate
+    if exact.value is None:
+        return f"judged none of the {found.n_items} answers that people labelled; trivium show says why"
+    said = (
+        f"agrees with people in {_percent(exact.value)}{_interval(exact.ci95)} of "
+        f"{result.agreement.n} answers; "
+    )
+    if found.threshold is None:
+        return f"{said}{found.shortfall} to let it decide alone"
+    return (
+        f"{said}may decide alone where it is most confident, {_percent(found.coverage)} of answers "
+        f"(at most {_percent(EPSILON)} wrong, with probability {1 - DELTA:g})"
+    )

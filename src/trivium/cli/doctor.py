@@ -12,6 +12,7 @@ from click.shell_completion import get_completion_class
 
 from trivium.cli import options
 from trivium.cli.options import Choice
+from trivium.values import json_document
 
 if TYPE_CHECKING:
     from trivium.store.judge_cache import CacheSize
@@ -234,8 +235,7 @@ def schema(what: str, output: Path) -> None:
         document = record_schema(records[what])
     else:
         document = suite_schema() if what == "suite" else output_schema()
-    text = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
-    write_report(output, lambda path: path.write_bytes(text))
+    write_report(output, lambda path: path.write_bytes(json_document(document)))
 
 
 @click.command(

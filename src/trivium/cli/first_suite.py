@@ -14,6 +14,7 @@ import msgspec
 
 from trivium.cli import example_agent
 from trivium.errors import InputError, Problem
+from trivium.values import json_document
 
 SCHEMA = "suite.schema.json"
 SUITE = "suite.yaml"
@@ -156,7 +157,7 @@ def schema_text() -> bytes:
     """The JSON Schema of a suite file, for editors."""
     from trivium.suites.json_schema import suite_schema
 
-    return msgspec.json.format(msgspec.json.encode(suite_schema()), indent=2) + b"\n"
+    return json_document(suite_schema())
 
 
 def agent_text() -> bytes:

@@ -16,6 +16,7 @@ import msgspec
 
 from trivium.cli.options import STANDARD_OUTPUT, prints_document
 from trivium.errors import InputError
+from trivium.values import json_document
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -48,7 +49,7 @@ def exit_code(summary: "Summary") -> int:
 
 def print_json(value: Any) -> None:
     """Print one JSON document, always in UTF-8."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+    click.echo(json_document(value), nl=False)
 
 
 def stored_summary(run: "Run") -> "Summary":

@@ -12,6 +12,7 @@ from trivium.cli.main import LazyCommands
 from trivium.cli.options import STANDARD_OUTPUT, Choice, option, output_file, split_names
 from trivium.cli.trust_options import load_calibrator, read_item_table
 from trivium.keywords import taken
+from trivium.values import json_document
 
 if TYPE_CHECKING:
     from trivium.runs.artifacts.judge import CertificateAnswer
@@ -203,7 +204,7 @@ def _item_table(source: str | None, mode: str | None, given: dict[str, Any]) -> 
 
 def _print_answer(answer: Any, table: Callable[[Any], Any], given: dict[str, Any]) -> None:
     """Print an answer as a table or, with --json, as JSON; write it to --output."""
-    document = shared.as_document(answer)
+    document = json_document(answer)
     if given["output"] is not None:
         shared.write_file(given["output"], document)
     if given["as_json"]:

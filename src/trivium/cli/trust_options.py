@@ -139,13 +139,6 @@ def write_file(path: Path, content: str | bytes) -> None:
     )
 
 
-def as_document(answer: Any) -> bytes:
-    """Encode an answer as one JSON document in UTF-8; NaN and infinity become null."""
-    import msgspec
-
-    return msgspec.json.format(msgspec.json.encode(answer), indent=2) + b"\n"
-
-
 def read_item_table(
     source: str | None,
     *,

@@ -260,13 +260,17 @@ def asked_metrics(settings: Settings) -> tuple[str, ...]:
         return tuple(
             dict.fromkeys(each for name in settings.metrics for each in judged.whole.get(name, (name,)))
         )
-    rubrics = settings.judge.rubric if settings.judge is not None else ()
     off = OFF_BY_DEFAULT | judged.metrics.keys()
     if settings.world is not None:
         off -= {STATE}
     computed = [name for name in usable_metrics(settings) if name not in off]
-    whole = [each for rubric in rubrics for each in judged.whole[getattr(rubric, "name", rubric)]]
-    return tuple(dict.fromkeys([*computed, PLANNING, *whole]))
+    return tuple(dict.fromkeys([*computed, PLANNING, *_of_rubrics(settings, judged)]))
+
+
+def _of_rubrics(settings: Settings, judged: Any) -> Iterator[str]:
+    """Yield the dimensions of the rubrics of a suite's judge, if it has one."""
+    for rubric in settings.judge.rubric if settings.judge is not None else ():
+        yield from judged.whole[getattr(rubric, "name", rubric)]
 
 
 def metrics_without_expectation(settings: Settings) -> tuple[str, ...]:
@@ -277,11 +281,7 @@ def metrics_without_expectation(settings: Settings) -> tuple[str, ...]:
     """
     judged = _judged(settings)
     names = [name for name in usable_metrics(settings) if name not in {*judged.metrics, *CASE_FIGURES}]
-    if settings.judge is not None:
-        whole = [
-            each for rubric in settings.judge.rubric for each in judged.whole[getattr(rubric, "name", rubric)]
-        ]
-        names = list(dict.fromkeys([*names, *whole]))
+    names = list(dict.fromkeys([*names, *_of_rubrics(settings, judged)]))
     return tuple(
         name for name in names if not metric_class(name, settings).from_settings(settings).case_fields
     )
