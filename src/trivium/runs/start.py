@@ -21,6 +21,7 @@ from trivium.store.partitions.writer import PartitionWriter, check_folder, forge
 from trivium.store.records import RunKind, RunRecord
 from trivium.store.store import Store
 from trivium.suites.agent_settings import AgentSettings
+from trivium.suites.world_settings import start_digest
 
 
 class Begun(NamedTuple):
@@ -187,6 +188,7 @@ class _Record:
             | judge_provenance(self._metrics, self._settings)
             | dict(self._version)
             | ({STOPPED_FOR: self._stopped_for} if self._stopped_for else {})
+            | ({} if (start := start_digest(self._settings.world)) is None else {"world": {"start": start}})
             | ({"notes": notes} if (notes := self._notes()) else {})
             | ({} if partitions is None else {"partitions": partitions}),
             due=due,

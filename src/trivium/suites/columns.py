@@ -27,6 +27,7 @@ OUTPUT_FIELDS = (
     "metadata",
     "messages",
     "contexts",
+    "world",
     "flags",
 )
 

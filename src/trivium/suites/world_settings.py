@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,7 +15,7 @@ from trivium.records.documents import parse_json, read_document
 from trivium.storage import named_path
 from trivium.suites.case import Texts
 from trivium.suites.validation import describe
-from trivium.values import JsonObject
+from trivium.values import JsonObject, json_text
 
 KINDS = ("factory", "json", "sqlite", "folder")
 """The keys of a world of which exactly one is given."""
@@ -105,6 +106,26 @@ class WorldSettings(
 def world_of(setting: str | WorldSettings) -> WorldSettings:
     """The settings of a world; a text alone names its factory."""
     return WorldSettings(factory=setting) if isinstance(setting, str) else setting
+
+
+def start_digest(setting: str | WorldSettings | None) -> str | None:
+    """The digest of what a world's state begins with; None of a factory, whose code is not looked at."""
+    if setting is None:
+        return None
+    world = world_of(setting)
+    held = world.json if isinstance(world.json, str) else world.sqlite
+    if held is None and world.folder is None:
+        return (
+            None if world.json is None else blake2b(json_text(world.json).encode(), digest_size=8).hexdigest()
+        )
+    root = Path(held or world.folder or "")
+    digest = blake2b(digest_size=8)
+    for path in [root] if held is not None else sorted(root.rglob("*")):
+        digest.update(path.relative_to(root).as_posix().encode(errors="surrogateescape"))
+        if path.is_file():
+            with path.open("rb") as file:
+                digest.update(file_digest(file, "blake2b").digest())
+    return digest.hexdigest()
 
 
 def with_folder(raw: Any, folder: Path) -> Any:

@@ -9,17 +9,21 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import trivium as tv
+from tests.agents.adapters.test_http import serving
 from tests.agents.worlds.shop import Shop
+from trivium.agents.attempt import AgentFailure
 from trivium.agents.worlds.making import lost_worlds
+from trivium.agents.worlds.sharing import SharedStates
 from trivium.cli.main import run_command
 from trivium.errors import AgentError, InputError, SuiteError
 from trivium.store.store import Store
+from trivium.suites.agent_settings import AgentSettings
+from trivium.suites.case import Case
 
 HERE = "tests.agents.worlds.shop"
 
@@ -375,29 +379,41 @@ def test_a_world_that_fails_is_no_failure_of_the_agent(store, factory, why):
     assert summary.errors["scores"]
 
 
-@pytest.mark.parametrize("at_once", [1, 2])
-@pytest.mark.parametrize("factory", [lambda: SHARED, SHARED.copy, lambda: {"kept": [SHARED["refunds"]]}])
-def test_a_shared_state_is_found_and_named(store, factory, at_once):
-    together = threading.Barrier(at_once)
+OPEN = {"a": {"kept": []}}
+SHARING = [
+    lambda case: SHARED,
+    lambda case: SHARED.copy(),
+    lambda case: {"kept": [SHARED["refunds"]]},
+    lambda case: case.metadata["start"],
+]
 
-    def agent(message, world):
-        if at_once > 1:
-            with_timeout(together)
-        return "done"
 
-    suite = tv.Suite.load([case(0, state={"subset": {}}), case(1, state={"subset": {}})])
-    suite = suite.with_settings(limits={"attempts_at_once": at_once})
-    made = tv.evaluate(suite, agent=agent, world=factory, store=store)
+@pytest.mark.parametrize("factory", SHARING)
+def test_a_shared_state_is_found_and_named(store, factory):
+    cases = [case(n, state={"subset": {}}) | {"metadata": {"start": {}}} for n in range(2)]
+    made = tv.evaluate(cases, agent=lambda message, world: "done", world=factory, store=store)
     reasons = [score.reason for score in scores(made) if score.status == "error"]
-    assert len(reasons) == at_once
-    assert any(
-        "the factory gave case" in why and "it must make a new one each time" in why for why in reasons
-    )
+    told = [why for why in reasons if "the factory gave case" in why]  # another one may be told of it, too
+    assert told
+    assert "it must make a new one each time" in told[0]
 
 
-def with_timeout(barrier):
-    with suppress(threading.BrokenBarrierError):  # the other attempt got no world
-        barrier.wait(0.5)
+def test_of_two_at_once_both_are_told(tmp_path):
+    """The first one has the state already when the second gets it."""
+    shared, first, second = SharedStates(), Case(id="a", input=""), Case(id="b", input="")
+    claim = shared.claim("a", OPEN, first)
+    with pytest.raises(AgentFailure, match=r"gave b the same list \(b\) that a got: it must make"):
+        shared.claim("b", {"b": OPEN["a"]["kept"]}, second)
+    assert shared.shared_with(claim) == "b got the same list (b)"
+    shared.release(claim)
+    folder = shared.claim("a", tmp_path, first)
+    with pytest.raises(AgentFailure, match="gave b the same folder that a got"):
+        shared.claim("b", Path(tmp_path), second)
+    shared.release(folder)
+    shared.claim("b", Path(tmp_path), second)
+    for number in range(100):  # what is closed is forgotten after a while
+        shared.release(shared.claim(str(number), {}, first))
+    shared.claim("c", OPEN, first)
 
 
 def test_fresh_copies_and_what_is_only_read_are_not_shared(store):
@@ -559,6 +575,63 @@ def test_exported_attempts_are_scored_again_as_they_were(store, tmp_path):
     outputs = [msgspec.to_builtins(each) for each in attempts(made)]
     again = tv.evaluate(cases, outputs=json.loads(json.dumps(outputs)), metrics=["state_match"], store=store)
     assert [score.value for score in scores(again)] == [score.value for score in scores(made)]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_table_of_attempts_keeps_the_world(store, tmp_path, kind):
+    cases = [case(0, state=REFUNDED), case(1, state=REFUNDED)]
+    made = run(cases, refund, world=Shop, store=store)
+    path = tmp_path / f"attempts.{kind}"
+    command = ["export", made.id, "--what", "attempts", "--format", kind, "--output", str(path)]
+    assert run_command([*command, "--store", store.url]) == 0
+    again = tv.evaluate(cases, outputs=path, metrics=["state_match"], store=store)
+    assert [score.value for score in scores(again)] == [score.value for score in scores(made)]
+
+
+@pytest.mark.parametrize("world", ["json", "folder"])
+def test_runs_that_begin_elsewhere_are_not_compared(store, tmp_path, world):
+    file = tmp_path / "start" / "start.json"
+    file.parent.mkdir()
+    found = []
+    for text in ("{}", "{}", '{"a": 1}'):
+        file.write_text(text)
+        place = {"json": str(file)} if world == "json" else {"folder": str(file.parent)}
+        found.append(run([case(n) for n in range(3)], lambda m, world: "x", world=place, store=store))
+    assert tv.compare(*found[:2]).answer != ""
+    with pytest.raises(InputError, match=r"world.start: "):
+        tv.compare(*found[1:])
+
+
+def test_an_endpoint_gets_the_path_of_the_world(store):
+    def reply(handler, body):
+        asked = json.loads(body)
+        Path(asked["world"]).write_text('{"done": true}')
+        handler.reply(200, json.dumps(asked))
+
+    with serving(reply) as server:
+        for agent in (
+            server.url,
+            AgentSettings(url=server.url, body={"world": "{world}"}, output="world"),
+        ):
+            cases = [case(state={"equals": {"done": True}})]
+            made = tv.evaluate(cases, agent=agent, world={"json": {"done": False}}, store=store)
+            assert [score.value for score in scores(made)] == [1.0]
+
+
+def test_an_agent_of_pydantic_ai_has_the_world_as_its_dependencies(store):
+    pydantic_ai = pytest.importorskip("pydantic_ai")
+    from pydantic_ai.models.test import TestModel
+
+    agent = pydantic_ai.Agent(TestModel(), deps_type=tv.World, name="desk")
+
+    @agent.tool
+    def give_back(context: pydantic_ai.RunContext[tv.World]) -> str:
+        return context.deps.refund("0")
+
+    made = run([case(state=REFUNDED, never={"tools": ["status"]})], agent, world=Shop, store=store)
+    assert [score.value for score in scores(made)] == [1.0]
+    with pytest.raises(AgentError, match="takes a world, and the suite has none"):
+        run([case()], agent, store=store)
 
 
 def test_hostile_states_are_bounded_masked_and_escaped(store, tmp_path):

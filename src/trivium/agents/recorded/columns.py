@@ -17,7 +17,7 @@ from trivium.suites.columns import Columns, input_column, json_value, output_col
 from trivium.suites.suite import Suite
 from trivium.suites.validation import describe
 
-_JSON_COLUMNS = frozenset({"trace", "usage", "metadata", "flags"})
+_JSON_COLUMNS = frozenset({"trace", "usage", "metadata", "flags", "world"})
 _CONTEXTS = frozenset(OUTPUT_NAMES["contexts"])
 _NUMBERS = frozenset({"repeat", "seconds", "reward"})
 _REQUIRED = ("output", "trace", "reward", "error")

@@ -41,6 +41,9 @@ log = logging.getLogger(__name__)
 GIVEN = ("case", "repeat", "seed", "folder")
 """What a factory gets if its signature names it; ``folder`` is an empty one, which is removed afterwards."""
 
+LARGEST_FILE = 50_000_000
+"""Largest file with a JSON state that is read, in bytes."""
+
 _PREFIX = "trivium-worlds-"
 _STATE_FILE = "state.json"
 
@@ -60,6 +63,7 @@ class OpenWorld(msgspec.Struct, frozen=True):
         folder: The temporary folder of the attempt, if it has one.
         close: Closes what the factory opened.
         mocked: Counts of calls that were mocked.
+        claim: Number under which its state is known.
     """
 
     request: Request
@@ -71,6 +75,7 @@ class OpenWorld(msgspec.Struct, frozen=True):
     folder: Path | None
     close: Callable[[], None]
     mocked: Counter[str]
+    claim: int
 
 
 class Worlds:
@@ -137,7 +142,7 @@ class Worlds:
             WorldFailure: If the state cannot be looked at in time, or another attempt got it, too.
         """
         record = await self._within(lambda: self._end(opened, case), "could not be looked at")
-        if (other := self._shared.shared_with(opened.name)) is not None:
+        if (other := self._shared.shared_with(opened.claim)) is not None:
             raise WorldFailure(f"the world {self.name} is shared: {other}")
         return record
 
@@ -171,6 +176,7 @@ class Worlds:
         name = f'case "{request.case.id}", repeat {request.repeat}{" (expected calls)" if expected else ""}'
         folder = self._new_folder() if self._needs_folder() else None
         close: Callable[[], None] = _nothing
+        claim = 0  # built-in states are copies
         try:
             made, close = self._state(request, folder)
             world = (
@@ -179,7 +185,7 @@ class Worlds:
                 else World(made, self._tools_of(made), path=self._path(folder))
             )
             if self._factory is not None:
-                self._shared.claim(name, world.state)
+                claim = self._shared.claim(name, world.state, request.case)
             mocked: Counter[str] = Counter()
             if self._mocks is not None and not expected:
                 tools = self._mocks.tools(world.tools, seed=self._fault_seed(request), counts=mocked)
@@ -193,7 +199,7 @@ class Worlds:
                 raise
             raise AgentFailure(f"it raised {type(error).__name__}: {error}") from error
         given = world if expected else world.recorded()  # outside of an attempt, spans would go to a file
-        return OpenWorld(request, name, given, world.state, before, problem, folder, close, mocked)
+        return OpenWorld(request, name, given, world.state, before, problem, folder, close, mocked, claim)
 
     def _fault_seed(self, request: Request) -> int:
         own = None if self._settings.mocks is None else self._settings.mocks.seed
@@ -277,7 +283,7 @@ class Worlds:
         return copied
 
     def _closed(self, opened: OpenWorld) -> None:
-        self._shared.release(opened.name)
+        self._shared.release(opened.claim)
         try:
             opened.close()
         finally:
@@ -370,6 +376,8 @@ def _copied(
     """The state as JSON; why it has none, and whether that is the agent's fault."""
     try:
         if in_file is not None:
+            if in_file.stat().st_size > LARGEST_FILE:
+                raise StateTooLarge(f"it is larger than {LARGEST_FILE:,} bytes")
             return snapshot(msgspec.json.decode(in_file.read_bytes())), None, False
         if isinstance(database, Path):
             with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as connection:
@@ -378,7 +386,8 @@ def _copied(
     except StateTooLarge as error:
         return NOTHING, f"{error}; a method snapshot may return less", in_file is not None
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, sqlite3.Error) as error:
-        return NOTHING, reason(error), in_file is not None or isinstance(database, Path)
+        copied = in_file is not None or isinstance(database, Path) or isinstance(world.state, Path)
+        return NOTHING, reason(error), copied
     except Exception as error:  # of the state's own code
         return NOTHING, reason(error), False
 

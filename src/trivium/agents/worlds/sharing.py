@@ -13,12 +13,19 @@ from typing import Any
 import msgspec
 
 from trivium.agents.attempt import AgentFailure
+from trivium.suites.case import Case
 
 MOST_PARTS = 10_000
 """Most parts of a state that are compared with those of others."""
 
 REMEMBERED = 32
 """Number of closed states that are still compared with new ones."""
+
+REMEDY = (
+    "it must make a new one each time, such as copy.deepcopy(START); what is only read may be a tuple or a "
+    "types.MappingProxyType"
+)
+"""What a factory that shares a state has to do."""
 
 _IMMUTABLE = (
     str,
@@ -44,53 +51,64 @@ class SharedStates:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._owners: dict[object, str] = {}
-        self._held: dict[str, tuple[list[object], Any]] = {}
-        self._closed: deque[str] = deque()
-        self._spoiled: dict[str, str] = {}
+        self._claims = 0
+        self._owners: dict[object, int] = {}
+        self._held: dict[int, tuple[str, list[object], Any]] = {}
+        self._closed: deque[int] = deque()
+        self._spoiled: dict[int, str] = {}
 
-    def claim(self, name: str, state: Any) -> None:
+    def claim(self, name: str, state: Any, case: Case) -> int:
         """Note the state of an attempt.
 
+        Args:
+            name: The attempt.
+            state: Its state.
+            case: Its case, whose own parts may not be changed either.
+
+        Returns:
+            The number of the claim.
+
         Raises:
-            AgentFailure: If another attempt has a part of it.
+            AgentFailure: If another attempt, or the case, has a part of it.
         """
         parts = list(_mutable_parts(state))
+        of_case = {key for key, where, _ in _mutable_parts(case) if where}
         with self._lock:
-            self._forget(name)  # an earlier try of the same attempt
             for key, where, kind in parts:
-                if (other := self._owners.get(key)) is not None:
-                    what = f"the same {kind}{f' ({where})' if where else ''}"
+                what = f"the same {kind}{f' ({where})' if where else ''}"
+                other = self._owners.get(key)
+                if other is not None:
                     self._spoiled[other] = f"{name} got {what}"
-                    raise AgentFailure(
-                        f"the factory gave {name} {what} as {other}: it must make a new one each time, "
-                        "such as copy.deepcopy(START); what is only read may be a tuple or a "
-                        "types.MappingProxyType"
-                    )
+                if other is not None or key in of_case:
+                    owner = "its case has" if other is None else f"{self._held[other][0]} got"
+                    raise AgentFailure(f"the factory gave {name} {what} that {owner}: {REMEDY}")
+            self._claims += 1
             keys = [key for key, _, _ in parts]
-            self._held[name] = (keys, state)
-            self._owners.update(dict.fromkeys(keys, name))
+            self._held[self._claims] = (name, keys, state)
+            self._owners.update(dict.fromkeys(keys, self._claims))
+            return self._claims
 
-    def shared_with(self, name: str) -> str | None:
-        """Who else got the state of an attempt; None if nobody did."""
+    def shared_with(self, claim: int) -> str | None:
+        """Who else got a state; None if nobody did."""
         with self._lock:
-            return self._spoiled.get(name)
+            return self._spoiled.get(claim)
 
-    def release(self, name: str) -> None:
+    def release(self, claim: int) -> None:
         """Note that a state is closed; of the closed ones the last are still compared."""
         with self._lock:
-            keys, _ = self._held.get(name, ([], None))
+            _, keys, _ = self._held.get(claim, ("", [], None))
             for key in keys:
                 if isinstance(key, str):  # the same file may be made anew
                     self._owners.pop(key, None)
-            self._closed.append(name)
+            self._closed.append(claim)
             while len(self._closed) > REMEMBERED:
                 self._forget(self._closed.popleft())
 
-    def _forget(self, name: str) -> None:
-        keys, _ = self._held.pop(name, ([], None))
+    def _forget(self, claim: int) -> None:
+        _, keys, _ = self._held.pop(claim, ("", [], None))
+        self._spoiled.pop(claim, None)
         for key in keys:
-            if self._owners.get(key) == name:
+            if self._owners.get(key) == claim:
                 del self._owners[key]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, time
 from decimal import Decimal
 from enum import Enum
-from hashlib import blake2b
+from hashlib import blake2b, file_digest
 from itertools import islice
 from numbers import Integral, Real
 from pathlib import Path
@@ -193,16 +193,25 @@ def files_of(folder: Path) -> JsonObject:
         if path.is_symlink():
             found[name] = f"<link to {path.readlink()}>"
         elif path.is_file():
-            content = path.read_bytes()
-            try:
-                found[name] = content.decode() if len(content) <= LARGEST_TEXT else _hashed(content)
-            except UnicodeDecodeError:
-                found[name] = _hashed(content)
+            found[name] = _content(path)
         elif path.is_dir() and not any(path.iterdir()):
             found[f"{name}/"] = "<an empty folder>"
         if len(found) > MOST_VALUES:
             raise StateTooLarge(f"it has more than {MOST_VALUES:,} files")
     return found
+
+
+def _content(path: Path) -> str:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        if size > LARGEST_TEXT:
+            digest = file_digest(file, lambda: blake2b(digest_size=8)).hexdigest()
+            return f"<{size:,} bytes {digest}>"
+        content = file.read(LARGEST_TEXT)
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return _hashed(content)
 
 
 def at_path(state: Any, path: str) -> Any:

@@ -42,8 +42,9 @@ _OPERATION = frozenset(
 )
 """Settings of a judge that change its cost or speed, not its judgements."""
 
-_RECORDED = ("metrics", "judge")
-"""Parts of the provenance that determine scores: versions of metrics, models and prompts of judges."""
+_RECORDED = ("metrics", "judge", "world")
+"""Parts of the provenance that determine scores: versions of metrics, models and prompts of judges, and what
+a world begins with."""
 
 _CASES_NAMED = 5
 WORST_SHOWN = 5

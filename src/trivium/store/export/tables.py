@@ -27,7 +27,7 @@ VARYING_DETAILS = frozenset({"latency_seconds", "requests", "cost_usd", "passed_
 SCORE_COLUMNS: tuple[str, ...] = ("run", "case", "repeat", "metric", "tier", "value", "status")
 SCORE_COLUMNS += ("raw", "method", "reason", "detail")
 ATTEMPT_COLUMNS: tuple[str, ...] = ("case", "repeat", "output", "seconds", "trace", "usage")
-ATTEMPT_COLUMNS += ("reward", "error", "flags", "metadata")
+ATTEMPT_COLUMNS += ("reward", "error", "flags", "metadata", "world")
 SUMMARY_COLUMNS = (
     "run",
     "metric",
