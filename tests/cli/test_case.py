@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
+import trivium as tv
 from tests.traces.opentelemetry.spans import content, span, tool
 from trivium.cli import case as command
 from trivium.cli.main import run_command
@@ -99,6 +100,7 @@ def test_what_its_tools_returned_is_kept_for_mocks(capsys):
         "in Lyon",
         True,
     )
+    assert tv.mock_tools("calls.jsonl")["track"](order=7, api_key="[masked]") == "in Lyon"
     code, _, err = outcome(capsys, *arguments[:-1], "calls.csv", "--id", "new")
     assert (code, "expected a file of JSON lines" in err) == (2, True)
 

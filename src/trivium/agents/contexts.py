@@ -56,6 +56,15 @@ def contexts_of(attempt: Attempt) -> tuple[Context, ...] | None:
     return None if attempt.trace is None else _of_trace(attempt.trace)
 
 
+def numbered_texts(contexts: Sequence[Context]) -> str:
+    """The retrieved documents as one text, numbered in their order; one without a text has its id alone."""
+    numbered = (
+        f"[{number}]{'' if each.id is None else f' id: {each.id}'}\n{each.text or ''}"
+        for number, each in enumerate(contexts, 1)
+    )
+    return "\n---\n".join(numbered)
+
+
 def _of_trace(trace: Trace) -> tuple[Context, ...] | None:
     """Return the results of a trace's retriever calls, in order; None without such a call, or such a result.
 

@@ -7,6 +7,8 @@ from hashlib import blake2b
 import msgspec
 
 from trivium.agents.attempt import Attempt
+from trivium.agents.contexts import contexts_of, numbered_texts
+from trivium.errors import InputError
 from trivium.metrics.evaluation import Composite
 from trivium.metrics.metric import Score
 from trivium.runs.aggregation import why_not_passed
@@ -41,6 +43,14 @@ class EvaluationView(msgspec.Struct, frozen=True, kw_only=True):
         if self.passed is None:
             return "undecided"
         return "passed" if self.passed else "failed"
+
+    @property
+    def retrieved(self) -> str:
+        """The documents that the agent retrieved, as judges see them; empty without any, or if unreadable."""
+        try:
+            return numbered_texts(contexts_of(self.attempt) or ())
+        except InputError:
+            return ""
 
     @property
     def reason(self) -> str | None:

@@ -2,6 +2,7 @@
 
 import re
 
+import msgspec
 import pytest
 
 from tests.reports.hostile_samples import hostile_view
@@ -76,3 +77,31 @@ def test_an_attempt_has_a_place_of_its_own_to_link_to():
     anchors = {anchor(case, repeat) for case in ("1 2", "2", "", "\ud800") for repeat in (0, 1, 21)}
     assert len(anchors) == 12
     assert all(re.fullmatch(r"attempt-[0-9a-f]{16}", each) for each in anchors)
+
+
+def with_contexts(contexts):
+    found = judged_view()
+    case = msgspec.structs.replace(found.case, source=None)
+    attempt = msgspec.structs.replace(found.attempt, metadata={"contexts": contexts})
+    return msgspec.structs.replace(found, case=case, attempt=attempt)
+
+
+def test_quotes_are_marked_in_the_documents_that_were_retrieved():
+    documents = [
+        {"id": "results", "text": "It gains 0.2 F1 on the first treebank. <b>So</b>."},
+        "x" * 300_000,
+    ]
+    page = rendered(with_contexts(documents))
+    marks = re.findall(r'<mark class="quote">(.+?)<sup>(.+?)</sup></mark>', page, re.DOTALL)
+    assert ("gains 0.2 F1 on the first treebank", "2") in marks
+    shown = re.sub(r"\s+", " ", " ".join(Page(page).texts))
+    assert "Retrieved documents 300,074 characters in all" in shown
+    assert re.search(r"gains 0\.2 F1 on the first treebank in the retrieved documents", shown)
+    assert "[1] id: results" in shown
+    assert "<b>So" not in page
+    assert len(page) < 100_000
+
+
+def test_documents_that_cannot_be_read_are_left_out():
+    assert "Retrieved documents" not in rendered(with_contexts([3]))
+    assert "Retrieved documents" not in rendered(with_contexts([]))

@@ -24,6 +24,9 @@ from trivium.traces.process.process import Process
 from trivium.traces.trace import Trace
 
 REFERENCES_SHOWN = 8
+RETRIEVED_CHARS = 4_000
+"""Characters of the retrieved documents that a page shows."""
+
 SHORT_SOURCE_CHARS = 2_000
 """A source document of at most this length is shown whole."""
 PROBLEMS_SHOWN = 20
@@ -47,7 +50,7 @@ def case_context(view: EvaluationView, *, number: int = 0, full: bool = True) ->
         left_out = ["judgements"] if judged else []
         left_out += ["trace"] if attempt.trace is not None else []
         judged = []
-    quotes = quotes_of(judged)
+    quotes, retrieved = quotes_of(judged), view.retrieved
     texts = _quoted_texts(view) if quotes else {}
     scores, unscored = _without_value(view.scores.values())
     expect = {name: value for name, value in msgspec.to_builtins(case.expect).items() if value is not None}
@@ -72,6 +75,9 @@ def case_context(view: EvaluationView, *, number: int = 0, full: bool = True) ->
         "source": excerpts(case.source or "", quotes),
         "whole_source": folded(case.source) if len(case.source or "") <= SHORT_SOURCE_CHARS else None,
         "source_chars": len(case.source or ""),
+        "retrieved": excerpts(retrieved[:SEARCHED_CHARS], quotes),
+        "all_retrieved": folded(retrieved, at_most=RETRIEVED_CHARS),
+        "retrieved_chars": len(retrieved),
         "more": {
             "expected": folded(expect or None, at_most=JSON_CHARS),
             "metadata of the case": folded(case.metadata or None, at_most=JSON_CHARS),
@@ -149,6 +155,7 @@ def _quoted_texts(view: EvaluationView) -> dict[str, str]:
         "source": case.source or "",
         "input": _as_text(case.input_shown),
     }
+    texts |= {"retrieved documents": view.retrieved} if view.retrieved else {}
     texts |= {"reference": "\n".join(case.references), "facts": "\n".join(case.expect.facts)}
     return {name: fold(text[:SEARCHED_CHARS]) for name, text in texts.items()}
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from trivium.agents.attempt import NOT_RECORDED, Attempt, ChatMessage, dialogue, numbered
-from trivium.agents.contexts import NO_CONTEXTS, contexts_of
+from trivium.agents.contexts import NO_CONTEXTS, contexts_of, numbered_texts
 from trivium.agents.response import masked
 from trivium.errors import InputError
 from trivium.metrics.judge.evidence import EvidenceSimilarity, passages
@@ -225,11 +225,7 @@ def _retrieved(attempt: Attempt) -> str:
         return ""
     if without := sum(each.text is None for each in contexts):
         raise InputError("contexts", f"{without:,} of {len(contexts):,} have no text")
-    numbered = (
-        f"[{number}]{'' if each.id is None else f' id: {each.id}'}\n{each.text}"
-        for number, each in enumerate(contexts, 1)
-    )
-    return "\n---\n".join(numbered) or "[no document was retrieved]"
+    return numbered_texts(contexts) or "[no document was retrieved]"
 
 
 def _input(metric_input: MetricInput, attempt: Attempt) -> Excerpt:
