@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from trivium.suites.case import COMPLEXITIES, Case, Expect, ExpectedTool, ExpectTurn, Turn
+from trivium.suites.case import COMPLEXITIES, Case, Expect, ExpectedTool, ExpectTurn, SimulatedUser, Turn
 from trivium.suites.rubrics.rubric import ANCHORS, Criterion, Dimension, Level, Rubric
 from trivium.suites.settings import Gate, JudgeSettings, Limits, Settings, SuccessRule, ToolSettings
 from trivium.suites.suite import Suite
@@ -49,7 +49,11 @@ turns = st.lists(
 
 def cases(ids: st.SearchStrategy[str] = names) -> st.SearchStrategy[Case]:
     """Cases of every shape: with an input, and conversations."""
-    return _cases(ids, input=json_values) | _cases(ids, turns=turns.map(tuple))
+    return (
+        _cases(ids, input=json_values)
+        | _cases(ids, turns=turns.map(tuple))
+        | _cases(ids, user=st.builds(SimulatedUser, goal=names, knows=tuples_of_texts))
+    )
 
 
 def _cases(ids: st.SearchStrategy[str], **asked: st.SearchStrategy[Any]) -> st.SearchStrategy[Case]:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from trivium.agents.attempt import AgentAdapter, Attempt
-from trivium.agents.invoke import invoke
+from trivium.agents.invoke import Waiting, invoke
 from trivium.agents.loading import load_agent
 from trivium.suites.case import Case
 from trivium.suites.settings import Limits
@@ -40,8 +40,7 @@ def asked(
                 repeat,
                 Limits(**limits),
                 seed=seed,
-                sleep=Waits() if waits is None else waits,
-                grace=grace,
+                waiting=Waiting(Waits() if waits is None else waits, grace),
             )
         finally:
             await adapter.close()

@@ -10,7 +10,7 @@ import pytest
 import trivium as tv
 from tests.agents.asked import Waits, asked
 from trivium.agents.attempt import AgentFailure, Attempt
-from trivium.agents.invoke import attempt_seed, invoke
+from trivium.agents.invoke import Waiting, attempt_seed, invoke
 from trivium.agents.loading import load_agent
 from trivium.suites.case import Case
 from trivium.suites.settings import Limits
@@ -191,7 +191,7 @@ def test_a_coroutine_that_will_not_be_cancelled_is_left_behind():
                     continue
 
         agent, case = load_agent(stubborn), Case(id="1", input="")
-        attempt = await invoke(agent, case, 0, Limits(seconds=0.02), seed=1, grace=0.02)
+        attempt = await invoke(agent, case, 0, Limits(seconds=0.02), seed=1, waiting=Waiting(grace=0.02))
         release.set()
         return attempt
 

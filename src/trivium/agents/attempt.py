@@ -19,6 +19,12 @@ TRACE_LEFT_OUT = "trace_left_out"
 """Flag of an attempt whose trace could not be read; ``metadata.trace_error`` says why."""
 
 
+USER_FAILED = "user_failed"
+"""Flag of an attempt whose simulated user could not be asked: it says nothing about the agent."""
+
+USER_DID_NOT_STOP = "user_did_not_stop"
+"""Flag of a conversation that ended because its simulated user had no more turns."""
+
 WORLD_FAILED = "world_failed"
 """Flag of an attempt whose world could not be made, looked at or closed: it says nothing about the agent."""
 
@@ -208,6 +214,11 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dic
     def shown(self) -> Any:
         """What people are shown of the attempt: the dialogue of a conversation, else the output."""
         return dialogue(self.messages) or self.output
+
+    @property
+    def is_unfair(self) -> bool:
+        """Whether it failed for what is not the agent's doing: its world, or its simulated user."""
+        return WORLD_FAILED in self.flags or USER_FAILED in self.flags
 
     @property
     def failed(self) -> bool:

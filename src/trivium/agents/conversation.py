@@ -4,13 +4,12 @@ Definition: docs/definitions/conversations.md#conversation.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from trivium.agents.attempt import AgentAdapter, AgentResponse, ChatMessage, Request, Usage
+from trivium.agents.attempt import USER_FAILED, AgentAdapter, AgentResponse, ChatMessage, Request, Usage
 from trivium.agents.response import secret_flags
-from trivium.suites.case import Case
 from trivium.suites.sanitize import sanitise
 from trivium.traces.normalize import normalise
 from trivium.traces.trace import TURN, Message, Span, Trace, TraceProblem
@@ -34,21 +33,55 @@ class Answered(NamedTuple):
 Ask = Callable[[Request, AgentAdapter], Awaitable[Answered]]
 """Calls an agent once, within the limits of the suite."""
 
-User = Callable[[Sequence[ChatMessage]], Awaitable[Any]]
-"""Says the next thing to the agent, or None at the end of the conversation; gets all messages so far."""
+
+class UserFailure(Exception):
+    """A simulated user could not be asked; the agent is not to blame."""
 
 
-def scripted(case: Case) -> User:
-    """The user who says what the case states, turn by turn."""
-    lines = iter(case.said)
+class User(Protocol):
+    """Who speaks with an agent.
 
-    async def say(_: Sequence[ChatMessage]) -> Any:
-        return next(lines, None)
+    Attributes:
+        flags: Flags of the attempt at the end of the conversation.
+    """
 
-    return say
+    flags: list[str]
+
+    async def says(self, messages: Sequence[ChatMessage]) -> Any:
+        """Return the next message to the agent, or None at the end of the conversation.
+
+        Args:
+            messages: All messages so far.
+
+        Raises:
+            UserFailure: If there is neither.
+        """
 
 
-async def converse(ask: Ask, request: Request, agent: AgentAdapter, user: User | None = None) -> Answered:
+Users = Callable[[Request], User]
+"""Makes the user of an attempt."""
+
+
+class ScriptedUser:
+    """Says what the case states, turn by turn.
+
+    Args:
+        request: The attempt.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.flags: list[str] = []
+        self._lines = iter(request.case.said)
+        self._simulated = request.case.user is not None
+
+    async def says(self, _: Sequence[ChatMessage]) -> Any:
+        """Return what comes next in the case."""
+        if self._simulated:
+            raise UserFailure("a simulated user needs a model: name one under judge.models in the suite")
+        return next(self._lines, None)
+
+
+async def converse(ask: Ask, request: Request, agent: AgentAdapter, user: User) -> Answered:
     """Hold a conversation: call the agent for each thing that the user says, with all messages so far.
 
     It ends when the user says nothing more, or with the first turn that fails.
@@ -57,17 +90,23 @@ async def converse(ask: Ask, request: Request, agent: AgentAdapter, user: User |
         ask: Calls the agent once.
         request: The attempt.
         agent: The agent.
-        user: Who speaks with the agent; the case's own turns by default.
+        user: Who speaks with the agent.
     """
     case = request.case
-    user = scripted(case) if user is None else user
     messages = [ChatMessage.of(each, 0) for each in case.input]
     turns: list[Answered] = []
     history: Any = None
-    while (said := await user(messages)) is not None:
+    while True:
         number = len(turns) + 1
+        try:
+            said = await user.says(messages)
+        except UserFailure as failure:
+            turns.append(Answered(AgentResponse(error=str(failure), flags=(USER_FAILED,)), 0.0, 1))
+            break
+        if said is None:
+            break
         messages.append(ChatMessage(role="user", content=sanitise(said)[0], turn=number))
-        asked = msgspec.structs.replace(case, input=[each.plain for each in messages], turns=())
+        asked = msgspec.structs.replace(case, input=[each.plain for each in messages], turns=(), user=None)
         turns.append(
             await ask(msgspec.structs.replace(request, case=asked, turn=number, history=history), agent)
         )
@@ -81,7 +120,9 @@ async def converse(ask: Ask, request: Request, agent: AgentAdapter, user: User |
             too_long = f"the conversation is larger than {request.output_bytes:,} bytes (limits.output_bytes)"
             turns[-1] = turns[-1]._replace(response=msgspec.structs.replace(response, error=too_long))
             break
-    return merged(turns, messages)
+    held = merged(turns, messages)
+    flags = (*held.response.flags, *user.flags)
+    return held._replace(response=msgspec.structs.replace(held.response, flags=flags))
 
 
 def merged(turns: Sequence[Answered], messages: Sequence[ChatMessage]) -> Answered:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from hashlib import blake2b
 from random import Random
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from trivium.agents.attempt import (
     WORLD_FAILED,
@@ -19,7 +19,7 @@ from trivium.agents.attempt import (
     Request,
     WorldFailure,
 )
-from trivium.agents.conversation import Answered, converse
+from trivium.agents.conversation import Answered, ScriptedUser, Users, converse
 from trivium.agents.failures import (
     is_resource_exhaustion,
     is_retryable,
@@ -45,6 +45,18 @@ class TooManyCalls(Exception):
     """This machine cannot run so many calls at once; the attempt must be repeated when fewer run."""
 
 
+class Waiting(NamedTuple):
+    """How it is waited for an agent.
+
+    Attributes:
+        sleep: Waits a number of seconds between tries.
+        grace: Seconds that a cancelled agent may take to clean up.
+    """
+
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    grace: float = GRACE_SECONDS
+
+
 async def invoke(
     agent: AgentAdapter,
     case: Case,
@@ -52,8 +64,8 @@ async def invoke(
     limits: Limits,
     *,
     seed: int,
-    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-    grace: float = GRACE_SECONDS,
+    users: Users = ScriptedUser,
+    waiting: Waiting = Waiting(),  # noqa: B008 - it is immutable
     alone: Callable[[], bool] = lambda: True,
 ) -> Attempt:
     """Call an agent for one attempt of a case; of a conversation, once for each turn.
@@ -68,8 +80,8 @@ async def invoke(
         repeat: Which attempt of the case this is, from 0.
         limits: Limits of time, size and retries.
         seed: Seed of the run, from which the seed of the attempt is derived.
-        sleep: Waits a number of seconds between tries.
-        grace: Seconds that a cancelled agent may take to clean up.
+        users: Makes the user who speaks with the agent in a conversation.
+        waiting: How it is waited for the agent.
         alone: Whether no other attempt is in flight.
 
     Returns:
@@ -89,7 +101,7 @@ async def invoke(
             tries += 1
             started = perf_counter()
             try:
-                response = _sanitised(await _try_once(agent, request, limits.seconds, grace), limits)
+                response = _sanitised(await _try_once(agent, request, limits.seconds, waiting.grace), limits)
                 return Answered(response, perf_counter() - started, tries)
             except Exception as error:
                 seconds = perf_counter() - started
@@ -102,15 +114,15 @@ async def invoke(
             if isinstance(wait, str):
                 return Answered(failed, seconds, tries)
             log.info("%s, repeat %d: asking again in %.1f s (%s)", case.id, repeat, wait, why)
-            await sleep(wait)
+            await waiting.sleep(wait)
 
-    if not case.turns:
+    if not case.is_conversation:
         return _attempt(request, await answered(request, agent))
     hold = getattr(agent, "hold", None)  # a world lasts as long as the conversation
     if hold is None:
-        return _attempt(request, await converse(answered, request, agent))
+        return _attempt(request, await converse(answered, request, agent, users(request)))
     try:
-        return _attempt(request, await hold(request, limits.seconds, answered))
+        return _attempt(request, await hold(request, limits.seconds, answered, users(request)))
     except WorldFailure as error:
         return _attempt(request, Answered(_failed(error, reason(error)), 0.0, 1))
 

@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping, Sequence
 
 import msgspec
 
-from trivium.agents.attempt import WORLD_FAILED, Attempt
+from trivium.agents.attempt import Attempt
 from trivium.agents.response import SECRETS_MASKED, masked_value
 from trivium.metrics.metric import Score, ScoreLike, Status, is_judge_fallback, is_missing
 from trivium.suites.rubrics.built_in import AGENT
@@ -187,7 +187,7 @@ def evaluation(attempt: Attempt, scores: Mapping[str, Score], settings: Settings
 
     What its scores quote of an attempt that holds a secret is masked.
     """
-    failed = None if WORLD_FAILED in attempt.flags else attempt.error
+    failed = None if attempt.is_unfair else attempt.error
     folded = composite(scores, settings.composite, failed=failed)
     return Evaluation(
         case=attempt.case,

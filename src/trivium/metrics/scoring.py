@@ -13,7 +13,7 @@ from typing import Any, TypedDict, Unpack
 
 import msgspec
 
-from trivium.agents.attempt import WORLD_FAILED, AgentFailure, Attempt, Usage
+from trivium.agents.attempt import AgentFailure, Attempt, Usage
 from trivium.agents.failures import may_be_ctrl_c, reason, shown
 from trivium.agents.response import masked_value, sanitise_output
 from trivium.errors import SuiteError
@@ -145,8 +145,8 @@ def _without_result(metric: Metric, failed: MetricInput) -> Score | None:
     why = f"the attempt failed: {failed.attempt.error}"
     fields = metric.case_fields
     due = not fields or any(_given(failed.case, field) for field in fields)
-    if WORLD_FAILED in failed.attempt.flags:
-        reason_ = failed.attempt.error or WORLD_FAILED
+    if failed.attempt.is_unfair:
+        reason_ = failed.attempt.error or ""
         return metric.error(reason_) if due else metric.skipped(reason_)
     if metric.name in {"success", "completed"}:
         return metric.ok(0.0, reason=why)

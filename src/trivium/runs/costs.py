@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trivium.agents.attempt import Attempt, Usage
+from trivium.agents.conversation import ScriptedUser, Users
 from trivium.metrics.judge.budget.ledger import Entry, MemoryLedger, Spending
 from trivium.metrics.judge.budget.prices import Prices
 from trivium.metrics.metric import Metric
@@ -39,15 +40,22 @@ class AttachedJudges:
         run: The run, owned by this process.
         store: The store that holds the run.
         metrics: The metrics of the run; nothing is attached if none of them is judged.
+        asks: The judge's settings, if simulated users may be asked by them.
+
+    Attributes:
+        users: Makes the users of conversations.
 
     Raises:
         StoreError: If responses or spending cannot be written.
     """
 
-    def __init__(self, run: RunRecord, store: Store, metrics: Sequence[Metric]) -> None:
+    def __init__(
+        self, run: RunRecord, store: Store, metrics: Sequence[Metric], asks: JudgeSettings | None = None
+    ) -> None:
         self._closing = ExitStack()
         self._cache: Any = None
-        if not any(metric.tier == "judge" for metric in metrics):
+        self.users: Users = ScriptedUser
+        if asks is None and not any(metric.tier == "judge" for metric in metrics):
             return
         from trivium.metrics.judge.budget.budget import run_budget
         from trivium.metrics.judge.metrics import executor_of
@@ -55,6 +63,10 @@ class AttachedJudges:
         from trivium.store.judge_ledger import StoredLedger
 
         executor = executor_of(metrics)
+        if asks is not None:
+            from trivium.metrics.judge.user import simulated_users
+
+            executor, self.users = simulated_users(asks, executor)
         if executor is None:
             return
         settings = executor.settings
@@ -78,11 +90,13 @@ class AttachedJudges:
 
 
 @asynccontextmanager
-async def judges_attached(run: RunRecord, store: Store, metrics: Sequence[Metric]) -> AsyncIterator[None]:
+async def judges_attached(
+    run: RunRecord, store: Store, metrics: Sequence[Metric], asks: JudgeSettings | None = None
+) -> AsyncIterator[AttachedJudges]:
     """Attach a run's budget, cache and ledger to its judges, in an event loop (:class:`AttachedJudges`)."""
-    judges = AttachedJudges(run, store, metrics)
+    judges = AttachedJudges(run, store, metrics, asks)
     try:
-        yield
+        yield judges
         judges.allow_eviction()
     finally:
         await in_worker_thread(judges.close)

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from trivium.agents.conversation import Users
 from trivium.metrics.registry import CASE_FIGURES
 from trivium.runs.aggregation import IncrementalAggregation, case_scores_of
 from trivium.runs.certificates import Certificates, drift_before
@@ -67,8 +68,9 @@ async def execute(
         try:
             progress.begin(run=run.id, total=run.due, already=begun.already)
             with reduced_garbage_collection(thresholds):
-                async with judges_attached(run, store, prepared.metrics), _finished(writer):
-                    await _score(begun, pipeline, scoring, chooser)
+                asks = None if begun.adapter is None else prepared.settings.judge
+                async with judges_attached(run, store, prepared.metrics, asks) as judges, _finished(writer):
+                    await _score(begun, pipeline, scoring, chooser, judges.users)
         finally:
             await in_worker_thread(pipeline.close)
             progress.end()
@@ -85,7 +87,9 @@ async def _finished(writer: PartitionWriter | None) -> AsyncIterator[None]:
             await in_worker_thread(writer.finish)
 
 
-async def _score(begun: Begun, pipeline: Pipeline, scoring: Scoring, chooser: Chooser | None) -> None:
+async def _score(
+    begun: Begun, pipeline: Pipeline, scoring: Scoring, chooser: Chooser | None, users: Users
+) -> None:
     """Score what is stored without evaluations, then what the agent answers or the outputs hold."""
     store, run, settings = begun.store, begun.run, begun.prepared.settings
     if chooser is not None:
@@ -97,7 +101,8 @@ async def _score(begun: Begun, pipeline: Pipeline, scoring: Scoring, chooser: Ch
         await scoring.score(stored, save=False)
     if begun.adapter is not None:
         done = set(store.attempt_keys(run))
-        await ask_agent(begun.adapter, begun.prepared, pipeline, done=done, chooser=chooser)
+        prepared = begun.prepared
+        await ask_agent(begun.adapter, prepared, pipeline, done=done, chooser=chooser, users=users)
     elif begun.recorded is not None:
         attempts = RecordedAttempts(begun.recorded, suite=begun.prepared.suite, store=store, run=run)
         if chooser is None:

@@ -156,6 +156,28 @@ class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 NOTHING_EXPECTED = Expect()
 
 
+class SimulatedUser(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """A model that plays the user of a conversation (docs/definitions/conversations.md#simulated-user).
+
+    Attributes:
+        goal: What the user wants of the agent.
+        persona: Who the user is, and how they speak.
+        knows: What the user knows and may tell; what is not there they do not know.
+        model: The model that plays the user; None for the first of ``judge.models``.
+        stops: When the user ends the conversation; None for when the goal is reached or given up.
+        turns: Largest number of turns.
+    """
+
+    goal: Annotated[str, Meta(min_length=1)]
+    persona: str | None = None
+    knows: Texts = ()
+    model: str | None = None
+    stops: str | None = None
+    turns: Annotated[int, Meta(ge=1, le=100)] = 12
+
+
 class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One input for an agent, with what is known about good outputs.
 
@@ -164,6 +186,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         input: Input of the agent: a text, or any JSON value. With ``turns``, the messages before the first
             of them; it may be left out.
         turns: What the user says, turn by turn. The agent is called for each, with the messages so far.
+        user: Instead of ``turns``, a model that plays the user.
         references: Good outputs, with which the output is compared.
         source: The document that the case is about; the judge sees it and checks quotes against it.
         expect: What a good attempt does.
@@ -173,12 +196,13 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         metadata: Any further data; not interpreted.
     """
 
-    one_of: ClassVar[dict[str, tuple[str, ...]]] = {"input": ("turns",)}
+    one_of: ClassVar[dict[str, tuple[str, ...]]] = {"input": ("turns", "user")}
     """Fields that others may stand for."""
 
     id: Id
     input: Any = UNSET
     turns: tuple[str | Turn, ...] = ()
+    user: SimulatedUser | None = None
     references: Texts = ()
     source: str | None = None
     expect: Expect = NOTHING_EXPECTED
@@ -193,10 +217,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         Raises:
             ValueError: If there is no input, or the turns contradict it or the expectations.
         """
-        if self.input is UNSET and not self.turns:
-            raise ValueError('"input" is missing')
-        if not self.turns:
+        if not self.is_conversation:
+            if self.input is UNSET:
+                raise ValueError('"input" is missing')
             return
+        if self.turns and self.user is not None:
+            raise ValueError("the case has turns and a user: keep one of them")
         if self.input is UNSET:
             msgspec.structs.force_setattr(self, "input", [])
         if self.input != [] and dialogue_text(self.input) is None:
@@ -211,9 +237,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         twice = sorted(own.keys() & stated.keys(), key=int)
         if twice:
             raise ValueError(f"turn {twice[0]} has an expect of its own and one in expect.turns: keep one")
-        beyond = [number for number in stated if int(number) > len(self.turns)]
+        most = len(self.turns) if self.user is None else self.user.turns
+        beyond = [number for number in stated if int(number) > most]
         if beyond:
-            found = f"the case has {len(self.turns)} turn{'s' if len(self.turns) > 1 else ''}"
+            found = f"the case has {'at most ' if self.user else ''}{most} turn{'s' if most > 1 else ''}"
             raise ValueError(f"expect.turns has a turn {beyond[0]}, but {found} (the first is 1)")
         if own:
             expect = msgspec.structs.replace(self.expect, turns=stated | own)
@@ -229,6 +256,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             msgspec.structs.force_setattr(self, "turns", turns)
 
     @property
+    def is_conversation(self) -> bool:
+        """Whether the agent is called for several turns."""
+        return bool(self.turns) or self.user is not None
+
+    @property
     def said(self) -> tuple[Any, ...]:
         """What the user says in each turn."""
         return tuple(turn.user if isinstance(turn, Turn) else turn for turn in self.turns)
@@ -239,9 +271,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
         Of a conversation these are the messages before it, and what the user says.
         """
-        if not self.turns:
+        if not self.is_conversation:
             return dialogue_text(self.input) or self.input
-        return dialogue_text([*self.input, *({"role": "user", "content": each} for each in self.said)])
+        said = [{"role": "user", "content": each} for each in self.said]
+        if self.user is not None:
+            said = [{"role": "simulated user, whose goal is", "content": self.user.goal}]
+        return dialogue_text([*self.input, *said])
 
     @property
     def input_text(self) -> str:

@@ -13,7 +13,7 @@ import msgspec
 from trivium.agents.adapters.command import CommandAgent
 from trivium.agents.adapters.http import EndpointAgent
 from trivium.agents.attempt import AgentAdapter, AgentFailure, AgentResponse, Request, WorldFailure
-from trivium.agents.conversation import Answered, Ask, converse
+from trivium.agents.conversation import Answered, Ask, User, converse
 from trivium.agents.failures import reason
 from trivium.agents.worlds.making import OpenWorld, Worlds
 from trivium.suites.case import Case
@@ -76,13 +76,14 @@ class AgentInWorlds:
             raise WorldFailure(f"the world {self._worlds.name} {what}") from None
         return msgspec.structs.replace(response, world=record)
 
-    async def hold(self, request: Request, seconds: float, ask: Ask) -> Answered:
+    async def hold(self, request: Request, seconds: float, ask: Ask, user: User) -> Answered:
         """Hold a conversation in one world: make it, speak with the agent, look at the end, and close it.
 
         Args:
             request: The attempt.
             seconds: Time limit of making the world, and of looking at its end.
             ask: Calls an agent once.
+            user: Who speaks with the agent.
 
         Raises:
             WorldFailure: If the world fails; what was said is lost then.
@@ -95,7 +96,7 @@ class AgentInWorlds:
             raise WorldFailure(f"the world {self._worlds.name} {what}") from None
         try:
             within = msgspec.structs.replace(request, world=opened.world)
-            held = await converse(ask, within, self._agent)
+            held = await converse(ask, within, self._agent, user)
         except BaseException:
             self._close_later(opened)
             raise

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from trivium.agents.attempt import AgentAdapter, Attempt
+from trivium.agents.conversation import ScriptedUser, Users
 from trivium.agents.invoke import TooManyCalls, invoke, retrieve_exception
 from trivium.runs.event_loop import in_worker_thread
 from trivium.runs.pipeline import (
@@ -67,6 +68,7 @@ async def ask_agent(
     *,
     done: Set[tuple[int, int]],
     chooser: Chooser | None,
+    users: Users = ScriptedUser,
 ) -> None:
     """Call an agent for all attempts of a run, and close it.
 
@@ -76,6 +78,7 @@ async def ask_agent(
         pipeline: Stores and scores the attempts.
         done: Position and repeat of the attempts that are stored already.
         chooser: Chooses the attempts to make and their order; None makes all of them in suite order.
+        users: Makes the users of conversations.
     """
     suite, settings = prepared.suite, prepared.settings
     remaining = (
@@ -87,7 +90,7 @@ async def ask_agent(
     try:
         await ask_and_score(
             InTurn(remaining) if chooser is None else chooser.attempts(done),
-            calls_of(adapter, settings),
+            calls_of(adapter, settings, users),
             pipeline,
             concurrency=min(settings.limits.attempts_at_once, len(suite) * settings.repeats),
         )
@@ -95,12 +98,13 @@ async def ask_agent(
         await adapter.close()
 
 
-def calls_of(adapter: AgentAdapter, settings: Settings) -> Make:
+def calls_of(adapter: AgentAdapter, settings: Settings, users: Users = ScriptedUser) -> Make:
     """Return a function that calls the agent for one attempt, within the limits of the settings."""
 
     async def call(planned: Planned, alone: Callable[[], bool]) -> Attempt:
         _, case, repeat = planned
-        return await invoke(adapter, case, repeat, settings.limits, seed=settings.seed, alone=alone)
+        limits, seed = settings.limits, settings.seed
+        return await invoke(adapter, case, repeat, limits, seed=seed, users=users, alone=alone)
 
     return call
 

@@ -327,6 +327,7 @@ def _csv(suite: SuiteParts, path: Path) -> None:
         "input",
         "input.json",
         "turns",
+        "user",
         "references",
         "source",
         "source.json",
@@ -363,6 +364,7 @@ def _parquet(suite: SuiteParts, path: Path) -> None:
             "input": text,
             "input.json": text,
             "turns": text,
+            "user": text,
             "references": texts,
             "source": text,
             "expect": text,
@@ -385,6 +387,7 @@ def _row(case: Case) -> dict[str, Any]:
     row: dict[str, Any] = {name: getattr(case, name) for name in case.__struct_fields__}
     row["expect"] = json_text(case.expect) if case.expect != NOTHING_EXPECTED else None
     row["turns"] = json_text(case.turns) if case.turns else None
+    row["user"] = None if case.user is None else json_text(case.user)
     row["metadata"] = json_text(case.metadata) if case.metadata else None
     return row
 

@@ -1,9 +1,9 @@
 """Reads cases from the rows of CSV and Parquet files, and from JSON lines with the keys of another tool.
 
-The columns ``expect``, ``turns`` and ``metadata`` contain JSON (in Parquet also structs), ``references`` a
-JSON list or one text, ``tags`` a JSON list or words separated by commas. ``metadata.KEY`` and
-``expect.output`` contain one text of the mapping, and ``FIELD.json`` any field as JSON. An empty cell is a
-missing value.
+The columns ``expect``, ``turns``, ``user`` and ``metadata`` contain JSON (in Parquet also structs),
+``references`` a JSON list or one text, ``tags`` a JSON list or words separated by commas.
+``metadata.KEY`` and ``expect.output`` contain one text of the mapping, and ``FIELD.json`` any field as
+JSON. An empty cell is a missing value.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -239,7 +239,7 @@ def _raw_case(row: Mapping[str, Any]) -> dict[str, Any]:
                 below[rest] = cell
         elif not isinstance(cell, str):
             raw[field] = cell
-        elif rest == "json" or field in {"expect", "metadata", "turns"}:
+        elif rest == "json" or field in {"expect", "metadata", "turns", "user"}:
             value = _json(name, cell)
             both = isinstance(value, dict) and isinstance(raw.get(field), dict)
             raw[field] = {**value, **raw[field]} if both else value
