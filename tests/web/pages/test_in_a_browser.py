@@ -189,6 +189,7 @@ def test_from_a_change_to_the_worst_case_and_its_link(page, site):
     page.goto(f"{site.address}/runs/{site.runs[1]}")
     page.click("button:has-text('Compare')")
     page.wait_for_url("**/compare/**")
+    page.click("details.moved > summary")
     page.click("text=whole attempt >> nth=0")
     page.wait_for_url("**/case?**")
     shared = page.url
