@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reports import moved_case_samples as samples
+from trivium.agents.attempt import StateChange, WorldRecord
 from trivium.reports.moved_cases.shown import (
     REFERENCES_SHOWN,
     call_text,
@@ -78,6 +79,18 @@ def test_tool_calls_are_aligned_where_they_differ():
     ]
     assert shown(base, base).calls is None
     assert shown(base, samples.scored("a")).calls is None
+
+
+def test_what_was_changed_in_worlds_is_aligned_where_it_differs():
+    def left(*paths):
+        changes = [StateChange(path=path, kind="changed", before=0, after=1) for path in paths]
+        return samples.scored("a", world=WorldRecord(world="w", changes=tuple(changes)))
+
+    case = shown(left("a", "b"), left("a", "<c>\n"))
+    assert case.changes == (("same", "a: 0 → 1"), ("deleted", "b: 0 → 1"), ("inserted", "<c> : 0 → 1"))
+    assert shown(left("a"), left("a")).changes == shown(left("a"), samples.scored("a")).changes == ()
+    many = shown(left(), left(*map(str, range(15))))
+    assert (len(many.changes), many.changes_left_out) == (10, 5)
 
 
 def test_a_call_that_failed_is_another_call():

@@ -98,11 +98,13 @@ def _texts(moved: MovedCase) -> dict[str, Any]:
 
 
 def _side(side: ScoredAttempt) -> dict[str, Any]:
+    world = side.attempt.world
     return {
         "output": _cut(side.attempt.shown),
         "passed": side.evaluation.passed,
         "why": side.why,
         "error": side.attempt.error,
+        **({} if world is None else {"changes": [change.shown for change in world.changes]}),
     }
 
 

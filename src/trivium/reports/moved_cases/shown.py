@@ -20,6 +20,8 @@ DIFF_CHARS = 20_000
 CALLS_COMPARED = 500
 ARGUMENT_CHARS = 160
 REFERENCES_SHOWN = 3
+CHANGES_SHOWN = 10
+CHANGE_CHARS = 300
 
 _MARKS = {"broke": "↓", "fixed": "↑", "flaky": "~"}
 _TONES: dict[str, Tone] = {"broke": "bad", "worse": "bad", "fixed": "good", "better": "good"}
@@ -57,6 +59,8 @@ class ShownCase(msgspec.Struct, frozen=True, kw_only=True):
         reasons: (metric, reason in base, reason in head) where judges gave different reasons.
         calls: Tool calls of both runs, in order; None if they are the same.
         calls_left_out: Number of calls that are not shown.
+        changes: What changed in the worlds of both attempts, one line each; empty if it is the same.
+        changes_left_out: Number of changes that are not shown.
         attempt: Case and repeat, for links.
     """
 
@@ -78,6 +82,8 @@ class ShownCase(msgspec.Struct, frozen=True, kw_only=True):
     reasons: tuple[tuple[str, str, str], ...]
     calls: tuple[Call, ...] | None
     calls_left_out: int
+    changes: tuple[tuple[Kind, str], ...]
+    changes_left_out: int
     attempt: tuple[str, int]
 
 
@@ -93,6 +99,7 @@ def shown_case(moved: MovedCase, *, chars: int, calls: int = 100) -> ShownCase:
     texts = [visible(_as_text(side.attempt.shown)) for side in (base, head)]
     ours, theirs, note = _compared(*texts)
     changes = tool_calls(base.attempt.trace, head.attempt.trace)
+    left = _world_changes(base, head)
     word = moved.state or ("better" if moved.change.better else "worse")
     return ShownCase(
         id=one_line(moved.case.id),
@@ -116,6 +123,8 @@ def shown_case(moved: MovedCase, *, chars: int, calls: int = 100) -> ShownCase:
         ),
         calls=None if changes is None else tuple(changes[:calls]),
         calls_left_out=0 if changes is None else max(0, len(changes) - calls),
+        changes=tuple(left[:CHANGES_SHOWN]),
+        changes_left_out=max(0, len(left) - CHANGES_SHOWN),
         attempt=(moved.case.id, moved.head.attempt.repeat),
     )
 
@@ -192,6 +201,16 @@ def tool_calls(base: Trace | None, head: Trace | None) -> list[Call] | None:
         at_base += len(items) if kind != "inserted" else 0
         at_head += len(items) if kind != "deleted" else 0
     return found
+
+
+def _world_changes(base: ScoredAttempt, head: ScoredAttempt) -> list[tuple[Kind, str]]:
+    """What each attempt changed in its world, aligned; empty if both changed the same or one has no world."""
+    worlds = base.attempt.world, head.attempt.world
+    ours, theirs = ([] if each is None else [change.shown for change in each.changes] for each in worlds)
+    if None in worlds or ours == theirs:
+        return []
+    aligned = sequence_diff(ours, theirs)
+    return [(kind, one_line(line, at_most=CHANGE_CHARS)) for kind, lines in aligned for line in lines]
 
 
 def _call(kind: Kind, span: Span) -> Call:
@@ -282,6 +301,9 @@ def _parts(case: ShownCase, pages: Mapping[str, str]) -> Iterator[Part]:
     if case.calls:
         texts = tuple(_said(f"{CALL_MARKS[one.kind]} {call_text(one)}", one.kind) for one in case.calls)
         yield Part(label="tool calls", texts=texts, more=_further(case.calls_left_out, "call"))
+    if case.changes:
+        texts = tuple(_said(f"{CALL_MARKS[kind]} {line}", kind) for kind, line in case.changes)
+        yield Part(label="state", texts=texts, more=_further(case.changes_left_out, "change"))
 
 
 def _said(words: str, kind: Kind = "same") -> ShownText:
