@@ -120,6 +120,7 @@ PLACES: dict[str, Callable[[str], tuple[dict[str, object], dict[str, object]]]] 
     "cited source": lambda text: ({"expect": Expect(sources=(text,))}, {}),
     "aspect": lambda text: ({"expect": Expect(aspects=(text, "time"))}, {}),
     "workflow": lambda text: ({"expect": Expect(workflow=("m", text))}, {}),
+    "retrieved document": lambda text: ({}, {"metadata": {"contexts": [{"id": text, "text": text}]}}),
     "tool output": lambda text: ({}, {"trace": _span(text, output=text)}),
     "tool input": lambda text: ({}, {"trace": _span(text, input={"q": text})}),
     "tool name": lambda text: ({}, {"trace": _span(text, name=text)}),

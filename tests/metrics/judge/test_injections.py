@@ -25,7 +25,7 @@ APART = JudgeSettings(models=("openai:gpt-4o-mini",), together=False)
 
 def prepared(case, attempt):
     """What either built-in rubric sends, with the texts it means to show."""
-    texts = build_context(MetricInput(case, attempt), excerpt_chars=2000)
+    texts = build_context(MetricInput(case, attempt), excerpt_chars=2000, contexts=True)
     for rubric in BUILT_IN.values():
         yield from prepare_requests(rubric, rubric.dimensions, case, texts, SETTINGS)
     yield from prepare_requests(BUILT_IN["review"], BUILT_IN["review"].dimensions[:3], case, texts, APART)
@@ -107,7 +107,7 @@ def test_entries_of_lists_cannot_be_made_up():
         ("cited source", "sources", 1),
         ("aspect", "aspects", 2),
     ):
-        texts = build_context(MetricInput(*placed(forged, place)), excerpt_chars=2000).texts
+        texts = build_context(MetricInput(*placed(forged, place)), excerpt_chars=2000, contexts=True).texts
         assert sum(not line.startswith(" ") for line in texts[name].splitlines()) == count
 
 
