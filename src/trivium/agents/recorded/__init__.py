@@ -19,6 +19,8 @@ SOURCES = {
     "tau-bench": "trivium.formats.tau_bench:read_attempts",
     "agents-eval": "trivium.formats.agents_eval:read_attempts",
     "inspect": "trivium.formats.inspect_log.samples:read_attempts",
+    "lm-eval": "trivium.formats.lm_eval:read_attempts",
+    "promptfoo": "trivium.formats.promptfoo:read_attempts",
     "peerread": "trivium.formats.peerread:read_attempts",
 }
 """Functions that read a path for a suite and return validated attempts, by prefix."""

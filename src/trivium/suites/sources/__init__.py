@@ -14,6 +14,8 @@ SOURCES = {
     "tau-bench": "trivium.formats.tau_bench:read_suite",
     "agents-eval": "trivium.formats.agents_eval:read_suite",
     "inspect": "trivium.formats.inspect_log.samples:read_suite",
+    "lm-eval": "trivium.formats.lm_eval:read_suite",
+    "promptfoo": "trivium.formats.promptfoo:read_suite",
     "hf": "trivium.suites.sources.datasets:read_hugging_face",
     "pydantic-evals": "trivium.suites.sources.datasets:read_pydantic_evals",
 }

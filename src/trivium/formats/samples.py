@@ -1,0 +1,121 @@
+"""What result files of other tools have in common: outputs that were scored there, each with its question."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trivium.agents.attempt import Attempt, Usage
+from trivium.agents.recorded.record import checked_attempt, no_such_case
+from trivium.errors import OutputsError, Problem, Problems, SuiteError, TraceError, raise_problems
+from trivium.suites.case import Case
+from trivium.suites.selection import cases_of
+from trivium.suites.sources import SourceCases
+from trivium.suites.suite import Suite
+from trivium.values import JsonObject, is_number
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """One output with its question; several of one case are its repeats, in the order of the file.
+
+    Attributes:
+        where: Its place in the file.
+        case: Id of the case.
+        input: What was asked.
+        references: Answers that are right.
+        about: Metadata of the case.
+        output: What came back.
+        reward: Whether, or how far, that was right, in [0, 1]; None if the file does not say.
+        scores: The scores of the tool by the names of their metrics, as :func:`scored` makes them.
+        seconds: Time that it took.
+        usage: Tokens and cost.
+        error: Why there is no output.
+        metadata: Metadata of the attempt.
+    """
+
+    where: str
+    case: str
+    input: Any
+    references: tuple[str, ...] = ()
+    about: JsonObject = {}
+    output: Any = None
+    reward: float | None = None
+    scores: JsonObject = {}
+    seconds: float | None = None
+    usage: Usage | None = None
+    error: str | None = None
+    metadata: JsonObject = {}
+
+
+def scored(value: Any, **further: str | None) -> JsonObject:
+    """A recorded score; a value that is no number in [0, 1] is only ``raw``."""
+    known = is_number(value) and 0 <= value <= 1
+    score: JsonObject = {"value": float(value)} if known else {}
+    if not isinstance(value, float) or isfinite(value):
+        score["raw"] = value
+    return score | {key: text for key, text in further.items() if text}
+
+
+def suite_of(path: Path, name: str, read: Callable[[Path], Sequence[Sample]]) -> SourceCases:
+    """The cases of a file, with its scores as metrics.
+
+    Raises:
+        SuiteError: If the file cannot be read, or a case is not valid.
+    """
+    try:
+        samples = read(path)
+    except TraceError as error:
+        raise SuiteError(error.source, error.problems) from error
+    first = {sample.case: sample for sample in reversed(samples)}
+    placed = [
+        (
+            each.where,
+            {"id": id_, "input": each.input, "references": list(each.references), "metadata": each.about},
+        )
+        for id_, each in reversed(first.items())
+    ]
+    cases, problems = cases_of(placed)
+    raise_problems(problems, str(path))
+    names = list(dict.fromkeys(name for sample in samples for name in sample.scores))
+    repeats = max(Counter(sample.case for sample in samples).values())
+    settings: JsonObject = {"metrics": names, "repeats": repeats}
+    if any(sample.reward is not None for sample in samples):
+        settings |= {"metrics": [*names, "success"], "success": {"reward": 1.0}}
+    return SourceCases(name, cases, settings)
+
+
+def attempts_of(
+    path: Path, suite: Suite, read: Callable[[Path], Sequence[Sample]]
+) -> list[tuple[Case, Attempt]]:
+    """The outputs of a file as attempts, with their scores in ``metadata.scores``.
+
+    Raises:
+        OutputsError: If an output is not of a case of the suite.
+        TraceError: If the file cannot be read.
+    """
+    problems = Problems(str(path), OutputsError)
+    limit = suite.settings.limits.output_bytes
+    repeats: Counter[str] = Counter()
+    found: list[tuple[Case, Attempt]] = []
+    for sample in read(path):
+        if suite.position(sample.case) is None:
+            what = no_such_case(suite, sample.case, suggests=not problems.full)
+            problems.add(Problem(sample.where, what))
+            continue
+        attempt = Attempt(
+            case=sample.case,
+            repeat=repeats[sample.case],
+            output=sample.output,
+            reward=sample.reward,
+            seconds=sample.seconds,
+            usage=sample.usage,
+            error=sample.error,
+            metadata={"scores": sample.scores, **sample.metadata},
+        )
+        repeats[sample.case] += 1
+        found.append((suite.case(sample.case), checked_attempt(attempt, limit=limit)))
+    problems.check()
+    return found
