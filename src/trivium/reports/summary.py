@@ -74,9 +74,10 @@ def describe(
         yield Section(title="provenance", blocks=[Facts(tuple(wording.provenance_rows(provenance)), "quiet")])
         return
     run = f"run {summary.run}" if surface == "comment" else ""
-    more = "more: trivium show --details" if surface == "terminal" and not details else ""
-    if (origin := wording.provenance_line(summary)) or run:
-        yield Paragraph((" · ".join(filter(None, (origin, run, more))),), "quiet")
+    lines = [" · ".join(filter(None, (wording.provenance_line(summary), run)))]
+    if surface == "terminal" and not details:
+        lines.append(f"next: trivium view {summary.run}, or trivium show --details")
+    yield Paragraph(tuple(filter(None, lines)), "quiet")
 
 
 def describe_run(run: Run, surface: Surface) -> Iterator[Block]:
