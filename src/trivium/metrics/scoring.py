@@ -236,7 +236,9 @@ def score(metric: str, **options: Unpack[ScoringOptions]) -> Score:
     given: dict[str, Any] = {**options, "case": options["id"], "expect": _expect(options["expect"])}
     given |= {name: tuple(given[name]) for name in ("references", "tags", "flags")}
     case = Case(**taken(Case, given) | {"metadata": {}})
-    attempt = Attempt(**taken(Attempt, given) | {"metadata": dict(options["metadata"] or {})})
+    # "messages" are a setting here, not a conversation.
+    own = {"metadata": dict(options["metadata"] or {}), "messages": ()}
+    attempt = Attempt(**taken(Attempt, given) | own)
     encoder = None if options["encoder"] is None else str(options["encoder"])
     changes = taken(("similarity", "success", "tools", "messages", "retrieval", "judge", "seed"), given)
     changes["encoder"] = encoder

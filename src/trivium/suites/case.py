@@ -177,6 +177,14 @@ class SimulatedUser(
     stops: str | None = None
     turns: Annotated[int, Meta(ge=1, le=100)] = 12
 
+    @property
+    def part(self) -> str:
+        """What the model is given to play: goal, persona, knowledge and end."""
+        knows = "\n".join(f"- {each}" for each in self.knows) or "- nothing beside the goal"
+        parts = [f"goal: {self.goal}", *([f"persona: {self.persona}"] if self.persona else [])]
+        parts += [f"what the user knows:\n{knows}", *([f"ends: {self.stops}"] if self.stops else [])]
+        return "\n\n".join(parts)
+
 
 class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One input for an agent, with what is known about good outputs.

@@ -39,6 +39,8 @@ class SuccessRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         reward: Threshold of the recorded reward, in [0, 1].
         state: Whether ``expect.state`` and ``expect.never`` must hold, where a case states them; alone, or
             besides another criterion.
+        unless: Attempts that count neither way, besides another criterion: those in which a judge finds a
+            mistake of the simulated user (``user_mistakes``).
     """
 
     metric: str | None = None
@@ -51,6 +53,7 @@ class SuccessRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     predicate: str | None = None
     reward: Share | None = None
     state: bool | None = None
+    unless: Literal["user_mistakes"] | None = None
 
 
 class PassRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -12,6 +12,7 @@ from tests.judge_server import JudgeServer
 from tests.metrics.judge.asked import GPT
 from tests.metrics.judge.asked import served as served_by
 from trivium.suites.case import Case, SimulatedUser
+from trivium.suites.rubrics.built_in import USER_MISTAKES
 
 SECRET_REFERENCE = "the answer that no user may see"
 NUMBERS = range(50)
@@ -161,3 +162,56 @@ def test_a_case_has_turns_or_a_user():
     with pytest.raises(ValueError, match="the case has turns and a user: keep one of them"):
         Case(id="a", turns=("x",), user=SimulatedUser(goal="y"))
     assert Case(id="a", user=SimulatedUser(goal="y")).input_shown == "simulated user, whose goal is: y"
+
+
+MISTAKES = {3: "user_kept_goal", 5: "user_told_what_they_know", 7: "user_ended_in_time"}
+
+
+def finds(question):
+    """A judge who finds the planted mistakes of users, by their goals."""
+    if "You play a user" in question.prompt:
+        return plays(question)
+    number = int(re.search(r"goal: Goal (\d+)\.", question.prompt)[1])
+    return {
+        name: {
+            "evidence": [f"{number}, 1"],
+            "level": "mistake" if MISTAKES.get(number) == name else "none",
+            "reason": "so",
+            "confidence": 5,
+        }
+        for name in USER_MISTAKES
+    }
+
+
+def test_attempts_with_a_mistake_of_the_user_are_named_and_left_out(served):
+    rule = {"regex": "Not yet", "unless": "user_mistakes"}
+    with served(JudgeServer(answer=finds)):
+        run = tv.evaluate(suite(cases=range(9), metrics=["success"]), agent=agent, success=rule)
+    scores = {each.case: each.scores for each in run.evaluations()}
+    left_out = {
+        case: each["success"].reason for case, each in scores.items() if each["success"].value is None
+    }
+    assert left_out == {
+        str(number): f"the simulated user made a mistake ({name} is 0): it is left out"
+        for number, name in MISTAKES.items()
+    }
+    summary = run.summary()
+    assert (summary.metrics["success"].n, summary.passed + summary.failed) == (6, 6)
+    assert summary.metrics["user_kept_goal"].mean == pytest.approx(8 / 9)
+    assert [each.scores["user_kept_goal"].detail["evidence"][0]["turn"] for each in run.evaluations()] == [
+        1
+    ] * 9
+    assert "no pass/fail for 3 of 9 attempts" in str(summary)
+
+
+def test_who_plays_no_user_is_not_judged(served):
+    with served(JudgeServer(answer=finds)) as server:
+        run = tv.evaluate(
+            [{"id": "1", "turns": ["0, 1"]}],
+            agent=agent,
+            judge={"models": [GPT], "on_failure": "skip"},
+            metrics=["success"],
+            success={"regex": "reached", "unless": "user_mistakes"},
+        )
+    assert not server.requests
+    assert run.summary().metrics["success"].mean == 1.0

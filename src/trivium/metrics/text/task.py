@@ -16,6 +16,7 @@ from trivium.metrics.registry import metric, metric_class
 from trivium.metrics.text.matching import contains, equals, holds_number, word_count
 from trivium.metrics.text.state import success_by_state
 from trivium.suites.case import Case
+from trivium.suites.rubrics.built_in import USER_MISTAKES
 from trivium.suites.settings import Settings, SuccessRule
 
 CRITERIA = ("metric", "exact", "contains", "number", "regex", "predicate", "reward")
@@ -73,9 +74,10 @@ class Success(Metric):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The metric that the rule names, if any."""
+        """The metric that the rule names, if any, and those that find mistakes of a simulated user."""
         rule = self.rule
-        return (metric_class(rule.metric, self.settings).name,) if rule.metric is not None else ()
+        named = (metric_class(rule.metric, self.settings).name,) if rule.metric is not None else ()
+        return (*named, *(USER_MISTAKES if rule.unless else ()))
 
     @property
     def case_fields(self) -> tuple[str, ...]:
@@ -89,6 +91,10 @@ class Success(Metric):
 
     def score(self, metric_input: MetricInput) -> Score:
         """Score one attempt: whether it meets the rule."""
+        if self.rule.unless and metric_input.case.user is not None:
+            found = [metric_input.scores[name] for name in USER_MISTAKES]
+            if wrong := [score.name for score in found if score.value == 0]:
+                raise Skip(f"the simulated user made a mistake ({', '.join(wrong)} is 0): it is left out")
         if not self.rule.state:
             return self._by_criterion(metric_input)
         state = success_by_state(self, metric_input)

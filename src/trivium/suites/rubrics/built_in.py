@@ -1,8 +1,8 @@
-"""The built-in rubrics ``review``, ``agent``, ``documents`` and ``conversation``.
+"""The built-in rubrics ``review``, ``agent``, ``documents``, ``conversation`` and ``simulated_user``.
 
 Definitions: docs/definitions/judge.md#review, docs/definitions/judge.md#agent,
-docs/definitions/judge.md#documents,
-docs/definitions/judge.md#conversation.
+docs/definitions/judge.md#documents, docs/definitions/judge.md#conversation,
+docs/definitions/judge.md#user-mistakes.
 """
 
 from trivium.suites.rubrics.rubric import LEVELS, Criterion, Dimension, InputName, Level, Rubric
@@ -425,4 +425,52 @@ CONVERSATION = Rubric(
     ),
 )
 
-BUILT_IN = {rubric.name: rubric for rubric in (REVIEW, AGENT, DOCUMENTS, CONVERSATION)}
+_PLAYED: tuple[InputName, ...] = ("user", "conversation")
+
+
+def _mistake(name: str, asks: str, *means: str) -> Dimension:
+    """Make a dimension about the simulated user: no mistake, a slip that changes nothing, a mistake."""
+    levels = zip((("none", 1.0), ("slip", 0.5), ("mistake", 0.0)), means, strict=True)
+    return Dimension(
+        name=name,
+        asks=asks,
+        levels={level: Level(value=value, means=anchor) for (level, value), anchor in levels},
+        sees=_PLAYED,
+        needs=("user",),
+    )
+
+
+SIMULATED_USER = Rubric(
+    name="simulated_user",
+    dimensions=(
+        _mistake(
+            "user_kept_goal",
+            "Whether the user of the conversation pursues the goal that they were given, and no other. Judge "
+            "the user, not the assistant.",
+            "All that the user wants belongs to the goal, and nothing of the goal is given up without need.",
+            "The user wanders off once and returns; the assistant's chances are the same.",
+            "The user pursues another goal, gives theirs up without need, or speaks as an assistant.",
+        ),
+        _mistake(
+            "user_told_what_they_know",
+            "Whether the user of the conversation tells only what they were given to know. Judge the user, "
+            "not the assistant.",
+            "All that the user states was given to them, or was said by the assistant before.",
+            "A detail was not given to them, and nothing depends on it.",
+            "The user states something that was not given to them, and the assistant could act on it.",
+        ),
+        _mistake(
+            "user_ended_in_time",
+            "Whether the user of the conversation ends it when they were told to: when the goal is reached, "
+            "or cannot be. Judge the user, not the assistant.",
+            "The conversation ends when the goal is reached, cannot be, or what ends it has happened.",
+            "It ends one turn early or late, and the outcome is the same.",
+            "The user ends it while the goal could still be reached, or goes on long after its end.",
+        ),
+    ),
+)
+
+USER_MISTAKES = tuple(dimension.name for dimension in SIMULATED_USER.dimensions)
+"""Metrics that are 0 where the simulated user of a conversation made a mistake."""
+
+BUILT_IN = {rubric.name: rubric for rubric in (REVIEW, AGENT, DOCUMENTS, CONVERSATION, SIMULATED_USER)}

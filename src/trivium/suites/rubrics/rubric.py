@@ -33,6 +33,7 @@ InputName = Literal[
     "input",
     "output",
     "conversation",
+    "user",
     "source",
     "references",
     "facts",

@@ -190,6 +190,7 @@ def build_context(
     found = {
         "input": _input(metric_input, attempt),
         "conversation": _conversation(metric_input, attempt),
+        "user": head("" if case.user is None else case.user.part, MAX_CHARS),
         "source": excerpt(case.source or ""),
         "references": _joined_excerpts(excerpt(text) for text in case.references),
         "facts": head(_lines(expect.facts), MAX_CHARS),
