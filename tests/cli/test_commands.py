@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import click
+import jsonschema
 import pytest
 
 from trivium.cli.main import COMMANDS, run_command, trivium
@@ -237,6 +238,26 @@ def test_reports_are_written_and_named(capsys):
 def test_schemas_are_json_schemas(capsys, what):
     schema = json.loads(outcome(capsys, "schema", what)[1])
     assert "$ref" in schema or "properties" in schema
+
+
+def test_what_commands_print_as_json_is_what_their_schemas_say(capsys):
+    suite = write_suite()
+    for agent in ("agent:same", "agent:bad"):
+        outcome(capsys, "run", suite, "--agent", agent, "--quiet")
+    lines = [
+        ("run", suite, "--agent", "agent:same"),
+        *(("show",), ("list",), ("compare",), ("plan", "--detect", "0.2"), ("doctor",)),
+    ]
+    for command, *words in lines:
+        schema = json.loads(outcome(capsys, "schema", "--command", command)[1])
+        jsonschema.Draft202012Validator.check_schema(schema)
+        printed = json.loads(outcome(capsys, command, *words, "--json")[1])
+        errors = [error.message for error in jsonschema.Draft202012Validator(schema).iter_errors(printed)]
+        assert errors == [], command
+        assert printed
+    texts = json.loads(outcome(capsys, "compare", "--json")[1])["moved_cases"]["changes"][0]
+    described = json.loads(outcome(capsys, "schema", "--command", "compare")[1])["$defs"]["ChangeWithTexts"]
+    assert {*texts} <= {*described["properties"]}
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

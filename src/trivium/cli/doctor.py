@@ -12,7 +12,7 @@ from click.shell_completion import get_completion_class
 
 from trivium.cli import options
 from trivium.cli.options import Choice
-from trivium.values import json_document
+from trivium.values import JsonObject, json_document
 
 if TYPE_CHECKING:
     from trivium.store.judge_cache import CacheSize
@@ -201,9 +201,48 @@ def _cache(cache: "CacheSize") -> str:
     return f"{stored}, all used since {since} (judge.cache_mb bounds it)"
 
 
+ANSWERS = {
+    "run": "trivium.runs.summary:Summary",
+    "score": "trivium.runs.summary:Summary",
+    "show": "trivium.runs.summary:Summary",
+    "list": "trivium.reports.runs_table:RunRow",
+    "compare": "trivium.runs.comparing.comparison:Comparison",
+    "confirm": "trivium.runs.comparing.comparison:Comparison",
+    "plan": "trivium.runs.comparing.planning:ComparisonPlan",
+    "pairs": "trivium.runs.pairwise_result:PairComparison",
+    "doctor": "trivium.cli.doctor:Finding",
+}
+"""The record that each command prints with ``--json``."""
+
+LISTS = {"list", "doctor"}
+"""Commands that print a list of records."""
+
+
+def answer_schema(command: str) -> JsonObject:
+    """The JSON Schema of what a command prints with ``--json``."""
+    from importlib import import_module
+
+    from trivium.suites.json_schema import DIALECT, record_schema
+
+    module, _, name = ANSWERS[command].partition(":")
+    schema = record_schema(getattr(import_module(module), name))
+    if command in {"compare", "confirm"}:
+        from trivium.reports.moved_cases.document import ChangeWithTexts
+
+        with_texts = record_schema(ChangeWithTexts)
+        changes = schema["$defs"]["MovedCases"]["properties"]["changes"]
+        changes["items"] = {"anyOf": [{"$ref": with_texts["$ref"]}, changes["items"]]}
+        schema["$defs"] |= with_texts["$defs"]
+    if command in LISTS:
+        rows = {"type": "array", "items": {"$ref": schema["$ref"]}}
+        return {"$schema": DIALECT, **rows, "$defs": schema["$defs"]}
+    return schema
+
+
 @click.command(
     epilog=options.examples(
         "trivium schema suite --output suite.schema.json",
+        "trivium schema --command compare",
     )
 )
 @click.argument(
@@ -211,8 +250,11 @@ def _cache(cache: "CacheSize") -> str:
     type=options.Choice(["suite", "rubric", "case", "output", "item", "label", "judgement"]),
     default="suite",
 )
+@options.option(
+    "--command", type=options.Choice(list(ANSWERS)), help="What this command prints with --json, instead."
+)
 @options.output_file("--output", default="-", help="Write it here, not to standard output.")
-def schema(what: str, output: Path) -> None:
+def schema(what: str, command: str | None, output: Path) -> None:
     """Print the JSON Schema of a suite file (default) or of a rubric file.
 
     For cases, outputs, items, labels and judgements: the schema of one line of such a file.
@@ -231,7 +273,9 @@ def schema(what: str, output: Path) -> None:
         "label": Label,
         "judgement": Judgement,
     }
-    if what in records:
+    if command is not None:
+        document = answer_schema(command)
+    elif what in records:
         document = record_schema(records[what])
     else:
         document = suite_schema() if what == "suite" else output_schema()

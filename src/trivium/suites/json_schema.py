@@ -16,6 +16,10 @@ from trivium.values import JsonObject
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
+_KEYS = {"passed": "pass"}
+"""Keys of files, by the name of their attribute where that is another one."""
+
+
 def record_schema(kind: type[msgspec.Struct]) -> JsonObject:
     """Schema of a record: a file of its own, or one line of a .jsonl file."""
     (reference,), components = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
@@ -83,7 +87,7 @@ def _described(components: JsonObject) -> JsonObject:
         head, _, attributes = text.partition("\nAttributes:\n")
         schema["description"] = without_sources(" ".join(head.split()))
         for name, words in re.findall(r"^\s{4}(\w+): (.*(?:\n\s{8}.*)*)", attributes, re.MULTILINE):
-            key = "pass" if name == "passed" else name
+            key = name if name in schema.get("properties", {}) else _KEYS.get(name, name)
             if key in schema.get("properties", {}):
                 described = " ".join(words.replace("``", "`").split())
                 schema["properties"][key]["description"] = without_sources(described)

@@ -5,9 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from trivium.reports.escape import as_json
-from trivium.reports.moved_cases.shown import judged_differently, tool_calls
+from trivium.reports.moved_cases.shown import Call, judged_differently, tool_calls
 from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.comparing.moved_cases import CaseChange, MovedCase, MovedCases, ScoredAttempt
 from trivium.values import batched
@@ -18,6 +19,52 @@ CALLS_LISTED = 100
 
 ENCODED_AT_ONCE = 1_000
 """Changes of cases that are in memory as JSON."""
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt of one side: what it answered, whether it passed, why not, and how it failed.
+
+    Attributes:
+        changes: What it changed in its world; absent without one.
+    """
+
+    output: str | None
+    passed: bool | None
+    why: str | None
+    error: str | None
+    changes: list[str] | UnsetType = UNSET
+
+
+class Reasons(msgspec.Struct, frozen=True, kw_only=True):
+    """The judge's reasons for a metric on both sides, where they differ."""
+
+    metric: str
+    base: str | None
+    head: str | None
+
+
+class ChangeWithTexts(CaseChange, frozen=True, kw_only=True):
+    """How a case changed, with the texts of an attempt of each side.
+
+    Attributes:
+        repeat: Which attempt it is, from 0.
+        input: The question.
+        references: Its references.
+        base: The attempt of base.
+        head: The attempt of head.
+        reasons: What judges said differently.
+        tool_calls: Tool calls of both, in order; absent if they are the same.
+        tool_calls_left_out: Number of calls that are not listed.
+    """
+
+    repeat: int
+    input: str | None
+    references: list[str | None]
+    base: Side
+    head: Side
+    reasons: list[Reasons]
+    tool_calls: list[Call] | UnsetType = UNSET
+    tool_calls_left_out: int | UnsetType = UNSET
 
 
 def comparison_document(comparison: Comparison, *, cases: int = CASES_WITH_TEXTS) -> dict[str, Any]:
@@ -69,43 +116,42 @@ def _without_changes(comparison: Comparison) -> dict[str, Any]:
     return document
 
 
-def _changes(moved: MovedCases, cases: int) -> Iterator[CaseChange | dict[str, Any]]:
+def _changes(moved: MovedCases, cases: int) -> Iterator[CaseChange]:
     """Yield the changes, the first with their texts."""
-    texts = map(_texts, moved.first(cases))
+    shown = moved.first(cases)
     for change in moved.each_change():
-        added = next(texts, None)
-        yield change if added is None else msgspec.to_builtins(change) | added
+        case = next(shown, None)
+        yield change if case is None else _with_texts(change, case)
 
 
-def _texts(moved: MovedCase) -> dict[str, Any]:
+def _with_texts(change: CaseChange, moved: MovedCase) -> ChangeWithTexts:
     base, head = moved.base, moved.head
     calls = tool_calls(base.attempt.trace, head.attempt.trace)
-    texts: dict[str, Any] = {
-        "repeat": head.attempt.repeat,
-        "input": _cut(moved.case.input_shown if moved.case.turns else moved.case.input),
-        "references": [_cut(text) for text in moved.case.references],
-        "base": _side(base),
-        "head": _side(head),
-        "reasons": [
-            {"metric": name, "base": _cut(ours), "head": _cut(theirs)}
+    return ChangeWithTexts(
+        **msgspec.structs.asdict(change),
+        repeat=head.attempt.repeat,
+        input=_cut(moved.case.input_shown if moved.case.turns else moved.case.input),
+        references=[_cut(text) for text in moved.case.references],
+        base=_side(base),
+        head=_side(head),
+        reasons=[
+            Reasons(metric=name, base=_cut(ours), head=_cut(theirs))
             for name, ours, theirs in judged_differently(base.evaluation, head.evaluation)
         ],
-    }
-    if calls is not None:
-        texts["tool_calls"] = [msgspec.to_builtins(call) for call in calls[:CALLS_LISTED]]
-        texts["tool_calls_left_out"] = max(0, len(calls) - CALLS_LISTED)
-    return texts
+        tool_calls=UNSET if calls is None else calls[:CALLS_LISTED],
+        tool_calls_left_out=UNSET if calls is None else max(0, len(calls) - CALLS_LISTED),
+    )
 
 
-def _side(side: ScoredAttempt) -> dict[str, Any]:
+def _side(side: ScoredAttempt) -> Side:
     world = side.attempt.world
-    return {
-        "output": _cut(side.attempt.shown),
-        "passed": side.evaluation.passed,
-        "why": side.why,
-        "error": side.attempt.error,
-        **({} if world is None else {"changes": [change.shown for change in world.changes]}),
-    }
+    return Side(
+        output=_cut(side.attempt.shown),
+        passed=side.evaluation.passed,
+        why=side.why,
+        error=side.attempt.error,
+        changes=UNSET if world is None else [change.shown for change in world.changes],
+    )
 
 
 def _cut(value: Any) -> str | None:
