@@ -13,7 +13,7 @@ import msgspec
 from trivium.agents.worlds.world import World
 from trivium.suites.case import Case
 from trivium.traces.trace import TURN, Trace
-from trivium.values import JsonObject, dialogue_text, json_text, text_or_json
+from trivium.values import JsonObject, dialogue_text, json_text, resolved, text_or_json
 
 TRACE_LEFT_OUT = "trace_left_out"
 """Flag of an attempt whose trace could not be read; ``metadata.trace_error`` says why."""
@@ -120,6 +120,7 @@ class WorldRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     mocked: dict[str, int] = {}
 
 
+@resolved
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One message of a conversation, in the form of OpenAI's API, with the number of its turn.
 

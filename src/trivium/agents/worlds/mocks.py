@@ -22,7 +22,7 @@ from trivium.errors import InputError, Problem, TraceError
 from trivium.suites.world_settings import FaultRates, MockSettings
 from trivium.traces.readers import read_trace_file
 from trivium.traces.trace import Trace
-from trivium.values import JsonObject, encode, json_text, text_or_json
+from trivium.values import JsonObject, encode, json_text, resolved, text_or_json
 
 Match = Literal["strict", "nearest"]
 
@@ -48,6 +48,7 @@ class NotRecorded(LookupError):
     retryable = False
 
 
+@resolved
 class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call of a tool and its result.
 
