@@ -166,3 +166,34 @@ def test_what_was_said_last_is_no_reference_unless_it_is_an_answer(
     (case,) = Suite.load([row])
     assert case.references == references
     assert case.input == (CHAT if "ideal" in row else row["messages"])
+
+
+def test_a_data_set_of_deepeval_has_expected_tools_and_a_source(tmp_path: Path) -> None:
+    further = {
+        "name": None,
+        "comments": "seen",
+        "source_file": None,
+        "expectations": None,
+        "tools_called": None,
+    }
+    golden = {
+        "input": "1 + 1?",
+        "actual_output": "2",
+        "expected_output": "two",
+        "retrieval_context": ["sums"],
+        "context": ["One and one", "are two."],
+        "expected_tools": [{"name": "add", "type": "FUNCTION", "inputParameters": {"a": 1}}, {"name": "say"}],
+        **further,
+    }
+    (tmp_path / "d.json").write_text(
+        json.dumps([golden, golden | {"expected_tools": "add", "context": None}])
+    )
+    first, second = Suite.load(tmp_path / "d.json")
+    assert (first.references, first.source) == (("two",), "One and one\n\nare two.")
+    assert [(tool.name, tool.arguments) for tool in first.expect.tools or ()] == [
+        ("add", {"a": 1}),
+        ("say", None),
+    ]
+    assert first.metadata == {"retrieval_context": ["sums"], "comments": "seen"}
+    assert (second.source, second.expect.tools) == (None, None)
+    assert second.metadata["expected_tools"] == "add"

@@ -62,6 +62,12 @@ OUTPUT_NAMES = {
 }
 """Names of the fields of a recorded output."""
 
+EXPECTED_TOOLS = "expected_tools"
+"""DeepEval's name of the calls that are expected, each a name and its ``inputParameters``."""
+
+RESEMBLING = frozenset({EXPECTED_TOOLS, "comments", "expectations", "source_file"})
+"""Names of other tools that resemble a field and are another thing, so that they are no misspelling of it."""
+
 EITHER = frozenset({"answer", "output"})
 """Names of the reference in some tools, and of the agent's output in others."""
 

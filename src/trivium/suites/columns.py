@@ -11,9 +11,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trivium.errors import Problem, suggest
-from trivium.records.names import CASE_NAMES, EITHER, OUTPUT_NAMES, plain_name
+from trivium.records.names import (
+    CASE_NAMES,
+    EITHER,
+    EXPECTED_TOOLS,
+    OUTPUT_NAMES,
+    RESEMBLING,
+    plain_name,
+)
 from trivium.suites.case import Case
-from trivium.values import is_absent, json_text
+from trivium.values import dict_, is_absent, json_text, list_
 
 OUTPUT_FIELDS = (
     "case",
@@ -214,7 +221,8 @@ def _finished(
     metadata: list[str] = []
     asks = bool(problems)
     for name in rest:
-        if not lenient or suggest(name, known) or name == "json":
+        misspelt = plain_name(name) not in RESEMBLING and suggest(name, known)
+        if not lenient or misspelt or name == "json":
             problems.append(Problem("", unknown_key(name, list(known)).replace("key", "column", 1)))
         else:
             metadata.append(name)
@@ -253,16 +261,29 @@ def case_of_row(row: Mapping[Any, Any], columns: Columns, number: int) -> dict[s
     for field, column in columns.fields.items():
         if not is_absent(row.get(column)):
             case[field] = texts_of(row[column]) if field == "references" else json_value(row[column])
+    if isinstance(case.get("source"), list) and all(isinstance(part, str) for part in case["source"]):
+        case["source"] = "\n\n".join(case["source"])
     if plain_name(columns.fields.get("input", "")) == "messages":
         case = _of_chat(case.pop("input", None)) | case
     if "input" not in case:
         case["input"] = None
     values = {str(name): json_value(row[name]) for name in columns.metadata if not is_absent(row.get(name))}
+    if "expect" not in case and (tools := _expected_tools(values.get(EXPECTED_TOOLS))):
+        case["expect"] = {"tools": tools}
+        del values[EXPECTED_TOOLS]
     extra = {name: value for name, value in values.items() if value is not None}
     if extra:
         given = case.get("metadata")
         case["metadata"] = extra | given if isinstance(given, dict) else extra
     return case
+
+
+def _expected_tools(value: Any) -> list[dict[str, Any]]:
+    """The expected calls of a list in DeepEval's form; none of another value."""
+    calls = list_(value)
+    if not all(isinstance(call, dict) and isinstance(call.get("name"), str) for call in calls):
+        return []
+    return [{"name": call["name"], "arguments": dict_(call.get("inputParameters")) or None} for call in calls]
 
 
 def _of_chat(messages: Any) -> dict[str, Any]:

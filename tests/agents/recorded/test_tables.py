@@ -230,3 +230,39 @@ def test_few_rows_of_a_csv_file_are_held(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 25_000_000, "three times the bytes of a part"
+
+
+@pytest.mark.parametrize("end", ["csv", "jsonl", "json"])
+def test_a_data_set_of_ragas_has_contexts_in_every_file(end: str, tmp_path: Path) -> None:
+    rows = [
+        {
+            "user_input": "1 + 1?",
+            "retrieved_contexts": ['It\'s "2".', "b"],
+            "response": "2",
+            "reference": "2",
+        },
+        {"user_input": "2 + 2?", "retrieved_contexts": [], "response": "4", "reference": "4"},
+    ]
+    file = tmp_path / f"r.{end}"
+    if end == "csv":  # as Ragas writes it: lists as Python shows them
+        with file.open("w", newline="") as opened:
+            writer = csv.DictWriter(opened, fieldnames=list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        lines = [json.dumps(row) for row in rows]
+        file.write_text("\n".join(lines) if end == "jsonl" else f"[{','.join(lines)}]")
+    suite = Suite.load(file)
+    assert [(case.input, case.references) for case in suite] == [("1 + 1?", ("2",)), ("2 + 2?", ("4",))]
+    assert [(output, about["contexts"]) for _, output, about in outputs(open_recorded(str(file), suite))] == [
+        ("2", ['It\'s "2".', "b"]),
+        ("4", []),
+    ]
+
+
+@pytest.mark.parametrize("cell", ["[1, 2", "[open('x')]", "[1, 2]x", "[" * 5_000, "['a', b'c']"])
+def test_a_cell_that_is_no_list_of_contexts_is_a_mistake(cell: str, tmp_path: Path) -> None:
+    file = tmp_path / "o.csv"
+    pd.DataFrame({"case": ["a"], "output": ["x"], "contexts": [cell]}).to_csv(file, index=False)
+    with pytest.raises(OutputsError, match="line 2: contexts: "):
+        open_recorded(str(file), SUITE)

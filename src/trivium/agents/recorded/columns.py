@@ -4,6 +4,7 @@ CSV, Parquet and JSON files, JSON lines, lists and data frames go through the sa
 (:mod:`trivium.suites.columns`). An output without the id of its case belongs to the case with the same input.
 """
 
+import ast
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -37,12 +38,30 @@ def _of_cells(cells: Mapping[str, Any]) -> dict[str, Any]:
             raw[name] = cell
         elif field in _JSON_COLUMNS or name == "output.json" or (name in _CONTEXTS and cell[:1] == "["):
             try:
-                raw[field] = parse_json(cell)
+                raw[field] = _listed(cell) if name in _CONTEXTS else parse_json(cell)
             except MalformedDocument as malformed:
                 raise MalformedDocument("", f"{name}: {malformed.problem.what}") from malformed
         else:
             raw[name] = _number(cell) if name in _NUMBERS else cell
     return raw
+
+
+def _listed(cell: str) -> Any:
+    """The list that a cell holds, as JSON or as Python writes it, which is what Ragas' CSV files have.
+
+    Raises:
+        MalformedDocument: If it is neither.
+    """
+    try:
+        return parse_json(cell)
+    except MalformedDocument:
+        try:
+            value = ast.literal_eval(cell)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            value = None
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise
+        return value
 
 
 def _number(cell: Any) -> Any:
