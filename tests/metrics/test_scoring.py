@@ -234,3 +234,16 @@ def test_a_metric_of_a_broken_package_is_refused_where_it_is_asked_for(plug_in):
     assert (
         "metrics[0]: \"broken\" cannot be loaded: No module named 'graders' (declared by the" in done.stderr
     )
+
+
+@metric("no_conversation_outside")
+class NoConversation(Metric):
+    """1 if the attempt was no conversation."""
+
+    def score(self, metric_input):
+        return self.ok(float(metric_input.attempt.messages == ()))
+
+
+@pytest.mark.parametrize("messages", [None, {"coordination": ["plan"]}])
+def test_the_setting_of_messages_is_not_the_conversation_of_the_attempt(messages):
+    assert tv.score("no_conversation_outside", output="o", messages=messages).value == 1.0
