@@ -174,3 +174,16 @@ def test_a_token_without_scope_label_reads_and_reserves_nothing(people, queue, s
     assert "no scope <code>label</code>" in page
     with store.engine.connect() as connection:
         assert connection.execute(select(tables.label_leases)).all() == []
+
+
+def test_who_labelled_an_item_sees_that_somebody_else_decides(people, queue, queues):
+    first, second, third = (people() for _ in range(3))
+    for browser, value in ((first, 0.0), (second, 1.0)):
+        for _ in range(4):
+            task = queues.next(queue.id, browser.person)
+            queues.answer(queue.id, task.place, browser.person, "label", value)
+    here = f"/labels/{queue.id}/people"
+    for browser, forms in ((first, 0), (third, 4)):
+        page = browser.get(here, headers=HTML).text
+        assert page.count("Decide on item") == forms
+        assert page.count("somebody else decides") == 4 - forms

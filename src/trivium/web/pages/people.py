@@ -11,7 +11,7 @@ from litestar.response import Redirect
 from trivium.errors import InputError
 from trivium.labels.agreement import Disagreement, agreement_of, disagreements_of
 from trivium.labels.blind import material_at
-from trivium.labels.people import shown_names
+from trivium.labels.people import shown_names, token_id
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LabelQueue
 from trivium.reports.html.fragments import Folded, folded
@@ -44,6 +44,7 @@ def routes(site: Site) -> list[Any]:
         apart = disagreements_of(queues, asked.id)
         found = agreement_of(queues, asked.id)
         by, name, may_label = labeller_in(request)
+        mine = "" if token_id(by) is None else by  # names that nobody checks may decide, too
         shown = apart[start : start + LISTED]
         return site.page(
             request,
@@ -57,7 +58,10 @@ def routes(site: Site) -> list[Any]:
             total=len(apart),
             start=start,
             next=start + LISTED if start + LISTED < len(apart) else None,
-            first_open=next((each.place for each in shown if each.decided is None), None),
+            first_open=next(
+                (each.place for each in shown if each.decided is None and mine not in each.values), None
+            ),
+            me=mine,
             names=shown_names(
                 [
                     *(person for pair in found.pairs for person in pair.people),
