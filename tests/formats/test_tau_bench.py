@@ -220,6 +220,15 @@ def test_tasks_without_a_state_say_which_calls_are_expected(tmp_path):
     assert [tool.reads for tool in suite.case("0").expect.tools] == [True, False]
 
 
+def test_a_model_may_play_the_user_of_tasks(tmp_path):
+    (tmp_path / "tasks.json").write_text(json.dumps(TASKS | {"user": "openai:gpt-4o-mini"}))
+    suite = tv.Suite.load(f"tau-bench:{tmp_path / 'tasks.json'}")
+    case = suite.case("late")
+    assert case.input == [{"role": "system", "content": TASKS["policy"]}]
+    assert (case.user.goal, case.user.model) == ("You want to return order 2.", "openai:gpt-4o-mini")
+    assert (suite.settings.success.state, suite.settings.success.contains) == (True, None)
+
+
 @pytest.mark.parametrize(
     ("raw", "message"),
     [

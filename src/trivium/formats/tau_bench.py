@@ -84,12 +84,14 @@ class _TaskFile(msgspec.Struct, frozen=True):
         state: The state that each attempt begins with, or a JSON file that holds it.
         tools: ``package.module:name`` of the functions that get the state as their first argument.
         policy: What the agent has to keep to.
+        user: The model that plays the user, whose goal is the instruction; None gives it to the agent itself.
     """
 
     tasks: tuple[_OwnTask, ...]
     state: Any = None
     tools: str | None = None
     policy: str | None = None
+    user: str | None = None
 
 
 class _Info(msgspec.Struct, frozen=True):
@@ -151,31 +153,36 @@ def _holds_tasks(raw: Any) -> bool:
 def _read_tasks(raw: JsonObject, path: Path) -> SourceCases:
     """The tasks of a file as cases, in the world of the file if it has a state and tools.
 
-    An attempt succeeds if it leaves the state that the expected writes leave, and its answer has the outputs.
+    An attempt succeeds if it leaves the state that the expected writes leave, and its answer has the outputs;
+    a conversation, in which they may be said in any turn, by the state alone.
     """
     found, problems = convert(raw, _TaskFile)
     raise_problems(problems, str(path))
     if found is None:
         raise SuiteError(str(path), "holds no tasks")
     world = found.state is not None and found.tools is not None
-    rows = [_own_case(place, task, found.policy, world=world) for place, task in enumerate(found.tasks)]
+    rows = [_own_case(place, task, found, world=world) for place, task in enumerate(found.tasks)]
     cases, problems = cases_of((f"tasks[{place}]", row) for place, row in enumerate(rows))
     raise_problems(problems, str(path))
     names = {action.name for task in found.tasks for action in task.actions}
     settings: JsonObject = {"tools": {"read_only": sorted(filter(only_reads, names))}}
     if world:
-        said = any(task.outputs for task in found.tasks)
+        said = found.user is None and any(task.outputs for task in found.tasks)
         state = str((path.parent / found.state).absolute()) if isinstance(found.state, str) else found.state
         settings["world"] = {"json": state, "tools": found.tools}
         settings["success"] = {"state": True, **({"contains": "all"} if said else {})}
     return SourceCases(path.stem, cases, settings)
 
 
-def _own_case(place: int, task: _OwnTask, policy: str | None, *, world: bool) -> JsonObject:
+def _own_case(place: int, task: _OwnTask, shared: _TaskFile, *, world: bool) -> JsonObject:
     named = next((each for each in (task.id, task.task_id) if each is not None), place)
     state = {"after": [_expected_call(action) for action in task.actions if changes_state(action.name)]}
     case = _case(str(named), task, state if world else None)
-    return case | {"source": policy, "references": [str(each) for each in list_(task.outputs)]}
+    case |= {"source": shared.policy, "references": [str(each) for each in list_(task.outputs)]}
+    if shared.user is None:
+        return case
+    before = [] if shared.policy is None else [{"role": "system", "content": shared.policy}]
+    return case | {"input": before, "user": {"goal": task.instruction, "model": shared.user}}
 
 
 def _expected_call(action: _Action) -> JsonObject:
