@@ -449,6 +449,21 @@ def test_what_worlds_leave_open_is_said(store, caplog):
     assert "open" not in caplog.text
 
 
+def test_all_folders_of_a_run_are_in_one_that_is_removed(store, tmp_path):
+    """Twenty worlds are made at once; the fixture sees what is left."""
+    (tmp_path / "empty").mkdir()
+    roots = set()
+
+    def agent(message, world):
+        roots.add(world.path.parents[1])
+        return "done"
+
+    world = {"folder": str(tmp_path / "empty")}
+    suite = tv.Suite.load([case(n) for n in range(20)], world=world, limits={"attempts_at_once": 20})
+    tv.evaluate(suite, agent=agent, store=store)
+    assert len(roots) == 1
+
+
 KILLED = """import sys, time, trivium as tv
 def agent(message, world):
     (world.path / "here").write_text("x")

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from typing import Any, TypeVar
 
 import msgspec
@@ -112,7 +112,8 @@ class Worlds:
         self._threads = DaemonThreads(f"world {self.name}")
         self._shared = SharedStates()
         self._root: Path | None = None
-        self._made = 0
+        self._lock = Lock()
+        self._finished = False
         remove_lost_worlds()
 
     async def make(self, request: Request) -> OpenWorld:
@@ -122,6 +123,7 @@ class Worlds:
             WorldFailure: If the factory raises, hangs, or returns what another attempt has.
         """
         late = Event()
+        self._finished = False  # it may be used again after it was closed
 
         def work() -> OpenWorld:
             opened = self._make(request)
@@ -157,7 +159,9 @@ class Worlds:
     def finish(self) -> None:
         """End threads, and remove all files of the worlds."""
         self._threads.close()
-        root, self._root = self._root, None
+        with self._lock:
+            self._finished = True
+            root, self._root = self._root, None
         _remove(root)
 
     async def _within(self, work: Callable[[], T], what: str) -> T:
@@ -211,11 +215,13 @@ class Worlds:
         return copied or "folder" in self._given or (self._json is not None and self._in_files)
 
     def _new_folder(self) -> Path:
-        if self._root is None:
-            owner = this_process().replace(":", "~")
-            self._root = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{owner}-"))
-        self._made += 1
-        return Path(tempfile.mkdtemp(prefix=f"{self._made}-", dir=self._root))
+        with self._lock:
+            if self._finished:  # a factory that hung until after the run
+                raise AgentFailure("the run is over")
+            if self._root is None:
+                owner = this_process().replace(":", "~")
+                self._root = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{owner}-"))
+            return Path(tempfile.mkdtemp(dir=self._root))
 
     def _path(self, folder: Path | None) -> Path | None:
         """Where a built-in world is, below its temporary folder."""
