@@ -22,10 +22,20 @@ AGENT_KEYS = {
     "repeats",
     "seed",
 }
-ELSEWHERE = {"agent", "decide", "judge", "margin", "monitor", "retrieval", "until_decided", "world"}
+ELSEWHERE = {
+    "agent",
+    "decide",
+    "judge",
+    "margin",
+    "monitor",
+    "retrieval",
+    "success.unless",
+    "until_decided",
+    "world",
+}
 """Shown in tests/agents/adapters/test_http_requests.py, tests/runs/comparing/test_policies.py,
-tests/metrics/judge, tests/runs/comparing, tests/monitor, tests/metrics/text/test_retrieval.py,
-tests/runs/test_until_decided.py and tests/agents/worlds."""
+tests/metrics/judge (success.unless too), tests/runs/comparing, tests/monitor,
+tests/metrics/text/test_retrieval.py, tests/runs/test_until_decided.py and tests/agents/worlds."""
 
 CHANGES: list[dict[str, Any]] = [
     {"metrics": ["jaccard"]},

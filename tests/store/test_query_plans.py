@@ -3,10 +3,12 @@
 import json
 from contextlib import contextmanager, suppress
 
+import msgspec
 import pytest
 from sqlalchemy import event, text
 
 import trivium as tv
+from tests.reports.samples import summary
 from tests.store.samples import attempt, evaluation
 from trivium.errors import InputError
 from trivium.labels.agreement import agreement_of
@@ -49,7 +51,7 @@ def filled(any_url):
             attempts = [attempt(n, output=f"common word{n}") for n in range(CASES)]
             evaluations = [evaluation(n, value=n / CASES, passed=n % 3 > 0) for n in range(CASES)]
             store.save(run, attempts=attempts, evaluations=evaluations)
-            store.finish(run, "done", summary={"attempts": CASES})
+            store.finish(run, "done", summary=msgspec.to_builtins(summary()))
         index = SearchIndex(store)
         while index.step() != IDLE_SECONDS:
             pass

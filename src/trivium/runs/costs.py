@@ -18,15 +18,14 @@ from trivium.number_buffer import BLOCK, NumberBuffer
 from trivium.runs.case_values import Sum
 from trivium.runs.event_loop import in_worker_thread
 from trivium.runs.summary import AgentTotals, JudgeCosts, ModelCosts
-from trivium.store.judge_ledger import committed_of, entries_of
 from trivium.store.records import AttemptUsage, RequestUsage, RunRecord
-from trivium.store.store import Store
 from trivium.suites.settings import JudgeSettings, Settings
 from trivium.traces.trace import Span, SpanUsage
 from trivium.values import sum_known
 
 if TYPE_CHECKING:
     from trivium.metrics.judge.judge import Judge
+    from trivium.store.store import Store
     from trivium.suites.rubrics.rubric import Rubric
 
 _ROUNDING_USD = 1e-9
@@ -50,7 +49,7 @@ class AttachedJudges:
     """
 
     def __init__(
-        self, run: RunRecord, store: Store, metrics: Sequence[Metric], asks: JudgeSettings | None = None
+        self, run: RunRecord, store: "Store", metrics: Sequence[Metric], asks: JudgeSettings | None = None
     ) -> None:
         self._closing = ExitStack()
         self._cache: Any = None
@@ -91,7 +90,7 @@ class AttachedJudges:
 
 @asynccontextmanager
 async def judges_attached(
-    run: RunRecord, store: Store, metrics: Sequence[Metric], asks: JudgeSettings | None = None
+    run: RunRecord, store: "Store", metrics: Sequence[Metric], asks: JudgeSettings | None = None
 ) -> AsyncIterator[AttachedJudges]:
     """Attach a run's budget, cache and ledger to its judges, in an event loop (:class:`AttachedJudges`)."""
     judges = AttachedJudges(run, store, metrics, asks)
@@ -104,7 +103,7 @@ async def judges_attached(
 
 @contextmanager
 def judge_of_pairs(
-    store: Store, run: RunRecord, settings: JudgeSettings, rubric: "Rubric", *, encoder: str | None
+    store: "Store", run: RunRecord, settings: JudgeSettings, rubric: "Rubric", *, encoder: str | None
 ) -> "Iterator[tuple[Judge, MemoryLedger]]":
     """A judge with a budget and a ledger of its own, whose responses are cached with a run.
 
@@ -132,7 +131,7 @@ def judge_of_pairs(
         cache.close()
 
 
-def judge_costs_of_run(store: Store, run: RunRecord, settings: Settings) -> JudgeCosts | None:
+def judge_costs_of_run(store: "Store", run: RunRecord, settings: Settings) -> JudgeCosts | None:
     """Sum up what a run has spent on judges so far, including what killed processes spent.
 
     Args:
@@ -145,6 +144,8 @@ def judge_costs_of_run(store: Store, run: RunRecord, settings: Settings) -> Judg
     """
     if settings.judge is None:
         return None
+    from trivium.store.judge_ledger import committed_of, entries_of
+
     entries, committed = entries_of(store, run), committed_of(store, run)
     if not (entries or any(committed)):
         return None

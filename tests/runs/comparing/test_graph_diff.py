@@ -114,8 +114,8 @@ def test_runs_are_compared_without_their_graphs_unless_asked(store, tmp_path):
 @given(traces())
 def test_edges_are_those_of_the_two_graphs(trace):
     found = edges_of(trace)
-    order = {(u, v): data["count"] for u, v, data in tool_graph(trace).edges(data=True)}
-    said_to = {(u, v): data["count"] for u, v, data in interaction_graph(trace).edges(data=True)}
+    order = {pair: edge.count for pair, edge in tool_graph(trace).edges.items()}
+    said_to = {pair: edge.count for pair, edge in interaction_graph(trace).edges.items()}
     assert {edge[1:]: n for edge, n in found.items() if edge[0] == "order"} == order
     assert {edge[1:]: n for edge, n in found.items() if edge[0] == "message"} == said_to
     assert sum(n for edge, n in found.items() if edge[0] == "call") == len(trace.tool_calls)
