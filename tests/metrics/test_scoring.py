@@ -236,14 +236,13 @@ def test_a_metric_of_a_broken_package_is_refused_where_it_is_asked_for(plug_in):
     )
 
 
-@metric("no_conversation_outside")
-class NoConversation(Metric):
-    """1 if the attempt was no conversation."""
-
-    def score(self, metric_input):
-        return self.ok(float(metric_input.attempt.messages == ()))
-
-
 @pytest.mark.parametrize("messages", [None, {"coordination": ["plan"]}])
 def test_the_setting_of_messages_is_not_the_conversation_of_the_attempt(messages):
-    assert tv.score("no_conversation_outside", output="o", messages=messages).value == 1.0
+    @metric("no_conversation")
+    class NoConversation(Metric):
+        """1 if the attempt was no conversation."""
+
+        def score(self, metric_input):
+            return self.ok(float(metric_input.attempt.messages == ()))
+
+    assert tv.score("no_conversation", output="o", messages=messages).value == 1.0
