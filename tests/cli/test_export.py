@@ -7,6 +7,7 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
+import jsonschema
 import msgspec
 import networkx as nx
 import pytest
@@ -352,3 +353,57 @@ def test_trajectories_have_case_and_scores_and_are_read_back(capsys):
     first, *_ = [json.loads(line) for line in Path("run.jsonl").read_text().splitlines()]
     assert first["final_metrics"]["extra"]["scores"]["jaccard"] == 0.5
     assert outcome(capsys, "score", "suite.json", "--outputs", "run.jsonl", "--quiet")[0] in {0, 3}
+
+
+def test_means_have_the_form_of_every_eval_ever(capsys):
+    text = {"type": "string"}
+
+    def record(**fields):
+        return {"type": "object", "required": list(fields), "properties": fields}
+
+    number = {"type": "number"}
+    interval = record(lower=number, upper=number, confidence_level=number)
+    uncertain = record(num_samples={"type": "integer"})
+    uncertain["properties"]["confidence_interval"] = interval  # one group has none
+    result = record(
+        evaluation_name=text,
+        source_data=record(dataset_name=text, source_type={"const": "other"}),
+        metric_config=record(
+            lower_is_better={"const": False}, min_score={"const": 0}, max_score={"const": 1}
+        ),
+        score_details=record(
+            score={"type": "number"},
+            uncertainty=uncertain,
+            details={"type": "object", "additionalProperties": text},
+        ),
+    )
+    schema = record(
+        schema_version=text,
+        evaluation_id=text,
+        retrieved_timestamp=text,
+        source_metadata=record(
+            source_type={"const": "evaluation_run"},
+            source_organization_name=text,
+            evaluator_relationship=text,
+        ),
+        model_info=record(
+            name=text, id=text, additional_details=record(deployment_type=text, model_availability=text)
+        ),
+        eval_library=record(name={"const": "trivium"}, version=text),
+        evaluation_results={"type": "array", "minItems": 1, "items": result},
+    )
+    code, printed, _ = outcome(capsys, "export", "--format", "every-eval-ever")
+    jsonschema.validate(json.loads(printed), schema)
+    rows = [json.loads(line) for line in outcome(capsys, "export", "--what", "summary")[1].splitlines()]
+    means = {row["metric"]: (row["mean"], row["ci95"], row["n"]) for row in rows if row["mean"] is not None}
+    found = {}
+    for each in json.loads(printed)["evaluation_results"]:
+        uncertainty = each["score_details"]["uncertainty"]
+        bounds = uncertainty.get("confidence_interval")
+        found[each["metric_config"]["metric_name"]] = (
+            each["score_details"]["score"],
+            bounds and [bounds["lower"], bounds["upper"]],
+            uncertainty["num_samples"],
+        )
+    assert (code, found) == (0, means)
+    assert outcome(capsys, "export", "--format", "every-eval-ever", "--what", "attempts")[0] == 2

@@ -13,10 +13,13 @@ from trivium.storage import replaced_when_complete
 
 if TYPE_CHECKING:
     from trivium.runs.dataframes import RowSource
+    from trivium.store.records import RunRecord
 
 TABLE_KINDS = ("scores", "attempts", "summary", "judgements", "items", "labels", "review")
 TABLE_FORMATS = ("jsonl", "csv", "parquet")
 TRACE_FORMATS = ("otlp", "otlp-protobuf", "atif", "graphml", "dot", "edges-jsonl")
+RECORD = "every-eval-ever"
+"""Format of the means of a run."""
 
 graph = options.option(
     "--graph",
@@ -117,10 +120,10 @@ def send_traces(traces: Iterable[Any], url: str) -> None:
 @options.option(
     "--format",
     "format_",
-    type=options.Choice([*TABLE_FORMATS, *TRACE_FORMATS]),
+    type=options.Choice([*TABLE_FORMATS, *TRACE_FORMATS, RECORD]),
     default="jsonl",
     show_default=True,
-    help="Format of a table, or of traces and graphs.",
+    help="Format of a table, of traces and graphs, or of the means.",
 )
 @graph
 @options.option(
@@ -173,8 +176,18 @@ def export(
             click.echo(push(Run(opened, record), project=project), err=True)
         elif to is not None:
             send_traces(traces_of_run(opened, record), to)
+        elif format_ == RECORD:
+            _write_record(record, output)
         else:
             write_traces(traces_of_run(opened, record), format_=format_, graph=graph, output=output)
+
+
+def _write_record(run: "RunRecord", output: Path) -> None:
+    from trivium.store.export.every_eval_ever import record_of
+    from trivium.values import json_text
+
+    with open_output(output) as file:
+        file.write(json_text(record_of(run)).encode() + b"\n")
 
 
 def _write_table(
