@@ -16,7 +16,7 @@ from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from trivium.errors import TriviumError
 from trivium.metrics.metric import Metric
@@ -177,7 +177,11 @@ def _begin(job: Path, modules: Sequence[str], workers: int, while_open: Connecti
     share_cores(workers)
     for module in modules:
         import_module(module)
-    _scorer = PartScorer(pickle.loads(job.read_bytes()))  # noqa: S301 - the run has just written it
+    try:
+        content = job.read_bytes()
+    except FileNotFoundError:  # the run has been interrupted meanwhile, and has removed it
+        _end()
+    _scorer = PartScorer(pickle.loads(content))  # noqa: S301 - the run has just written it
 
 
 def _show_start() -> None:
@@ -188,7 +192,7 @@ def _score(task: Task) -> ScoredPart:
     return _scorer.score(task)
 
 
-def _end() -> None:
+def _end() -> NoReturn:
     os._exit(1)
 
 
