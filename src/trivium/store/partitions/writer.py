@@ -13,7 +13,6 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-import msgspec
 from sqlalchemy import delete, or_
 
 from trivium._version import __version__
@@ -24,7 +23,7 @@ from trivium.store.connection import explain_errors
 from trivium.store.partitions.file import POINTER, PREFIX, SUFFIX, Partition, PartitionFile, url_of
 from trivium.store.records import Rows, RunRecord
 from trivium.store.store import Store
-from trivium.values import batched
+from trivium.values import batched, json_document
 
 log = logging.getLogger(__name__)
 
@@ -189,7 +188,7 @@ def write_manifest(folder: Path, run: RunRecord, partitions: list[Partition]) ->
         "rows": sum(each.rows for each in partitions),
         "partitions": listed,
     }
-    (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=1))
+    (folder / MANIFEST).write_bytes(json_document(manifest))
 
 
 def _listed_as(partition: Partition, folder: Path) -> str:

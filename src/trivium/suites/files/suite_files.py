@@ -33,7 +33,7 @@ from trivium.suites.settings_loader import (
 )
 from trivium.suites.sources import SOURCES, SourceCases, read_source, split_prefix
 from trivium.suites.validation import describe, unknown_key
-from trivium.values import json_text
+from trivium.values import json_document, json_text
 
 SUITE_KEYS = ("name", "description", "cases", *SOURCES, "config", *SETTING_KEYS)
 DOCUMENTS = (".yaml", ".yml", ".json", ".toml")
@@ -290,7 +290,7 @@ def _document(suite: SuiteParts) -> dict[str, Any]:
 
 
 def _json(suite: SuiteParts, path: Path) -> None:
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(_document(suite)), indent=2) + b"\n")
+    path.write_bytes(json_document(_document(suite)))
 
 
 def _yaml(suite: SuiteParts, path: Path) -> None:
