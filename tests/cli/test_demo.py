@@ -9,12 +9,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from litestar.testing import TestClient
 
 from tests.encoders import ONNX, only_installed
 from tests.judge_server import JudgeServer
+from tests.web.conftest import LOOPBACK
 from trivium.cli.demo import example_folder
 from trivium.cli.main import run_command
+from trivium.runs.provenance import version_of
 from trivium.runs.run import Run
+from trivium.store.store import Store
+from trivium.web.app import create_app
+from trivium.web.services import Services
 
 
 @pytest.fixture(autouse=True)
@@ -120,12 +126,12 @@ def test_the_demo_ends_with_its_answer_and_where_to_see_it(documents: Answer) ->
     lines = re.sub(r"\n +", " ", answer).splitlines()
 
     assert "rule-based stand-in" in intro
-    assert [line.split("  ")[0] for line in lines] == ["A", "B", "B − A", "stand-in", "page", "browse"]
-    assert lines[0].endswith("72 % [51, 84] of the answers are right")
-    assert lines[1].endswith("82 % [59, 91] of the answers are right")
-    assert "+10 points [−20, +35]; a loss of more than 2 points has a probability of" in lines[2]
-    assert "about 160 more questions would settle it" in lines[2]
-    assert "B − A     fail, whatever pass_rate did: tool_recall and path_convergence got worse" in lines[2]
+    assert [line.split("  ")[0] for line in lines] == ["answer", "A", "B", "stand-in", "page", "browse"]
+    assert lines[0].startswith("answer    B should not ship: tool_recall and path_convergence got worse")
+    assert "+10 points [−20, +35]; a loss of more than 2 points has a probability of" in lines[0]
+    assert "about 160 more questions would settle it" in lines[0]
+    assert lines[1].endswith("72 % [51, 84] of the answers are right")
+    assert lines[2].endswith("82 % [59, 91] of the answers are right")
     assert "agrees with people in" in lines[3]
     assert "at most 20 % wrong, with probability 0.9" in lines[3]
     assert lines[4].endswith("trivium-demo/index.html")
@@ -159,6 +165,7 @@ def test_every_tier_of_the_demo_has_values(documents: Answer) -> None:
     b = Run.load(store=f"sqlite:///{documents.folder}/.trivium/store.db")
     figures = b.summary().metrics
 
+    assert version_of(b.record) == "B"
     for name in ("success", "correct", "backed", "tool_recall", "loop_free"):
         assert figures[name].n == 60, name
     assert b.summary().missing == 0
@@ -188,6 +195,18 @@ def test_the_certificate_holds_on_the_answers_that_nobody_labelled(documents: An
     assert len(rest) == 20
     assert len(accepted) >= 5
     assert wrong <= 0.2 * len(accepted)
+
+
+def test_the_labels_are_in_its_store_and_on_the_page_of_trust(documents: Answer) -> None:
+    with Store(f"sqlite:///{documents.folder}/.trivium/store.db") as store:
+        services = Services(store, receiving=False)
+        with services, TestClient(create_app(services), base_url=LOOPBACK) as client:
+            page = client.get(f"/runs/{store.run(None).id}/trust", headers={"Accept": "text/html"})
+    text = " ".join(re.sub(r"<[^>]+>", " ", page.text).split())
+
+    assert "correct : can the judge be trusted?" in text
+    assert "agrees with people in 88 %" in text
+    assert "of 40 items" in text
 
 
 STAND_IN = "python:document_qa.judge:stand_in"

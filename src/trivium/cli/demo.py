@@ -5,6 +5,7 @@ The example of the documents compares two versions of an agent, and checks the j
 
 import sys
 import textwrap
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -252,6 +253,7 @@ def run_documents(
         MissingExtra: If ``trivium[judge]`` is not installed, which the stand-in needs too.
     """
     from trivium.cli.output import ProgressBar
+    from trivium.labels.files import import_labels
     from trivium.runs.artifacts.curve import CurveOptions, curve_artifact
     from trivium.runs.artifacts.judge import agreement_answer, certificate
     from trivium.runs.comparing.compare import compare
@@ -265,14 +267,17 @@ def run_documents(
         a, b = (
             evaluate(
                 suite,
-                agent=f"document_qa.agents:version_{version}",
+                agent=f"document_qa.agents:version_{version.lower()}",
+                version=version,
                 store=store,
                 progress=ProgressBar(quiet=not show_progress),
             )
-            for version in "ab"
+            for version in "AB"
         )
         comparison = compare(a, b, graphs=True)
-    items = b.items(dimension=DIMENSION, labels=folder / "labels.csv")
+    labels = folder / "labels.csv"
+    import_labels(b.store, b.record, labels, by="authors", now=time.time())
+    items = b.items(dimension=DIMENSION, labels=labels)
     if judge == STAND_IN:  # its mistakes are drawn question by question
         items = items.one_by_one()
     sure = "verbalized"
@@ -366,11 +371,12 @@ def last_lines(result: Result, page: str) -> Iterator[str]:
     from trivium.cli.output import stored_summary
 
     figure = result.comparison.metrics["pass_rate"]
+    rates = f"Pass rate: {_difference(figure, result.comparison)}."
+    yield f"{'answer':<{LABELS}}{_whether_to_ship(result.comparison)} {rates}"
     for version, run in (("A", result.a), ("B", result.b)):
         rate = stored_summary(run).pass_rate
         yield f"{version:<{LABELS}}{_percent(rate.value)}{_interval(rate.ci95)} of the answers are right"
-    yield f"B − A     {_overall(result.comparison)} Pass rate: {_difference(figure, result.comparison)}."
-    yield f"{'stand-in' if result.is_stand_in else 'judge':<10}{_judge_against_people(result)}"
+    yield f"{'stand-in' if result.is_stand_in else 'judge':<{LABELS}}{_judge_against_people(result)}"
     yield f"page      {page}"
     yield "browse    trivium view"
 
@@ -408,15 +414,23 @@ def _difference(figure: "MetricDelta", comparison: "Comparison") -> str:
     return f"{said}; {loss}{more}"
 
 
-def _overall(comparison: "Comparison") -> str:
+SHIP = {
+    "pass": "B may ship",
+    "fail": "B should not ship",
+    "inconclusive": "nobody can tell yet whether B should ship",
+}
+
+
+def _whether_to_ship(comparison: "Comparison") -> str:
     from trivium.reports.comparison_text import verdict_words
     from trivium.runs.comparing.decision import listed
 
     aside = [name for name in comparison.failing if name not in comparison.decided_by]
-    if not aside:
-        return f"{comparison.answer}: {verdict_words(comparison).lower()}."
-    whatever = f"whatever {listed(comparison.decided_by)} did"
-    return f"{comparison.answer}, {whatever}: {listed(aside)} got worse beyond what chance explains."
+    if aside:
+        why = f"{listed(aside)} got worse beyond what chance explains"
+    else:
+        why = verdict_words(comparison).lower()
+    return f"{SHIP[comparison.answer]}: {why}."
 
 
 def _judge_against_people(result: Result) -> str:

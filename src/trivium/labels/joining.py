@@ -18,13 +18,19 @@ from trivium.runs.items.files import Labels
 from trivium.runs.items.join import items_of_runs
 from trivium.runs.items.records import Label
 from trivium.runs.items.table import ItemTable
-from trivium.store.labels import LabelQueue, StoredLabel, queue_transaction, stored_labels
+from trivium.store.labels import (
+    LabelQueue,
+    StoredLabel,
+    labelled_dimensions,
+    queue_transaction,
+    stored_labels,
+)
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.trust.active_inference import labelled_items
 from trivium.trust.active_sampling import Sampling
 
-__all__ = ["items_of_queue", "labels_for"]
+__all__ = ["dimensions_of", "items_of_queue", "labels_for"]
 
 ROUNDING = 1e-9
 """Probabilities this near are equal."""
@@ -58,6 +64,12 @@ def labels_for(store: Store, run: RunRecord, dimension: str) -> Labels:
         )
     notes.append(f"{_labels(len(imported))} imported, and taken for a random sample")
     return Labels("the labels of the store", records=_records(imported), notes=notes)
+
+
+def dimensions_of(store: Store, run: RunRecord) -> list[str]:
+    """The dimensions of which a run has labels, in the order of the first label, then those of its queues."""
+    given = labelled_dimensions(store, store.runs_of_same_attempts(run))
+    return list(dict.fromkeys((*given, *(queue.dimension for queue in LabelQueues(store).all(run=run.id)))))
 
 
 def items_of_queue(store: Store, id: str) -> ItemTable:  # noqa: A002 - the field's name in the record

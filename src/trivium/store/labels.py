@@ -486,6 +486,17 @@ def stored_labels(
         yield from _read_labels(connection, _labels.c.answer != "skip", *tests)
 
 
+def labelled_dimensions(store: Store, runs: Iterable[str]) -> list[str]:
+    """The dimensions of which attempts of some runs have a label, in the order of their first labels."""
+    dimension = _labels.c.dimension
+    query = select(dimension).where(
+        _labels.c.run.in_(list(runs)), _labels.c.undone.is_(None), _labels.c.answer != "skip"
+    )
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        ordered = query.group_by(dimension).order_by(func.min(_labels.c.number))
+        return list(connection.execute(ordered).scalars())
+
+
 def add_labels(store: Store, labels: Iterable[Mapping[str, Any]], *, actor: str) -> int:
     """Store labels of no queue, all of them or none; leaves out those whose key is stored already.
 

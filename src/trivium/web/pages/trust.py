@@ -16,7 +16,7 @@ from litestar.response import Redirect
 from markupsafe import Markup
 
 from trivium.errors import InputError, MissingExtra, TrustError
-from trivium.labels.joining import items_of_queue, labels_for
+from trivium.labels.joining import dimensions_of, items_of_queue, labels_for
 from trivium.labels.queue import LabelQueues
 from trivium.reports.document.html import html
 from trivium.reports.trust.page import agreement_body, curve_body
@@ -64,8 +64,7 @@ def _page_routes(site: Site) -> list[Any]:
         record = run_of(site.store, run)
         if record.id != run:
             return redirected(request, f"/runs/{segment(record.id)}/trust")
-        queues = LabelQueues(site.store).all(run=record.id)
-        labelled = list(dict.fromkeys(queue.dimension for queue in queues))
+        labelled = dimensions_of(site.store, record)
         chosen = sanitise(dimension)[0] or next(iter(labelled), "")
         return page.of(
             request,
