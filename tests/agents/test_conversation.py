@@ -198,12 +198,14 @@ def test_an_endpoint_gets_the_messages_or_the_newest_alone():
         handler.reply(200, json.dumps({"output": f"reply {len(bodies)}"}))
 
     with serving(respond) as server:
-        agent = AgentSettings(url=server.url, body={"all": "{messages}", "new": "{message}"})
+        agent = AgentSettings(
+            url=server.url, body={"all": "{messages}", "new": "{message}", "turn": "{turn}"}
+        )
         assert asked(agent, case=ORDER).output == "reply 3"
-    assert [(len(body["all"]), body["new"]) for body in bodies] == [
-        (1, "Where is it?"),
-        (3, "Number 42."),
-        (5, "Thanks!"),
+    assert [(len(body["all"]), body["new"], body["turn"]) for body in bodies] == [
+        (1, "Where is it?", 1),
+        (3, "Number 42.", 2),
+        (5, "Thanks!", 3),
     ]
     assert bodies[1]["all"][1] == {"role": "assistant", "content": "reply 1"}
 

@@ -302,6 +302,11 @@ class AgentFailure(Exception):
         retryable: Whether a retry may help; None leaves it to the error that this one was raised from.
         retry_after: Seconds that the server asked to wait, or None.
         trace: Trace up to the failure, or None.
+
+    Attributes:
+        world: What became of the world, or None.
+        spoiled: Whether the try has been at work in a world that outlives it, so that another try would begin
+            with what this one left.
     """
 
     def __init__(
@@ -317,6 +322,7 @@ class AgentFailure(Exception):
         self.retry_after = retry_after
         self.trace = trace
         self.world: WorldRecord | None = None
+        self.spoiled = False
 
 
 class WorldFailure(AgentFailure):

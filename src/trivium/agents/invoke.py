@@ -19,7 +19,7 @@ from trivium.agents.attempt import (
     Request,
     WorldFailure,
 )
-from trivium.agents.conversation import Answered, ScriptedUser, Users, converse
+from trivium.agents.conversation import Answered, Ask, ScriptedUser, User, Users, converse
 from trivium.agents.failures import (
     is_resource_exhaustion,
     is_retryable,
@@ -43,6 +43,22 @@ BACKOFF = Backoff(first=0.5, longest=30.0)
 
 class TooManyCalls(Exception):
     """This machine cannot run so many calls at once; the attempt must be repeated when fewer run."""
+
+
+class BeginAgain(Exception):
+    """A turn should be tried again, but in a new world: the whole conversation begins again.
+
+    Args:
+        seconds: How long to wait before.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__("the conversation begins again")
+        self.seconds = seconds
+
+
+Hold = Callable[[Request, float, Ask, User], Awaitable[Answered]]
+"""Holds a conversation in a world."""
 
 
 class Waiting(NamedTuple):
@@ -93,38 +109,71 @@ async def invoke(
     """
     own_seed = attempt_seed(seed, case.id, repeat)
     request = Request(case=case, repeat=repeat, seed=own_seed, output_bytes=limits.output_bytes)
-    rng = Random(own_seed)  # noqa: S311 - jitter is no secret
+    tries = _Tries(limits, Random(own_seed), waiting, alone)  # noqa: S311 - jitter is no secret
+    if not case.is_conversation:
+        return _attempt(request, await tries.answered(request, agent))
+    hold = getattr(agent, "hold", None)  # a world lasts as long as the conversation
+    if hold is None:
+        return _attempt(request, await converse(tries.answered, request, agent, users(request)))
+    return _attempt(request, await tries.held(hold, request, users))
 
-    async def answered(request: Request, agent: AgentAdapter) -> Answered:
-        tries = 0
+
+class _Tries:
+    """Tries to get an answer, or the answers of a conversation, for one attempt.
+
+    Args:
+        limits: Limits of time, size and retries.
+        rng: Draws the jitter of the waits.
+        waiting: How it is waited for the agent.
+        alone: Whether no other attempt is in flight.
+    """
+
+    def __init__(self, limits: Limits, rng: Random, waiting: Waiting, alone: Callable[[], bool]) -> None:
+        self._limits, self._rng, self._waiting, self._alone = limits, rng, waiting, alone
+        self._begun_again = 0
+
+    async def answered(self, request: Request, agent: AgentAdapter) -> Answered:
+        """Call the agent until it answers or no further try may help.
+
+        Raises:
+            BeginAgain: If another try may help, and only in a new world.
+        """
+        limits, tries = self._limits, 0
+        what = f"{request.case.id}, repeat {request.repeat}"
         while True:
             tries += 1
             started = perf_counter()
             try:
-                response = _sanitised(await _try_once(agent, request, limits.seconds, waiting.grace), limits)
-                return Answered(response, perf_counter() - started, tries)
+                called = await _try_once(agent, request, limits.seconds, self._waiting.grace)
+                return Answered(_sanitised(called, limits), perf_counter() - started, tries)
             except Exception as error:
                 seconds = perf_counter() - started
                 why = reason(error)
-                log.debug("%s, repeat %d, try %d failed: %s", case.id, repeat, tries, why, exc_info=error)
-                if is_resource_exhaustion(error) and not alone():
+                log.debug("%s, try %d failed: %s", what, tries, why, exc_info=error)
+                if is_resource_exhaustion(error) and not self._alone():
                     raise TooManyCalls(why) from error
-                wait = _wait(error, tries, limits, rng)
+                wait = _wait(error, self._begun_again + tries, limits, self._rng)
                 failed = _failed(error, f"{why}{wait}")
+                spoiled = isinstance(error, AgentFailure) and error.spoiled
             if isinstance(wait, str):
                 return Answered(failed, seconds, tries)
-            log.info("%s, repeat %d: asking again in %.1f s (%s)", case.id, repeat, wait, why)
-            await waiting.sleep(wait)
+            log.info("%s: asking again in %.1f s (%s)", what, wait, why)
+            if spoiled:
+                raise BeginAgain(wait)
+            await self._waiting.sleep(wait)
 
-    if not case.is_conversation:
-        return _attempt(request, await answered(request, agent))
-    hold = getattr(agent, "hold", None)  # a world lasts as long as the conversation
-    if hold is None:
-        return _attempt(request, await converse(answered, request, agent, users(request)))
-    try:
-        return _attempt(request, await hold(request, limits.seconds, answered, users(request)))
-    except WorldFailure as error:
-        return _attempt(request, Answered(_failed(error, reason(error)), 0.0, 1))
+    async def held(self, hold: Hold, request: Request, users: Users) -> Answered:
+        """Hold a conversation in a world, again in a new one if a try of a turn was at work in it."""
+        while True:
+            try:
+                held: Answered = await hold(request, self._limits.seconds, self.answered, users(request))
+            except BeginAgain as again:
+                await self._waiting.sleep(again.seconds)
+                self._begun_again += 1
+                continue
+            except WorldFailure as error:
+                held = Answered(_failed(error, reason(error)), 0.0, 1)
+            return held._replace(tries=held.tries + self._begun_again)
 
 
 def _failed(error: Exception, why: str) -> AgentResponse:

@@ -23,9 +23,10 @@ class AgentSettings(
         headers: Headers of each request; they replace default headers of the same name. ``${NAME}`` stands
             for an environment variable, so that a header can hold a secret.
         body: The body as JSON, in whose texts ``{input}``, ``{messages}``, ``{message}``, ``{case}``,
-            ``{repeat}``, ``{seed}`` and ``{world}`` (a path) are replaced; a text that is nothing else
-            becomes the value itself, of whatever type. None sends ``input``, ``case``, ``repeat`` and
-            ``seed``, and the path of the suite's world if it has one as ``world``.
+            ``{repeat}``, ``{seed}``, ``{turn}`` (of a conversation, from 1) and ``{world}`` (a path) are
+            replaced; a text that is nothing else becomes the value itself, of whatever type. None sends
+            ``input``, ``case``, ``repeat`` and ``seed``, and the path of the suite's world if it has one as
+            ``world``.
         output: Path of the output in the answer, such as ``choices[0].message.content``; None finds it.
     """
 

@@ -45,3 +45,14 @@ def returns_none(state, case):
 
 def hangs():
     threading.Event().wait(5)
+
+
+def first_refunded(state, case):
+    return state.orders["0"]["status"] == "refunded"
+
+
+def seat(connection, guest):
+    connection.execute("UPDATE seats SET guest = ? WHERE letter = 'A'", (guest,))
+
+
+GUESTS = [seat]

@@ -88,6 +88,7 @@ class EndpointAgent:
             "case": case.id,
             "repeat": request.repeat,
             "seed": request.seed,
+            "turn": request.turn,
             "world": None if request.world is None or request.world.path is None else str(request.world.path),
         }
         default = DEFAULT_BODY if values["world"] is None else DEFAULT_BODY | {"world": "{world}"}
@@ -139,7 +140,7 @@ class EndpointAgent:
         return self._client
 
 
-_SLOT = re.compile(r"\{(input|messages|message|case|repeat|seed|world)\}")
+_SLOT = re.compile(r"\{(input|messages|message|case|repeat|seed|turn|world)\}")
 
 
 def _filled(template: Any, values: Mapping[str, Any]) -> Any:

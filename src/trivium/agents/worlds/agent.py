@@ -16,6 +16,7 @@ from trivium.agents.attempt import AgentAdapter, AgentFailure, AgentResponse, Re
 from trivium.agents.conversation import Answered, Ask, User, converse
 from trivium.agents.failures import reason
 from trivium.agents.worlds.making import OpenWorld, Worlds
+from trivium.agents.worlds.watch import Watch
 from trivium.suites.case import Case
 from trivium.suites.world_settings import WorldSettings, world_of
 
@@ -87,6 +88,7 @@ class AgentInWorlds:
 
         Raises:
             WorldFailure: If the world fails; what was said is lost then.
+            BeginAgain: If a turn failed that should be tried again, but has been at work in the world.
         """
         self._calls += 1
         try:
@@ -96,7 +98,7 @@ class AgentInWorlds:
             raise WorldFailure(f"the world {self._worlds.name} {what}") from None
         try:
             within = msgspec.structs.replace(request, world=opened.world)
-            held = await converse(ask, within, self._agent, user)
+            held = await converse(ask, within, _InTurns(self._agent, self._worlds, opened.watch), user)
         except BaseException:
             self._close_later(opened)
             raise
@@ -108,12 +110,7 @@ class AgentInWorlds:
         return held._replace(response=msgspec.structs.replace(held.response, world=record))
 
     async def _called(self, request: Request, opened: OpenWorld) -> AgentResponse:
-        started = perf_counter()
-        response = await self._agent.call(msgspec.structs.replace(request, world=opened.world))
-        seconds = perf_counter() - started
-        return (
-            response if response.seconds is not None else msgspec.structs.replace(response, seconds=seconds)
-        )
+        return await _timed(self._agent, msgspec.structs.replace(request, world=opened.world))
 
     async def _ended(self, opened: OpenWorld, case: Case) -> Any:
         try:
@@ -152,6 +149,47 @@ class AgentInWorlds:
                     "close what it opens (a method close, or code after yield)?",
                     *(self._worlds.name, what, more, self._calls),
                 )
+
+
+class _InTurns:
+    """Calls an agent for the turns of one conversation, and looks at its world around them.
+
+    Args:
+        agent: The agent.
+        worlds: Looks at worlds in time.
+        watch: Looks at that of the conversation.
+    """
+
+    def __init__(self, agent: AgentAdapter, worlds: Worlds, watch: Watch) -> None:
+        self.name = agent.name
+        self._agent, self._worlds, self._watch = agent, worlds, watch
+
+    async def call(self, request: Request) -> AgentResponse:
+        """Call the agent for a turn."""
+        watch = self._watch
+        begun = await self._worlds.look(lambda: watch.turn_begins(request.turn))
+        try:
+            response = await _timed(self._agent, request)
+        except Exception as error:
+            failure = error if isinstance(error, AgentFailure) else None
+            if failure is None:  # retryable=None: the original error decides whether to retry
+                failure = AgentFailure(reason(error), retryable=None)
+                failure.__cause__ = error
+            failure.spoiled = not await self._worlds.look(lambda: watch.untouched(begun))
+            raise failure from failure.__cause__
+        await self._worlds.look(watch.turn_ends)
+        return response
+
+    async def close(self) -> None:
+        """Do nothing: the agent outlives the conversation."""
+
+
+async def _timed(agent: AgentAdapter, request: Request) -> AgentResponse:
+    """Call an agent; the response has the time that it took, unless it states one itself."""
+    started = perf_counter()
+    response = await agent.call(request)
+    seconds = perf_counter() - started
+    return response if response.seconds is not None else msgspec.structs.replace(response, seconds=seconds)
 
 
 def _left_open() -> dict[str, int]:

@@ -51,26 +51,19 @@ class End(msgspec.Struct, frozen=True):
     replay: Callable[[Sequence[ExpectedTool]], Any] | None = None
 
 
-def ended(name: str, case: Case, end: End) -> WorldRecord:
+def ended(name: str, case: Case, end: End, never: Iterable[StateCheck] | None = None) -> WorldRecord:
     """Tell what changed in a world, and whether its end is as its case expects.
 
     Args:
         name: Name of the world.
         case: The case.
         end: Its end.
+        never: What became of that which must never be so; None looks at the end only.
     """
     found, more = ((), 0) if end.problem is not None else changes(end.before, end.after)
-    return WorldRecord(world=name, changes=found, more=more, checks=checks(case, end), problem=end.problem)
-
-
-def checks(case: Case, end: End) -> tuple[StateCheck, ...]:
-    """Check what a case expects of the end of a world; calls of tools are not looked at."""
-    found: list[StateCheck] = []
-    if case.expect.state is not None:
-        found += _expected(case.expect.state, case, end)
-    if case.expect.never is not None:
-        found += _forbidden(case.expect.never, case, end)
-    return tuple(found)
+    expected = () if case.expect.state is None else _expected(case.expect.state, case, end)
+    checks = (*expected, *(forbidden(case, end) if never is None else never))
+    return WorldRecord(world=name, changes=found, more=more, checks=checks, problem=end.problem)
 
 
 def _expected(expected: ExpectedState, case: Case, end: End) -> Iterator[StateCheck]:
@@ -103,7 +96,9 @@ def _replayed(calls: Sequence[ExpectedTool], end: End) -> StateCheck:
     return _of_copy(end, what, equal, "" if equal else f"expected → found: {_changed(wanted, end.after)}")
 
 
-def _forbidden(never: Forbidden, case: Case, end: End) -> Iterator[StateCheck]:
+def forbidden(case: Case, end: End) -> Iterator[StateCheck]:
+    """Check what must never be so, at one moment; calls of tools are not looked at."""
+    never = Forbidden() if case.expect.never is None else case.expect.never
     for path in never.changes:
         whole = path in {"*", ""}
         old, new = (
@@ -131,24 +126,25 @@ def _changed(old: Any, new: Any) -> str:
 
 
 def forbidden_calls(
-    never: Iterable[str | ExpectedTool], calls: Iterable[tuple[str, Any]]
+    never: Iterable[str | ExpectedTool], calls: Iterable[tuple[str, Any, int]]
 ) -> Iterator[StateCheck]:
     """Check that no forbidden tool was called.
 
     Args:
         never: Names, in which ``*`` stands for any characters, or names with arguments.
-        calls: Name and arguments of each call.
+        calls: Name and arguments of each call, and its turn; 0 if there are none.
     """
-    made = [(name, msgspec.json.decode(encode(arguments))) for name, arguments in calls]
+    made = [(name, msgspec.json.decode(encode(arguments)), turn) for name, arguments, turn in calls]
     for each in never:
         name = each if isinstance(each, str) else each.name
         arguments = {} if isinstance(each, str) else each.arguments or {}
-        found = next((given for called, given in made if _matches(called, given, name, arguments)), NOTHING)
-        yield StateCheck(
-            what=f"never {name}{f' with {shown_value(arguments)}' if arguments else ''}",
-            ok=found is NOTHING,
-            reason=None if found is NOTHING else f"it was called with {shown_value(found)}",
-        )
+        what = f"never {name}{f' with {shown_value(arguments)}' if arguments else ''}"
+        why = next((_call(*each) for each in made if _matches(*each[:2], name, arguments)), None)
+        yield StateCheck(what=what, ok=why is None, reason=why)
+
+
+def _call(_: str, given: Any, turn: int) -> str:
+    return f"it was called with {shown_value(given)}{f' in turn {turn}' if turn else ''}"
 
 
 def _matches(called: str, given: Any, name: str, arguments: Mapping[str, Any]) -> bool:

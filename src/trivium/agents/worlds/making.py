@@ -25,10 +25,9 @@ from trivium.agents.attempt import AgentFailure, Request, WorldFailure, WorldRec
 from trivium.agents.failures import reason
 from trivium.agents.invoke import attempt_seed
 from trivium.agents.loading import load_object
-from trivium.agents.worlds.checks import End, ended, forbidden_calls
 from trivium.agents.worlds.mocks import Mocks
 from trivium.agents.worlds.sharing import SharedStates
-from trivium.agents.worlds.state import NOTHING, StateTooLarge, snapshot
+from trivium.agents.worlds.watch import Watch
 from trivium.agents.worlds.world import Tool, World, named_tools, with_state
 from trivium.errors import AgentError
 from trivium.storage import has_certainly_ended, this_process
@@ -40,9 +39,6 @@ log = logging.getLogger(__name__)
 
 GIVEN = ("case", "repeat", "seed", "folder")
 """What a factory gets if its signature names it; ``folder`` is an empty one, which is removed afterwards."""
-
-LARGEST_FILE = 50_000_000
-"""Largest file with a JSON state that is read, in bytes."""
 
 _PREFIX = "trivium-worlds-"
 _STATE_FILE = "state.json"
@@ -57,9 +53,7 @@ class OpenWorld(msgspec.Struct, frozen=True):
         request: The attempt.
         name: Its name.
         world: What the agent gets.
-        state: The state, as the factory returned it.
-        before: Its copy as JSON; ``NOTHING`` if it could not be copied.
-        problem: Why not.
+        watch: Looks at the state, and knows the calls of its tools.
         folder: The temporary folder of the attempt, if it has one.
         close: Closes what the factory opened.
         mocked: Counts of calls that were mocked.
@@ -69,9 +63,7 @@ class OpenWorld(msgspec.Struct, frozen=True):
     request: Request
     name: str
     world: World
-    state: Any
-    before: Any
-    problem: str | None
+    watch: Watch
     folder: Path | None
     close: Callable[[], None]
     mocked: Counter[str]
@@ -143,10 +135,18 @@ class Worlds:
         Raises:
             WorldFailure: If the state cannot be looked at in time, or another attempt got it, too.
         """
-        record = await self._within(lambda: self._end(opened, case), "could not be looked at")
+        record = await self._within(lambda: opened.watch.ended(case), "could not be looked at")
         if (other := self._shared.shared_with(opened.claim)) is not None:
             raise WorldFailure(f"the world {self.name} is shared: {other}")
-        return record
+        return msgspec.structs.replace(record, mocked=dict(opened.mocked))
+
+    async def look(self, look: Callable[[], T]) -> T:
+        """Look at a world between the turns of a conversation.
+
+        Raises:
+            WorldFailure: If it cannot be looked at in time.
+        """
+        return await self._within(look, "could not be looked at")
 
     async def close(self, opened: OpenWorld) -> None:
         """Close a world and remove its files.
@@ -194,7 +194,7 @@ class Worlds:
             if self._mocks is not None and not expected:
                 tools = self._mocks.tools(world.tools, seed=self._fault_seed(request), counts=mocked)
                 world = World(world.state, tools, path=world.path)
-            before, problem, _ = _copied(world, self._database(world))
+            watch = self._watch(request, world, expected=expected)
         except BaseException as error:
             with suppress(Exception):
                 close()
@@ -202,8 +202,22 @@ class Worlds:
             if isinstance(error, Exception):
                 raise
             raise AgentFailure(f"it raised {type(error).__name__}: {error}") from error
-        given = world if expected else world.recorded()  # outside of an attempt, spans would go to a file
-        return OpenWorld(request, name, given, world.state, before, problem, folder, close, mocked, claim)
+        # Outside of an attempt, spans would go to a file.
+        given = world if expected else world.recorded(watch.called)
+        return OpenWorld(request, name, given, watch, folder, close, mocked, claim)
+
+    def _watch(self, request: Request, world: World, *, expected: bool) -> Watch:
+        database = world.state if isinstance(world.state, sqlite3.Connection) else None
+        watch = Watch(
+            self.name,
+            world,
+            database=database if self._settings.sqlite is None else world.path,
+            in_file=world.path if self._json is not None and not expected else None,
+            replay=partial(self._after, request) if world.tools else None,
+        )
+        if not expected:
+            watch.begin(request.case)
+        return watch
 
     def _fault_seed(self, request: Request) -> int:
         own = None if self._settings.mocks is None else self._settings.mocks.seed
@@ -253,26 +267,6 @@ class Worlds:
             return None
         return {name: with_state(tool, state) for name, tool in self._tools.items()}
 
-    def _database(self, world: World) -> Path | sqlite3.Connection | None:
-        if self._settings.sqlite is not None:
-            return world.path
-        return world.state if isinstance(world.state, sqlite3.Connection) else None
-
-    def _end(self, opened: OpenWorld, case: Case) -> WorldRecord:
-        world = opened.world
-        database = self._database(world)
-        in_file = world.path if self._json is not None else None
-        after, problem, broken = _copied(world, database, in_file)
-        state = after if in_file is not None else opened.state
-        problem = opened.problem or problem
-        end = End(
-            *(state, opened.before, after, problem, broken and opened.problem is None, database),
-            replay=partial(self._after, opened.request) if world.tools else None,
-        )
-        never = () if case.expect.never is None else case.expect.never.tools
-        calls = tuple(forbidden_calls(never, world.calls)) if world.tools else None
-        return msgspec.structs.replace(ended(self.name, case, end), calls=calls, mocked=dict(opened.mocked))
-
     def _after(self, request: Request, calls: Sequence[ExpectedTool]) -> Any:
         """The copy of the state that calls leave in a new world."""
         opened = self._make(request, expected=True)
@@ -281,7 +275,7 @@ class Worlds:
                 made = opened.world.call(call.name, **(call.arguments or {}))
                 if inspect.iscoroutine(made):
                     asyncio.run(made)
-            copied, problem, _ = _copied(opened.world, self._database(opened.world))
+            copied, problem, _ = opened.watch.copied()
         finally:
             self._closed(opened)
         if problem is not None:
@@ -374,28 +368,6 @@ def _copied_database(source: Path, target: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(target, check_same_thread=False, isolation_level=None)
         original.backup(connection)
     return connection
-
-
-def _copied(
-    world: World, database: Path | sqlite3.Connection | None, in_file: Path | None = None
-) -> tuple[Any, str | None, bool]:
-    """The state as JSON; why it has none, and whether that is the agent's fault."""
-    try:
-        if in_file is not None:
-            if in_file.stat().st_size > LARGEST_FILE:
-                raise StateTooLarge(f"it is larger than {LARGEST_FILE:,} bytes")
-            return snapshot(msgspec.json.decode(in_file.read_bytes())), None, False
-        if isinstance(database, Path):
-            with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-                return snapshot(connection), None, False
-        return snapshot(world.state), None, False
-    except StateTooLarge as error:
-        return NOTHING, f"{error}; a method snapshot may return less", in_file is not None
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, sqlite3.Error) as error:
-        copied = in_file is not None or isinstance(database, Path) or isinstance(world.state, Path)
-        return NOTHING, reason(error), copied
-    except Exception as error:  # of the state's own code
-        return NOTHING, reason(error), False
 
 
 def lost_worlds() -> Iterator[Path]:

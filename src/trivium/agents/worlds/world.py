@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial, update_wrapper
 from pathlib import Path
 from types import MappingProxyType
@@ -13,10 +14,10 @@ from trivium.values import JsonObject, plain_text
 
 Tool = Callable[..., Any]
 
-MOST_CALLS = 10_000
-"""Most calls of tools that are remembered for ``expect.never``."""
+Within = Callable[[str, JsonObject], AbstractContextManager[None]]
+"""Makes what surrounds a call of a tool, from its name and arguments."""
 
-_OWN = frozenset({"call", "call_async", "calls", "close", "recorded", "path", "snapshot", "state", "tools"})
+_OWN = frozenset({"call", "call_async", "close", "recorded", "path", "snapshot", "state", "tools"})
 
 
 class World:
@@ -51,7 +52,6 @@ class World:
         self.path = path if path is not None or not isinstance(state, Path) else state
         named = _methods(state) if tools is None else named_tools(tools)
         self.tools: Mapping[str, Tool] = MappingProxyType(named)
-        self.calls: list[tuple[str, JsonObject]] = []
 
     def call(self, name: str, /, *arguments: Any, **named: Any) -> Any:
         """Call a tool by its name.
@@ -81,13 +81,17 @@ class World:
             raise AttributeError(f'the world has no tool "{name}" (there are: {known})')
         return self.tools[name]
 
-    def recorded(self) -> "World":
-        """The same world, whose tools record their calls: in the attempt's trace, and in ``calls``."""
+    def recorded(self, within: Within) -> "World":
+        """The same world, whose tools record their calls in the attempt's trace.
+
+        Args:
+            within: Surrounds each call.
+        """
         from trivium.traces.recording import tool
 
         made = World(self.state, (), path=self.path)
         made.tools = MappingProxyType(
-            {name: tool(name=name)(_logged(name, each, made.calls)) for name, each in self.tools.items()}
+            {name: _within(name, each, tool(name=name)(each), within) for name, each in self.tools.items()}
         )
         return made
 
@@ -144,26 +148,22 @@ def _is_pythons(kind: type) -> bool:
     return kind.__module__.partition(".")[0] in {*sys.stdlib_module_names, "msgspec", "pydantic"}
 
 
-def _logged(name: str, tool: Tool, calls: list[tuple[str, JsonObject]]) -> Tool:
-    """A tool that notes its calls before it does anything."""
+def _within(name: str, tool: Tool, recorded: Tool, within: Within) -> Tool:
+    """A tool whose calls are recorded and surrounded by something; it looks like the tool itself."""
     try:
         signature = inspect.signature(tool)
     except (TypeError, ValueError):  # some built-in functions have no signature
         signature = None
 
-    def note(args: tuple[Any, ...], kwargs: JsonObject) -> None:
-        if len(calls) < MOST_CALLS:
-            calls.append((name, _arguments(signature, args, kwargs)))
-
-    def logged(*args: Any, **kwargs: Any) -> Any:
-        note(args, kwargs)
-        return tool(*args, **kwargs)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        with within(name, _arguments(signature, args, kwargs)):
+            return recorded(*args, **kwargs)
 
     async def awaited(*args: Any, **kwargs: Any) -> Any:
-        note(args, kwargs)
-        return await tool(*args, **kwargs)
+        with within(name, _arguments(signature, args, kwargs)):
+            return await recorded(*args, **kwargs)
 
-    made: Any = awaited if inspect.iscoroutinefunction(tool) else logged
+    made: Any = awaited if inspect.iscoroutinefunction(tool) else called
     update_wrapper(made, tool)
     if signature is not None:
         made.__signature__ = signature

@@ -10,6 +10,7 @@ from trivium.agents.worlds.checks import forbidden_calls
 from trivium.metrics.metric import INCOMPLETE_TRACE, Metric, MetricInput, Score, Skip
 from trivium.metrics.registry import metric
 from trivium.suites.case import Case, Expect, ExpectedTool
+from trivium.traces.trace import TURN, Span
 
 REASONS_SHOWN = 3
 """Checks that failed, or that could not be made, which a reason names."""
@@ -88,7 +89,8 @@ def _calls(never: Sequence[str | ExpectedTool], attempt: Attempt) -> Iterator[St
     """What the world's own tools and the trace show of calls never to make; either is enough."""
     trace, record = attempt.trace, attempt.world
     logged = record.calls if record is not None and record.calls is not None else (None,) * len(never)
-    made = () if trace is None else ((span.name, span.input) for span in trace.tool_calls)
+    calls = () if trace is None else trace.tool_calls
+    made = [(span.name, span.input, _turn(span)) for span in calls]
     whole = trace is not None and trace.missing_part is None
     for traced, by_world in zip(forbidden_calls(never, made), logged, strict=True):
         if traced.ok is False or by_world is None:
@@ -97,6 +99,11 @@ def _calls(never: Sequence[str | ExpectedTool], attempt: Attempt) -> Iterator[St
             yield traced if traced.ok is False or whole else unknown
         else:
             yield by_world
+
+
+def _turn(span: Span) -> int:
+    turn = span.attributes.get(TURN)
+    return turn if isinstance(turn, int) else 0
 
 
 def _reasons(checks: Sequence[StateCheck]) -> str:
