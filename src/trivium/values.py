@@ -162,6 +162,26 @@ def dialogue_text(value: Any) -> str | None:
     return "\n\n".join(paragraphs)
 
 
+def chat_problem(messages: Iterable[Any]) -> tuple[int, str] | None:
+    """The place of the first entry of a chat that is no message with a role, and what is wrong with it."""
+    for place, message in enumerate(messages):
+        if not isinstance(message, Mapping):
+            return place, "is no message: expected an object with a role and a content"
+        if not isinstance(message.get("role"), str) or not message["role"]:
+            return place, "the message has no role: expected system, user, assistant or tool"
+    return None
+
+
+def is_like_a_chat(value: Any) -> bool:
+    """Whether a list holds a message as OpenAI's API has it."""
+    return isinstance(value, list) and any(
+        isinstance(each, Mapping)
+        and each.get("role") in ("system", "developer", "user", "assistant", "tool")
+        and not each.keys().isdisjoint(("content", "tool_calls"))
+        for each in value
+    )
+
+
 def _part_text(part: Any) -> str:
     if isinstance(part, Mapping) and isinstance(part.get("text"), str):
         text: str = part["text"]

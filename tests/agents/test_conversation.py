@@ -4,6 +4,8 @@ import json
 import sys
 import threading
 
+import msgspec
+
 import trivium as tv
 from tests.agents.adapters.test_http import serving
 from tests.agents.asked import Waits, asked
@@ -246,10 +248,15 @@ def test_a_secret_that_was_said_is_masked_where_it_is_stored():
 
 def test_a_turn_of_a_recorded_chat_begins_where_the_user_speaks_after_somebody_else():
     roles = ["system", "user", "user", "assistant", "tool", "assistant", "user", "assistant"]
-    found = list(
-        numbered([{"role": role, "content": role} for role in roles] + ["no message", {"content": 1}])
-    )
+    found = list(numbered({"role": role, "content": role} for role in roles))
     assert [message.turn for message in found] == [0, 1, 1, 1, 1, 1, 2, 2]
     assert list(numbered([{"role": "user", "content": "x", "turn": 7}])) == [
         ChatMessage(role="user", content="x", turn=7)
     ]
+
+
+def test_an_exported_conversation_keeps_the_numbers_of_its_turns():
+    before = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    attempt = asked(lambda messages: "ok", case=Case(id="a", input=before, turns=("one", "two")))
+    assert list(numbered(msgspec.to_builtins(attempt.messages))) == list(attempt.messages)
+    assert [each.turn for each in attempt.messages] == [0, 0, 1, 1, 2, 2]

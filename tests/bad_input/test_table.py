@@ -259,6 +259,21 @@ WRONG = {
         'line 1: trace: spans[0].kind: no kind of span is called "agnt". Did you mean "agent"?',
         'line 1: trace: mesages: no such key in a trace. Did you mean "messages"?',
     ),
+    "messages that are none": outputs(
+        '{"case": "1", "messages": [{"role": "user", "content": "a"}, {"content": "b"}]}\n'
+        '{"case": "1", "repeat": 1, "messages": [7]}\n',
+        "line 1: messages[1]: the message has no role: expected system, user, assistant or tool",
+        "line 2: messages[0]: is no message: expected an object",
+    ),
+    "turns of a chat in disorder": outputs(
+        '{"case": "1", "messages": [{"role": "user", "turn": 2}, {"role": "assistant", "turn": 1}]}\n'
+        '{"case": "1", "repeat": 1, "messages": [{"role": "user", "turn": 1}, {"role": "assistant"}, '
+        '{"role": "user", "turn": 1}]}\n'
+        '{"case": "1", "repeat": 2, "messages": [{"role": "user", "turn": "1"}]}\n',
+        "line 1: messages[1].turn: turn 1 comes after turn 2",
+        "line 2: messages[2].turn: there are two turns 1: a user has spoken and was answered in it",
+        'line 3: messages[0].turn: found the text "1", expected the number of a turn',
+    ),
     "trace in no file": outputs(
         '{"case": "1", "trace": {"file": "no.json"}}', 'line 1: trace.file: there is no file "no.json"'
     ),

@@ -75,7 +75,7 @@ def test_results_go_to_the_nearest_call_since_ids_repeat():
     assert trace.tool_calls[2].input == "not json"
     assert trace.tool_calls[3].input == {"already": "parsed"}
     assert sorted(problem.kind for problem in trace.problems) == [
-        "bad_message",
+        "incomplete",
         "orphan_result",
         "unfinished",
     ]

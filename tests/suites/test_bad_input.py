@@ -39,7 +39,17 @@ BAD = {
     "a message without a role before turns": (
         "c.json",
         '[{"id": "1", "input": [{"content": "Hi"}], "turns": ["a"]}]',
-        "cases[0]: with turns, the input is the list of messages before the first, each with a role",
+        "cases[0]: input[0]: the message has no role: expected system, user, assistant or tool",
+    ),
+    "a message without a role in a chat": (
+        "c.jsonl",
+        '\n{"id": "2", "input": [{"role": "user", "content": "a"}, {"content": "b"}]}',
+        "c.jsonl: line 2: input[1]: the message has no role",
+    ),
+    "a text between the messages of a chat": (
+        "c.jsonl",
+        '{"messages": [{"role": "user", "content": "a"}, "b", {"role": "assistant", "content": "c"}]}',
+        "c.jsonl: line 1: input[1]: is no message",
     ),
     "a turn with two expectations": (
         "c.yaml",

@@ -155,17 +155,19 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 def numbered(messages: Iterable[Any]) -> Iterator[ChatMessage]:
     """Yield the messages of a recorded chat with the number of their turn.
 
-    A turn begins where the user speaks after somebody else, or where a message states its ``turn``. What is
-    no message with a role is left out.
+    A turn begins where the user speaks after somebody else or, in a chat whose messages state their ``turn``,
+    where they say so.
+
+    Args:
+        messages: Messages with a role.
     """
-    turn, speaker = 0, ""
-    for raw in messages:
-        if not isinstance(raw, Mapping) or not isinstance(raw.get("role"), str):
-            continue
-        stated = raw.get(TURN)
-        if isinstance(stated, int) and stated >= 0:
-            turn = stated
-        elif raw["role"] == "user" and speaker != "user":
+    turn, speaker, held = 0, "", list(messages)
+    stated = any(TURN in raw for raw in held)
+    for raw in held:
+        own = raw.get(TURN)
+        if isinstance(own, int) and own >= 0:
+            turn = own
+        elif not stated and raw["role"] == "user" and speaker != "user":
             turn += 1
         speaker = raw["role"]
         yield ChatMessage.of(raw, turn)

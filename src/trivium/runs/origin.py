@@ -1,5 +1,6 @@
 """Where the attempts of a run come from: an agent, recorded outputs, or a stored run."""
 
+import logging
 import re
 from collections.abc import Callable, Mapping
 from os import PathLike
@@ -24,6 +25,14 @@ from trivium.suites.suite import Suite
 
 A_WORLD = "world: package.module:factory, or world: {json: FILE}"
 """What a suite with a world says."""
+
+TAKES_WORLD = (
+    "it can neither see nor change it (a function gets it in its parameter world, an agent of PydanticAI by "
+    "deps_type=trivium.World, an endpoint its path for {world} in the body)"
+)
+"""What an agent that takes no world has to do about it."""
+
+log = logging.getLogger(__name__)
 
 
 def setting_and_factory(world: Any) -> tuple[Any, Callable[..., Any] | None]:
@@ -127,6 +136,8 @@ class Origin:
             return adapter
         from trivium.agents.worlds.agent import in_worlds  # loads httpx
 
+        if not getattr(loaded, "takes_world", True):
+            log.warning("the suite has a world, and %s takes none: %s", loaded.name, TAKES_WORLD)
         return in_worlds(adapter, settings.world, self.factory)
 
     def outputs_opened(self, suite: Suite, settings: Settings) -> Recorded | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, overload, runtim
 import msgspec
 from msgspec import UNSET, Meta
 
-from trivium.values import JsonObject, dialogue_text, resolved, text_or_json
+from trivium.values import JsonObject, chat_problem, dialogue_text, is_like_a_chat, resolved, text_or_json
 
 Complexity = Literal["simple", "medium", "complex", "very_complex"]
 COMPLEXITIES: tuple[Complexity, ...] = ("simple", "medium", "complex", "very_complex")
@@ -225,17 +225,27 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         Raises:
             ValueError: If there is no input, or the turns contradict it or the expectations.
         """
-        if not self.is_conversation:
-            if self.input is UNSET:
-                raise ValueError('"input" is missing')
-            return
+        if self.input is UNSET and not self.is_conversation:
+            raise ValueError('"input" is missing')
         if self.turns and self.user is not None:
             raise ValueError("the case has turns and a user: keep one of them")
         if self.input is UNSET:
             msgspec.structs.force_setattr(self, "input", [])
-        if self.input != [] and dialogue_text(self.input) is None:
+        self._check_messages()
+        if self.is_conversation:
+            self._check_turns()
+
+    def _check_messages(self) -> None:
+        if self.is_conversation and not isinstance(self.input, list | tuple):
             what = "with turns, the input is the list of messages before the first, each with a role"
             raise ValueError(f"{what}; or leave it out")
+        if self.is_conversation or is_like_a_chat(self.input):
+            wrong = chat_problem(self.input)
+            if wrong is not None:
+                raise ValueError(f"input[{wrong[0]}]: {wrong[1]}")
+
+    def _check_turns(self) -> None:
+        """Check what is expected of the turns, and put it in one place."""
         own = {
             str(number): turn.expect
             for number, turn in enumerate(self.turns, 1)

@@ -188,7 +188,7 @@ CHAT = [
         ({"messages": CHAT, "output": "Rome"}, "Rome", [("look", {"q": 1}, False)]),
         ({"messages": CHAT, "trace": {"spans": []}}, "Paris", []),
         ({"messages": CHAT[:3]}, None, [("look", {"q": 1}, None)]),
-        ({"messages": [{}, 1, {"role": "owl", "content": "hoo"}]}, None, []),
+        ({"messages": [{"role": "owl", "content": "hoo"}]}, None, []),
     ],
 )
 def test_of_a_chat_the_last_answer_is_the_output_and_its_calls_are_the_trace(line, output, calls):

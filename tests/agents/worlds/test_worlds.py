@@ -892,3 +892,34 @@ def test_a_conversation_does_not_begin_again_without_end(store):
     assert attempt.error == "turn 2: ConnectionError: lost (tried 3 times)"
     assert attempt.metadata["tries"] == 3
     assert len(attempt.world.changes) == 1
+
+
+def test_an_agent_that_takes_no_world_is_told_of_before_it_is_called(store, caplog):
+    calls = []
+
+    def deaf(message):
+        calls.append(len(caplog.records))
+        return "done"
+
+    command = [sys.executable, "-c", "print('done')"]
+    pydantic_ai = pytest.importorskip("pydantic_ai")
+    unaware = pydantic_ai.Agent("test", name="desk")
+    with serving(lambda handler, body: handler.reply(200, '"done"')) as server:
+        endpoint = AgentSettings(url=server.url, body={"q": "{input}"})
+        told = [
+            (deaf, {"json": {}}, "deaf takes none: it can neither see nor change it"),
+            (endpoint, {"json": {}}, "takes none: it can neither see nor change it"),
+            (unaware, {"json": {}}, "desk takes none"),
+            (server.url, Shop, "in memory only"),
+            (command, Shop, "is in memory only, where"),
+            (command, {"json": {}}, None),
+            (server.url, {"json": {}}, None),
+            (refund, Shop, None),
+        ]
+        for agent, world, words in told:
+            caplog.clear()
+            run([case(0), case(1)], agent, world=world, store=store)
+            found = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+            assert len([each for each in found if words and words in each]) == (words is not None)
+            assert words is not None or not found
+    assert calls == [1, 1]

@@ -51,7 +51,8 @@ class FunctionAgent:
         self.name = name
         self._function = _instance(function, name)
         self._takes_case, self._named = _accepted_parameters(self._function, name)
-        self.needs_world = "world" in self._named and _has_no_default(self._function, "world")
+        self.takes_world = "world" in self._named
+        self.needs_world = self.takes_world and _has_no_default(self._function, "world")
         self._text_parameter = _text_parameter(self._function)
         self._is_async = _is_async(self._function)
         self._threads = DaemonThreads(f"agent {name}")

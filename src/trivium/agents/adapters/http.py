@@ -16,7 +16,7 @@ from trivium.errors import AgentError
 from trivium.http import VARIABLE, expand_variables, is_retryable_status, retry_after_seconds
 from trivium.masking import MASK, mask
 from trivium.suites.agent_settings import AgentSettings, steps_of
-from trivium.values import text_or_json
+from trivium.values import json_text, text_or_json
 
 _CONNECT_SECONDS = 30.0
 _ERROR_BODY_BYTES = 2_000
@@ -50,6 +50,7 @@ class EndpointAgent:
         self, agent: str | AgentSettings, *, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
         self._settings = agent = AgentSettings(url=agent) if isinstance(agent, str) else agent
+        self.takes_world = agent.body is None or "{world}" in json_text(agent.body)
         self.name = mask(agent.url)
         expanded = partial(expand_variables, named_by="agent", fail=partial(AgentError, self.name))
         self.url = expanded(agent.url)

@@ -64,7 +64,7 @@ class PydanticAgent:
             agent.name = name
         deps_type = agent.deps_type
         self._takes_case = deps_type is Case
-        self.needs_world = deps_type is World
+        self.needs_world = self.takes_world = deps_type is World
         if deps_type not in _NO_DEPENDENCIES and not self._takes_case and not self.needs_world:
             kind = getattr(deps_type, "__name__", deps_type)
             raise AgentError(

@@ -10,7 +10,13 @@ import msgspec
 
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.columns import OutputColumns, output_columns_of
-from trivium.agents.recorded.record import Output, attempt_from, no_such_case, trace_problems
+from trivium.agents.recorded.record import (
+    Output,
+    attempt_from,
+    message_problems,
+    no_such_case,
+    trace_problems,
+)
 from trivium.errors import OutputsError, Problem, Problems
 from trivium.number_buffer import NumberBuffer, SpillFile, joined, repeated
 from trivium.records.documents import read_document
@@ -258,8 +264,8 @@ class RecordedOutputs:
             hashes.append(hash(("", index) if wrong or output is None else (output.case, output.repeat)))
 
     def _problems(self, output: Output, place: str) -> list[Problem]:
-        """The mistakes in the trace of an output, and an unknown case."""
-        problems = trace_problems(output, place, self.path.parent)
+        """The mistakes in the trace and the messages of an output, and an unknown case."""
+        problems = trace_problems(output, place, self.path.parent) + message_problems(output, place)
         if self._suite.position(output.case) is None:
             what = no_such_case(self._suite, output.case, suggests=not self.mistakes.full)
             problems.append(Problem(place, what))

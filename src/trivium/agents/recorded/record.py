@@ -23,7 +23,7 @@ from trivium.traces.native import native_trace
 from trivium.traces.readers import FORMATS, read_trace_file
 from trivium.traces.readers.chat import answer_of, trace_of_chat
 from trivium.traces.trace import TURN, Trace, wall_seconds
-from trivium.values import dicts, resolved
+from trivium.values import chat_problem, dicts, resolved
 
 _SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 """Escapes of NUL and of surrogates: the texts of such a line are sanitised."""
@@ -169,6 +169,25 @@ def trace_problems(output: Output, place: str, folder: Path) -> list[Problem]:
         native_trace(trace, where=where)
     except TraceError as error:
         return [Problem(each.where or where, each.what) for each in error.problems]
+    return []
+
+
+def message_problems(output: Output, place: str) -> list[Problem]:
+    """The first mistake in the messages of a record."""
+    messages = output.messages or []
+    if (wrong := chat_problem(messages)) is not None:
+        return [Problem(f"{place}: messages[{wrong[0]}]", wrong[1])]
+    before, speaker = 0, ""
+    for number, message in enumerate(messages):
+        turn = message.get(TURN, before)
+        where = f"{place}: messages[{number}].turn"
+        if isinstance(turn, bool) or not isinstance(turn, int) or turn < 0:
+            return [Problem(where, f"found {describe(turn)}, expected the number of a turn")]
+        if turn < before:
+            return [Problem(where, f"turn {turn} comes after turn {before}")]
+        if TURN in message and turn == before > 0 and message["role"] == "user" and speaker != "user":
+            return [Problem(where, f"there are two turns {turn}: a user has spoken and was answered in it")]
+        before, speaker = turn, message["role"]
     return []
 
 

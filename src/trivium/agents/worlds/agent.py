@@ -39,6 +39,8 @@ class AgentInWorlds:
     def __init__(self, agent: AgentAdapter, worlds: Worlds) -> None:
         self.name = agent.name
         self._agent, self._worlds = agent, worlds
+        self._in_files = isinstance(agent, CommandAgent | EndpointAgent)
+        self._told = False
         self._closing: set[asyncio.Task[None]] = set()
         self._calls = 0
         self._open_before = _left_open()
@@ -52,6 +54,7 @@ class AgentInWorlds:
         self._calls += 1
         try:
             opened = await self._worlds.make(request)
+            self._check_reach(opened)
         except asyncio.CancelledError:
             what = "was not made before the attempt's time was over (limits.seconds)"
             raise WorldFailure(f"the world {self._worlds.name} {what}") from None
@@ -93,6 +96,7 @@ class AgentInWorlds:
         self._calls += 1
         try:
             opened = await asyncio.wait_for(self._worlds.make(request), seconds)
+            self._check_reach(opened)
         except TimeoutError:
             what = f"was not made within {seconds:g} s (limits.seconds)"
             raise WorldFailure(f"the world {self._worlds.name} {what}") from None
@@ -108,6 +112,16 @@ class AgentInWorlds:
             what = f"was not compared and closed within {seconds:g} s (limits.seconds)"
             raise WorldFailure(f"the world {self._worlds.name} {what}") from None
         return held._replace(response=msgspec.structs.replace(held.response, world=record))
+
+    def _check_reach(self, opened: OpenWorld) -> None:
+        """Warn once of a program that gets nothing of a world that is only in memory."""
+        if self._in_files and opened.world.path is None and not self._told:
+            self._told = True
+            log.warning(
+                "the world %s is in memory only, where %s cannot reach it: a program gets the path of a "
+                "world of JSON, SQLite or a folder, or of the tv.World(state, path=…) that a factory returns",
+                *(self._worlds.name, self.name),
+            )
 
     async def _called(self, request: Request, opened: OpenWorld) -> AgentResponse:
         return await _timed(self._agent, msgspec.structs.replace(request, world=opened.world))

@@ -13,7 +13,7 @@ import msgspec
 from trivium.traces.conversation import texts_of, unread_kinds, unread_problems
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.json_input import text
-from trivium.traces.trace import Message, Span, Trace, TraceProblem
+from trivium.traces.trace import INCOMPLETE, Message, Span, Trace, TraceProblem
 from trivium.values import JsonObject, dict_, dicts, json_or_text, list_
 
 AGENT, USER = "agent", "user"
@@ -59,7 +59,7 @@ def trace_of_chat(messages: list[Any], trace_id: str) -> Trace:
         if isinstance(turn, dict):
             builder.add(position, turn)
         else:
-            builder.problem("bad_message", f"message {position} is not an object; it was left out")
+            builder.problem(INCOMPLETE, f"message {position} is not an object; it was left out")
     return normalise(
         [Span(id="run", kind="agent", name=AGENT), *builder.spans()],
         builder.messages,
@@ -119,7 +119,7 @@ class _Builder:
         elif role in {"tool", "function"}:
             self._result(position, turn, content)
         elif role not in _ROLES:
-            self.problem("bad_message", f"message {position} has no known role; it was left out")
+            self.problem(INCOMPLETE, f"message {position} has no known role; it was left out")
 
     def _text(self, content: Any) -> Any:
         """The text of a message; its other parts are counted."""
