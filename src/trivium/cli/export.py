@@ -14,12 +14,15 @@ from trivium.storage import replaced_when_complete
 if TYPE_CHECKING:
     from trivium.runs.dataframes import RowSource
     from trivium.store.records import RunRecord
+    from trivium.store.store import Store
 
 TABLE_KINDS = ("scores", "attempts", "summary", "judgements", "items", "labels", "review")
 TABLE_FORMATS = ("jsonl", "csv", "parquet")
 TRACE_FORMATS = ("otlp", "otlp-protobuf", "atif", "graphml", "dot", "edges-jsonl")
 RECORD = "every-eval-ever"
 """Format of the means of a run."""
+LOG = "inspect"
+"""Format of a run as a log of Inspect AI."""
 
 graph = options.option(
     "--graph",
@@ -120,10 +123,10 @@ def send_traces(traces: Iterable[Any], url: str) -> None:
 @options.option(
     "--format",
     "format_",
-    type=options.Choice([*TABLE_FORMATS, *TRACE_FORMATS, RECORD]),
+    type=options.Choice([*TABLE_FORMATS, *TRACE_FORMATS, RECORD, LOG]),
     default="jsonl",
     show_default=True,
-    help="Format of a table, of traces and graphs, or of the means.",
+    help="Format of a table, of traces and graphs, of the means, or of a whole run.",
 )
 @graph
 @options.option(
@@ -178,6 +181,8 @@ def export(
             send_traces(traces_of_run(opened, record), to)
         elif format_ == RECORD:
             _write_record(record, output)
+        elif format_ == LOG:
+            _write_log(opened, record, output)
         else:
             write_traces(traces_of_run(opened, record), format_=format_, graph=graph, output=output)
 
@@ -188,6 +193,13 @@ def _write_record(run: "RunRecord", output: Path) -> None:
 
     with open_output(output) as file:
         file.write(json_text(record_of(run)).encode() + b"\n")
+
+
+def _write_log(store: "Store", run: "RunRecord", output: Path) -> None:
+    from trivium.formats.inspect_log.writing import log_pieces
+
+    with open_output(output) as file:
+        file.writelines(log_pieces(store, run))
 
 
 def _write_table(

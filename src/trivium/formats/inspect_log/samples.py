@@ -1,6 +1,12 @@
-"""Turns the samples of an Inspect log into cases, attempts, scores and items."""
+"""Turns the samples of an Inspect log into cases, attempts, scores and items.
+
+A log that Trivium wrote keeps each case and attempt in ``store.trivium`` of the sample, for what Inspect has
+no place for (expectations, flags, the world, messages between agents). They count as long as the sample reads
+as it did when it was written, which digests of what is read tell. If it was changed since, the sample counts.
+"""
 
 from collections.abc import Iterator
+from hashlib import sha256
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trivium.agents.attempt import Attempt, Usage
-from trivium.agents.recorded.record import checked_attempt, no_such_case
+from trivium.agents.recorded.record import attempt_from, checked_attempt, no_such_case, read_row
 from trivium.errors import (
     ItemsError,
     OutputsError,
@@ -27,7 +33,7 @@ from trivium.suites.case import Case
 from trivium.suites.selection import cases_of
 from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite
-from trivium.values import JsonObject, amount, dicts, nonempty_text, sum_known
+from trivium.values import JsonObject, amount, dict_, dicts, nonempty_text, sum_known
 
 PREFIX = "inspect."
 """Prefix that makes a metric's name from a scorer's."""
@@ -166,6 +172,13 @@ def _headline(log: Log, valued: list[str]) -> str | None:
 
 
 def _case(id_: str, raw: JsonObject) -> JsonObject:
+    read = _plain_case(id_, raw)
+    kept = _kept(raw)
+    ours = dict_(kept.get("case"))
+    return ours if ours.get("id") == id_ and kept.get("read_case") == _digest(read) else read
+
+
+def _plain_case(id_: str, raw: JsonObject) -> JsonObject:
     target = raw.get("target")
     references = [target] if isinstance(target, str) else target if isinstance(target, list) else []
     metadata = raw.get("metadata")
@@ -221,12 +234,47 @@ class InspectSamples:
         """Each sample with its case."""
         limit = self._suite.settings.limits.output_bytes
         for sample in self._log.samples():
-            yield self._suite.case(sample.id), _attempt(sample, limit)
+            yield self._suite.case(sample.id), _attempt(sample, self._log.path.parent, limit)
 
 
-def _attempt(sample: Sample, limit: int) -> Attempt:
+def kept(raw: JsonObject, case: Case, attempt: Attempt) -> JsonObject:
+    """What ``store.trivium`` of a sample holds: case and attempt, with digests of what the sample says."""
+    sample = Sample(case.id, attempt.repeat + 1, raw, "")
+    return {
+        "case": msgspec.to_builtins(case),
+        "attempt": msgspec.to_builtins(attempt),
+        "read_case": _digest(_plain_case(case.id, raw)),
+        "read_attempt": _digest(_plain_attempt(sample)),
+    }
+
+
+def _kept(raw: JsonObject) -> JsonObject:
+    return dict_(dict_(raw.get("store")).get("trivium"))
+
+
+def _digest(value: object) -> str:
+    return sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()
+
+
+def _attempt(sample: Sample, folder: Path, limit: int) -> Attempt:
+    read, more = _plain_attempt(sample), _metadata(sample.raw)
+    ours = dict_(_kept(sample.raw).get("attempt"))
+    if (
+        ours
+        and "file" not in dict_(ours.get("trace"))
+        and _kept(sample.raw).get("read_attempt") == _digest(read)
+    ):
+        output, _, flags = read_row(ours, sample.where)
+        if output is not None and (output.case, output.repeat) == (read.case, read.repeat):
+            attempt = attempt_from(output, flags, folder=folder, limit=limit)
+            scores = dict_(attempt.metadata.get("scores")) | more["scores"]
+            return msgspec.structs.replace(attempt, metadata=attempt.metadata | more | {"scores": scores})
+    return checked_attempt(msgspec.structs.replace(read, metadata=more), limit=limit)
+
+
+def _plain_attempt(sample: Sample) -> Attempt:
     raw = sample.raw
-    attempt = Attempt(
+    return Attempt(
         case=sample.id,
         repeat=sample.epoch - 1,
         output=completion_of(raw.get("output")),
@@ -234,9 +282,7 @@ def _attempt(sample: Sample, limit: int) -> Attempt:
         trace=trace_of_sample(raw),
         usage=_usage(raw.get("model_usage")),
         error=_message(raw.get("error")),
-        metadata=_metadata(raw),
     )
-    return checked_attempt(attempt, limit=limit)
 
 
 def _metadata(raw: JsonObject) -> JsonObject:
