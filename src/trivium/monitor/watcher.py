@@ -8,7 +8,7 @@ from typing import Self
 import msgspec
 
 from trivium.monitor.alerting.alerts import Alerting, Event, Health, from_state, to_state
-from trivium.monitor.alerting.messages import Message
+from trivium.monitor.alerting.messages import Message, text_of
 from trivium.monitor.levels import Key, Levels, references_of
 from trivium.monitor.loop import Loop
 from trivium.monitor.monitored import Monitored
@@ -199,5 +199,5 @@ def _store_event(state: StateTransaction, event: Event, channels: Iterable[int],
         state.audit(action, facts, now)
     if not event.send:
         return []
-    state.add_deliveries(alert.number, key, body, channels, now)
+    state.add_deliveries(alert.number, key, {**body, "text": text_of(message)}, channels, now)
     return [message]

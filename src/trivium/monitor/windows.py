@@ -222,7 +222,7 @@ def estimate(
     )
 
 
-def mean_of(samples: Iterable[Sample], figure: str) -> WeightedMean | None:
+def mean_of(samples: Iterable[Sample], figure: str, *, confidence: float = 0.95) -> WeightedMean | None:
     """The weighted mean of a figure; samples of one session are a cluster. None without values."""
     values, probabilities, clusters = [], [], []
     codes: dict[str, int] = {}
@@ -235,7 +235,7 @@ def mean_of(samples: Iterable[Sample], figure: str) -> WeightedMean | None:
         probabilities.append(sample.probability)
         smallest = min(smallest, sample.probability * sample.weight)
         clusters.append(codes.setdefault(session_of(sample), len(codes)))
-    return weighted_mean(values, probabilities, groups=clusters, smallest=smallest)
+    return weighted_mean(values, probabilities, confidence=confidence, groups=clusters, smallest=smallest)
 
 
 def _mean(samples: Iterable[Sample], figure: str) -> tuple[float | None, int]:

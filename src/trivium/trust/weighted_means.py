@@ -17,6 +17,7 @@ How sure that mean is was settled by simulation (``benchmarks/monitor_alerts.py`
   :class:`~trivium.trust.level_sequence.LevelSequence`.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -161,6 +162,27 @@ def reference_level(
         raise TrustError(f"alpha must lie between 0 and 0.5; found {alpha}")
     found = weighted_mean(values, probabilities, confidence=1 - 2 * alpha, groups=groups, smallest=smallest)
     return None if found is None else found.low
+
+
+def least_sum(plus: Sequence[WeightedMean], minus: Sequence[WeightedMean]) -> float:
+    """A lower confidence bound of a sum and difference of independent means, from their intervals.
+
+    Definition: docs/definitions/monitoring.md#cause.
+
+    The intervals' distances from their means are recovered variances (MOVER): each is wide on the side on
+    which its mean is badly known, which a standard error of few values near 0 or 1 is not.
+
+    Args:
+        plus: Means that are added.
+        minus: Means that are subtracted.
+
+    Returns:
+        The bound, with the one-sided error of the intervals' ends.
+    """
+    spread = sum((each.mean - each.low) ** 2 for each in plus)
+    spread += sum((each.high - each.mean) ** 2 for each in minus)
+    total = sum(each.mean for each in plus) - sum(each.mean for each in minus)
+    return float(total - np.sqrt(spread))
 
 
 def _size_of_clusters(x: Floats, w: Floats, codes: Ints, mean: float, confidence: float) -> float:

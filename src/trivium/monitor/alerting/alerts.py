@@ -2,7 +2,7 @@
 
 **One message for one cause.** A figure can be bad over all traffic and for many values of facets at once. All
 that would be fine without the samples of one agent (tool, tag, model, version, service) belongs to one alert,
-which names that origin (:mod:`trivium.monitor.alerting.origins`) and lists the rest. What is bad for another
+which names that cause (:mod:`trivium.monitor.alerting.origins`). What is bad for another
 reason opens another alert. "Scoring has stalled" and "no data" are causes of their own.
 
 **When.** A mean that falls below a threshold opens an alert, or raises it, once that is sure (with
@@ -18,7 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from trivium.monitor.alerting.messages import Bad, Kind, Message, Note, message_of
-from trivium.monitor.alerting.origins import Origin, explained, origin_of
+from trivium.monitor.alerting.origins import Origin, explained, followed, origin_of
 from trivium.monitor.levels import Key, Levels, key_of, key_text
 from trivium.monitor.windows import Estimate, Window, mean_of
 from trivium.store.live_samples import Sample
@@ -45,7 +45,10 @@ class Open(msgspec.Struct, kw_only=True):
         opened: Unix time.
         severity: 0 none, 1 worse, 2 warning, 3 critical.
         worst: The highest severity so far.
-        origin: Where it comes from; None if from everywhere.
+        origin: Its cause; None if none was found.
+        tests: How often the cause was looked for.
+        tested: Number of the newest sample then.
+        pool: Number of samples then.
         told: Severity that the last message stated; 0 before the first one.
         messages: Number of messages so far.
         body: Its latest message.
@@ -58,6 +61,9 @@ class Open(msgspec.Struct, kw_only=True):
     severity: int = 0
     worst: int = 0
     origin: Origin | None = None
+    tests: int = 0
+    tested: int = 0
+    pool: int = 0
     told: int = 0
     messages: int = 0
     body: Message | None = None
@@ -266,29 +272,42 @@ class Alerting:
         events = []
         for alert in [each for each in self.state.open if each.cause == "quality"]:
             mine = [each for each in left if _belongs(each, alert.origin, rest)]
-            if mine and alert.origin is None:
+            if mine:
                 before = _cause(alert)
-                alert.origin = self._origin(mine, rest)
+                self._seek(alert, mine, rest)
                 if before in self.state.told:
                     self.state.told[_cause(alert)] = self.state.told[before]
             events.append(self._changed(alert, mine, rest, now))
             left, rest = [each for each in left if each not in mine], _without(rest, alert.origin)
         while left:
-            origin = self._origin(left, rest)
-            mine = [each for each in left if _belongs(each, origin, rest)] or left
-            alert = Open(cause="quality", opened=now, origin=origin)
+            alert = Open(cause="quality", opened=now)
+            self._seek(alert, left, rest)
+            mine = [each for each in left if _belongs(each, alert.origin, rest)] or left
             self.state.open.append(alert)
             events.append(self._changed(alert, mine, rest, now))
-            left, rest = [each for each in left if each not in mine], _without(rest, origin)
+            left, rest = [each for each in left if each not in mine], _without(rest, alert.origin)
         return events
 
-    def _origin(self, bad: Sequence[Bad], samples: Sequence[Sample]) -> Origin | None:
-        """Where the worst of some bad means comes from."""
+    def _seek(self, alert: Open, bad: Sequence[Bad], samples: Sequence[Sample]) -> None:
+        """Look for the cause of the worst of some bad means; how one that was named does is only followed.
+
+        A look comes only after as many new samples as the one before it had, and has half of its error, so
+        that an alert without a cause is given one with a probability of at most ``alpha``.
+        """
         worst = _worst(bad)
+        expected = worst.before if worst.before is not None else worst.threshold
+        facets = self.settings.by
+        if alert.origin is not None:
+            alert.origin = followed(samples, worst.figure, facets, alert.origin, expected=expected)
+            return
+        if alert.tests and sum(each.number > alert.tested for each in samples) < alert.pool:
+            return
+        alert.tests, alert.pool = alert.tests + 1, len(samples)
+        alert.tested = max((each.number for each in samples), default=0)
         whole = any(not each.facet for each in bad if each.figure == worst.figure)
         parts = None if whole else [(each.facet, each.value) for each in bad if each.figure == worst.figure]
-        expected = worst.before if worst.before is not None else worst.threshold
-        return origin_of(samples, worst.figure, self.settings.by, expected=expected, among=parts)
+        alpha = self.settings.alpha / 2**alert.tests
+        alert.origin = origin_of(samples, worst.figure, facets, expected=expected, alpha=alpha, among=parts)
 
     def _changed(self, alert: Open, bad: Sequence[Bad], samples: Sequence[Sample], now: float) -> Event:
         severity = max((each.severity for each in bad), default=0)

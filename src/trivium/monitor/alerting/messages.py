@@ -1,5 +1,6 @@
 """Messages about alerts: the answer in a sentence, where it comes from, the numbers, the worst examples."""
 
+import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Literal
@@ -14,8 +15,16 @@ from trivium.values import resolved
 
 Kind = Literal["firing", "escalated", "eased", "resolved"]
 
-MOST_LISTED = 10
-"""Further means that a message lists."""
+PLURALS = {
+    "agent": "all other agents",
+    "model": "all other models",
+    "version": "all other versions",
+    "service": "all other services",
+}
+"""The rest of the traffic, by facet of the cause; an interaction may have several tools and tags."""
+
+MOST_LIKEWISE = 3
+"""Parts that cannot be told from the cause which a message names."""
 
 
 class Bad(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,9 +104,10 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         sure: Whether its status is sure.
         error: Probability that any of the monitor's statuses is wrongly called sure, at most.
         origin: Where it comes from; None if from everywhere.
-        also: Further means that are bad for the same reason.
-        more: Number of means that ``also`` leaves out.
+        also: The other figures that are bad, each over all traffic or the cause.
         examples: The worst samples.
+        advice: What to do.
+        text: The message as plain text, as e-mails have it; empty in the store.
         waiting: Number of samples that wait to be scored.
         oldest_seconds: Age of the oldest of them.
         last: Unix time at which traffic last came.
@@ -118,8 +128,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: float | None = None
     origin: Origin | None = None
     also: tuple[Bad, ...] = ()
-    more: int = 0
     examples: tuple[Example, ...] = ()
+    advice: str = ""
+    text: str = ""
     waiting: int = 0
     oldest_seconds: float | None = None
     last: float | None = None
@@ -186,10 +197,6 @@ def message_of(
         bad,
         key=lambda each: (each.severity, not each.facet, (each.facet, each.value) == named, each.samples),
     )
-    also = sorted(
-        (each for each in bad if each is not first),
-        key=lambda each: (-each.severity, bool(each.facet), -each.samples),
-    )
     return msgspec.structs.replace(
         common,
         status=status,
@@ -198,41 +205,63 @@ def message_of(
         sure=first.sure,
         error=settings.alpha if first.severity > 1 and first.sure else None,
         origin=origin,
-        also=tuple(also[:MOST_LISTED]),
-        more=max(0, len(also) - MOST_LISTED),
+        also=_also(bad, first, named),
         examples=_examples(samples, first, origin, settings.alerts.examples),
+        advice=_advice(note.monitor, first, origin),
     )
 
 
 def sentence(bad: Bad, origin: Origin | None) -> str:
-    """Describe a bad figure, and the origin of the drop, in one sentence.
+    """Describe a bad figure, and the cause of the drop, in one sentence.
 
     >>> sentence(Bad(figure="pass_rate", severity=3, threshold=0.7, sure=True, mean=0.61, samples=240), None)
     'pass rate is critical: 61 % of 240 samples, surely below 70 %'
     >>> sentence(Bad(figure="a", severity=2, threshold=0.8, sure=False, mean=0.7, samples=9, below=0.8), None)
     'a is low (warning): 0.700 over 9 samples, below 80 % (with a probability of 80 %)'
     """
-    what = words(bad.figure) + (f" of {bad.facet} {bad.value}" if bad.facet else "")
+    status = {1: "worse than before the last deployment", 2: "low (warning)", 3: "critical"}[bad.severity]
+    cause = None if origin is None else origin.part
+    what = words(bad.figure)
+    if bad.facet and (bad.facet, bad.value) != cause:
+        what += f" of {bad.facet} {bad.value}"
+    if origin is None:
+        return f"{what} is {status}: {_level(bad)}"
+    return f"{what} is {status} in {origin.facet} {origin.value}: {fall(origin)}"
+
+
+def fall(origin: Origin) -> str:
+    """How much the cause of a drop fell, and what the rest did.
+
+    >>> from msgspec.structs import replace
+    >>> one = Origin(facet="tool", value="a", samples=50, mean=0.4, before=None, others=0.96, explains=1.0)
+    >>> fall(one)
+    '40 % of 50 samples; all traffic without it 96 %'
+    >>> fall(replace(one, facet="version", before=0.95, others_before=0.96, since=0.0))
+    '95 % → 40 % since 1970-01-01 00:00 UTC; all other versions unchanged at 96 %'
+    """
+    if origin.before is None or origin.since is None:
+        own = f"{percent(origin.mean)} of {origin.samples:,} samples"
+    else:
+        own = f"{percent(origin.before)} → {percent(origin.mean)} since {moment(origin.since)}"
+    rest = PLURALS.get(origin.facet, "all traffic without it")
+    if origin.others is None:
+        return f"{own}; nothing ran beside it"
+    if origin.others_before is None:
+        return f"{own}; {rest} {percent(origin.others)}"
+    if origin.others_fell:
+        return f"{own}; {rest} {percent(origin.others_before)} → {percent(origin.others)}"
+    return f"{own}; {rest} unchanged at {percent(origin.others)}"
+
+
+def _level(bad: Bad) -> str:
+    """A mean, on how many samples it rests, and how surely it is below the threshold."""
     number = "no samples" if bad.mean is None else f"{percent(bad.mean)} of {bad.samples:,} samples"
     if bad.mean is not None and bad.figure != PASS_RATE:
         number = f"{bad.mean:.3f} over {bad.samples:,} samples"
     if bad.severity == 1:
-        was = f"it was at least {percent(bad.before)}{_odds(bad)}"
-        text = f"{what} is worse than before the last deployment: {number}, {was}"
-    else:
-        name = {2: "low (warning)", 3: "critical"}[bad.severity]
-        below = f"surely below {percent(bad.threshold)}"
-        if not bad.sure:
-            below = f"below {percent(bad.threshold)}{_odds(bad)}"
-        text = f"{what} is {name}: {number}, {below}"
-    if origin is None:
-        return text
-    if (bad.facet, bad.value) == (origin.facet, origin.value):
-        return f"{text}; others {percent(origin.others)}"
-    return (
-        f"{text}. It comes from {origin.facet} {origin.value}: {percent(origin.mean)} of "
-        f"{origin.samples:,}; others {percent(origin.others)}"
-    )
+        return f"{number}, it was at least {percent(bad.before)}{_odds(bad)}"
+    below = f"surely below {percent(bad.threshold)}"
+    return f"{number}, {below if bad.sure else f'below {percent(bad.threshold)}{_odds(bad)}'}"
 
 
 def _odds(bad: Bad) -> str:
@@ -254,35 +283,86 @@ def facts(message: Message, *, resolved: float | None = None) -> list[str]:
     lines = [f"#{message.alert}, since {moment(message.opened)}{end}"]
     mean, origin = message.mean, message.origin
     if mean is not None and mean.low is not None and mean.high is not None:
-        interval = f"95 % interval {percent(mean.low)} to {percent(mean.high)}"
+        interval = f"95 % interval {percent(mean.low)} to {percent(mean.high)}, {mean.samples:,} samples"
+        if origin is not None:
+            whom = f"{mean.facet} {mean.value}" if mean.facet else "all traffic"
+            interval = f"{whom}: {_level(mean)}, 95 % interval {percent(mean.low)} to {percent(mean.high)}"
         wrong = f"; wrong with a probability of at most {percent(message.error)}" if message.error else ""
-        lines.append(f"{interval}, {mean.samples:,} samples{wrong}")
+        lines.append(f"{interval}{wrong}")
     if origin is not None:
-        began = "" if origin.since is None else f", began about {moment(origin.since)}"
-        was = "" if origin.before is None else f"; before: {percent(origin.before)}"
-        what = f"{origin.facet} {origin.value} explains {percent(origin.explains)} of the drop"
-        lines.append(f"{what}{began}{was}")
+        lines += _grounds(origin)
+    elif message.cause == "quality" and message.kind != "resolved":
+        lines.append("no cause was found: no part of the traffic surely fell more than the rest")
     if message.also:
-        listed = ", ".join(_brief(each) for each in message.also)
-        more = f" and {message.more} more" if message.more else ""
-        lines.append(f"for the same reason: {listed}{more}")
+        lines.append(f"also low: {', '.join(map(_brief, message.also))}")
     return lines
+
+
+def _grounds(origin: Origin) -> list[str]:
+    """Why a part is named as the cause, and what speaks against it."""
+    name = f"{origin.facet} {origin.value}"
+    lines = [f"{name} explains {percent(origin.explains)} of the drop, {origin.samples:,} samples"]
+    if origin.compared:
+        lines.append(
+            f"it fell more than the rest beyond chance, {origin.compared} parts of the traffic compared"
+        )
+    if origin.likewise:
+        named = [f"{facet} {value}" for facet, value in origin.likewise]
+        more = f" and {len(named) - MOST_LIKEWISE} more" if len(named) > MOST_LIKEWISE else ""
+        same = "they are in the same interactions"
+        lines.append(f"not to be told from it: {', '.join(named[:MOST_LIKEWISE])}{more}; {same}")
+    if origin.others is None:
+        lines.append(f"whatever else changed when {name} came would look the same: nothing ran beside it")
+    return lines
+
+
+_ADVICE = {
+    "version": "roll {} back, or repair it and tell when: trivium monitor mark {} --deployed VERSION",
+    "tool": "see in the worst cases what {} was asked and what it answered; is it up, and has it changed?",
+    "model": "see in the worst cases what {} answered; has its provider changed it, and does another one do?",
+    "agent": "see in the worst cases what {} did; have its prompt, tools or model changed?",
+    "tag": "see what the worst cases with {} have in common; has this traffic changed?",
+    "service": "see in the worst cases what {} did; was it deployed, and is what it needs up?",
+}
+
+
+def _advice(monitor: str, bad: Bad, origin: Origin | None) -> str:
+    """What to do."""
+    if origin is None and bad.facet:
+        return f"see what the worst cases of {bad.facet} {bad.value} have in common"
+    if origin is None:
+        shared = "the model's provider, the data, the judge"
+        return f"look at what all traffic shares ({shared}), then at the worst cases"
+    name = f"{origin.facet} {origin.value}"
+    return _ADVICE.get(origin.facet, "see the worst cases of {}").format(name, shlex.quote(monitor))
+
+
+def _also(bad: Sequence[Bad], first: Bad, named: tuple[str, str] | None) -> tuple[Bad, ...]:
+    """The worst mean of each other figure, over all traffic or the cause."""
+    found: dict[str, Bad] = {}
+    for each in sorted(bad, key=lambda each: (-each.severity, bool(each.facet))):
+        if each.figure != first.figure and (not each.facet or (each.facet, each.value) == named):
+            found.setdefault(each.figure, each)
+    return tuple(found.values())
 
 
 def text_of(message: Message) -> str:
     """A message as plain text."""
     lines = [message.title, "", *facts(message)]
     if message.examples:
-        lines += ["", "The worst examples:"]
+        lines += ["", "The worst cases:"]
         lines += [
             f"{each.trace}: {one_line(each.query)[:120]} -> {one_line(each.output)[:120]}"
             for each in message.examples
         ]
+    if message.advice:
+        lines += ["", f"What to do: {message.advice}"]
     return "\n".join(one_line(line) for line in lines) + "\n"
 
 
 def _brief(bad: Bad) -> str:
-    return words(bad.figure) + (f" of {bad.facet} {bad.value}" if bad.facet else " of all traffic")
+    value = percent(bad.mean) if bad.figure == PASS_RATE or bad.mean is None else f"{bad.mean:.3f}"
+    return words(bad.figure) + (f" of {bad.facet} {bad.value}" if bad.facet else "") + f" {value}"
 
 
 def one_line(text: str) -> str:
