@@ -184,9 +184,29 @@ def test_where_too_many_are_wrong_at_every_threshold_no_number_of_labels_helps(l
     found = certify(*rows)
     assert found.reason == (
         f"at every threshold 10 % or more are wrong: at the best, {labels // 2} of {labels} verdicts are "
-        "wrong (50 %); no number of labels of this kind would change that"
+        "wrong (50 %); that is no chance, and more labels would not change it"
     )
     assert (found.shortfall, labels_needed(*rows, found)) == ("too wrong", None)
+
+
+def test_where_as_many_wrong_may_be_chance_no_label_is_called_useless():
+    rows = [1] + [0] * 7, [0.5] * 8, range(8)
+    found = certify(*rows)
+    assert found.reason.endswith("1 of 8 verdicts is wrong (12.5 %); that may be chance: label more to know")
+    assert (found.shortfall, labels_needed(*rows, found)) == ("perhaps too wrong", None)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("labels", [12, 30, 60])
+def test_labels_are_called_useless_in_few_worlds_where_more_of_them_would_help(labels, size):
+    """One in eleven is wrong and one in ten may be, whatever the confidence: enough labels certify all."""
+    rng, worlds, said = np.random.default_rng(labels + size), 200, 0
+    groups = np.arange(labels) // size
+    for place in range(worlds):
+        wrong = (rng.random(labels // size) < 1 / 11)[groups]  # a group is wrong as a whole, or right
+        sure = np.full(labels, 0.5) if place % 2 else rng.random(labels)
+        said += certify(wrong, sure, groups).shortfall == "too wrong"
+    assert at_most(said, worlds, 0.05)
 
 
 def test_what_earlier_starts_still_hold_goes_on():

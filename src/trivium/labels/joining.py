@@ -9,6 +9,7 @@ enter.
 """
 
 from collections import Counter, defaultdict
+from itertools import islice
 
 from trivium.errors import InputError
 from trivium.labels.people import shown_names
@@ -30,7 +31,10 @@ from trivium.store.store import Store
 from trivium.trust.active_inference import labelled_items
 from trivium.trust.active_sampling import Sampling
 
-__all__ = ["dimensions_of", "items_of_queue", "labels_for"]
+__all__ = ["dimensions_of", "items_of_queue", "labels_for", "scores_in"]
+
+LOOKED_AT = 50
+"""Attempts that are looked at for the names of scores: all are scored alike."""
 
 ROUNDING = 1e-9
 """Probabilities this near are equal."""
@@ -70,6 +74,15 @@ def dimensions_of(store: Store, run: RunRecord) -> list[str]:
     """The dimensions of which a run has labels, in the order of the first label, then those of its queues."""
     given = labelled_dimensions(store, store.runs_of_same_attempts(run))
     return list(dict.fromkeys((*given, *(queue.dimension for queue in LabelQueues(store).all(run=run.id)))))
+
+
+def scores_in(store: Store, run: RunRecord) -> list[str]:
+    """Names of what a queue of a run may ask about: those of the judge first, then those of other metrics."""
+    found: dict[str, bool] = {}
+    for stored in islice(store.evaluations(run), LOOKED_AT):
+        for name, score in stored.evaluation.scores.items():
+            found[name] = found.get(name, False) or score.tier == "judge"
+    return sorted(found, key=lambda name: not found[name])
 
 
 def items_of_queue(store: Store, id: str) -> ItemTable:  # noqa: A002 - the field's name in the record

@@ -36,6 +36,7 @@ from trivium.store.labels import (
     StoredLabel,
     Task,
     add_queue,
+    answers_in,
     find_queues,
     queue_transaction,
 )
@@ -164,6 +165,12 @@ class LabelQueues:
         with queue_transaction(self.store, queue.id) as stored:
             return self._population(stored)
 
+    def left(self, queue: LabelQueue) -> int:
+        """Count the items of a queue that still want answers; none of a closed one."""
+        if queue.closed is not None:
+            return 0
+        return queue.population - answers_in(self.store, queue).complete
+
     # Tasks
 
     def next(self, id: str, by: str) -> Task | None:  # noqa: A002
@@ -264,10 +271,16 @@ class LabelQueues:
             stored.release(place, by)
             return label
 
-    def last(self, id: str, by: str) -> StoredLabel | None:  # noqa: A002
-        """A person's last answer in a queue that was not taken back, or None."""
+    def last(self, id: str, by: str, *, decided: bool = False) -> StoredLabel | None:  # noqa: A002
+        """A person's last answer in a queue that was not taken back, or None.
+
+        Args:
+            id: Id of the queue.
+            by: The person.
+            decided: Their last decision on others' answers instead.
+        """
         with queue_transaction(self.store, id) as stored:
-            return stored.last_label(checked_name(by))
+            return stored.last_label(checked_name(by), decided=decided)
 
     def undo(self, id: str, by: str, *, label: int | None = None) -> Task | None:  # noqa: A002
         """Take back a person's last answer in a queue, and reserve its item for them again.
@@ -341,6 +354,25 @@ class LabelQueues:
                 key=digest,
                 note=noted(note),
             )
+
+    def undo_decision(self, id: str, by: str, *, label: int) -> bool:  # noqa: A002
+        """Take back a person's last decision in a queue: an earlier one, or the median, counts again.
+
+        Args:
+            id: Id of the queue.
+            by: The person.
+            label: Number of the decision; if it is not the last one (any more), nothing is taken back.
+
+        Returns:
+            Whether it was taken back.
+        """
+        by = checked_name(by)
+        with self._open(id) as stored:
+            last = stored.last_label(by, decided=True)
+            if last is None or last.number != label:
+                return False
+            stored.undo(last, by, self._clock())
+            return True
 
     @contextmanager
     def _open(self, id: str) -> Iterator[QueueTransaction]:  # noqa: A002

@@ -183,10 +183,17 @@ class StoredLabel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True):
-    """How many items of a queue have an answer, and of how many people."""
+    """How far a queue has been answered.
+
+    Attributes:
+        items: Items with an answer.
+        people: How many people gave them.
+        complete: Items with all the answers that they were asked for.
+    """
 
     items: int
     people: int
+    complete: int
 
 
 _queues, _tasks, _leases, _grants, _labels = (
@@ -362,9 +369,10 @@ class QueueTransaction:
         rows = self._connection.execute(query.where(_labels.c.undone.is_(None)).order_by(_labels.c.number))
         return [(row.place, row.answer) for row in rows]
 
-    def last_label(self, by: str) -> StoredLabel | None:
-        """A person's last answer that was not taken back, or None."""
-        mine = and_(self._of(_labels, by=by), _labels.c.how != "adjudicated", _labels.c.undone.is_(None))
+    def last_label(self, by: str, *, decided: bool = False) -> StoredLabel | None:
+        """A person's last answer that was not taken back, or None; with ``decided`` their last decision."""
+        decision = _labels.c.how == "adjudicated"
+        mine = and_(self._of(_labels, by=by), decision if decided else ~decision, _labels.c.undone.is_(None))
         query = select(_labels).where(mine).order_by(_labels.c.number.desc()).limit(1)
         return next(map(_label, self._connection.execute(query)), None)
 
@@ -463,9 +471,11 @@ def answers_in(store: Store, queue: LabelQueue) -> Answers:
         _labels.c.answer != "skip",
         *_asked_for(queue),
     )
+    full = select(func.count()).where(_tasks.c.queue == queue.number, _tasks.c.missing == 0)
     with explain_errors(store.engine), store.engine.connect() as connection:
         items, people = connection.execute(query).one()
-    return Answers(items=items, people=people)
+        complete = connection.execute(full).scalar_one()
+    return Answers(items=items, people=people, complete=complete)
 
 
 def stored_labels(

@@ -199,7 +199,10 @@ GROWTH = 1.1
 WORLDS = 100
 """Worlds in which a number of further labels is tried."""
 
-Shortfall = Literal["too few labels", "too wrong"]
+CHANCE = 0.05
+"""Probability, at most, of "more labels would not change it" where they would."""
+
+Shortfall = Literal["too few labels", "perhaps too wrong", "too wrong"]
 
 SizeFrom = Literal["stated", "run", "unit", "labels"]
 """Source of the size of the largest group: stated beforehand, all items of the run, a count of items one by
@@ -223,8 +226,9 @@ class Certificate(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
         groups: Clusters among them.
         tested: Number of thresholds tested.
         reason: Why nothing is certified, or None.
-        shortfall: ``too wrong`` if at every threshold a larger share than epsilon is wrong, so that no number
-            of such labels helps; else ``too few labels``; None if something is certified.
+        shortfall: ``too wrong`` if surely more than epsilon are wrong at every threshold that the labels can
+            tell of, so that more labels would not help; ``perhaps too wrong`` if as many of these labels are
+            wrong, and that may be chance; else ``too few labels``; None if something is certified.
         group_size: The guarantee holds if no group has more verdicts than this.
         group_size_from: Where that number is from.
     """
@@ -297,7 +301,7 @@ def certify(
     errors = int(verdicts.wrong[:certified].sum())
     final = new_test()
     final.accept(verdicts.codes[:certified], verdicts.wrong[:certified])
-    reason, shortfall = (None, None) if certified else _why_not(verdicts, shares, epsilon, size)
+    reason, shortfall = (None, None) if certified else _why_not(verdicts, shares, epsilon, size, bound)
     return Certificate(
         threshold=float(verdicts.confidences[certified - 1]) if certified else None,
         n_accepted=certified,
@@ -315,6 +319,11 @@ def certify(
         group_size=size,
         group_size_from="labels" if group_size is None else "stated",
     )
+
+
+def fewest_labels(epsilon: float = 0.1, delta: float = 0.1) -> int:
+    """Labels that the smallest certificate takes: all of them right, and no two of one group."""
+    return ceil(log(delta) / log1p(-epsilon))
 
 
 def labels_needed(
@@ -341,7 +350,8 @@ def labels_needed(
         seed: Seed of the worlds.
 
     Returns:
-        None if no number of such labels helps (``too wrong``), or more than 20,000 are needed.
+        None if no number of labels like these helps (``too wrong``, ``perhaps too wrong``), or more than
+        20,000 are needed.
 
     Raises:
         TrustError: If the data are invalid.
@@ -371,6 +381,16 @@ def labels_needed(
         return None
     more = ceil(enough * each)
     return int(verdicts.wrong.size + round(more, 2 - len(str(more))))  # two digits tell enough
+
+
+def why_none(found: Certificate, needed: int | None) -> str | None:
+    """Why nothing is certified, and how many labels would change that; ``needed`` is of ``labels_needed``."""
+    if not found.n or found.shortfall != "too few labels":
+        return found.reason
+    if needed is None:
+        return f"{found.reason}; more than {MOST_LABELS:,} would"
+    chance = f"{100 * POWER:.0f} times in 100"
+    return f"{found.reason}; about {needed - found.n:,} more would {chance}, if they turn out like these"
 
 
 class _Verdicts(NamedTuple):
@@ -480,17 +500,41 @@ def _shares_of_delta(verdicts: _Verdicts, test: RiskTest, delta: float) -> Float
     return shares
 
 
-def _best(verdicts: _Verdicts, shares: Floats) -> int:
-    """Number of verdicts accepted at the threshold with the smallest share of wrong ones.
+def _able(verdicts: _Verdicts, shares: Floats) -> Ints:
+    """Numbers of verdicts accepted at the thresholds that accept enough to tell, descending.
 
-    Among the thresholds that accept enough to tell: as many as the first start, without a start half of all.
+    That is as many as the first start, without a start half of all.
     """
     ends = verdicts.ends
-    able = ends[ends >= (ends[np.argmax(shares > 0)] if shares.any() else ends[-1] / 2)][::-1]
+    fewest = int(ends[np.argmax(shares > 0)]) if shares.any() else ends[-1] / 2
+    able: Ints = ends[ends >= fewest][::-1]
+    return able
+
+
+def _best(verdicts: _Verdicts, shares: Floats) -> int:
+    """Number of verdicts accepted at the threshold, of those that can tell, with the least share wrong."""
+    able = _able(verdicts, shares)
     return int(able[np.argmin(np.cumsum(verdicts.wrong)[able - 1] / able)])
 
 
-def _why_not(verdicts: _Verdicts, shares: Floats, epsilon: float, size: int) -> tuple[str, Shortfall]:
+def _surely_too_wrong(verdicts: _Verdicts, shares: Floats, new_test: Callable[[], RiskTest]) -> bool:
+    """Whether more than epsilon are wrong at every threshold that can tell, tested at ``CHANCE`` each.
+
+    All have to be rejected, so none of the levels is shared (an intersection–union test). ``new_test`` makes
+    a test of a share of right verdicts above 1 - epsilon.
+    """
+    test, added = new_test(), 0
+    for end in map(int, _able(verdicts, shares)[::-1]):
+        test.accept(verdicts.codes[added:end], 1 - verdicts.wrong[added:end])
+        added = end
+        if test.log_p() > log(CHANCE):
+            return False
+    return True
+
+
+def _why_not(
+    verdicts: _Verdicts, shares: Floats, epsilon: float, size: int, bound: str
+) -> tuple[str, Shortfall]:
     """Why nothing is certified, in words and in a word."""
     if not verdicts.wrong.size:
         return "there are no labelled verdicts", "too few labels"
@@ -503,7 +547,10 @@ def _why_not(verdicts: _Verdicts, shares: Floats, epsilon: float, size: int) -> 
     )
     if errors >= epsilon * best:
         why = f"at every threshold {limit} or more are wrong: at the best, {found}"
-        return f"{why}; no number of labels of this kind would change that", "too wrong"
+        opposite = partial(_risk_test, bound, 1 - epsilon, size, verdicts.groups)
+        if _surely_too_wrong(verdicts, shares, opposite):
+            return f"{why}; that is no chance, and more labels would not change it", "too wrong"
+        return f"{why}; that may be chance: label more to know", "perhaps too wrong"
     labels = f"{best:,} {'label' if best == 1 else 'labels'}"
     condition = f" where a group may have {size:,} verdicts" if size > 1 else ""
     return f"{found}: {labels} cannot show that this is under {limit}{condition}", "too few labels"

@@ -204,9 +204,10 @@ def test_labelling_by_keyboard_alone(page, site):
     page.keyboard.press("g")
     page.keyboard.press("l")
     page.wait_for_url("**/labels")
-    page.fill("[name=run]", site.runs[0])
-    page.fill("[name=dimension]", "success")
-    page.keyboard.press("Enter")
+    page.select_option("[name=run]", site.runs[0])
+    page.wait_for_selector(f"[type=hidden][name=run][value='{site.runs[0]}']", state="attached")
+    page.select_option("[name=dimension]", "success")
+    page.click("text=Make the queue")
     page.wait_for_selector("[name=name]")
     assert page.evaluate("document.activeElement.name") == "name"
     page.keyboard.type("Ann")

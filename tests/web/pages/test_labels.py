@@ -6,7 +6,9 @@ import pytest
 from sqlalchemy import select
 
 import trivium as tv
+from trivium.labels.progress import certificate_hint
 from trivium.labels.queue import LabelQueues
+from trivium.labels.records import LabelQueue, QueueSettings
 from trivium.store import schema as tables
 
 HTML = {"Accept": "text/html"}
@@ -165,3 +167,46 @@ def test_where_names_are_typed_the_page_says_that_nobody_checks_them(client, que
 def test_the_person_of_a_token_cannot_be_typed(client, queue):
     form = form_of(client.get(queue, headers=HTML).text, name="token 0a1b2c3d Ann")
     assert client.post(queue, data=form, headers=HTML).status_code == 400
+
+
+def test_a_queue_is_made_of_what_the_page_knows(client, run, store):
+    tv.evaluate({"name": "newer", "cases": [{"id": "x", "input": "?"}]}, agent=str, store=store)
+    trust = client.get(f"/runs/{run.id}/trust?dimension=success", headers=HTML).text
+    link = re.search(r'href="(/labels\?[^"]*)#new"', trust)[1].replace("&amp;", "&")
+    page = client.get(link, headers=HTML).text
+    assert f'<input type="hidden" name="run" value="{run.id}">' in page
+    assert "<option selected>success</option>" in page
+    part = client.get(link, headers=HTML | {"HX-Request": "true", "HX-Target": "new"}).text
+    assert part.strip().startswith('<section id="new">')
+
+
+def test_a_queue_is_done_when_every_item_has_its_answers_until_one_is_taken_back(client, queue):
+    state = 'class="pill {}">{}<'
+    for _ in range(6):
+        assert state.format("good", "open") in client.get("/labels", headers=HTML).text
+        page = client.get(queue, headers=HTML).text
+        client.post(queue, data=form_of(page, answer="label", value="1"), headers=HTML)
+    assert state.format("plain", "done") in client.get("/labels", headers=HTML).text
+    done = client.get(queue, headers=HTML).text
+    assert "every item has its answers" in done
+    client.post(queue, data=undo_of(done), headers=HTML)
+    assert state.format("good", "open") in client.get("/labels", headers=HTML).text
+
+
+@pytest.mark.parametrize(
+    ("population", "settings", "labelled", "said"),
+    [
+        (21, {"uniform": True}, 3, "too few items"),
+        (22, {"uniform": True}, 3, "19 to go at least"),
+        (60, {"uniform": True}, 22, "may do for a certificate"),
+        (60, {"uncertainty": "confidence"}, 22, "few labels count"),
+        (60, {"volunteered": "they look bad"}, 22, None),
+    ],
+)
+def test_how_far_a_certificate_is_is_said_without_what_the_judge_said(population, settings, labelled, said):
+    queue = LabelQueue(
+        number=1, id="labels-1", run=None, monitor=None, dimension="d", seed=1, population=population,
+        created=0.0, closed=None, settings=QueueSettings(**settings),
+    )  # fmt: skip
+    hint = certificate_hint(queue, labelled)
+    assert (said in hint) if said else (hint == "")

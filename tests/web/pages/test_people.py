@@ -20,6 +20,12 @@ def text_of(page) -> str:
     return " ".join(re.sub("<[^>]+>", " ", page.text).split())
 
 
+def say_name(client, queue) -> None:
+    """Say in this browser that one is Cem."""
+    here = f"/labels/{queue.id}"
+    client.post(here, data=form_of(client.get(here, headers=HTML), name="Cem"), headers=HTML)
+
+
 @pytest.fixture
 def queue(store):
     """Four items that two people answered; they disagree on those of odd number."""
@@ -36,8 +42,8 @@ def test_people_and_what_they_disagree_on_are_shown(client, queue):
     assert "2 people gave the same label in 50 % of the pairs on 4 items" in text
     assert "2 items wait for a decision" in text
     assert "ann and ben 4 50 %" in text
-    assert page.text.count("<article") == 2
-    assert "ben 0.5" in text
+    assert page.text.count("<details") == 2
+    assert "ann : very good (1) · ben : 0.5" in text
     assert text.index("Input") < text.index("Output") < text.index("ben 0.5")
     assert "output of c1" in text
     assert "what the judge said" not in text
@@ -52,17 +58,19 @@ def test_what_people_noted_stands_beside_their_labels_and_ten_items_are_on_a_pag
             task = queues.next(made.id, person)
             queues.answer(made.id, task.place, person, "label", value, note=note)
     page = client.get(f"/labels/{made.id}/people", headers=HTML)
-    assert page.text.count("<article") == 10
+    assert page.text.count("<details") == 10
     assert "ben 0 &lt;b&gt;no source" in text_of(page)
     assert "1–10 of 12" in text_of(page)
     rest = client.get(f"/labels/{made.id}/people?start=10", headers=HTML)
-    assert rest.text.count("<article") == 2
+    assert rest.text.count("<details") == 2
     assert len(page.content) < 60_000
 
 
 def test_somebody_decides_and_may_think_again(client, queue, store):
     client.post(
-        f"/labels/{queue.id}", data=form_of(client.get("/labels", headers=HTML), name="Cem"), headers=HTML
+        f"/labels/{queue.id}",
+        data=form_of(client.get(f"/labels/{queue.id}", headers=HTML), name="Cem"),
+        headers=HTML,
     )
     here = f"/labels/{queue.id}/people"
     first, second = disagreements_of(LabelQueues(store), queue.id)
@@ -78,6 +86,27 @@ def test_somebody_decides_and_may_think_again(client, queue, store):
     assert text_of(page).count("what the judge said") == 1
 
 
+def test_a_decision_is_taken_back_once_and_the_one_before_it_counts_again(client, queue, store):
+    client.post(
+        f"/labels/{queue.id}",
+        data=form_of(client.get(f"/labels/{queue.id}", headers=HTML), name="Cem"),
+        headers=HTML,
+    )
+    here = f"/labels/{queue.id}/people"
+    place = str(disagreements_of(LabelQueues(store), queue.id)[0].place)
+    for value in ("1", "0.25"):
+        page = client.post(
+            here, data=form_of(client.get(here, headers=HTML), place=place, value=value), headers=HTML
+        )
+    assert "You decided 0.25 on" in text_of(page)
+    undo = form_of(page, undo=re.search(r'name="undo" value="(\d+)"', page.text)[1])
+    for _ in range(2):  # sent twice, it takes back one
+        page = client.post(here, data=undo, headers=HTML)
+        decided = {str(each.place): each.decided for each in disagreements_of(LabelQueues(store), queue.id)}
+        assert decided[place] == 1.0
+    assert "decided very good (1) by Cem" in text_of(page)
+
+
 @pytest.mark.parametrize(
     ("place", "value", "said"),
     [
@@ -89,14 +118,16 @@ def test_somebody_decides_and_may_think_again(client, queue, store):
 )
 def test_a_decision_that_cannot_be_is_refused(client, queue, store, place, value, said):
     client.post(
-        f"/labels/{queue.id}", data=form_of(client.get("/labels", headers=HTML), name="Cem"), headers=HTML
+        f"/labels/{queue.id}",
+        data=form_of(client.get(f"/labels/{queue.id}", headers=HTML), name="Cem"),
+        headers=HTML,
     )
     apart = [each.place for each in disagreements_of(LabelQueues(store), queue.id)]
     agreed = next(number for number in range(1, 5) if number not in apart)
     chosen = {"agreed": str(agreed), "apart": str(apart[0])}.get(place, place)
     here = f"/labels/{queue.id}/people"
     answer = client.post(
-        here, data=form_of(client.get("/labels", headers=HTML), place=chosen, value=value), headers=HTML
+        here, data=form_of(client.get(here, headers=HTML), place=chosen, value=value), headers=HTML
     )
     assert answer.status_code == 400
     assert said in text_of(answer)
@@ -111,7 +142,7 @@ def test_an_item_that_somebody_has_still_to_answer_is_not_listed(client, store):
     label_all(queues, queue, "ann", lambda case: 1.0)
     label_all(queues, queue, "ben", lambda case: 0.0)
     page = client.get(f"/labels/{queue.id}/people", headers=HTML)
-    assert "<article" not in page.text
+    assert "<details" not in page.text
     assert "Nobody disagrees on an item that everybody has answered" in text_of(page)
 
 

@@ -7,10 +7,12 @@ import pytest
 
 import trivium as tv
 from tests.browser import barriers, complaints
-from tests.labels.labelled import judged
+from tests.labels.labelled import judged, label_all
 from tests.web.pages.served import Served
+from trivium.labels.agreement import disagreements_of
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import QueueSettings
+from trivium.store.labels import queue_transaction
 from trivium.store.store import Store
 
 ITEMS = 6
@@ -89,16 +91,64 @@ def test_two_people_label_blind_and_a_third_decides(browser, page, site):
     text = page.locator("main").inner_text()
     assert f"gave the same label in 0 % of the pairs on {len(both)} items" in text
     assert "Ann Unlikely and Ben Unlikely" in text
-    assert page.locator("article").count() == len(both)
+    assert page.locator("details.apart").count() == len(both)
     assert [each for each in barriers(page) if each[0] in {"critical", "serious"}] == []
-    page.locator("article").first.locator("[name=note]").fill("quotes the source")
-    page.locator("article").first.locator("button").nth(2).click()
-    page.wait_for_selector("dd:has-text('by Cem')")
+    page.locator("details.apart").first.locator("[name=note]").fill("quotes the source")
+    page.locator("details.apart").first.locator("button").nth(2).click()
+    page.wait_for_selector("dd:has-text('by Cem')", state="attached")
     assert f"{len(both) - 1} item" in page.locator("main").inner_text()
     assert complaints(page) == []
     for person in people:
         assert complaints(person.page) == []
         person.context.close()
+
+
+def test_a_lead_settles_ten_disagreements_by_keyboard(page, site):
+    """With a reason for one, a decision taken back, and the judge unseen until an item is settled."""
+    queues = LabelQueues(site.store)
+    run = judged(site.store, 10, prefix="k")
+    queue = queues.create(run, "clarity", by="x", seed=4, settings=QueueSettings(overlap=1.0))
+    label_all(queues, queue, "ann", lambda case: 1.0)
+    label_all(queues, queue, "ben", lambda case: 0.0)
+    page.goto(f"{site.address}/labels/{queue.id}")
+    page.keyboard.type("Lea")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=Nothing is left for you here")
+    page.keyboard.press("p")
+
+    def open_ones(count: int) -> None:
+        page.wait_for_function(
+            "count => document.querySelectorAll('.apart .pill.warn').length === count", arg=count
+        )
+        assert page.locator("a:has-text('what the judge said')").count() == 10 - count
+
+    open_ones(10)
+    settled = {}
+    for number in range(10):
+        case = page.locator("details.apart[open] .id").inner_text()
+        assert f"output of {case}" in page.locator("details.apart[open]").inner_text()
+        if number == 3:
+            page.keyboard.press("n")
+            page.keyboard.type("1 is too low")
+            page.keyboard.press("Escape")
+        page.keyboard.press("4" if number % 2 else "2")
+        open_ones(9 - number)
+        if number == 5:
+            page.keyboard.press("u")
+            open_ones(10 - number)
+            page.keyboard.press("4")
+            open_ones(9 - number)
+        settled[case] = 0.8 if number % 2 else 0.4
+    found = disagreements_of(queues, queue.id)
+    assert {each.case: each.decided for each in found} == settled
+    assert {each.by for each in found} == {"Lea"}
+    with queue_transaction(site.store, queue.id) as stored:
+        notes = [label.note for label in stored.labels() if label.how == "adjudicated" and label.note]
+    assert notes == ["1 is too low"]
+    page.keyboard.press("3")  # nothing is open any more, and nothing chosen
+    assert disagreements_of(queues, queue.id) == found
+    assert [each for each in barriers(page) if each[0] in {"critical", "serious"}] == []
+    assert complaints(page) == []
 
 
 def test_a_label_that_was_cut_off_is_sent_again_and_stored_once(browser, site):

@@ -24,7 +24,7 @@ def queues_table(found: "Sequence[Progress]") -> "Table":
         counts = (f"{queue.population:,}", f"{each.answered:,}")
         value = "" if mean is None or mean.value is None else f"{mean.value:.3f}"
         ends = "" if interval is None else f"{interval.low:.2f} to {interval.high:.2f}"
-        name = queue.id + (" (closed)" if queue.closed else "")
+        name = queue.id + ("" if each.state == "open" else f" ({each.state})")
         rows.append((name, queue.dimension, queue.run or queue.monitor or "", *counts, value, ends))
     heads = ("queue", "dimension", "of", "items", "done", "mean", "95 %")
     return table_of(heads, ("interval", "text", "text"), rows)
@@ -33,6 +33,7 @@ def queues_table(found: "Sequence[Progress]") -> "Table":
 def progress_text(progress: "Progress") -> str:
     """Format the progress of a queue, with the estimate first."""
     from trivium.labels.people import shown_names
+    from trivium.labels.progress import certificate_hint
 
     queue = progress.queue
     lines = [*estimate_lines(progress), ""]
@@ -50,9 +51,10 @@ def progress_text(progress: "Progress") -> str:
     if progress.crowded:
         lines.append(f"{CROWDED}: {progress.crowded:,}")
     where = queue.run or queue.monitor
-    lines.append(
-        f"{visible(queue.dimension)} of {where}; queue {queue.id}{' (closed)' if queue.closed else ''}"
-    )
+    if hint := certificate_hint(queue, progress.answered):
+        lines.append(f"{hint} `trivium trust certify --queue {queue.id}` says more.")
+    state = "" if progress.state == "open" else f" ({progress.state})"
+    lines.append(f"{visible(queue.dimension)} of {where}; queue {queue.id}{state}")
     return "\n".join(lines)
 
 

@@ -17,7 +17,7 @@ from trivium.trust.bias_correction import Corrected, corrected_mean, corrected_r
 from trivium.trust.calibration.calibrator import TEMPERATURE, Calibrator
 from trivium.trust.calibration.fitting import feature_matrix, fit_calibrator
 from trivium.trust.calibration.methods import EQUAL, target_values
-from trivium.trust.certification import MOST_LABELS, Certificate, certify, labels_needed
+from trivium.trust.certification import Certificate, certify, labels_needed, why_none
 from trivium.trust.confidence.functions import CalibratorUse, Confidence
 from trivium.trust.distributions import Interval
 from trivium.trust.rater_agreement import agreement
@@ -286,7 +286,7 @@ def certificate(
         **msgspec.structs.asdict(found)
         | {
             "delta": delta,
-            "reason": _with_outlook(found, needed),
+            "reason": why_none(found, needed),
             "group_size_from": "stated" if group_size is not None else known_from,
         },
         labels_needed=needed,
@@ -301,14 +301,6 @@ def certificate(
         inputs=[table.origin],
         warnings=[*table.notes, *_left_out(table), *confidence.warnings],
     )
-
-
-def _with_outlook(found: Certificate, needed: int | None) -> str | None:
-    """Why nothing is certified, and how many more labels would change that."""
-    if not found.n or found.shortfall != "too few labels":
-        return found.reason
-    more = f"about {needed - found.n:,} more of the same kind" if needed else f"more than {MOST_LABELS:,}"
-    return f"{found.reason}; {more} would"
 
 
 def _left_out(table: ItemTable) -> list[str]:

@@ -2,12 +2,24 @@
 
 from typing import Any
 
-from trivium.web.pages import case, comparison, labels, login, monitors, people, run, runs, search, trust
+from trivium.web.pages import (
+    case,
+    comparison,
+    labels,
+    login,
+    monitors,
+    people,
+    queues,
+    run,
+    runs,
+    search,
+    trust,
+)
 from trivium.web.pages.site import Site
 
 __all__ = ["Site", "page_routes"]
 
-_MODULES = (runs, run, case, comparison, labels, people, trust, monitors, search, login)
+_MODULES = (runs, run, case, comparison, queues, labels, people, trust, monitors, search, login)
 """Each has ``routes(site)``."""
 
 

@@ -1,4 +1,4 @@
-"""Labels: the queues, and the page on which a person labels one item after the other by keyboard.
+"""The page of a queue of labels, on which a person labels one item after the other by keyboard.
 
 The page is blind: it reads what :func:`trivium.labels.blind.material_of` gives, in which nothing is that
 judges or other people said.
@@ -15,19 +15,18 @@ from litestar.response import Redirect
 
 from trivium.errors import InputError
 from trivium.labels.blind import Material, material_of
-from trivium.labels.monitored import queue_of_alert, queue_of_monitor, since_deployment
+from trivium.labels.progress import certificate_hint, state_of
 from trivium.labels.queue import LabelQueues
-from trivium.labels.records import LONGEST_NAME, LabelQueue, QueueSettings, StoredLabel, Task
+from trivium.labels.records import LONGEST_NAME, StoredLabel, Task
 from trivium.reports.html.fragments import folded
 from trivium.reports.html.judgement import marked
 from trivium.store.labels import answers_in
-from trivium.store.store import Store
 from trivium.suites.sanitize import sanitise
 from trivium.web.errors import Refused
 from trivium.web.labellers import LABELLER, labeller_in, labeller_of, token_of, typed_in_browser
 from trivium.web.pages.case import level_of
 from trivium.web.pages.forms import figure_in, form_in, typed_in, whole_in
-from trivium.web.pages.site import Site, queue_called, run_of, segment, set_cookie
+from trivium.web.pages.site import Site, queue_called, segment, set_cookie
 
 __all__ = ["routes"]
 
@@ -35,36 +34,9 @@ ANSWERS: Final = ("label", "cannot_tell", "skip")
 
 
 def routes(site: Site) -> list[Any]:
-    """The routes of the pages."""
+    """The routes of the page."""
     queues = LabelQueues(site.store, clock=site.clock)
-    return [Router("/labels", route_handlers=[*_queue_routes(site, queues), *_label_routes(site, queues)])]
-
-
-def _queue_routes(site: Site, queues: LabelQueues) -> list[Any]:
-    """The list of queues, and making one."""
-
-    @get("/", include_in_schema=False, sync_to_thread=True)
-    def list_queues(request: Request[Any, Any, Any]) -> Response[str]:
-        rows = [(each, answers_in(site.store, each)) for each in queues.all(limit=100)]
-        return site.page(
-            request,
-            "labels.html",
-            title="Labels",
-            section="labels",
-            forms=True,
-            queues=rows,
-        )
-
-    @post("/", include_in_schema=False, status_code=200)
-    async def create(request: Request[Any, Any, Any]) -> Redirect:
-        form = await form_in(request)
-        try:
-            queue = await asyncio.to_thread(_made, site.store, queues, form, _actor(request))
-        except (InputError, ValueError) as error:
-            raise Refused(400, str(error)) from None
-        return Redirect(f"/labels/{segment(queue.id)}", status_code=303)
-
-    return [list_queues, create]
+    return [Router("/labels", route_handlers=_label_routes(site, queues))]
 
 
 def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
@@ -77,7 +49,7 @@ def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
         task: Task | None = None
         last: StoredLabel | None = None
         material: Material | None = None
-        problem = ""
+        problem, counts = "", answers_in(site.store, asked)
         if by and asked.closed is None:
             try:
                 task = queues.next(asked.id, by)
@@ -92,7 +64,9 @@ def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
             section="labels",
             forms=True,
             queue=asked,
-            counts=answers_in(site.store, asked),
+            counts=counts,
+            state=state_of(asked, counts.complete),
+            hint=certificate_hint(asked, counts.items),
             name=name,
             checked=token_of(request) is not None,
             may_label=may_label,
@@ -126,27 +100,6 @@ def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
     return [label, answer]
 
 
-def _made(store: Store, queues: LabelQueues, form: Mapping[str, str], by: str) -> LabelQueue:
-    """The queue that a form asks for: of a run, of a monitor's samples, or of the worst ones of an alert."""
-    dimension = form.get("dimension", "")
-    if "alert" in form:
-        return queue_of_alert(queues, whole_in("the alert", form["alert"]), dimension, by=by)
-    if monitor := form.get("monitor", ""):
-        name = sanitise(monitor[:200])[0]
-        return queue_of_monitor(
-            queues,
-            name,
-            dimension,
-            by=by,
-            since=since_deployment(store, name, queues.now()),
-            settings=QueueSettings(uniform=True),
-        )
-    overlap = figure_in("the share that several people label", form.get("overlap") or "0") / 100
-    run = run_of(store, form.get("run", ""))
-    settings = QueueSettings(overlap=overlap, uniform="uniform" in form)
-    return queues.create(run, dimension, by=by, settings=settings)
-
-
 def _store(queues: LabelQueues, queue: str, name: str, form: Mapping[str, str]) -> None:
     """Store an answer; the same form sent twice is stored once."""
     chosen, value = form.get("answer", ""), form.get("value", "")
@@ -161,11 +114,6 @@ def _store(queues: LabelQueues, queue: str, name: str, form: Mapping[str, str]) 
         key=form.get("key") or None,
         note=form.get("note") or None,
     )
-
-
-def _actor(request: Request[Any, Any, Any]) -> str:
-    actor = str(request.scope["state"]["actor"])[:LONGEST_NAME]
-    return actor if token_of(request) else typed_in_browser(request) or actor
 
 
 def _shown(material: Material) -> dict[str, Any]:

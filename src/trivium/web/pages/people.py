@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+import msgspec
 from litestar import Request, Response, Router, get, post
 from litestar.params import FromPath, QueryParameter
 from litestar.response import Redirect
 
 from trivium.errors import InputError
-from trivium.labels.agreement import Disagreement, agreement_of, disagreements_of
+from trivium.labels.agreement import SAME, Disagreement, agreement_of, disagreements_of
 from trivium.labels.blind import material_at
 from trivium.labels.people import shown_names, token_id
 from trivium.labels.queue import LabelQueues
@@ -33,6 +34,24 @@ TEXT_CHARS = 1_200
 Start = Annotated[int, QueryParameter(ge=0, le=10**9)]
 
 
+class _Item(msgspec.Struct, frozen=True, kw_only=True):
+    """An item on which people disagree, as the page shows it.
+
+    Attributes:
+        found: The disagreement.
+        texts: Input, output and first reference, without what any judge said; empty if it was deleted.
+        labels: Shown name, answer in words and note of each person.
+        decided: The decision in words, or None.
+        may_decide: Whether the person at the page may decide: nobody decides on an item that they labelled.
+    """
+
+    found: Disagreement
+    texts: dict[str, Folded | None]
+    labels: tuple[tuple[str, str, str], ...]
+    decided: str | None
+    may_decide: bool
+
+
 def routes(site: Site) -> list[Any]:
     """The routes of the page."""
     queues = LabelQueues(site.store, clock=site.clock)
@@ -46,6 +65,13 @@ def routes(site: Site) -> list[Any]:
         by, name, may_label = labeller_in(request)
         mine = "" if token_id(by) is None else by  # names that nobody checks may decide, too
         shown = apart[start : start + LISTED]
+        last = queues.last(asked.id, by, decided=True) if by else None
+        names = shown_names(
+            [
+                *(person for pair in found.pairs for person in pair.people),
+                *(person for each in shown for person in (*each.values, each.by or "")),
+            ]
+        )
         return site.page(
             request,
             "people.html",
@@ -54,20 +80,13 @@ def routes(site: Site) -> list[Any]:
             forms=True,
             queue=asked,
             found=found,
-            apart=[(each, _texts(site, each)) for each in shown],
+            items=[_item(site, asked, each, names, mine) for each in shown],
             total=len(apart),
             start=start,
             next=start + LISTED if start + LISTED < len(apart) else None,
-            first_open=next(
-                (each.place for each in shown if each.decided is None and mine not in each.values), None
-            ),
-            me=mine,
-            names=shown_names(
-                [
-                    *(person for pair in found.pairs for person in pair.people),
-                    *(person for each in shown for person in (*each.values, each.by or "")),
-                ]
-            ),
+            last=last,
+            last_said="" if last is None else said(asked, last.value),
+            names=names,
             name=name,
             may_decide=may_label and bool(by) and asked.closed is None,
             may_label=may_label,
@@ -79,12 +98,39 @@ def routes(site: Site) -> list[Any]:
         asked = await asyncio.to_thread(queue_called, queues, queue)
         by, _, _ = labeller_in(request)
         try:
-            await asyncio.to_thread(_decide, queues, asked, by, form)
+            if "undo" in form:
+                number = whole_in("the decision", form["undo"])
+                await asyncio.to_thread(queues.undo_decision, asked.id, by, label=number)
+            else:
+                await asyncio.to_thread(_decide, queues, asked, by, form)
         except (InputError, ValueError) as error:
             raise Refused(400, str(error), typed=typed_in(form)) from None
         return Redirect(f"/labels/{segment(asked.id)}/people#apart", status_code=303)
 
     return [Router("/labels/{queue:str}/people", route_handlers=[people, decide])]
+
+
+def said(queue: LabelQueue, value: float | None) -> str:
+    """A label in the words of the queue's answers, such as ``right (1)``."""
+    if value is None:
+        return "cannot tell"
+    for choice in queue.settings.choices:
+        if abs(choice.value - value) <= SAME:
+            return f"{choice.name} ({value:g})"
+    return f"{value:g}"
+
+
+def _item(site: Site, queue: LabelQueue, each: Disagreement, names: Mapping[str, str], me: str) -> _Item:
+    return _Item(
+        found=each,
+        texts=_texts(site, each),
+        labels=tuple(
+            (names[person], said(queue, value), each.notes.get(person, ""))
+            for person, value in each.values.items()
+        ),
+        decided=None if each.decided is None else said(queue, each.decided),
+        may_decide=me not in each.values,
+    )
 
 
 def _texts(site: Site, each: Disagreement) -> dict[str, Folded | None]:

@@ -16,7 +16,7 @@ from litestar.response import Redirect
 from markupsafe import Markup
 
 from trivium.errors import InputError, MissingExtra, TrustError
-from trivium.labels.joining import dimensions_of, items_of_queue, labels_for
+from trivium.labels.joining import dimensions_of, items_of_queue, labels_for, scores_in
 from trivium.labels.queue import LabelQueues
 from trivium.reports.document.html import html
 from trivium.reports.trust.page import agreement_body, curve_body
@@ -61,10 +61,11 @@ def _page_routes(site: Site) -> list[Any]:
         wrong: Wrong = 10,
         sure: Sure = 90,
     ) -> Response[str] | Redirect:
-        record = run_of(site.store, run)
+        store = site.store
+        record = run_of(store, run)
         if record.id != run:
             return redirected(request, f"/runs/{segment(record.id)}/trust")
-        labelled = dimensions_of(site.store, record)
+        labelled = dimensions_of(store, record)
         chosen = sanitise(dimension)[0] or next(iter(labelled), "")
         return page.of(
             request,
@@ -76,7 +77,8 @@ def _page_routes(site: Site) -> list[Any]:
             here=f"/runs/{segment(record.id)}/trust",
             subject=record.id,
             dimension=chosen,
-            dimensions=labelled,
+            dimensions=list(dict.fromkeys([*filter(None, [chosen]), *labelled, *scores_in(store, record)])),
+            left=0,
         )
 
     @get("/labels/{queue:str}/trust", include_in_schema=False)
@@ -84,7 +86,8 @@ def _page_routes(site: Site) -> list[Any]:
     def of_queue(
         request: Request[Any, Any, Any], queue: FromPath[str], wrong: Wrong = 10, sure: Sure = 90
     ) -> Response[str]:
-        found = queue_called(LabelQueues(site.store), queue)
+        queues = LabelQueues(site.store)
+        found = queue_called(queues, queue)
         return page.of(
             request,
             lambda: items_of_queue(site.store, found.id),
@@ -96,6 +99,7 @@ def _page_routes(site: Site) -> list[Any]:
             subject=found.monitor or found.run or found.id,
             dimension=found.dimension,
             dimensions=[],
+            left=queues.left(found),
         )
 
     return [of_run, of_queue]

@@ -14,11 +14,31 @@
     next.scrollIntoView({ block: "nearest" });
   }
 
+  // A key is of the chosen row, if that has it, else of the page.
+  function wanted(key) {
+    const row = document.activeElement?.closest("[data-row]");
+    return (
+      row?.querySelector(`[data-key="${key}"], [data-row-key="${key}"]`) ??
+      document.querySelector(`[data-key="${key}"]`)
+    );
+  }
+
+  function press(pressed) {
+    const folded = pressed.closest("details:not([open])");
+    if (folded) folded.open = true; // what it is about is seen first
+    if (pressed.matches("input, textarea")) pressed.focus();
+    else if (!folded) pressed.click();
+  }
+
   let going = 0;
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     if (typing(event.target)) {
-      if (event.key === "Escape") event.target.blur();
+      if (event.key === "Escape") {
+        event.target.blur();
+        const row = event.target.closest("[data-row]");
+        if (row) link(row)?.focus(); // its keys stay at hand
+      }
       return;
     }
     const dialog = document.getElementById("keys");
@@ -32,10 +52,10 @@
         return;
       }
     }
-    const pressed = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+    const pressed = wanted(CSS.escape(event.key));
     if (pressed) {
       event.preventDefault();
-      pressed.click();
+      press(pressed);
     } else if (event.key === "?") dialog.showModal();
     else if (event.key === "j") move(1);
     else if (event.key === "k") move(-1);
