@@ -31,11 +31,13 @@ ELSEWHERE = {
     "retrieval",
     "success.unless",
     "until_decided",
+    "user",
     "world",
 }
 """Shown in tests/agents/adapters/test_http_requests.py, tests/runs/comparing/test_policies.py,
 tests/metrics/judge (success.unless too), tests/runs/comparing, tests/monitor,
-tests/metrics/text/test_retrieval.py, tests/runs/test_until_decided.py and tests/agents/worlds."""
+tests/metrics/text/test_retrieval.py, tests/runs/test_until_decided.py,
+tests/metrics/judge/test_user_models.py and tests/agents/worlds."""
 
 CHANGES: list[dict[str, Any]] = [
     {"metrics": ["jaccard"]},

@@ -89,6 +89,7 @@ def test_every_setting_reaches_the_suite(tmp_path):
         composite={"missing": "zero"}, limits={"retries": 1}, gates={"jaccard": {"at_least": 0.5}},
         decide={"policy": "proof"}, retrieval={"k": 3}, monitor={"sample_rate": 0.5}, margin=0.5, level=0.9,
         resamples=10, seed=1, until_decided=True, agent="agent.py:answer", world="shop:Shop",
+        user={"model": ("a", "b")},
     )  # fmt: skip
     path = tmp_path / "cases.json"
     path.write_bytes(msgspec.json.encode(ROWS))

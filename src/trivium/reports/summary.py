@@ -29,6 +29,7 @@ from trivium.reports.document.blocks import (
 )
 from trivium.reports.document.markdown import markdown
 from trivium.reports.escape import one_line
+from trivium.reports.spread import spread
 from trivium.reports.wording import counted, interval, number
 from trivium.runs.run import Run
 from trivium.runs.summary import Failure, Figure, GateAnswer, HumanFigure, Summary, summary_of
@@ -161,6 +162,7 @@ def _numbers(summary: Summary, surface: Surface, *, details: bool) -> Iterator[B
         yield Paragraph((rest,), "quiet")
     yield from further_dimensions(summary)
     yield from beside_people(summary)
+    yield from spread(summary, surface)
     yield Facts(tuple(_costs(summary)))
     yield from certificates(summary)
 

@@ -27,7 +27,7 @@ MAX_SLICES = 1000
 MANY_SLICES = 5
 """From this number of slices on, a warning says that some are low by chance."""
 
-_NAMES = {"tag": "tags"}
+_NAMES = {"tag": "tags", "user": "user.model"}
 """Keys for which users say something else than the field of a case."""
 
 

@@ -11,6 +11,7 @@ from trivium.runs.columns import Column
 from trivium.runs.costs import judge_costs_of_run
 from trivium.runs.gates import gate_results
 from trivium.runs.human_ceiling import human_ceiling
+from trivium.runs.spread import spread_of
 from trivium.runs.summary import Figure, GateAnswer, Rate, Summary
 from trivium.runs.until_decided.gates import gates_of_stored, stopping, with_intervals
 from trivium.runs.warnings import warnings_of
@@ -72,6 +73,7 @@ def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = No
         metadata={"level": level, "resamples": settings.resamples, "seed": settings.seed} | _origin(run),
         agent=aggregation.agent.totals(),
         left_out=tuple(name for name in aggregation.columns if name not in columns),
+        spread=spread_of(store, run),
     )
     gates, stopped = _gates(store, run, settings, aggregation.all_columns | shares)
     warnings, notes = warnings_of(summary, settings, aggregation.columns, shown=set(columns))

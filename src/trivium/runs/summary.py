@@ -5,6 +5,7 @@ from typing import Any, Protocol, Self
 import msgspec
 
 from trivium.display import RichRepr
+from trivium.runs.spread import Spread
 from trivium.store.records import RunRecord
 from trivium.suites.settings import DecideSettings, Policy
 from trivium.trust.distributions import Answer
@@ -324,6 +325,7 @@ class Summary(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
         agent: Latency, tokens, cost and failures of the agent; None in runs of earlier versions.
         notes: Remarks that do not change how to read the numbers.
         left_out: Metrics that are on by default and applied to no attempt.
+        spread: Where the spread of each metric comes from, if several models played the users; else empty.
     """
 
     run: str
@@ -350,6 +352,7 @@ class Summary(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     agent: AgentTotals | None = None
     notes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    spread: dict[str, Spread] = {}
 
     def by(self, how: DecideSettings, policy: Policy | None) -> Self:
         """The same summary, its gates decided by another policy; None changes nothing."""

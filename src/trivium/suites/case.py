@@ -156,6 +156,13 @@ class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 NOTHING_EXPECTED = Expect()
 
 
+USER_TURNS = 12
+"""Largest number of turns of a simulated user of which nothing else is said."""
+
+USER_MARK = "@"
+"""In the id of a case that several models play the user of, what stands before the model."""
+
+
 class SimulatedUser(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
@@ -167,7 +174,7 @@ class SimulatedUser(
         knows: What the user knows and may tell; what is not there they do not know.
         model: The model that plays the user; None for the first of ``judge.models``.
         stops: When the user ends the conversation; None for when the goal is reached or given up.
-        turns: Largest number of turns.
+        turns: Largest number of turns; None for :data:`USER_TURNS`.
     """
 
     goal: Annotated[str, Meta(min_length=1)]
@@ -175,7 +182,12 @@ class SimulatedUser(
     knows: Texts = ()
     model: str | None = None
     stops: str | None = None
-    turns: Annotated[int, Meta(ge=1, le=100)] = 12
+    turns: Annotated[int, Meta(ge=1, le=100)] | None = None
+
+    @property
+    def most_turns(self) -> int:
+        """Largest number of turns."""
+        return USER_TURNS if self.turns is None else self.turns
 
     @property
     def part(self) -> str:
@@ -255,11 +267,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         twice = sorted(own.keys() & stated.keys(), key=int)
         if twice:
             raise ValueError(f"turn {twice[0]} has an expect of its own and one in expect.turns: keep one")
-        most = len(self.turns) if self.user is None else self.user.turns
+        most = len(self.turns) if self.user is None else self.user.most_turns
         beyond = [number for number in stated if int(number) > most]
         if beyond:
             found = f"the case has {'at most ' if self.user else ''}{most} turn{'s' if most > 1 else ''}"
-            raise ValueError(f"expect.turns has a turn {beyond[0]}, but {found} (the first is 1)")
+            first = "user.turns of the case says how many" if self.user else "the first is 1"
+            raise ValueError(f"expect.turns has a turn {beyond[0]}, but {found} ({first})")
         if own:
             expect = msgspec.structs.replace(self.expect, turns=stated | own)
             turns = tuple(
@@ -277,6 +290,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def is_conversation(self) -> bool:
         """Whether the agent is called for several turns."""
         return bool(self.turns) or self.user is not None
+
+    @property
+    def base_id(self) -> str:
+        """Its id without the model that plays its user, if several do: the same for each of them."""
+        model = None if self.user is None else self.user.model
+        return self.id if model is None else self.id.removesuffix(f"{USER_MARK}{model}")
 
     @property
     def said(self) -> tuple[Any, ...]:
@@ -338,10 +357,13 @@ class CaseView(Sequence[Case]):
     Args:
         base: The sequence to select from.
         positions: Indices into ``base``, ascending.
+
+    Attributes:
+        base: The sequence.
     """
 
     def __init__(self, base: Any, positions: Iterable[int]) -> None:
-        self._base = base
+        self.base = base
         self._positions = array("Q", positions)
 
     def __len__(self) -> int:
@@ -353,21 +375,21 @@ class CaseView(Sequence[Case]):
     def __getitem__(self, index: slice) -> Sequence[Case]: ...
     def __getitem__(self, index: int | slice) -> Case | Sequence[Case]:
         if isinstance(index, slice):
-            return CaseTuple(self._base[position] for position in self._positions[index])
-        case: Case = self._base[self._positions[index]]
+            return CaseTuple(self.base[position] for position in self._positions[index])
+        case: Case = self.base[self._positions[index]]
         return case
 
     @property
     def decoded(self) -> bool:
         """Whether every case was decoded from JSON."""
-        decoded: bool = self._base.decoded
+        decoded: bool = self.base.decoded
         return decoded
 
     def position(self, id: str) -> int | None:  # noqa: A002
         """Index of a case, or None."""
         from bisect import bisect_left
 
-        wanted = self._base.position(id)
+        wanted = self.base.position(id)
         if wanted is None:
             return None
         place = bisect_left(self._positions, wanted)

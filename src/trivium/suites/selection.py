@@ -101,6 +101,8 @@ def group_of(case: Case, key: str | None) -> str | None:
     """Return the cluster of a case: the value at ``key`` as text (default: its group, else its id)."""
     if key in (None, "group"):
         return case.group or case.id
+    if key == "id":
+        return case.base_id
     value = value_at(case, str(key))
     return None if value is None else text_or_json(value, canonical=True)
 

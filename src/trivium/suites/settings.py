@@ -11,6 +11,7 @@ from trivium.suites.case import Complexity, Texts
 from trivium.suites.certificate import JudgeCertificate
 from trivium.suites.monitor_settings import MonitorSettings
 from trivium.suites.rubrics.rubric import Rubric, Scale, Step
+from trivium.suites.simulated_users import UserSettings
 from trivium.suites.world_settings import WorldSettings
 from trivium.values import resolved
 
@@ -396,6 +397,7 @@ class Settings(
         agent: The agent that ``trivium run`` calls if it is given no other.
         world: What the agent may change, made afresh for each attempt: ``package.module:factory``, or where a
             JSON, SQLite or folder state is.
+        user: What the simulated users have in common, and which models play them.
     """
 
     metrics: Texts | None = None
@@ -424,6 +426,7 @@ class Settings(
     seed: Annotated[int, Meta(ge=0)] = 42
     agent: str | AgentSettings | None = None
     world: str | WorldSettings | None = None
+    user: UserSettings | None = None
 
     @property
     def success_rule(self) -> SuccessRule:
@@ -461,6 +464,7 @@ class SettingKeywords(TypedDict, total=False):
         seed: Seed of all randomness.
         agent: The agent that is called if an evaluation is given no other.
         world: What the agent may change, made afresh for each attempt.
+        user: What the simulated users have in common, and which models play them.
     """
 
     metrics: Sequence[str] | str | None
@@ -489,3 +493,4 @@ class SettingKeywords(TypedDict, total=False):
     seed: int
     agent: str | AgentSettings | Mapping[str, Any] | None
     world: str | WorldSettings | Mapping[str, Any] | None
+    user: UserSettings | Mapping[str, Any] | None

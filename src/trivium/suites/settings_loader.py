@@ -4,7 +4,7 @@ Deprecated keys and metric names are replaced by current ones first.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,12 @@ from trivium.suites.settings import (
     Settings,
     SuccessRule,
 )
+from trivium.suites.simulated_users import user_problems
 from trivium.suites.validation import at, convert, describe, unknown_key
 from trivium.suites.world_settings import with_folder, world_problems
 from trivium.values import JsonObject, is_number
 
-MERGED = frozenset({"tools", "messages", "retrieval", "judge", "composite", "limits", "monitor"})
+MERGED = frozenset({"tools", "messages", "retrieval", "judge", "composite", "limits", "monitor", "user"})
 """Settings whose changes are merged key by key; other mappings are replaced as a whole."""
 
 SETTING_KEYS = tuple(Settings.__struct_encode_fields__)
@@ -128,8 +129,7 @@ def _semantic_problems(settings: Settings) -> list[Problem]:
         problems += agent_problems(settings.agent)
     if settings.world is not None:
         problems += world_problems(settings.world)
-    if settings.judge is not None:
-        problems += judge_problems(settings.judge)
+    problems += _models_problems(settings)
     both = set(settings.messages.coordination) & set(settings.messages.productive)
     problems += [
         Problem("messages", f'"{word}" is both coordination and productive') for word in sorted(both)
@@ -141,6 +141,14 @@ def _semantic_problems(settings: Settings) -> list[Problem]:
     if settings.encoder is not None and not settings.encoder.strip():
         problems.append(Problem("encoder", "is empty, expected the name of an encoder or a folder"))
     return problems
+
+
+def _models_problems(settings: Settings) -> Iterator[Problem]:
+    """Yield the mistakes about the models that judge, and that play users."""
+    if settings.user is not None:
+        yield from user_problems(settings.user)
+    if settings.judge is not None:
+        yield from judge_problems(settings.judge, users=settings.user.model if settings.user else ())
 
 
 def _gate_problems(gates: Mapping[str, Gate]) -> list[Problem]:
@@ -296,13 +304,22 @@ _RESERVED_PARAMETERS = frozenset(
 """Request parameters that Trivium sets: the prompt and the response format."""
 
 
-def judge_problems(judge: JudgeSettings) -> list[Problem]:
-    """List the mistakes in the settings of a judge whose types are correct."""
+def judge_problems(judge: JudgeSettings, *, users: Sequence[str] = ()) -> list[Problem]:
+    """List the mistakes in the settings of a judge whose types are correct.
+
+    Args:
+        judge: The settings.
+        users: Models that play simulated users, which have servers as well.
+    """
     problems = []
     if wrong := step_problem(judge.step):
         problems.append(Problem("judge.step", wrong))
     problems += _parameter_problems(judge)
-    named = {*judge.models, *(name for names in judge.models_by_complexity.values() for name in names)}
+    named = {
+        *judge.models,
+        *users,
+        *(name for names in judge.models_by_complexity.values() for name in names),
+    }
     for name, server in judge.servers.items():
         where = at("judge.servers", name)
         if name not in named:

@@ -43,11 +43,12 @@ class Suite:
     def __post_init__(self) -> None:
         from trivium.suites.selection import check_groups, checked_cases
         from trivium.suites.settings_loader import with_changes
+        from trivium.suites.simulated_users import with_users
 
         source = f'suite "{self.name}"'
         object.__setattr__(self, "settings", with_changes(self.settings, {}, source=source))
-        if not isinstance(self.cases, Cases):
-            object.__setattr__(self, "cases", checked_cases(self.cases, source=source))
+        cases = self.cases if isinstance(self.cases, Cases) else checked_cases(self.cases, source=source)
+        object.__setattr__(self, "cases", with_users(cases, self.settings.user, source))
         if not len(self.cases):
             raise SuiteError(source, "holds no case")
         check_groups(self.cases, self.settings.group, source)

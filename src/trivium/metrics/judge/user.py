@@ -103,7 +103,7 @@ class ModelUser:
         said = await asyncio.wrap_future(self._executor.submit(partial(self._ask, messages, turn)))
         if said.done and turn > 1:
             return None
-        if turn > self._user.turns:
+        if turn > self._user.most_turns:
             self.flags.append(USER_DID_NOT_STOP)
             return None
         return said.message

@@ -23,6 +23,7 @@ from trivium.reports.document.blocks import (
 )
 from trivium.reports.escape import one_line
 from trivium.reports.slices import run_slices
+from trivium.reports.spread import spread
 from trivium.reports.summary import (
     GATES,
     beside_people,
@@ -110,6 +111,7 @@ def sections(
     for place, each in enumerate(slices, 1):
         yield run_slices(each, "page", place=place)
     yield from beside_people(summary)
+    yield from spread(summary, "page")
     yield from _distributions(summary, drawn or {})
     if disagreements is not None:
         yield on_the_page(disagreements)
