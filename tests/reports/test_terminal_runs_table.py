@@ -4,6 +4,8 @@ from tests.reports import samples
 from trivium.display import as_text
 from trivium.reports.document.terminal import Printed
 from trivium.reports.runs_table import RunRow, runs_blocks
+from trivium.reports.wording import run_name
+from trivium.store.records import RunNames
 
 
 def table(rows, **options):
@@ -32,7 +34,7 @@ def test_an_unfinished_run_shows_how_much_of_it_is_there():
 
 def test_what_is_unknown_is_a_dash_not_a_zero():
     text = as_text(table([row(started=None, pass_rate=None, composite=None)]), width=120)
-    assert text.splitlines()[1].split() == ["r1", "papers", "–", "done", "4", "–", "–"]
+    assert text.splitlines()[1].split() == ["papers", "r1", "–", "done", "4", "–", "–"]
 
 
 def test_a_moment_no_calendar_has_is_a_dash():
@@ -61,10 +63,15 @@ def test_older_runs_are_mentioned():
     assert "older" not in as_text(table([row()]))
 
 
-def test_versions_have_a_column_where_a_run_has_one_and_there_is_room():
-    rows = [row(version="v1"), row()]
-    assert "version" not in as_text(table(rows[1:]), width=120)
-    assert "version" not in as_text(table(rows), width=80)
-    head, first, second = as_text(table(rows), width=120).splitlines()
-    at = head.index("version")
-    assert (first[at : at + 3].strip(), second[at : at + 3].strip()) == ("v1", "–")
+def test_a_run_is_called_by_suite_version_and_agent():
+    def name(**names):
+        return run_name("papers", RunNames(**names))
+
+    commit = {"git_commit": "012345678", "git_subject": "Ask for the year"}
+    assert name(version="1.4", agent="qa.agents:answer", **commit) == "papers · 1.4 · answer"
+    assert name(agent="agent.py:answer", **commit) == "papers · Ask for the year · answer"
+    assert (
+        name(agent="http://127.0.0.1:80", git_commit="012345678")
+        == "papers · 012345678 · http://127.0.0.1:80"
+    )
+    assert name() == "papers"

@@ -9,7 +9,7 @@ import pytest
 import trivium as tv
 from tests.runs.judging.suites import MODEL, OTHER, provider, run, suite
 from trivium.errors import ComparisonError
-from trivium.runs.provenance import ask_git
+from trivium.runs.provenance import ask_git, provenance
 from trivium.store.store import Store
 
 
@@ -89,3 +89,19 @@ def test_git_is_asked_wherever_it_finds_a_repository(tmp_path, monkeypatch):
     assert without == {"outside"}
     assert answers["outside", "../tree/.git"] is not None
     assert answers["tree", ".git"] is not None
+
+
+def test_a_run_records_what_its_commit_says_without_secrets_and_not_at_any_length(tmp_path, monkeypatch):
+    monkeypatch.delenv("GIT_DIR")
+    monkeypatch.chdir(tmp_path)
+    me = ("-c", "user.name=me", "-c", "user.email=me@example.org")
+    git(tmp_path, "init", "--quiet")
+    for message, told in (
+        ("Ask for the year, too\n\nA body.", "Ask for the year, too"),
+        ("Set api_key=abcdef0123456789", "Set api_key=[masked]"),
+        ("é" * 500, "é" * 200),
+    ):
+        git(tmp_path, *me, "commit", "--quiet", "--allow-empty", "--message", message)
+        recorded = provenance(metrics=[], seed=0, source="a")["git"]
+        assert recorded["commit"] == git(tmp_path, "rev-parse", "HEAD")
+        assert recorded["subject"] == told

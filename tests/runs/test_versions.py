@@ -101,9 +101,9 @@ def test_a_run_says_its_commit_and_whether_files_have_changed_since(repository, 
 
     monkeypatch.chdir(repository)
     commit = (repository / ".git" / "refs" / "heads" / "main").read_text().strip()
-    assert told() == {"commit": commit, "dirty": False}
+    assert told() == {"commit": commit, "subject": "first", "dirty": False}
     (repository / "app.py").write_text("")
-    assert told() == {"commit": commit, "dirty": True}
+    assert told() == {"commit": commit, "subject": "first", "dirty": True}
     git(repository, "update-ref", "-d", "HEAD")  # as before the first commit
     assert told() is None
 

@@ -60,7 +60,7 @@ def make_first_version(connection: sqlite3.Connection) -> None:
     )
     for (index,) in connection.execute(indexes).fetchall():
         connection.execute(f"DROP INDEX {index}")
-    columns = {row[1] for row in connection.execute("PRAGMA table_info(runs)")}
-    for column in columns & {"attempts", "pass_rate", "composite"}:
+    columns = [row[1] for row in connection.execute("PRAGMA table_info(runs)")]
+    for column in columns[columns.index("summary") + 1 :]:
         connection.execute(f"ALTER TABLE runs DROP COLUMN {column}")
     connection.execute("UPDATE alembic_version SET version_num = '0001'")

@@ -16,7 +16,7 @@ from trivium.labels.joining import labels_for
 from trivium.labels.queue import LabelQueues
 from trivium.runs.comparing.compare import compare
 from trivium.store.browsing.attempts import attempts_of_case, count_attempts, find_attempts, position_of
-from trivium.store.browsing.runs import find_runs, suite_names
+from trivium.store.browsing.runs import RunFilters, find_runs, suite_names, tag_names, version_names
 from trivium.store.browsing.search import search
 from trivium.store.browsing.search_index import IDLE_SECONDS, SearchIndex
 from trivium.store.export.tables import score_rows
@@ -121,8 +121,11 @@ def used_labels(store, run) -> None:
 
 PAGES = {
     "list of runs": lambda store, run: find_runs(store),
-    "runs by composite": lambda store, run: find_runs(store, sort="composite", suite="s"),
-    "runs of a text": lambda store, run: find_runs(store, text="r1"),
+    "runs by composite": lambda store, run: find_runs(store, RunFilters(suite="s"), sort="composite"),
+    "runs of a text": lambda store, run: find_runs(store, RunFilters(text="r1")),
+    "runs of a version and a tag": lambda store, run: find_runs(store, RunFilters(version="1", tag="x")),
+    "names of versions": lambda store, run: version_names(store),
+    "tags of cases": lambda store, run: tag_names(store),
     "names of suites": lambda store, run: suite_names(store),
     "attempts, worst first": find_attempts,
     "attempts, best first, next page": lambda store, run: find_attempts(

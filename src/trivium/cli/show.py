@@ -83,16 +83,20 @@ def show(run: str | None, **given: Any) -> int:
 @options.as_json
 def list_runs(limit: int, store: str, as_json: bool) -> None:
     """List the stored runs, newest first."""
+    from msgspec.structs import asdict
+
     from trivium.cli.output import print_json, show
     from trivium.reports.runs_table import RunRow, runs_blocks
-    from trivium.runs.provenance import confirms, version_of
-    from trivium.store.records import RunRecord
+    from trivium.reports.wording import run_name
+    from trivium.runs.provenance import FINGERPRINT, confirms
+    from trivium.store.records import RunNames, RunRecord
     from trivium.store.store import Store
 
     def row(record: RunRecord) -> RunRow:
         summary = record.summary or {}
         composite = summary.get("composite") or {}
         attempts = summary["attempts"] if summary else sum(1 for _ in opened.attempt_keys(record))
+        names = RunNames.of(record.provenance)
         return RunRow(
             run=record.id,
             suite=record.suite_name,
@@ -103,8 +107,10 @@ def list_runs(limit: int, store: str, as_json: bool) -> None:
             due=attempts if record.kind == "live" else summary.get("total_tests", record.due or 0),
             pass_rate=summary.get("pass_rate", {}).get("value"),
             composite=composite.get("mean"),
-            version=version_of(record),
             confirms=None if (what := confirms(record)) is None else what.run,
+            fingerprint=record.provenance.get(FINGERPRINT),
+            name=run_name(record.suite_name, names),
+            **asdict(names),
         )
 
     with Store(store, read_only=True) as opened:

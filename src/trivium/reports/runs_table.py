@@ -2,18 +2,17 @@
 
 from collections.abc import Iterator
 
-import msgspec
-
 from trivium.reports import wording
 from trivium.reports.document.blocks import Block, Column, Paragraph, Tone, Toned, table
+from trivium.store.records import RunNames
 
 PRODUCTION = "live-…: samples of production, unweighted; figures of all traffic: trivium monitor status"
 
 STATES: dict[str, Tone] = {"done": "good", "interrupted": "warn"}
 
 
-class RunRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One run in a list of runs.
+class RunRow(RunNames, frozen=True, kw_only=True):
+    """One run in a list of runs; what it is called by is in :class:`RunNames`.
 
     Attributes:
         kind: agent, recorded, human, live (a monitor's samples of one day), or confirm.
@@ -24,7 +23,8 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
         due: Attempts that the run should have; 0 if nobody knows, as of a day of production.
         pass_rate: In [0, 1], or None.
         composite: Mean, in [0, 1], or None.
-        version: The agent's version, or None if nothing tells it.
+        name: What people call it: suite, version or message of the commit, agent.
+        fingerprint: Digest of the agent's code, by which versions without a name are told apart, or None.
     """
 
     run: str
@@ -36,8 +36,9 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     pass_rate: float | None = None
     composite: float | None = None
     kind: str = "agent"
-    version: str | None = None
     confirms: str | None = None
+    name: str = ""
+    fingerprint: str | None = None
 
 
 def runs_blocks(rows: list[RunRow], *, older: bool = False) -> Iterator[Block]:
@@ -55,17 +56,20 @@ def runs_blocks(rows: list[RunRow], *, older: bool = False) -> Iterator[Block]:
     yield table(COLUMNS, rows, label="Runs", notes=(live, more))
 
 
+def _name(row: RunRow) -> str:
+    return (row.name or row.suite) + (f", confirms {row.confirms}" if row.confirms else "")
+
+
 def _attempts(row: RunRow) -> str:
     complete = row.attempts == row.due or not row.due
     return f"{row.attempts:,}" if complete else f"{row.attempts:,}/{row.due:,}"
 
 
 COLUMNS: tuple[Column[RunRow], ...] = (
-    Column("run", lambda row: Toned(row.run, "strong"), "name"),
-    Column("suite", lambda row: row.suite + (f", confirms {row.confirms}" if row.confirms else ""), "name"),
+    Column("run", lambda row: Toned(_name(row), "strong"), "name"),
+    Column("id", lambda row: row.run, "name"),
     # A run's id begins with its start time, so a narrow terminal does without the column.
     Column("started (UTC)", lambda row: wording.moment(row.started), "interval", where="wide"),
-    Column("version", lambda row: row.version or wording.NOTHING, "name", where="wide", optional=True),
     Column("state", lambda row: Toned(row.state, STATES.get(row.state, "")), "text"),
     Column("attempts", _attempts),
     Column("passed", lambda row: wording.known_share(row.pass_rate)),

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from trivium.runs.summary import (
 )
 
 if TYPE_CHECKING:
+    from trivium.store.records import RunNames
     from trivium.trust.certification import Certificate
 
 NOTHING = "–"
@@ -36,6 +38,20 @@ def number(value: float | None, *, digits: int = 3) -> str:
     if value is None or not math.isfinite(value):
         return NOTHING
     return f"{value:.{digits}f}"
+
+
+_FUNCTION = re.compile(r"[\w./\\-]+:(\w+)")
+
+
+def run_name(suite: str, names: "RunNames") -> str:
+    """What people call a run: its suite; its version, or what its commit says; its agent.
+
+    An agent that is a function in a module or file is called by the name of the function.
+    """
+    function = _FUNCTION.fullmatch(names.agent or "")
+    agent = names.agent if function is None else function[1]
+    version = names.version or names.git_subject or names.git_commit
+    return " · ".join(one_line(each, at_most=60) for each in (suite, version, agent) if each)
 
 
 def moment(seconds: float | None) -> str:

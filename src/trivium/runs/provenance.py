@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -20,6 +20,7 @@ import msgspec
 
 from trivium._version import __version__
 from trivium.errors import InputError
+from trivium.masking import mask
 from trivium.metrics.metric import Metric
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
@@ -37,6 +38,9 @@ _PACKAGES = (
     "transformers",
 )
 _VERSION = "Version: "
+
+SUBJECT_CHARS = 200
+"""Longest subject of a commit that is recorded, in characters."""
 
 
 def provenance(*, metrics: list[Metric], seed: int, source: str) -> dict[str, object]:
@@ -82,11 +86,21 @@ def _version(package: str) -> str:
 
 
 def _git(folder: Path) -> dict[str, object] | None:
-    """Commit of a folder and whether it has uncommitted changes; None outside a repository."""
+    """Commit of a folder, its subject, and whether it has uncommitted changes; None without a repository."""
     told = ask_git(folder, "status", "--porcelain=v2", "--branch", "--untracked-files=no")
     commit, *lines = (told or "# branch.oid (initial)").removeprefix("# branch.oid ").splitlines()
     dirty = any(not line.startswith("#") for line in lines)
-    return None if commit == "(initial)" else {"commit": commit, "dirty": dirty}
+    if commit == "(initial)":
+        return None
+    subject = _subject(folder, commit)
+    return {"commit": commit, "dirty": dirty} | ({"subject": subject} if subject else {})
+
+
+@lru_cache(maxsize=64)
+def _subject(folder: Path, commit: str) -> str:
+    """The first line of a commit's message, without secrets and no longer than ``SUBJECT_CHARS``."""
+    told = ask_git(folder, "log", "-1", "--no-show-signature", "--format=%s", commit, "--")
+    return mask(" ".join((told or "").split()))[:SUBJECT_CHARS]
 
 
 def ask_git(folder: Path, *arguments: str) -> str | None:
@@ -94,7 +108,7 @@ def ask_git(folder: Path, *arguments: str) -> str | None:
     if not _may_be_in_repository(folder):
         return None
     try:
-        return subprocess.run(  # noqa: S603 - the arguments are constants
+        return subprocess.run(  # noqa: S603 - the arguments are constants or a commit that git told
             ["git", *arguments],  # noqa: S607 - the git on the user's path
             cwd=folder,
             capture_output=True,

@@ -164,11 +164,53 @@ class Rows:
 
 def figures_of(summary: Mapping[str, Any]) -> dict[str, object]:
     """What lists of runs show of a summary."""
+    rate = summary.get("pass_rate") or {}
+    low, high = rate.get("ci95") or (None, None)
     return {
         "attempts": summary.get("attempts"),
-        "pass_rate": (summary.get("pass_rate") or {}).get("value"),
+        "pass_rate": rate.get("value"),
+        "pass_rate_low": low,
+        "pass_rate_high": high,
         "composite": (summary.get("composite") or {}).get("mean"),
     }
+
+
+NAME_CHARS = 200
+"""Longest name of an agent, a version or a tag in lists, in characters."""
+
+
+class RunNames(msgspec.Struct, frozen=True, kw_only=True):
+    """What lists of runs call a run by, besides its suite and id.
+
+    Attributes:
+        agent: Readable name of the agent or the outputs.
+        version: The name of the agent's version, if it was given one.
+        git_commit: The first 9 characters of the commit, with a + if there were uncommitted changes; None
+            outside a git repository.
+        git_subject: The first line of the commit's message.
+    """
+
+    agent: str | None = None
+    version: str | None = None
+    git_commit: str | None = None
+    git_subject: str | None = None
+
+    @classmethod
+    def of(cls, provenance: Mapping[str, object]) -> "RunNames":
+        """The names that a run's provenance holds."""
+        git = provenance.get("git")
+        made = git if isinstance(git, Mapping) else {}
+        commit, changed = _name(made.get("commit")), bool(made.get("dirty"))
+        return cls(
+            agent=_name(provenance.get("agent")),
+            version=_name(provenance.get("version")),
+            git_commit=None if commit is None else f"{commit[:9]}{'+' * changed}",
+            git_subject=_name(made.get("subject")),
+        )
+
+
+def _name(value: object) -> str | None:
+    return sanitise(value)[0][:NAME_CHARS] if isinstance(value, str) and value else None
 
 
 T = TypeVar("T")

@@ -62,9 +62,19 @@ runs = Table(
     Column("attempts", Integer),
     Column("pass_rate", Double),
     Column("composite", Double),
+    # Of the provenance, for lists of runs.
+    Column("agent", Text),
+    Column("version", Text),
+    Column("git_commit", Text),
+    Column("git_subject", Text),
+    # The interval of the pass rate.
+    Column("pass_rate_low", Double),
+    Column("pass_rate_high", Double),
     Index("ix_runs_pass_rate", "pass_rate", "number"),
     Index("ix_runs_composite", "composite", "number"),
     Index("ix_runs_suite_name", "suite_name", "number"),
+    Index("ix_runs_version", "version", "number"),
+    Index("ix_runs_commit", "git_commit", "number"),
 )
 
 cases = Table(
@@ -75,6 +85,14 @@ cases = Table(
     Column("id", Text, nullable=False),
     Column("body", Text, nullable=False),
     Index("ix_cases_id", "suite", "id"),
+)
+
+# The tags of the cases of a suite, each once.
+suite_tags = Table(
+    "suite_tags",
+    metadata,
+    Column("tag", String(200), primary_key=True),  # its beginning, if it is longer
+    Column("suite", String(64), primary_key=True),
 )
 
 attempts = Table(

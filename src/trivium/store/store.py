@@ -29,6 +29,7 @@ from trivium.store.connection import (
 from trivium.store.partitions.file import Partition
 from trivium.store.partitions.reader import Bodies, partitions_in
 from trivium.store.records import (
+    NAME_CHARS,
     AttemptOutline,
     AttemptRow,
     AttemptUsage,
@@ -36,6 +37,7 @@ from trivium.store.records import (
     EvaluationOutline,
     Rows,
     RunKind,
+    RunNames,
     RunRecord,
     RunState,
     StoredAttempt,
@@ -150,7 +152,7 @@ class Store:
             "due": due,
             "attempts_from": attempts_from,
             "settings": encode(settings),
-            "provenance": encode(provenance),
+            **_origin(provenance),
         }
         with explain_errors(self.engine), self.engine.begin() as connection:
             connection.execute(insert(tables.runs).values(values))
@@ -251,7 +253,7 @@ class Store:
         """
         runs = tables.runs
         now = time.time()
-        told = encode(run.provenance if provenance is None else provenance)
+        origin = _origin(run.provenance if provenance is None else provenance)
         with explain_errors(self.engine), self.engine.begin() as connection:
             owner, touched, state = connection.execute(
                 select(runs.c.owner, runs.c.touched, runs.c.state).where(runs.c.number == run.number)
@@ -267,7 +269,7 @@ class Store:
             updated = connection.execute(
                 update(runs)
                 .where(runs.c.number == run.number, runs.c.touched == touched)
-                .values(owner=this_process(), touched=now, state="running", provenance=told)
+                .values(owner=this_process(), touched=now, state="running", **origin)
             )
             if updated.rowcount != 1:
                 raise StoreError(f"another process has just started writing run {run.id}")
@@ -276,7 +278,7 @@ class Store:
         """Replace what a run depends on."""
         where = tables.runs.c.number == run.number
         with explain_errors(self.engine), self.engine.begin() as connection:
-            connection.execute(update(tables.runs).where(where).values(provenance=encode(provenance)))
+            connection.execute(update(tables.runs).where(where).values(_origin(provenance)))
 
     def finish(
         self, run: RunRecord, state: RunState, *, summary: dict[str, Any] | None, due: int | None = None
@@ -305,7 +307,9 @@ class Store:
             stored = select(func.count()).where(tables.cases.c.suite == suite)
             if connection.execute(stored).scalar():
                 return
+            tags: set[str] = set()
             for chunk in batched(enumerate(cases), _ROWS_AT_ONCE):
+                tags.update(sanitise(tag)[0][:NAME_CHARS] for _, case in chunk for tag in case.tags)
                 insert_many(
                     connection,
                     tables.cases,
@@ -315,6 +319,8 @@ class Store:
                     ],
                     unless_there=True,  # a run of another process may begin with the same cases
                 )
+            of_suite = [{"tag": tag, "suite": suite} for tag in sorted(tags)]
+            insert_many(connection, tables.suite_tags, of_suite, unless_there=True)
 
     def groups(self, suite: str, key: str | None) -> Iterator[str]:
         """Yield the cluster of each case, in suite order.
@@ -562,6 +568,11 @@ class Store:
             return msgspec.convert(fields, RunRecord)
         except msgspec.ValidationError as error:
             raise StoreError(f"{self.name}: is damaged: a run in it cannot be read ({error})") from error
+
+
+def _origin(provenance: dict[str, Any]) -> dict[str, Any]:
+    """What a run depends on, and what it is called by."""
+    return {"provenance": encode(provenance)} | msgspec.structs.asdict(RunNames.of(provenance))
 
 
 def _attempts_run(run: RunRecord) -> int:

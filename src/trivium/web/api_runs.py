@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import get
+from litestar.di import NamedDependency, Provide
 from litestar.params import PathParameter, QueryParameter
 
 from trivium.errors import InputError
@@ -11,7 +12,7 @@ from trivium.reports.moved_cases.document import comparison_document
 from trivium.runs.run import Run
 from trivium.runs.summary import Summary
 from trivium.store.browsing.attempts import AttemptSort, Verdict, WholeAttempt, find_attempts
-from trivium.store.browsing.runs import RunSort, RunsPage, find_runs
+from trivium.store.browsing.runs import RunFilters, RunSort, RunsPage, find_runs
 from trivium.store.records import RunKind, RunState
 from trivium.values import json_text
 from trivium.web.errors import Refused, refusals
@@ -33,6 +34,8 @@ CaseId = Annotated[str, QueryParameter(name="id", max_length=100_000, descriptio
 Repeat = Annotated[int, QueryParameter(ge=0, le=2**31 - 1, description="Number of the repeat.")]
 Force = Annotated[bool, QueryParameter(description="Compare runs even if their settings differ.")]
 Suite = Annotated[str | None, QueryParameter(max_length=10_000, description="Name of the suite.")]
+Version = Annotated[str | None, QueryParameter(max_length=200, description="Name of the version or commit.")]
+Tag = Annotated[str | None, QueryParameter(max_length=10_000, description="A tag that some case has.")]
 OfKind = Annotated[RunKind | None, QueryParameter(name="kind", description="Origin of the outputs.")]
 InState = Annotated[RunState | None, QueryParameter(name="state", description="State of the run.")]
 OfVerdict = Annotated[Verdict | None, QueryParameter(name="verdict", description="Only with this verdict.")]
@@ -79,23 +82,34 @@ def run_routes(services: Services) -> list[Any]:
     return [*_run_routes(services), *_attempt_routes(services), _comparison_route(services)]
 
 
+def _filters(
+    q: Text = "",
+    suite: Suite = None,
+    version: Version = None,
+    tag: Tag = None,
+    kind: OfKind = None,
+    run_state: InState = None,
+) -> RunFilters:
+    return RunFilters(text=q, suite=suite, version=version, tag=tag, kind=kind, state=run_state)
+
+
 def _run_routes(services: Services) -> list[Any]:
     store = services.store
 
-    @get("/runs", sync_to_thread=True, responses=refusals())
+    @get(
+        "/runs",
+        sync_to_thread=True,
+        responses=refusals(),
+        dependencies={"filters": Provide(_filters, sync_to_thread=False)},
+    )
     def list_runs(
-        q: Text = "",
-        suite: Suite = None,
-        kind: OfKind = None,
-        run_state: InState = None,
+        filters: NamedDependency[RunFilters],
         sort: SortedRuns = "newest",
         start: Start = 0,
         limit: Limit = 50,
     ) -> RunsPage:
         """The stored runs."""
-        return find_runs(
-            store, text=q, suite=suite, kind=kind, state=run_state, sort=sort, start=start, limit=limit
-        )
+        return find_runs(store, filters, sort=sort, start=start, limit=limit)
 
     @get("/runs/{run:str}", sync_to_thread=True, responses=refusals(404))
     def one_run(run: RunId) -> RunDetail:

@@ -4,8 +4,11 @@ import csv
 import io
 import json
 import re
+from html import unescape
 
 import pytest
+
+from trivium.suites.case import Case
 
 HTML = {"Accept": "text/html"}
 
@@ -13,6 +16,7 @@ HTML = {"Accept": "text/html"}
 @pytest.fixture(scope="module")
 def client_of_three(shared_client, shared_store):
     """A client of a server with three runs: of an agent, of recorded outputs, and of a hostile name."""
+    shared_store.save_cases("s1", [Case(id="a", input="?", tags=("<i>hard",))])
     for number, (suite, kind, rate) in enumerate(
         [("reviews", "agent", 0.9), ("answers", "recorded", None), ("<b>=1+1</b>", "agent", 0.2)]
     ):
@@ -22,7 +26,7 @@ def client_of_three(shared_client, shared_store):
             suite=f"s{number}",
             kind=kind,
             settings={},
-            provenance={},
+            provenance={"agent": "qa:answer", "version": f"<i>1.{number}"},
             due=4,
         )
         summary = (
@@ -50,6 +54,9 @@ def listed(client, **chosen):
         ({"kind": "recorded"}, [1]),
         ({"state": "done"}, [2, 0]),
         ({"suite": "reviews"}, [0]),
+        ({"version": "<i>1.2"}, [2]),
+        ({"tag": "<i>hard"}, [1]),
+        ({"tag": "<i>hard", "version": "<i>1.2"}, []),
         ({"q": "RUN-1"}, [1]),
         ({"q": "view"}, [0]),
         ({"q": "%"}, []),
@@ -70,7 +77,29 @@ def test_a_filter_replaces_only_the_table(client_of_three):
 def test_names_never_become_markup(client_of_three):
     body = client_of_three.get("/runs", headers=HTML).text
     assert "<b>=1" not in body
-    assert "&lt;b&gt;=1+1" in body
+    assert "<i>" not in body
+    assert "&lt;b&gt;=1+1&lt;/b&gt; · &lt;i&gt;1.2 · answer" in body
+
+
+def test_links_and_exports_keep_the_filters(client_of_three):
+    body = client_of_three.get("/runs", params={"version": "<i>1.2", "kind": "agent"}, headers=HTML).text
+    (export,) = re.findall(r'href="([^"]+format=csv[^"]*)"', body)
+    rows = list(csv.DictReader(io.StringIO(client_of_three.get("/runs" + unescape(export)).text)))
+    assert [(row["run"], row["version"], row["agent"]) for row in rows] == [("run-2", "<i>1.2", "qa:answer")]
+    assert re.search(r"<option selected[^>]*>&lt;i&gt;1.2<", body)
+
+
+@pytest.mark.parametrize("ticked", [["run-0"], ["run-0", "run-1", "run-2"]])
+def test_two_runs_are_compared_and_no_other_number(client_of_three, ticked):
+    answer = client_of_three.get("/compare", params={"run": ticked}, headers=HTML)
+    assert answer.status_code == 400
+    assert f"Tick two runs to compare them; {len(ticked)} run" in answer.text
+
+
+def test_of_two_ticked_runs_the_newer_one_is_compared_with_the_older_one(client_of_three):
+    for ticked in (["run-0", "run-2"], ["run-2", "run-0"]):
+        answer = client_of_three.get("/compare", params={"run": ticked}, headers=HTML, follow_redirects=False)
+        assert answer.headers["location"] == "/compare/run-0/run-2"
 
 
 def test_the_export_holds_all_that_the_filters_select(client_of_three):

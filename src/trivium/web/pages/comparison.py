@@ -14,6 +14,7 @@ from trivium.reports.comparison import describe, page_cases
 from trivium.reports.comparison_text import verdict_words
 from trivium.reports.document.blocks import Block, Case, Cases, Links
 from trivium.reports.document.html import html
+from trivium.reports.wording import counted
 from trivium.runs.comparing.compare import compare
 from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.comparing.moved_cases import MovedCase
@@ -42,6 +43,8 @@ REMEMBERED = 16
 
 Start = Annotated[int, QueryParameter(ge=0, le=10**9)]
 
+Ticked = Annotated[tuple[str, ...], QueryParameter(name="run", max_items=1_000)]
+
 COLUMNS: Final = tuple(
     Column(name=name, field=name)
     for name in ("metric", "answer", "base", "head", "delta", "low", "high", "p", "p_holm", "n", "groups")
@@ -53,11 +56,15 @@ def routes(site: Site) -> list[Any]:
     comparisons = Comparisons()
 
     @get("/compare", include_in_schema=False, sync_to_thread=True)
-    def choose(base: FromQuery[str] = "", head: FromQuery[str] = "") -> Redirect:
-        """Where the forms that choose two runs lead."""
-        if not base or not head:
+    def choose(base: FromQuery[str] = "", head: FromQuery[str] = "", run: Ticked = ()) -> Redirect:
+        """Where the forms that choose two runs lead: by name, or ticked, of which the newer one is head."""
+        if run and len(run) != 2:
+            raise Refused(400, f"Tick two runs to compare them; {counted(len(run), 'run')} came.")
+        if not run and not (base and head):
             raise Refused(400, "Name two runs: /compare?base=RUN&head=RUN")
-        first, second = run_of(site.store, base), run_of(site.store, head)
+        first, second = (run_of(site.store, each) for each in run or (base, head))
+        if run and first.number > second.number:
+            first, second = second, first
         return Redirect(f"/compare/{segment(first.id)}/{segment(second.id)}")
 
     @get("/compare/{base:str}/{head:str}", include_in_schema=False)

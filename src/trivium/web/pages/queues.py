@@ -14,7 +14,7 @@ from trivium.labels.monitored import queue_of_alert, queue_of_monitor, since_dep
 from trivium.labels.progress import state_of
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LONGEST_NAME, LabelQueue, QueueSettings
-from trivium.store.browsing.runs import find_runs
+from trivium.store.browsing.runs import RunFilters, find_runs
 from trivium.store.labels import answers_in
 from trivium.store.store import Store
 from trivium.suites.sanitize import sanitise
@@ -46,7 +46,7 @@ def routes(site: Site) -> list[Any]:
         runs = list(find_runs(store, limit=RUNS).runs)
         chosen = run_of(store, run or runs[0].run) if run or runs else None
         if chosen is not None and chosen.id not in {each.run for each in runs}:
-            runs += find_runs(store, text=chosen.id, limit=1).runs
+            runs += find_runs(store, RunFilters(text=chosen.id), limit=1).runs
         return site.page(
             request,
             "labels.html",

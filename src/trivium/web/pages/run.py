@@ -27,7 +27,7 @@ from trivium.store.browsing.attempts import (
     count_attempts,
     find_attempts,
 )
-from trivium.store.browsing.runs import find_runs
+from trivium.store.browsing.runs import RunFilters, find_runs
 from trivium.store.records import RunRecord
 from trivium.suites.settings import Settings
 from trivium.web.errors import Refused
@@ -120,7 +120,9 @@ def routes(site: Site) -> list[Any]:
         summary = _summary(site, record)
         slices, problem = _slices(site, record, by)
         others = [
-            each for each in find_runs(store, suite=record.suite_name, limit=21).runs if each.run != run
+            each
+            for each in find_runs(store, RunFilters(suite=record.suite_name), limit=21).runs
+            if each.run != run
         ]
         return site.page(
             request,

@@ -5,10 +5,21 @@ from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from litestar import Request, Response, get
+from litestar.di import NamedDependency, Provide
 from litestar.params import FromQuery, QueryParameter
 from litestar.response import Redirect, Stream
 
-from trivium.store.browsing.runs import RUN_SORTS, RunOutline, RunSort, RunsPage, find_runs, suite_names
+from trivium.store.browsing.runs import (
+    RUN_SORTS,
+    RunFilters,
+    RunOutline,
+    RunSort,
+    RunsPage,
+    find_runs,
+    suite_names,
+    tag_names,
+    version_names,
+)
 from trivium.web.pages.site import Column, Form, Site, table_export
 
 __all__ = ["routes"]
@@ -38,7 +49,13 @@ COLUMNS: Final = tuple(
         "attempts",
         "due",
         "pass_rate",
+        "pass_rate_low",
+        "pass_rate_high",
         "composite",
+        "agent",
+        "version",
+        "git_commit",
+        "git_subject",
     )
 )
 
@@ -56,34 +73,49 @@ def routes(site: Site) -> list[Any]:
     def home() -> Redirect:
         return Redirect("/runs")
 
-    @get("/runs", include_in_schema=False, sync_to_thread=True)
+    @get(
+        "/runs",
+        include_in_schema=False,
+        sync_to_thread=True,
+        dependencies={"filters": Provide(_filters, sync_to_thread=False)},
+    )
     def list_runs(
         request: Request[Any, Any, Any],
-        q: Text = "",
-        suite: Text = "",
-        kind: Kind = "",
-        run_state: State = "",
+        filters: NamedDependency[RunFilters],
         sort: Sort = "newest",
         start: Start = 0,
         format: Form = "html",  # noqa: A002 - its name in the address
     ) -> Response[str] | Stream:
-        find = partial(find_runs, site.store, text=q, suite=suite, kind=kind, state=run_state, sort=sort)
+        find = partial(find_runs, site.store, filters, sort=sort)
         if format != "html":
             return table_export(_all(find), COLUMNS, file="runs", form=format)
-        page = find(start=start, limit=ROWS)
         return site.page(
             request,
             "runs.html",
             title="Runs",
             section="runs",
-            found=page,
+            found=find(start=start, limit=ROWS),
+            chosen=filters,
             suites=suite_names(site.store),
-            chosen={"q": q, "suite": suite, "kind": kind, "state": run_state, "sort": sort},
+            versions=version_names(site.store),
+            tags=tag_names(site.store),
+            sort=sort,
             sorts=[(each, SORT_WORDS[each]) for each in RUN_SORTS],
             previous=max(0, start - ROWS) if start else None,
         )
 
     return [home, list_runs]
+
+
+def _filters(
+    q: Text = "",
+    suite: Text = "",
+    version: Text = "",
+    tag: Text = "",
+    kind: Kind = "",
+    run_state: State = "",
+) -> RunFilters:
+    return RunFilters(text=q, suite=suite, version=version, tag=tag, kind=kind, state=run_state)
 
 
 def _all(find: Callable[..., RunsPage]) -> Iterator[RunOutline]:

@@ -25,7 +25,7 @@ from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LabelQueue
 from trivium.reports.html.shell import asset as report_asset
 from trivium.reports.html.shell import environment
-from trivium.reports.wording import moment
+from trivium.reports.wording import moment, run_name
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.web.errors import Refused
@@ -168,7 +168,7 @@ class Site:
                 [jinja2.FileSystemLoader(_FOLDER / "templates"), reports.loader or jinja2.DictLoader({})]
             )
         )
-        templates.filters = {**reports.filters, "moment": moment, "segment": segment}
+        templates.filters = {**reports.filters, "moment": moment, "segment": segment, "run_name": run_name}
         templates.globals = {
             **reports.globals,
             "asset": asset_url,
