@@ -3,6 +3,7 @@
 import importlib.util
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,13 +26,9 @@ _ARGUMENTS = (
 )
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    """One browser for the tests of a module; they are skipped where there is no Chromium or no Playwright.
-
-    Not for the whole session: while it is open, Playwright's event loop counts as running in this thread, and
-    every ``asyncio.run`` of a later module would be refused.
-    """
+@contextmanager
+def opened_browser() -> Iterator["Browser"]:
+    """A browser; what needs one is skipped where there is no Chromium or no Playwright."""
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
     program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
@@ -43,6 +40,17 @@ def browser() -> Iterator["Browser"]:
             pytest.skip(f"{program} does not start here: {error.message.splitlines()[0]}")
         yield opened
         opened.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    """One browser for the tests of a module.
+
+    Not for the whole session: while it is open, Playwright's event loop counts as running in this thread, and
+    every ``asyncio.run`` of a later module would be refused.
+    """
+    with opened_browser() as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -462,7 +462,7 @@ def test_every_text_has_enough_contrast_in_light_and_dark(calm):
     for scheme in schemes[:2]:
         pairs = [
             (text, ground)
-            for text in ("ink", "muted", "accent", "human", "warn", "bad", "good")
+            for text in ("ink", "muted", "accent", "second", "third", "warn", "bad", "good")
             for ground in ("paper", "card", "soft")
         ]
         pairs += [(kind, f"{kind}-soft") for kind in ("good", "warn", "bad")]

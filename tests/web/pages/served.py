@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import uvicorn
 
@@ -17,12 +17,19 @@ class Served:
     """A server of the pages of a store; ``address`` is where it is while it is open."""
 
     def __init__(
-        self, store: Store, monitors: Sequence[Monitored] = (), access: Access | None = None
+        self,
+        store: Store,
+        monitors: Sequence[Monitored] = (),
+        access: Access | None = None,
+        *,
+        receiving: bool = True,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.store = store
-        self.services = Services(store, list(monitors))
+        self.services = Services(store, list(monitors), receiving=receiving, clock=clock)
         config = uvicorn.Config(
-            create_app(self.services, access or Access()), host="127.0.0.1", port=0, log_config=None,
+            create_app(self.services, access or Access(), clock=clock),
+            host="127.0.0.1", port=0, log_config=None,
             lifespan="on", ws="none", timeout_graceful_shutdown=3,
         )  # fmt: skip
         self._server = uvicorn.Server(config)

@@ -114,9 +114,9 @@ _PAGE_COLOURS = {
     FAINT: "var(--muted)",
     GRID: "var(--line)",
     SIDES[0]: "var(--accent)",
-    SIDES[1]: "var(--human)",
+    SIDES[1]: "var(--second)",
     BEST: "var(--good)",
-    HULL: "var(--hull)",
+    HULL: "var(--third)",
     HALO: "var(--paper)",
 }
 
