@@ -400,3 +400,81 @@ def test_a_chat_is_the_history_and_its_last_message_is_asked():
         (chat[1:3], "user-prompt: user: Where is it?\n\nassistant: Which?"),
     ):
         assert asked(Agent(FunctionModel(respond), name="a"), input=messages).output == output
+
+
+PICTURE = {"type": "image_url", "image_url": {"url": "https://example.org/a.png", "detail": "low"}}
+PARTS = [
+    "Look:",
+    {"type": "text", "text": "what is it?"},
+    PICTURE,
+    {"type": "input_image", "image_url": "data:image/png;base64,AAEC"},
+    {"type": "input_audio", "input_audio": {"data": "AwQ=", "format": "mp3"}},
+    {"type": "file", "file": {"file_data": "data:application/pdf;base64,BQ==", "filename": "a.pdf"}},
+]
+
+
+def given_to(messages):
+    """What a model gets of a chat, and the attempt."""
+    got = []
+
+    def respond(messages, info):
+        got.extend(part for message in messages for part in message.parts)
+        return ModelResponse(parts=[TextPart("ok")])
+
+    return got, asked(Agent(FunctionModel(respond)), case=Case(id="a", input=messages))
+
+
+def test_images_sounds_and_files_reach_the_model_as_such():
+    (got,), attempt = given_to([{"role": "user", "content": PARTS}])
+    assert attempt.output == "ok"
+    assert got.content[:2] == ["Look:", "what is it?"]
+    link, *data = got.content[2:]
+    assert (link.url, link.vendor_metadata) == ("https://example.org/a.png", {"detail": "low"})
+    assert [(each.media_type, each.data) for each in data] == [
+        ("image/png", b"\0\1\2"),
+        ("audio/mpeg", b"\3\4"),
+        ("application/pdf", b"\5"),
+    ]
+
+
+def test_calls_of_tools_in_a_chat_reach_the_model_as_such():
+    call = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": '{"n": 4}'}}
+    chat = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [PICTURE]},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "shoes"},
+        {"role": "assistant", "content": [{"type": "text", "text": "Shoes."}]},
+        {"role": "user", "content": [{"type": "text", "text": "And"}, {"type": "text", "text": "this?"}]},
+    ]
+    got, _ = given_to(chat)
+    kinds = ["system-prompt", "user-prompt", "tool-call", "tool-return", "text", "user-prompt"]
+    assert [part.part_kind for part in got] == kinds
+    assert (got[2].tool_name, got[2].args, got[3].tool_name, got[3].content) == (
+        "find", '{"n": 4}', "find", "shoes",
+    )  # fmt: skip
+    assert got[-1].content == "And\nthis?"
+
+
+UNGIVEN = [
+    ([{"type": "video", "video": {}}], 'messages[0] of the input: a part of type "video" cannot be given'),
+    ([{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}], "image_url names no address"),
+    ([{"type": "image_url", "image_url": {"url": "data:image/png,AAEC"}}], "data:TYPE;base64"),
+    ([{"type": "input_audio", "input_audio": {"data": "no base64!"}}], "messages[0] of the input: "),
+    ([{"type": "file", "file": {"file_id": "f1"}}], 'a part of type "file" cannot be given'),
+]
+
+
+@pytest.mark.parametrize(("parts", "why"), UNGIVEN, ids=[why[-24:] for _, why in UNGIVEN])
+def test_a_part_that_cannot_be_given_fails_the_attempt_with_a_sentence(parts, why):
+    got, attempt = given_to([{"role": "user", "content": parts}])
+    assert (got, why in attempt.error) == ([], True)
+
+
+@pytest.mark.parametrize("role", ["system", "assistant"])
+def test_only_the_user_says_more_than_text(role):
+    got, attempt = given_to([{"role": role, "content": [PICTURE]}, {"role": "user", "content": "what?"}])
+    assert got == []
+    assert (
+        f"from the user only, in a chat that ends with the user; this one is of the {role}" in attempt.error
+    )

@@ -18,6 +18,7 @@ from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import AbstractCapability, Instrumentation, WrapperCapability
 from pydantic_ai.models.instrumented import InstrumentationSettings
 
+from trivium.agents.adapters.pydantic_ai_input import prompt_of
 from trivium.agents.attempt import AgentFailure, AgentResponse, Request, Usage
 from trivium.agents.worlds.world import World
 from trivium.errors import AgentError, MissingExtra
@@ -26,7 +27,6 @@ from trivium.traces.normalize import normalise
 from trivium.traces.recording.collector import collector
 from trivium.traces.recording.otel_listener import listener_of
 from trivium.traces.trace import INCOMPLETE, Trace, TraceProblem
-from trivium.values import dialogue_text, text_or_json
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
@@ -81,11 +81,11 @@ class PydanticAgent:
 
         from trivium.traces.recording import recorded
 
+        said, asked = prompt_of(request.case)
+        said = said if request.history is None else request.history  # it has the calls of tools
         # Decorated functions that tools call also belong to this attempt, not to a file.
         with recorded() as found, instrumented(self._agent), capture_run_messages() as history:
             try:
-                said, asked = _history(request.case)
-                said = said if request.history is None else request.history  # it has the calls of tools
                 result = await self._agent.run(
                     asked,
                     message_history=said,
@@ -109,26 +109,6 @@ class PydanticAgent:
 
     async def close(self) -> None:
         """Do nothing: no resources outlive a call."""
-
-
-def _history(case: Case) -> tuple["list[ModelMessage] | None", str]:
-    """Split an input that is a chat ending with the user into the earlier messages and the prompt."""
-    from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, TextPart, UserPromptPart
-
-    messages = case.input
-    if dialogue_text(messages) is None or messages[-1]["role"] != "user":
-        return None, case.input_text
-    history: list[ModelMessage] = []
-    for message in messages[:-1]:
-        text = text_or_json(message.get("content"))
-        match message["role"]:
-            case "assistant":
-                history.append(ModelResponse(parts=[TextPart(text)]))
-            case "system" | "developer":
-                history.append(ModelRequest(parts=[SystemPromptPart(text)]))
-            case _:
-                history.append(ModelRequest(parts=[UserPromptPart(text)]))
-    return history or None, text_or_json(messages[-1].get("content"))
 
 
 def _with_history(trace: Trace | None, history: "Sequence[ModelMessage]", name: str) -> Trace:
