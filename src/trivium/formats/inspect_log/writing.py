@@ -274,11 +274,10 @@ def _events(trace: Trace, clock: Clock, begun: float) -> Iterator[JsonObject]:
     for each in trace.spans:
         below.setdefault(each.parent, []).append(each)
     waiting: list[Span | JsonObject] = list(reversed(below.get(None, [])))
-    first = begun if clock.zero is None or clock.since == "1970" else clock.zero / NANOSECONDS
 
     def at(seconds: float | None) -> str:
-        moment = clock.at(seconds) if clock.since != "1970" else None
-        return _time(first + (seconds or 0.0) if moment is None else moment / NANOSECONDS)
+        moment = clock.at(seconds)
+        return _time(begun if moment is None else moment / NANOSECONDS)
 
     while waiting:
         event = waiting.pop()
