@@ -7,7 +7,6 @@ file system finds its credentials itself, for example in the environment.
 import glob
 import io
 import os
-import platform
 import posixpath
 import re
 import shutil
@@ -256,41 +255,3 @@ def matching(source: str, folder: Path) -> list[Path]:
     first = next(index for index, part in enumerate(parts) if glob.has_magic(part))
     below = path_of("/".join(parts[:first])).glob("/".join(parts[first:]))
     return sorted(path for path in below if path.is_file())
-
-
-@cache
-def _process(pid: int) -> str:
-    return f"{platform.node()}:{pid}:{_started(pid)}"
-
-
-def this_process() -> str:
-    """Identify this process by host name, process id and start time in kernel ticks."""
-    return _process(os.getpid())
-
-
-def has_certainly_ended(owner: str) -> bool:
-    """Whether the process with this identity (:func:`this_process`) has certainly ended."""
-    host, pid, started = owner.rsplit(":", 2)
-    if host != platform.node():
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return _started(int(pid)) != started
-
-
-def _started(pid: int) -> str:
-    """Return the start time of a process in kernel ticks; empty if unknown, or if the process has ended.
-
-    An ended process keeps its id as a zombie until its parent waits for it.
-    """
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return ""
-    # The second field is the program's name in brackets and may hold spaces itself.
-    fields = status.rsplit(")", 1)[1].split()
-    return "" if fields[0] in {"Z", "X"} else fields[19]

@@ -27,8 +27,8 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
 
 from trivium.errors import MissingExtra, StoreError, StoreLost
-from trivium.storage import has_certainly_ended as has_certainly_ended  # noqa: PLC0414 - with its store
-from trivium.storage import this_process as this_process  # noqa: PLC0414
+from trivium.processes import has_certainly_ended as has_certainly_ended  # noqa: PLC0414 - with its store
+from trivium.processes import this_process as this_process  # noqa: PLC0414
 from trivium.store import schema as tables
 from trivium.store import sqlite
 

@@ -5,9 +5,7 @@ import errno
 import os
 import shlex
 import shutil
-import signal
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, cast
 
 import msgspec
@@ -16,6 +14,7 @@ from trivium.agents.attempt import AgentFailure, AgentResponse, Request, Resourc
 from trivium.agents.response import too_large
 from trivium.errors import AgentError
 from trivium.masking import mask
+from trivium.processes import HAS_GROUPS, kill_with_children
 
 _STDERR_BYTES = 1_800
 """Bytes at the end of standard error that become part of the reason."""
@@ -51,7 +50,7 @@ class CommandAgent:
 
     def __init__(self, command: str | Sequence[str], *, name: str | None = None) -> None:
         self.name = name or mask(command if isinstance(command, str) else shlex.join(command))
-        if not hasattr(os, "killpg"):
+        if not HAS_GROUPS:
             raise AgentError(self.name, "commands as agents need a POSIX system such as Linux or macOS")
         try:
             self._arguments = shlex.split(command) if isinstance(command, str) else list(command)
@@ -90,7 +89,7 @@ class CommandAgent:
             stdin.close()
             await protocol.over
         finally:
-            _kill_group(transport.get_pid())
+            kill_with_children(transport.get_pid())
             transport.close()
             await protocol.exited
         return protocol.response(transport.get_returncode())
@@ -112,12 +111,6 @@ def _check_handles() -> None:
 
 def _stdin_bytes(value: Any) -> bytes:
     return value.encode(errors="replace") if isinstance(value, str) else msgspec.json.encode(value)
-
-
-def _kill_group(pid: int) -> None:
-    """Kill a command and every process that it started and left running."""
-    with suppress(ProcessLookupError, PermissionError):  # all of them have ended
-        os.killpg(pid, signal.SIGKILL)
 
 
 class _CommandProtocol(asyncio.SubprocessProtocol):
@@ -153,7 +146,7 @@ class _CommandProtocol(asyncio.SubprocessProtocol):
             self.over.set_exception(too_large(self._limit))
 
     def process_exited(self) -> None:
-        _kill_group(self._pid)  # a child process left running would hold the streams open
+        kill_with_children(self._pid)  # a child process left running would hold the streams open
         self.exited.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -6,7 +6,6 @@ Definition: docs/definitions/worlds.md#state.
 import asyncio
 import inspect
 import logging
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -30,7 +29,7 @@ from trivium.agents.worlds.sharing import SharedStates
 from trivium.agents.worlds.watch import Watch
 from trivium.agents.worlds.world import Tool, World, named_tools, with_state
 from trivium.errors import AgentError
-from trivium.storage import has_certainly_ended, this_process
+from trivium.processes import has_certainly_ended, is_own, this_process
 from trivium.suites.case import Case, ExpectedTool
 from trivium.suites.world_settings import KINDS, MockSettings, WorldSettings
 from trivium.values import json_text
@@ -375,7 +374,7 @@ def lost_worlds() -> Iterator[Path]:
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         owner = folder.name.removeprefix(_PREFIX).rpartition("-")[0].replace("~", ":")
         with suppress(OSError, ValueError):
-            own = not folder.is_symlink() and folder.stat().st_uid == os.getuid()
+            own = not folder.is_symlink() and is_own(folder)
             if own and has_certainly_ended(owner):
                 yield folder
 

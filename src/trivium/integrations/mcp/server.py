@@ -10,7 +10,6 @@ import functools
 import inspect
 import json
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ import yaml
 from trivium._version import __version__
 from trivium.errors import InputError, TriviumError
 from trivium.integrations.mcp import answers
+from trivium.processes import interrupting_signal
 from trivium.reports.escape import one_line
 from trivium.runs.comparing.base_run import previous_run
 from trivium.runs.comparing.compare import compare
@@ -144,7 +144,7 @@ async def _interrupt(
 ) -> None:
     """End a command as Ctrl-C does, and by force if it does not end."""
     with suppress(ProcessLookupError):
-        process.send_signal(signal.SIGINT)
+        process.send_signal(interrupting_signal())
     done, _ = await asyncio.wait([working], timeout=GRACE_SECONDS)
     if not done:
         with suppress(ProcessLookupError):

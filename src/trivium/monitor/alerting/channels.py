@@ -14,7 +14,6 @@ import hmac
 import logging
 import os
 import re
-import signal
 import smtplib
 import ssl
 import subprocess
@@ -31,6 +30,7 @@ from trivium.errors import InputError, Problem
 from trivium.http import is_retryable_status, read_prefix, retry_after_seconds
 from trivium.masking import MASK, mask
 from trivium.monitor.alerting.messages import Message, one_line, text_of
+from trivium.processes import kill_with_children
 from trivium.suites.monitor_settings import ChannelSettings
 
 if TYPE_CHECKING:
@@ -282,8 +282,7 @@ class Command:
             with suppress(BrokenPipeError):
                 process.communicate(body, timeout=self._settings.timeout)
         except subprocess.TimeoutExpired as error:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)  # its own group: it was started in a new session
+            kill_with_children(process.pid)
             process.communicate()
             raise NotSent(f"was killed after {self._settings.timeout:g} s") from error
         if process.returncode:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NoReturn, TypeVar
@@ -21,6 +21,7 @@ from typing import Any, NoReturn, TypeVar
 from trivium.errors import TriviumError
 from trivium.metrics.metric import Metric
 from trivium.metrics.text.encoders.encoder import share_cores
+from trivium.processes import signals_put_off
 from trivium.runs.engines.job import Job, NotPortable, Task, packed
 from trivium.runs.engines.partition import PartScorer, ScoredPart
 from trivium.runs.event_loop import THRESHOLDS_WHILE_SCORING
@@ -155,21 +156,19 @@ def _succeeded(future: Future[Any] | None) -> bool:
 
 def _submit(pool: ProcessPoolExecutor, work: Callable[..., T], *arguments: Any) -> "Future[T]":
     """Submit work, which may start a process: one that Ctrl-C does not reach, for the run ends it."""
-    if not hasattr(signal, "pthread_sigmask"):
+    with signals_put_off({signal.SIGINT}):
         return pool.submit(work, *arguments)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        return pool.submit(work, *arguments)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _scorer: PartScorer
 """That of this process, if it is a worker."""
 
 
-def _begin(job: Path, modules: Sequence[str], workers: int, while_open: Connection) -> None:
-    """Prepare a worker: load the metrics and their models once."""
+def _begin(job: Path, modules: Sequence[str], workers: int, while_open: Any) -> None:
+    """Prepare a worker: load the metrics and their models once.
+
+    ``while_open`` is the end of a pipe, whose type Windows has under another name.
+    """
     global _scorer  # noqa: PLW0603 - how a process of a pool keeps what it has loaded
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # where signals cannot be blocked, see _submit
     _end_with_run(while_open, job.parent)
@@ -196,7 +195,7 @@ def _end() -> NoReturn:
     os._exit(1)
 
 
-def _end_with_run(while_open: Connection, folder: Path) -> None:
+def _end_with_run(while_open: Any, folder: Path) -> None:
     """End this process when the run stops its workers, or is killed: then the pipe is closed.
 
     A run that is killed cannot delete its temporary folder, so this process does.

@@ -10,6 +10,7 @@ from time import gmtime, monotonic, strftime
 
 import msgspec
 
+from trivium.processes import after_fork
 from trivium.traces.recording.config import Recording
 from trivium.traces.recording.span import Content, LiveSpan, ParentSpan, write_open_parents
 from trivium.traces.trace import Message, RecordedLine
@@ -39,7 +40,7 @@ class RotatingFile:
         self._written = 0
         self._count = 0
         self._not_before = 0.0
-        os.register_at_fork(after_in_child=self._forget)
+        after_fork(self._forget)
 
     def write(self, line: bytes) -> None:
         """Append a line. Disk errors are logged, never raised in the agent."""
@@ -78,7 +79,7 @@ class RotatingFile:
             name = f"{moment}-{os.getpid()}-{self._count:04}.{self._kind}.jsonl"
             try:
                 # Readable by this user only: inputs and outputs of agents may be confidential.
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
                 return os.open(folder / name, flags, 0o600)
             except FileExistsError:
                 continue

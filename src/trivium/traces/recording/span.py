@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from trivium.masking import MASK, Masker
+from trivium.processes import after_fork
 from trivium.traces.readers.json_input import DETAIL_KEYS, USAGE_KEYS, read_usage
 from trivium.traces.recording.config import Recording
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage
@@ -86,7 +87,7 @@ _NUMBERS = itertools.count(1)
 """Numbers the spans in order of start."""
 
 _IDS = Random()  # noqa: S311 - not secret; its own state, as the program may seed the global one
-os.register_at_fork(after_in_child=_IDS.seed)
+after_fork(_IDS.seed)
 
 _UNSET: Any = object()
 
