@@ -138,6 +138,15 @@ def test_runs_beyond_the_limit_are_counted(capsys):
     assert "older" not in capsys.readouterr().out
 
 
+def test_a_second_run_of_a_suite_is_listed_with_its_answer_against_the_first(capsys):
+    assert run_command(["score", "s.json", "--outputs", "o.jsonl", "--quiet"]) == 4
+    capsys.readouterr()
+    assert run_command(["list", "--json"]) == 0
+    second, first, *_ = json.loads(capsys.readouterr().out)
+    assert second["before"]["base"] == first["run"]
+    assert second["before"]["delta"] == 0
+
+
 def test_details_show_the_reservations_in_full_and_the_provenance(capsys):
     assert run_command(["show"]) == 4
     short = capsys.readouterr().out

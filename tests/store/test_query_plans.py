@@ -16,6 +16,7 @@ from trivium.labels.joining import labels_for
 from trivium.labels.queue import LabelQueues
 from trivium.runs.comparing.compare import compare
 from trivium.store.browsing.attempts import attempts_of_case, count_attempts, find_attempts, position_of
+from trivium.store.browsing.before import before
 from trivium.store.browsing.runs import RunFilters, find_runs, suite_names, tag_names, version_names
 from trivium.store.browsing.search import search
 from trivium.store.browsing.search_index import IDLE_SECONDS, SearchIndex
@@ -126,6 +127,7 @@ PAGES = {
     "runs of a version and a tag": lambda store, run: find_runs(store, RunFilters(version="1", tag="x")),
     "names of versions": lambda store, run: version_names(store),
     "tags of cases": lambda store, run: tag_names(store),
+    "answers against the runs before": lambda store, run: before(store, [run.id]),
     "names of suites": lambda store, run: suite_names(store),
     "attempts, worst first": find_attempts,
     "attempts, best first, next page": lambda store, run: find_attempts(

@@ -1,6 +1,7 @@
 """``trivium run`` and ``trivium score``: evaluate a suite with an agent, or with recorded outputs."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import msgspec
 
 from trivium.cli import options
 from trivium.cli.options import F, prints_document, split_names
-from trivium.errors import EncoderUnavailable, InputError, Problem, StoreLost, TriviumError
+from trivium.errors import EncoderUnavailable, InputError, Problem, StoreError, StoreLost, TriviumError
 from trivium.keywords import taken
 
 if TYPE_CHECKING:
@@ -336,6 +337,23 @@ def present_run(run: "Run", given: Mapping[str, Any]) -> int:
     from trivium.cli.output import Presentation, exit_code, present, stored_summary
 
     summary = stored_summary(run)
+    _keep_answer(run, summary.attempts)
     how = taken(Presentation, given) | {"slices": [run.slices(key) for key in given["by"]]}
     present(run, summary, Presentation(**how))
     return exit_code(summary)
+
+
+COMPARED_AT_ONCE = 500
+"""Most attempts of a run that is compared with the run before when it ends: it takes a second or less."""
+
+
+def _keep_answer(run: "Run", attempts: int) -> None:
+    """Compare a run with the run before it, if there is one, for lists of runs."""
+    from trivium.store.browsing.before import before
+
+    if attempts > COMPARED_AT_ONCE or run.store.read_only or not before(run.store, [run.id]):
+        return
+    from trivium.reports.before import answer_before
+
+    with suppress(StoreError):  # this run is stored and shown, also where the run before cannot be read
+        answer_before(run.store, run.id)

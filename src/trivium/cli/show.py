@@ -89,6 +89,7 @@ def list_runs(limit: int, store: str, as_json: bool) -> None:
     from trivium.reports.runs_table import RunRow, runs_blocks
     from trivium.reports.wording import run_name
     from trivium.runs.provenance import FINGERPRINT, confirms
+    from trivium.store.browsing.before import before
     from trivium.store.records import RunNames, RunRecord
     from trivium.store.store import Store
 
@@ -109,12 +110,14 @@ def list_runs(limit: int, store: str, as_json: bool) -> None:
             composite=composite.get("mean"),
             confirms=None if (what := confirms(record)) is None else what.run,
             fingerprint=record.provenance.get(FINGERPRINT),
+            before=pair.answer if (pair := known.get(record.id)) else None,
             name=run_name(record.suite_name, names),
             **asdict(names),
         )
 
     with Store(store, read_only=True) as opened:
         found = opened.runs(limit=limit + 1)
+        known = before(opened, [record.id for record in found[:limit]])
         rows = [row(record) for record in found[:limit]]
     if as_json:
         print_json(rows)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from trivium.reports import wording
 from trivium.reports.document.blocks import Block, Column, Paragraph, Tone, Toned, table
+from trivium.store.browsing.before import AgainstBefore
 from trivium.store.records import RunNames
 
 PRODUCTION = "live-…: samples of production, unweighted; figures of all traffic: trivium monitor status"
@@ -23,6 +24,7 @@ class RunRow(RunNames, frozen=True, kw_only=True):
         due: Attempts that the run should have; 0 if nobody knows, as of a day of production.
         pass_rate: In [0, 1], or None.
         composite: Mean, in [0, 1], or None.
+        before: The answer against the run before it, if that was computed.
         name: What people call it: suite, version or message of the commit, agent.
         fingerprint: Digest of the agent's code, by which versions without a name are told apart, or None.
     """
@@ -37,6 +39,7 @@ class RunRow(RunNames, frozen=True, kw_only=True):
     composite: float | None = None
     kind: str = "agent"
     confirms: str | None = None
+    before: AgainstBefore | None = None
     name: str = ""
     fingerprint: str | None = None
 
@@ -60,6 +63,15 @@ def _name(row: RunRow) -> str:
     return (row.name or row.suite) + (f", confirms {row.confirms}" if row.confirms else "")
 
 
+def _before(row: RunRow) -> Toned | str:
+    if row.before is None:
+        return wording.NOTHING
+    if row.before.verdict is None:
+        return Toned("cannot be compared", "quiet")
+    words = f"{row.before.words} {wording.signed(row.before.delta)}"
+    return Toned(words, wording.verdict_tone(row.before.verdict))
+
+
 def _attempts(row: RunRow) -> str:
     complete = row.attempts == row.due or not row.due
     return f"{row.attempts:,}" if complete else f"{row.attempts:,}/{row.due:,}"
@@ -68,6 +80,7 @@ def _attempts(row: RunRow) -> str:
 COLUMNS: tuple[Column[RunRow], ...] = (
     Column("run", lambda row: Toned(_name(row), "strong"), "name"),
     Column("id", lambda row: row.run, "name"),
+    Column("against the run before", _before, "text", where="wide", optional=True),
     # A run's id begins with its start time, so a narrow terminal does without the column.
     Column("started (UTC)", lambda row: wording.moment(row.started), "interval", where="wide"),
     Column("state", lambda row: Toned(row.state, STATES.get(row.state, "")), "text"),

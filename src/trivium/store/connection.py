@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEFAULT_URL = "sqlite:///.trivium/store.db"
-NEWEST = "0010"
+NEWEST = "0011"
 """Revision that this version of Trivium writes; the last file in ``migrations/versions``."""
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", NEWEST)
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", NEWEST)
 """Revisions that this version can read or migrate."""
 
 _FIRST_TABLES = frozenset({"runs", "cases", "attempts", "evaluations", "case_scores"})

@@ -95,6 +95,19 @@ suite_tags = Table(
     Column("suite", String(64), primary_key=True),
 )
 
+# The answer of a run against the run before it, kept when it was first computed
+# (store/browsing/before.py); it holds as long as neither run is written again.
+answers_before = Table(
+    "answers_before",
+    metadata,
+    Column("run", _Number, primary_key=True, autoincrement=False),
+    Column("id", String(64), nullable=False),  # SQLite gives the number of a deleted run to another
+    Column("touched", Float, nullable=False),
+    Column("base", String(64), nullable=False),
+    Column("base_touched", Float, nullable=False),
+    Column("body", Text, nullable=False),
+)
+
 attempts = Table(
     "attempts",
     metadata,

@@ -8,6 +8,7 @@ from html import unescape
 
 import pytest
 
+import trivium as tv
 from trivium.suites.case import Case
 
 HTML = {"Accept": "text/html"}
@@ -125,3 +126,22 @@ def test_a_wrong_query_is_refused(shared_client, chosen):
 
 def test_an_empty_store_says_how_to_make_a_run(client):
     assert "trivium run SUITE" in client.get("/runs", headers=HTML).text
+
+
+def test_the_list_has_the_answer_against_the_run_before_once_it_was_asked_for(client, store):
+    cases = [{"id": str(n), "input": str(n), "references": [str(n)]} for n in range(12)]
+    suite = {"name": "sums", "cases": cases, "metrics": ["success"], "success": {"exact": True}}
+    base, head = (tv.evaluate(suite, agent=agent, store=store).id for agent in (lambda _: "no", str))
+
+    def cells():
+        body = client.get("/runs", headers=HTML).text
+        found = re.findall(r"<td class=.clip before.*?</td>", body, re.DOTALL)
+        return [re.sub(r"<[^>]+>", " ", each).split() for each in found]
+
+    assert cells() == [["compare"], ["no", "run", "before"]]
+    part = client.get(f"/runs/{head}/before", headers=HTML | {"HX-Request": "true", "HX-Target": "before-1"})
+    assert f'href="/compare/{base}/{head}"' in part.text
+    assert "<html" not in part.text
+    assert cells()[0][:4] == ["✓", "Better", "pass_rate", "+1.000"]
+    whole = client.get(f"/runs/{head}/before", headers=HTML, follow_redirects=False)
+    assert whole.headers["location"] == f"/compare/{base}/{head}"

@@ -18,6 +18,7 @@ from trivium.runs.provenance import CONFIRMS, Confirms, End
 from trivium.runs.run import Run
 from trivium.runs.start import begin
 from trivium.runs.until_decided.asker import Planned
+from trivium.store.browsing.before import forget_answers
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.suite import Suite
@@ -179,3 +180,4 @@ class Side:
         if self.record is not None:
             what = msgspec.to_builtins(msgspec.structs.replace(self._what, refused=refused, end=end))
             store.set_provenance(self.record, self.record.provenance | {CONFIRMS: what})
+            forget_answers(store, [self._what.run, self._what.against])

@@ -6,9 +6,11 @@ from typing import Annotated, Any, Final, Literal
 
 from litestar import Request, Response, get
 from litestar.di import NamedDependency, Provide
-from litestar.params import FromQuery, QueryParameter
+from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect, Stream
 
+from trivium.reports.before import MARKS, answer_before, figure_of, tone_of
+from trivium.store.browsing.before import before
 from trivium.store.browsing.runs import (
     RUN_SORTS,
     RunFilters,
@@ -20,7 +22,8 @@ from trivium.store.browsing.runs import (
     tag_names,
     version_names,
 )
-from trivium.web.pages.site import Column, Form, Site, table_export
+from trivium.web.pages.site import Column, Form, Site, run_of, segment, table_export
+from trivium.web.threads import slowly
 
 __all__ = ["routes"]
 
@@ -59,6 +62,9 @@ COLUMNS: Final = tuple(
     )
 )
 
+ANSWER: Final[dict[str, Any]] = {"tone_of": tone_of, "figure_of": figure_of, "marks": MARKS}
+"""How the answer against the run before is shown."""
+
 Text = Annotated[str, QueryParameter(max_length=10_000)]
 Kind = FromQuery[Literal["agent", "recorded", "human", "live", "confirm", ""]]
 State = Annotated[Literal["running", "done", "interrupted", ""], QueryParameter(name="state")]
@@ -89,12 +95,15 @@ def routes(site: Site) -> list[Any]:
         find = partial(find_runs, site.store, filters, sort=sort)
         if format != "html":
             return table_export(_all(find), COLUMNS, file="runs", form=format)
+        found = find(start=start, limit=ROWS)
         return site.page(
             request,
             "runs.html",
             title="Runs",
             section="runs",
-            found=find(start=start, limit=ROWS),
+            found=found,
+            before=before(site.store, [each.run for each in found.runs]),
+            **ANSWER,
             chosen=filters,
             suites=suite_names(site.store),
             versions=version_names(site.store),
@@ -104,7 +113,17 @@ def routes(site: Site) -> list[Any]:
             previous=max(0, start - ROWS) if start else None,
         )
 
-    return [home, list_runs]
+    @get("/runs/{run:str}/before", include_in_schema=False)
+    @slowly
+    def against_before(request: Request[Any, Any, Any], run: FromPath[str]) -> Response[str] | Redirect:
+        """The answer of a run against the run before, for the list that lacks it."""
+        answer = answer_before(site.store, run_of(site.store, run).id)
+        if "HX-Request" not in request.headers:
+            base = "" if answer is None else f"{segment(answer.base)}/"
+            return Redirect(f"/compare/{base}{segment(run)}" if base else f"/runs/{segment(run)}")
+        return site.page(request, "before.html", title="", run=run, answer=answer, **ANSWER)
+
+    return [home, list_runs, against_before]
 
 
 def _filters(
