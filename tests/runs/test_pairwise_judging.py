@@ -87,6 +87,26 @@ def test_equal_outputs_tie_and_failed_attempts_lose_without_a_request(store, mon
     assert (found.identical, found.failed, found.left_out) == (1, 3, 0)
 
 
+def test_a_world_or_a_user_that_failed_loses_no_pair(store, monkeypatch):
+    """The harness failed, and not the agent: there is no verdict, and the reason is told."""
+    base, head = (dict.fromkeys("abc", word) for word in ("said", "same"))
+    runs = []
+    for name, words, flag in (("b", base, "user_failed"), ("h", head, "world_failed")):
+        cases = [{"id": case, "input": "q"} for case in words]
+        outputs = [{"case": case, "output": word} for case, word in words.items()]
+        bad = 0 if name == "b" else 1
+        outputs[bad] = {"case": "ab"[bad], "error": f"{flag} itself", "flags": [flag]}
+        runs.append(tv.evaluate(cases, outputs=outputs, metrics=["success"], store=store))
+    with served(JudgeServer(answer=saying(by_length)), monkeypatch):
+        found = tv.judge_pairs(*runs, judge=JUDGE)
+    figure = found.figures["overall"]
+    assert (figure.wins, figure.losses, figure.ties, figure.unjudged) == (0, 0, 1, 2)
+    assert [pair.verdicts["overall"].verdict for pair in found.pairs] == [None, None, "tie"]
+    told = "2 of 3 pairs have no verdict: the world or the simulated user failed, not the agent"
+    assert f"{told} (user_failed itself)" in found.notes
+    assert [run.summary().agent.failures for run in runs] == [0, 0]
+
+
 def test_failed_attempts_are_left_out_where_the_suite_skips_them(store, monkeypatch):
     server = JudgeServer(answer=saying(by_length))
     base, head = {"a": ["x"], "b": ["xx"], "c": []}, {"a": [None], "b": ["y"], "c": ["y"]}

@@ -28,6 +28,9 @@ USER_DID_NOT_STOP = "user_did_not_stop"
 WORLD_FAILED = "world_failed"
 """Flag of an attempt whose world could not be made, looked at or closed: it says nothing about the agent."""
 
+UNFAIR = frozenset({WORLD_FAILED, USER_FAILED})
+"""Flags of attempts that say nothing about the agent."""
+
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Tokens and cost of an attempt; None where they were not reported."""
@@ -221,7 +224,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dic
     @property
     def is_unfair(self) -> bool:
         """Whether it failed for what is not the agent's doing: its world, or its simulated user."""
-        return WORLD_FAILED in self.flags or USER_FAILED in self.flags
+        return not UNFAIR.isdisjoint(self.flags)
 
     @property
     def failed(self) -> bool:

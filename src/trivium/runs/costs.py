@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trivium.agents.attempt import Attempt, Usage
+from trivium.agents.attempt import UNFAIR, Attempt, Usage
 from trivium.agents.conversation import ScriptedUser, Users
 from trivium.metrics.judge.budget.ledger import Entry, MemoryLedger, Spending
 from trivium.metrics.judge.budget.prices import Prices
@@ -228,7 +228,7 @@ class AgentTally:
     def add(self, attempt: Attempt | AttemptUsage) -> None:
         """Count one attempt."""
         self._attempts += 1
-        self._failures += attempt.error is not None
+        self._failures += attempt.error is not None and UNFAIR.isdisjoint(attempt.flags)
         seconds = attempt.seconds
         if seconds is not None and isfinite(seconds) and seconds >= 0:
             self._seconds.append(seconds)

@@ -44,6 +44,8 @@ def judge_all(judge: Judge, matched: Iterable[AttemptPair]) -> list[JudgedPair]:
 def _outcome(attempts: AttemptPair) -> str | None:
     """Return the outcome of a pair that needs no judge, else None."""
     _, _, base, head = attempts
+    if base.is_unfair or head.is_unfair:
+        return "unfair"
     if base.failed or head.failed:
         return "failed"
     return "identical" if base.text == head.text else None
@@ -60,6 +62,10 @@ def _without_judge(attempts: AttemptPair, how: Any, dimensions: Sequence[Dimensi
     if base.failed != head.failed:
         verdict = "win" if base.failed else "loss"
     same = DimensionVerdict(verdict=verdict, consistent=True)
+    if how == "unfair":
+        why = " / ".join(each.error or "" for each in (base, head) if each.is_unfair)
+        none = OrderVerdict(first="base", verdict=None, status="skipped", reason=why)
+        same = DimensionVerdict(verdict=None, consistent=None, orders=(none,))
     # A dimension that requires something the case lacks is never judged.
     inputs = build_context(Pair(case, base, second=head), excerpt_chars=1).texts
     verdicts = {

@@ -10,7 +10,8 @@ group (``trust.sequential_mean``): either answer is wrong with probability at mo
 pair the judge stops, so at most 1 - level of the decisions are wrong. A pair for which a judge gave no answer
 counts as a loss on the one side and as a win on the other; one on which it abstained says nothing. The order
 depends on the ids of both runs, so that a comparison that is interrupted, or repeated, judges the same pairs
-again, whose answers are cached.
+again, whose answers are cached. A pair of which an attempt has no fair outcome, because its world or its
+simulated user failed, is like one without an answer.
 """
 
 from collections import Counter, defaultdict
@@ -130,7 +131,8 @@ class PairsUntilDecided:
             return None
         if combined.verdict is not None:
             return (VALUES[combined.verdict],) * 2
-        return (0.0, 1.0) if any(order.status == "failed" for order in combined.orders) else None
+        unknown = pair.how == "unfair" or any(order.status == "failed" for order in combined.orders)
+        return (0.0, 1.0) if unknown else None
 
     def on(self, figure: PairFigure) -> PairFigure:
         """The deciding figure, with the interval that holds at every look."""
@@ -347,6 +349,12 @@ def _notes(base: Run, head: Run, pairs: Sequence[JudgedPair]) -> Iterator[str]:
     orders = [order for pair in pairs for combined in pair.verdicts.values() for order in combined.orders]
     for method, count in Counter(order.method for order in orders if order.method).items():
         yield f"{count:,} of {len(orders):,} verdicts are by {method}"
-    unasked = sum(pair.how != "judged" for pair in pairs)
+    unfair = [pair for pair in pairs if pair.how == "unfair"]
+    if unfair:
+        of_one = (order for combined in unfair[0].verdicts.values() for order in combined.orders)
+        why = next((order.reason for order in of_one), "")
+        what = "have no verdict: the world or the simulated user failed, not the agent"
+        yield f"{len(unfair):,} of {len(pairs):,} pairs {what} ({why})"
+    unasked = sum(pair.how in ("identical", "failed") for pair in pairs)
     if unasked:
         yield f"{unasked:,} of {len(pairs):,} pairs needed no judge: equal outputs or failed attempts"

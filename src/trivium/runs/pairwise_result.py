@@ -61,14 +61,15 @@ class JudgedPair(msgspec.Struct, frozen=True, kw_only=True):
         case: Id of the case.
         repeat: Number of the repeat, from 0.
         group: The cluster of the case.
-        how: ``judged``; or without a judge: ``identical`` outputs tie and ``failed`` attempts lose.
+        how: ``judged``; or without a judge: ``identical`` outputs tie, ``failed`` attempts lose, and there is
+            no verdict where the world or the simulated user of an attempt failed (``unfair``).
         verdicts: Verdicts by dimension.
     """
 
     case: str
     repeat: int
     group: str
-    how: Literal["judged", "identical", "failed"]
+    how: Literal["judged", "identical", "failed", "unfair"]
     verdicts: dict[str, DimensionVerdict]
 
 

@@ -236,7 +236,7 @@ class AgentTotals(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         attempts: Number of attempts.
-        failures: Number of attempts that failed.
+        failures: Number of attempts that failed by the agent's doing.
         timed: Number of attempts with a latency.
         latency_p50: Median latency in seconds, or None.
         latency_p95: 95th percentile of the latency in seconds, or None.

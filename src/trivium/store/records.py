@@ -360,6 +360,7 @@ class AttemptUsage(msgspec.Struct, frozen=True, kw_only=True):
     trace: RequestsOfTrace | None = None
     usage: Usage | None = None
     error: str | None = None
+    flags: tuple[str, ...] = ()
 
 
 class AttemptOutline(msgspec.Struct, frozen=True, kw_only=True):

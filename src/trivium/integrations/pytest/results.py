@@ -69,7 +69,8 @@ class TestedAttempt:
         self.evaluation = evaluation
         self.passed = evaluation.passed
         self.why = why
-        self.failure = None if attempt.error is None else f"the agent failed: {attempt.error}"
+        whose = "the attempt has no fair outcome" if attempt.is_unfair else "the agent failed"
+        self.failure = None if attempt.error is None else f"{whose}: {attempt.error}"
 
     @property
     def name(self) -> str:
