@@ -17,7 +17,14 @@ from trivium.labels.queue import LabelQueues
 from trivium.runs.comparing.compare import compare
 from trivium.store.browsing.attempts import attempts_of_case, count_attempts, find_attempts, position_of
 from trivium.store.browsing.before import before
-from trivium.store.browsing.runs import RunFilters, find_runs, suite_names, tag_names, version_names
+from trivium.store.browsing.runs import (
+    RunFilters,
+    find_runs,
+    latest_pass_rates,
+    suite_names,
+    tag_names,
+    version_names,
+)
 from trivium.store.browsing.search import search
 from trivium.store.browsing.search_index import IDLE_SECONDS, SearchIndex
 from trivium.store.export.tables import score_rows
@@ -128,6 +135,7 @@ PAGES = {
     "names of versions": lambda store, run: version_names(store),
     "tags of cases": lambda store, run: tag_names(store),
     "answers against the runs before": lambda store, run: before(store, [run.id]),
+    "pass rates of a suite": lambda store, run: latest_pass_rates(store, "s"),
     "names of suites": lambda store, run: suite_names(store),
     "attempts, worst first": find_attempts,
     "attempts, best first, next page": lambda store, run: find_attempts(

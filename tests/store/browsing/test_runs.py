@@ -2,7 +2,14 @@
 
 from sqlalchemy import create_engine, text
 
-from trivium.store.browsing.runs import RunFilters, find_runs, suite_names, tag_names, version_names
+from trivium.store.browsing.runs import (
+    RunFilters,
+    find_runs,
+    latest_pass_rates,
+    suite_names,
+    tag_names,
+    version_names,
+)
 from trivium.store.connection import upgrade
 from trivium.store.store import Store
 from trivium.suites.case import Case
@@ -102,3 +109,17 @@ def test_a_run_whose_provenance_changes_is_called_by_the_new_one(any_url):
         store.set_provenance(run, {"agent": "b", "version": "2"})
         (listed,) = find_runs(store).runs
     assert (listed.agent, listed.version) == ("b", "2")
+
+
+def test_the_newest_pass_rates_of_a_suite_come_oldest_first(any_url):
+    with Store(any_url) as store:
+        for number, (suite, state) in enumerate([("s", "done")] * 3 + [("t", "done"), ("s", "interrupted")]):
+            run = store.new_run(
+                id=f"r{number}", suite_name=suite, suite=suite, kind="agent", settings={}, provenance={}
+            )
+            rate = {"value": number / 10, "ci95": [0.0, 0.5]}
+            store.finish(run, state, summary={"attempts": 4, "pass_rate": rate})
+        found = latest_pass_rates(store, "s", limit=2)
+    assert [(run.run, run.pass_rate, run.pass_rate_high) for run in found] == [
+        ("r1", 0.1, 0.5), ("r2", 0.2, 0.5),
+    ]  # fmt: skip

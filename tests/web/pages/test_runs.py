@@ -143,5 +143,8 @@ def test_the_list_has_the_answer_against_the_run_before_once_it_was_asked_for(cl
     assert f'href="/compare/{base}/{head}"' in part.text
     assert "<html" not in part.text
     assert cells()[0][:4] == ["✓", "Better", "pass_rate", "+1.000"]
+    drawing = 'aria-label="Pass rates of the last runs"'
+    assert drawing in client.get("/runs", headers=HTML).text
+    assert drawing not in client.get("/runs", params={"start": 2}, headers=HTML).text
     whole = client.get(f"/runs/{head}/before", headers=HTML, follow_redirects=False)
     assert whole.headers["location"] == f"/compare/{base}/{head}"

@@ -21,6 +21,7 @@ __all__ = [
     "RunSort",
     "RunsPage",
     "find_runs",
+    "latest_pass_rates",
     "suite_names",
     "tag_names",
     "version_names",
@@ -153,6 +154,26 @@ def find_runs(
         found = connection.execute(query).all()
         total = connection.execute(select(func.count()).select_from(runs).where(*tests)).scalar_one()
     return RunsPage(runs=tuple(_outline(row) for row in found), total=total, start=start)
+
+
+def latest_pass_rates(store: Store, suite: str, *, limit: int = 20) -> list[RunOutline]:
+    """Return the newest finished runs of a suite that have a pass rate, oldest first.
+
+    Args:
+        store: The store.
+        suite: Name of the suite.
+        limit: Most runs.
+    """
+    runs = tables.runs
+    query = (
+        select(*_COLUMNS)
+        .where(runs.c.suite_name == suite, runs.c.state == "done", runs.c.pass_rate.is_not(None))
+        .where(runs.c.kind.not_in(("live", "confirm")))
+        .order_by(runs.c.number.desc())
+        .limit(limit)
+    )
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        return [_outline(row) for row in connection.execute(query)][::-1]
 
 
 def suite_names(store: Store) -> list[str]:

@@ -1,15 +1,18 @@
 """The list of runs: filter, search, sort, export."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Annotated, Any, Final, Literal
 
 from litestar import Request, Response, get
 from litestar.di import NamedDependency, Provide
 from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect, Stream
+from markupsafe import Markup
 
 from trivium.reports.before import MARKS, answer_before, figure_of, tone_of
+from trivium.reports.drawings.trend import trend
 from trivium.store.browsing.before import before
 from trivium.store.browsing.runs import (
     RUN_SORTS,
@@ -18,10 +21,12 @@ from trivium.store.browsing.runs import (
     RunSort,
     RunsPage,
     find_runs,
+    latest_pass_rates,
     suite_names,
     tag_names,
     version_names,
 )
+from trivium.store.store import Store
 from trivium.web.pages.site import Column, Form, Site, run_of, segment, table_export
 from trivium.web.threads import slowly
 
@@ -29,6 +34,9 @@ __all__ = ["routes"]
 
 ROWS = 50
 """Runs on a page."""
+
+TRENDS = 6
+"""Suites of the page whose pass rates are drawn."""
 
 _EXPORTED_AT_ONCE = 500
 
@@ -102,6 +110,7 @@ def routes(site: Site) -> list[Any]:
             title="Runs",
             section="runs",
             found=found,
+            trends=list(_trends(site.store, dict.fromkeys(each.suite for each in found.runs))),
             before=before(site.store, [each.run for each in found.runs]),
             **ANSWER,
             chosen=filters,
@@ -135,6 +144,15 @@ def _filters(
     run_state: State = "",
 ) -> RunFilters:
     return RunFilters(text=q, suite=suite, version=version, tag=tag, kind=kind, state=run_state)
+
+
+def _trends(store: Store, suites: Iterable[str]) -> Iterator[tuple[RunOutline, Markup]]:
+    """The newest run of each of some suites, with the drawing of the pass rates up to it."""
+    for suite in islice(suites, TRENDS):
+        runs = latest_pass_rates(store, suite)
+        if len(runs) > 1:
+            rates = [(each.pass_rate or 0.0, each.pass_rate_low, each.pass_rate_high) for each in runs]
+            yield runs[-1], Markup(trend(rates, suite=suite))  # noqa: S704 - escaped
 
 
 def _all(find: Callable[..., RunsPage]) -> Iterator[RunOutline]:
