@@ -104,6 +104,38 @@ def test_a_conversation_succeeds_if_each_turn_went_as_expected_and_is_one_observ
     assert "every turn of a conversation" in str(run.summary())
 
 
+LONG = "word " * 21
+MIXED = [
+    *CASES[:2],
+    {"id": "short", "input": [{"role": "user", "content": "good"}], "references": ["yes"]},
+    {"id": "wrong", "input": [{"role": "user", "content": "x"}], "references": ["yes"]},
+]
+
+
+@pytest.mark.parametrize("more", ["", "long"])
+def test_the_order_of_cases_does_not_change_what_success_is(more):
+    """Turns decide where a case has them; of the others all references are short, or one is long."""
+    cases = {
+        "": MIXED,
+        "long": [*MIXED, {"id": "long", "input": [{"role": "user", "content": "x"}], "references": [LONG]}],
+    }[more]
+    found = []
+    for ordered in (cases, cases[::-1]):
+        run = tv.evaluate(ordered, agent=agent, metrics=["success"])
+        found.append({each.case: each.scores["success"].value for each in run.evaluations()})
+    assert found[0] == found[1]
+    others = {"": {"short": 1, "wrong": 0}, "long": {"short": 1, "wrong": 0, "long": 0}}
+    assert found[0] == {"good": 1, "bad": 0} | others[more]
+
+
+def test_turns_decide_in_place_of_another_rule_or_alone():
+    agents = {"agent": agent, "metrics": ["success"]}
+    beside = tv.evaluate(MIXED, success={"turns": True, "regex": "^no"}, **agents)
+    alone = tv.evaluate(MIXED, success={"turns": True}, **agents)
+    values = [[each.scores["success"].value for each in run.evaluations()] for run in (beside, alone)]
+    assert values == [[1, 0, 0, 1], [1, 0, None, None]]
+
+
 def test_a_rule_of_the_suite_comes_first():
     run = tv.evaluate(CASES[:1], agent=agent, success={"regex": "^no"})
     assert run.summary().metrics["success"].mean == 0.0

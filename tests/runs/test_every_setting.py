@@ -57,6 +57,7 @@ CHANGES: list[dict[str, Any]] = [
     {"success": {"predicate": "tests.runs.test_every_setting:never"}},
     {"success": {"reward": 0.5}},
     {"success": {"state": True}},
+    {"success": {"turns": True}},
     {"pass": {"metric": "cosine", "at_least": 0.1}},
     {"pass": {"metric": "cosine", "at_least": 0.9}},
     {"tools": {"read_only": ["write"]}},

@@ -209,7 +209,7 @@ class _Record:
                 "success is 1 where an output contains a reference: all of them are short, and the suite "
                 "does not say what success is (success: …)"
             )
-        if rule.metric == "turn_success":
+        if rule.metric == "turn_success" or rule.turns:
             yield (
                 "success is 1 where every turn of a conversation is as its case expects: the suite does not "
                 "say what success is (success: …)"

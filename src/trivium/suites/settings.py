@@ -40,6 +40,8 @@ class SuccessRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         reward: Threshold of the recorded reward, in [0, 1].
         state: Whether ``expect.state`` and ``expect.never`` must hold, where a case states them; alone, or
             besides another criterion.
+        turns: Whether a case that expects something of its turns succeeds if all of it is met, instead of by
+            the other criterion; alone, or besides another one.
         unless: Attempts that count neither way, besides another criterion: those in which a judge finds a
             mistake of the simulated user (``user_mistakes``).
     """
@@ -54,6 +56,7 @@ class SuccessRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     predicate: str | None = None
     reward: Share | None = None
     state: bool | None = None
+    turns: bool | None = None
     unless: Literal["user_mistakes"] | None = None
 
 

@@ -170,7 +170,7 @@ def _success_problems(rule: SuccessRule) -> list[Problem]:
     criteria = [key for key in known if (value := getattr(rule, key)) is not None and value is not False]
     expected = f"expected one of {', '.join(known)}"
     problems = []
-    if len(criteria) != 1 and not (rule.state and not criteria):
+    if len(criteria) != 1 and not ((rule.state or rule.turns) and not criteria):
         found = f"names {' and '.join(criteria)}" if criteria else "names no criterion"
         problems.append(Problem("success", f"{found}: {expected}"))
     if rule.metric is not None and rule.at_least is None:

@@ -17,7 +17,7 @@ from trivium.metrics.text.matching import contains, equals, holds_number, word_c
 from trivium.metrics.text.state import success_by_state
 from trivium.suites.case import Case
 from trivium.suites.rubrics.built_in import USER_MISTAKES
-from trivium.suites.settings import Settings, SuccessRule
+from trivium.suites.settings import DEFAULT_SUCCESS, Settings, SuccessRule
 
 CRITERIA = ("metric", "exact", "contains", "number", "regex", "predicate", "reward")
 """The keys of a success rule of which exactly one is given."""
@@ -25,7 +25,8 @@ CRITERIA = ("metric", "exact", "contains", "number", "regex", "predicate", "rewa
 DEFAULT_THRESHOLD = 0.8
 """Default threshold of ``similarity`` (docs/definitions/text.md#success)."""
 
-EVERY_TURN = SuccessRule(metric="turn_success", at_least=1)
+EVERY_TURN = "turn_success"
+"""Metric that is 1 if all that a case expects of its turns is met."""
 """Default rule of a suite with expectations of single turns."""
 
 SHORT_WORDS = 20
@@ -77,16 +78,19 @@ class Success(Metric):
         """The metric that the rule names, if any, and those that find mistakes of a simulated user."""
         rule = self.rule
         named = (metric_class(rule.metric, self.settings).name,) if rule.metric is not None else ()
-        return (*named, *(USER_MISTAKES if rule.unless else ()))
+        turns = (EVERY_TURN,) if rule.turns and EVERY_TURN not in named else ()
+        return (*named, *turns, *(USER_MISTAKES if rule.unless else ()))
 
     @property
     def case_fields(self) -> tuple[str, ...]:
         """What the rule compares the output with; for another metric, what that metric needs."""
-        if self.rule.metric is not None:
+        rule = self.rule
+        states: tuple[str, ...] = ("expect.state", "expect.never") if rule.state else ()
+        states += ("expect.turns",) if rule.turns else ()
+        if rule.metric is not None:
             rules = self.settings or Settings()
-            return metric_class(self.rule.metric, self.settings).from_settings(rules).case_fields
-        compares = self.rule.exact or self.rule.contains or self.rule.number is not None
-        states = ("expect.state", "expect.never") if self.rule.state else ()
+            return (*states, *metric_class(rule.metric, rules).from_settings(rules).case_fields)
+        compares = rule.exact or rule.contains or rule.number is not None
         return (*states, "references", "expect.output") if compares else states
 
     def score(self, metric_input: MetricInput) -> Score:
@@ -98,7 +102,8 @@ class Success(Metric):
         if not self.rule.state:
             return self._by_criterion(metric_input)
         state = success_by_state(self, metric_input)
-        if not any(getattr(self.rule, key) for key in CRITERIA) or (state is not None and state.value == 0):
+        criteria = (*CRITERIA, "turns")
+        if not any(getattr(self.rule, key) for key in criteria) or (state is not None and state.value == 0):
             return state or self.skipped("the case expects nothing of the state")
         try:
             other = self._by_criterion(metric_input)
@@ -110,8 +115,11 @@ class Success(Metric):
 
     def _by_criterion(self, metric_input: MetricInput) -> Score:
         rule, attempt = self.rule, metric_input.attempt
+        if rule.turns and metric_input.case.expect.turns:
+            return self._by_metric(metric_input.scores[EVERY_TURN], 1)
         if rule.metric is not None:
-            return self._by_metric(metric_input.scores[self.needs[0]])
+            least = DEFAULT_THRESHOLD if rule.at_least is None else rule.at_least
+            return self._by_metric(metric_input.scores[self.needs[0]], least)
         if rule.exact:
             return self._exact(attempt.text, metric_input.case)
         if rule.contains is not None:
@@ -123,10 +131,12 @@ class Success(Metric):
         if rule.predicate is not None:
             verdict = _verdict(_predicate(rule.predicate)(metric_input.case, attempt))
             return self.ok(verdict, method=f"predicate {rule.predicate}")
+        if rule.reward is None:
+            raise Skip("the case expects nothing of its turns")
         if attempt.reward is None:
             raise Skip("no reward was recorded")
-        threshold = rule.reward or 0.0
-        return self._decided(attempt.reward >= threshold, f"reward ≥ {threshold:g}", raw=attempt.reward)
+        reached = attempt.reward >= rule.reward
+        return self._decided(reached, f"reward ≥ {rule.reward:g}", raw=attempt.reward)
 
     def _exact(self, text: str, case: Case) -> Score:
         output = case.expect.output_text
@@ -155,12 +165,11 @@ class Success(Metric):
     def _decided(self, success: bool, method: str, **fields: Any) -> Score:
         return self.ok(float(success), method=method, **fields)
 
-    def _by_metric(self, judged: Score) -> Score:
+    def _by_metric(self, judged: Score, threshold: float) -> Score:
         if is_missing(judged):
             return self.skipped(f"{judged.name} is missing: {judged.reason}", missing=True)
         if judged.value is None:
             raise Skip(f"{judged.name} has no score: {judged.reason}")
-        threshold = DEFAULT_THRESHOLD if self.rule.at_least is None else self.rule.at_least
         return Score(
             name=self.name,
             tier=self.tier,
@@ -174,7 +183,7 @@ class Success(Metric):
 
 def _check(rule: SuccessRule, settings: Settings | None) -> None:
     given = [key for key in CRITERIA if (value := getattr(rule, key)) is not None and value is not False]
-    if len(given) != 1 and not (rule.state and not given):
+    if len(given) != 1 and not ((rule.state or rule.turns) and not given):
         found = f"names {' and '.join(given)}" if given else "names no criterion"
         raise SuiteError("", Problem("success", f"{found}; expected one of {', '.join(CRITERIA)}"))
     if rule.at_least is not None and rule.metric is None:
@@ -201,36 +210,35 @@ def _check(rule: SuccessRule, settings: Settings | None) -> None:
 
 
 def with_default_success(settings: Settings, cases: Iterable[Case]) -> Settings:
-    """Set the default success rule: ``turn_success`` if turns expect, ``contains`` if references are short.
+    """Set the default success rule of a suite that states none; the order of its cases does not matter.
 
     Definition: docs/definitions/text.md#success.
-
-    In a suite with a world the state counts, and short references besides it.
 
     Similarity suits outputs that repeat a long reference. For a short one it is too strict: if "Lima" is
     expected, "Lima is the capital of Peru" is right.
 
     Args:
-        settings: Settings of the suite; returned unchanged if they state a rule, or if a reference is long.
+        settings: Settings of the suite; returned unchanged if they state a rule.
         cases: Cases of the suite.
     """
     if settings.success is not None:
         return settings
-    by_state = None if settings.world is None else True
-    if by_state:
-        settings = msgspec.structs.replace(settings, success=SuccessRule(state=True))
-    short = False
+    turns = short = long = False
     for case in cases:
         if case.expect.turns:
-            rule = msgspec.structs.replace(EVERY_TURN, state=by_state)
-            return msgspec.structs.replace(settings, success=rule)
-        for reference in case.references:
-            if word_count(reference) > SHORT_WORDS:
-                return settings
+            turns = True
+        elif case.references and not long:
             short = True
-    if not short:
-        return settings
-    return msgspec.structs.replace(settings, success=SuccessRule(contains="any", state=by_state))
+            long = max(map(word_count, case.references)) > SHORT_WORDS
+    by_state = None if settings.world is None else True
+    rule = SuccessRule(state=by_state, turns=turns or None)
+    if short and not long:
+        rule = msgspec.structs.replace(rule, contains="any")
+    elif turns and not long:  # no other case has a reference
+        rule = SuccessRule(metric=EVERY_TURN, at_least=1, state=by_state)
+    elif not by_state:
+        rule = msgspec.structs.replace(DEFAULT_SUCCESS, turns=turns or None)
+    return settings if rule == DEFAULT_SUCCESS else msgspec.structs.replace(settings, success=rule)
 
 
 def _expected(case: Case) -> tuple[str, ...]:
