@@ -103,7 +103,15 @@ def fill(store: Store, runs: int, cases: int) -> None:
     for suite in range(SUITES):
         store.save_cases(
             f"suite{suite}",
-            [Case(id=f"case-{n}", input=body(draw, 25), references=(body(draw, 40),)) for n in range(cases)],
+            [
+                Case(
+                    id=f"case-{n}",
+                    input=body(draw, 25),
+                    references=(body(draw, 40),),
+                    tags=(f"part {n % 5}", f"suite {suite}"),
+                )
+                for n in range(cases)
+            ],
         )
     made = variants(draw, sized(4_000, 20))
     with store.engine.connect() as connection:
@@ -115,6 +123,9 @@ def fill(store: Store, runs: int, cases: int) -> None:
                     number=number, id=f"run-{number:06}", suite_name=f"suite {suite}", suite=f"suite{suite}",
                     kind="agent", state="done", created=began, touched=began, finished=began + 60, due=cases,
                     settings="{}", provenance="{}", attempts=cases, pass_rate=rate, composite=rate,
+                    pass_rate_low=0.9 * rate, pass_rate_high=rate + 0.1 * (1 - rate),
+                    agent="support.agents:answer", version=f"v{number // SUITES}",
+                    git_commit=f"{number:09x}", git_subject=body(draw, 6),
                 )
             )  # fmt: skip
             rows = [(position, draw.choice(made)) for position in range(cases)]
@@ -208,6 +219,11 @@ def pages(draw: random.Random, runs: int, cases: int, queue: str) -> dict[str, s
         "runs": f"/runs?start={draw.randrange(max(1, runs - 50))}",
         "runs, by pass rate": "/runs?sort=pass_rate",
         "runs, found by text": f"/runs?q={run[-3:]}",
+        "runs of a suite": f"/runs?suite=suite+{number % SUITES}",
+        "runs of a version": f"/runs?version=v{number // SUITES}",
+        "runs of a tag": f"/runs?tag=suite+{number % SUITES}",
+        "run before, new": f"/runs/{run}/before",
+        "run before, again": f"/runs/{run}/before",
         "run": f"/runs/{run}",
         "run, failed, best first": f"/runs/{run}?verdict=failed&sort=best",
         "run, found by text": f"/runs/{run}?q=case-{case}",

@@ -50,7 +50,9 @@ def test_the_answer_comes_first_then_the_cases_with_both_outputs(shared_client, 
 def test_further_cases_are_on_the_next_page(shared_client, runs):
     def listed(**query):
         page = shared_client.get(f"/compare/{runs[0]}/{runs[1]}", params=query, headers=HTML).text
-        return re.findall(r'<details class="attempt moved" id="([^"]+)"', page), 'rel="next"' in page
+        return re.findall(
+            r'<details class="attempt moved" name="moved" id="([^"]+)"', page
+        ), 'rel="next"' in page
 
     (first, more), (second, end) = listed(), listed(start=10)
     assert (len(first), more, len(second), end) == (10, True, 2, False)

@@ -199,6 +199,42 @@ def test_from_a_change_to_the_worst_case_and_its_link(page, site):
     assert page.title() == title
 
 
+def test_cases_that_changed_are_opened_one_at_a_time_by_keys_and_by_clicks(page, site):
+    page.goto(f"{site.address}/compare/{site.runs[0]}/{site.runs[1]}")
+    cases = page.locator("details.moved")
+
+    def opened():
+        return [place for place in range(cases.count()) if cases.nth(place).get_attribute("open") is not None]
+
+    assert opened() == []
+    assert cases.nth(0).locator("summary del").count() == 1  # the words that differ are in the line
+    for key, place in (("j", 0), ("j", 1), ("j", 2), ("k", 1)):
+        page.keyboard.press(key)
+        page.wait_for_function(f"document.querySelectorAll('details.moved')[{place}].open")
+        assert opened() == [place]
+    cases.nth(4).locator("summary").click()
+    assert opened() == [4]
+    assert complaints(page) == []
+
+
+def test_two_ticked_runs_are_compared_without_scripts(browser, site):
+    with browser.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto(f"{site.address}/runs?kind=agent")
+        for run in site.runs:
+            page.check(f"input[name=run][value='{run}']")
+        page.click("button:has-text('Compare the two ticked')")
+        page.wait_for_url(f"**/compare/{site.runs[0]}/{site.runs[1]}")
+
+
+def test_the_list_of_runs_fetches_the_answers_that_it_lacks(page, site):
+    page.goto(f"{site.address}/runs?kind=agent")
+    page.wait_for_selector("td.before a.pill.good:has-text('Better')")
+    page.reload()
+    assert page.locator("td.before[hx-get]").count() == 0
+    assert complaints(page) == []
+
+
 def test_labelling_by_keyboard_alone(page, site):
     page.goto(site.address + "/runs")
     page.keyboard.press("g")

@@ -363,6 +363,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         tone: good, bad or warn.
         facts: What is known of it, besides its texts.
         gist: The beginning of its input.
+        differs: Words of its outputs that differ, deleted and inserted ones; shown in place of the gist.
         change: The fact that says most.
         parts: Its texts.
         anchor: Its place on a page.
@@ -377,6 +378,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     change: str
     parts: tuple[Part, ...]
     anchor: str
+    differs: tuple[Piece, ...] = ()
 
 
 class Cases(msgspec.Struct, frozen=True, kw_only=True):

@@ -299,7 +299,8 @@ class Html:
     def _case(self, case: b.Case) -> str:
         state = self._element("span", f"{_line(case.mark)} {_line(case.word)}", role=f"pill {case.tone}")
         name = self._element("span", self._name(case.name), role="id")
-        gist = self._element("span", _line(case.gist), role="gist", dir="auto")
+        told = " ".join(map(self._piece, case.differs)) or _line(case.gist)
+        gist = self._element("span", told, role="gist", dir="auto")
         change = self._element("span", _line(case.change), role="value")
         summary = element("summary", " ".join((state, name, gist, change)))
         others = [fact for fact in case.facts if fact and fact != case.change]
@@ -307,7 +308,9 @@ class Html:
         inside = self._element("div", facts, *self._parts(case.parts), role="inside")
         if self._styles is not None:
             return element("details", summary, inside)
-        return element("details", summary, inside, class_="attempt moved", id=case.anchor, data_row="")
+        return element(
+            "details", summary, inside, class_="attempt moved", name="moved", id=case.anchor, data_row=""
+        )
 
     def _parts(self, parts: Iterable[b.Part]) -> Iterator[str]:
         """Yield the parts; those that are sides stand next to each other."""

@@ -17,6 +17,8 @@ from trivium.traces.trace import Span, Trace, canonical
 
 DIFF_CHARS = 20_000
 """Longer texts are shown without marks."""
+DIFFERING_CHARS = 60
+"""Longest text of words that differ, of either output, in a line."""
 CALLS_COMPARED = 500
 ARGUMENT_CHARS = 160
 REFERENCES_SHOWN = 3
@@ -279,7 +281,17 @@ def case_block(moved: MovedCase, chars: int, calls: int, *, pages: Mapping[str, 
         change=verdicts_text(case) if before != after else values_text(case) or before,
         parts=tuple(_parts(case, pages or {})),
         anchor=anchor(*case.attempt),
+        differs=tuple(_differing(*case.outputs)),
     )
+
+
+def _differing(base: ShownText, head: ShownText) -> Iterator[Piece]:
+    """The beginning of the words that only one of two marked outputs has."""
+    sides: tuple[tuple[Kind, ShownText], ...] = (("deleted", base), ("inserted", head))
+    for kind, text in sides:
+        own = [piece.text for piece in text.pieces if piece is not None and piece.kind == kind]
+        if words := one_line(" … ".join(filter(None, map(str.strip, own))), at_most=DIFFERING_CHARS):
+            yield Piece(kind, words)
 
 
 def _parts(case: ShownCase, pages: Mapping[str, str]) -> Iterator[Part]:

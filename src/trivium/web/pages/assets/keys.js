@@ -10,6 +10,7 @@
     if (!all.length) return;
     const here = all.findIndex((row) => row.contains(document.activeElement));
     const next = all[here < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(here + by, 0), all.length - 1)];
+    if (next.matches("details[name]")) next.open = true; // of one name, the browser closes the others
     link(next)?.focus();
     next.scrollIntoView({ block: "nearest" });
   }
