@@ -66,6 +66,7 @@ def linked_citations(html: str) -> str:
 def made_pages() -> dict[str, str]:
     """The text of each page that is made, by its path in the site."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    readme = re.sub(r"(?:^    make .*\n)+\n", "", readme, count=1, flags=re.MULTILINE)  # of a checkout
     return {
         "index.md": readme.replace("](docs/", "](")
         .replace("](CONTRIBUTING", "](../CONTRIBUTING")

@@ -78,7 +78,7 @@ def test_a_citation_in_the_reference_is_a_link_to_the_definition(pages: ModuleTy
 
 def test_the_first_page_is_the_readme(pages: ModuleType) -> None:
     text = pages.site_markdown(pages.made_pages()["index.md"], "index.md")
-    assert text.startswith("# Trivium\n")
+    assert text.startswith("# Trivium\n\nTrivium evaluates LLM agents")
     assert "[traces](traces.md)" in text
     assert "How the code is organised (`CONTRIBUTING.md`)" in text
     assert "](docs/" not in text

@@ -136,7 +136,7 @@ def test_json_is_one_document_with_the_documented_keys(run, outcome):
     assert set(document) >= KEYS
     assert (document["base"], document["head"]) == (base, head)
     assert (document["margin"], document["seed"], document["resamples"]) == (0.5, 7, 500)
-    assert set(document["metrics"]) >= {"composite", "pass_rate", "jaccard", "similarity", "success"}
+    assert set(document["metrics"]) >= {"pass_rate", "jaccard", "similarity", "success"}
     for figure in document["metrics"].values():
         assert set(figure) >= FIGURE_KEYS
         assert figure["wins"] + figure["losses"] + figure["ties"] == figure["n"] == 30

@@ -24,7 +24,7 @@ def test_the_answer_comes_first_then_agents_tools_metrics_and_the_worst(capsys):
     code, out, err = outcome(capsys, "t.jsonl")
     assert (code, err) == (0, "")
     assert out.splitlines()[1].startswith("1 of 4 traces failed (33 % of those that ended, interval")
-    heads = ("worst tool: search", "\nagent ", "\ntool ", "\nmetric ", "worst traces")
+    heads = ("most failed calls: tool search", "\nagent ", "\ntool ", "\nmetric ", "worst traces")
     places = [out.index(head) for head in heads]
     assert places == sorted(places)
     assert "looped failed: TimeoutError: gave up; 4 looped calls; 30.0 s" in " ".join(out.split())

@@ -34,7 +34,7 @@ def test_an_unfinished_run_shows_how_much_of_it_is_there():
 
 def test_what_is_unknown_is_a_dash_not_a_zero():
     text = as_text(table([row(started=None, pass_rate=None, composite=None)]), width=120)
-    assert text.splitlines()[1].split() == ["papers", "r1", "–", "done", "4", "–", "–"]
+    assert text.splitlines()[1].split() == ["papers", "r1", "–", "done", "4", "–"]
 
 
 def test_a_moment_no_calendar_has_is_a_dash():

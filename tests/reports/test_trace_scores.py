@@ -4,7 +4,9 @@ import pytest
 
 import trivium as tv
 from tests.runs.trace_scores.samples import call, support, trace
-from trivium.reports.trace_scores import compact, reservations
+from trivium.display import as_text
+from trivium.reports.document.terminal import Printed
+from trivium.reports.trace_scores import compact, describe, reservations
 from trivium.traces.native import native_trace
 
 
@@ -31,16 +33,35 @@ def test_traces_in_which_nothing_went_wrong_name_no_worst(tmp_path):
     text = str(report(tmp_path, trace("a", call("1", "search", (1, 2)))))
     assert "1 trace, none failed" in text
     assert "worst" not in text
+    assert "most" not in text
+
+
+def test_a_run_of_an_agent_that_failed_inside_a_trace_is_in_the_headline(tmp_path):
+    spans = [
+        {"id": "w", "kind": "agent", "name": "boss", "start": 0, "end": 9, "ok": True},
+        {"id": "a", "parent": "w", "kind": "agent", "name": "helper", "start": 1, "end": 2, "ok": False},
+    ]
+    text = str(report(tmp_path, {"trace_id": "t", "spans": spans}))
+    assert "1 trace, none failed as a whole (1 run of an agent inside did)" in " ".join(text.split())
+
+
+def test_completed_says_that_it_leaves_out_what_has_not_ended(tmp_path):
+    text = " ".join(str(report(tmp_path, *support())).split())
+    assert "3 of those that ended; 1 did not" in text
 
 
 def test_a_looping_agent_is_named_in_the_answer(tmp_path):
     text = " ".join(str(report(tmp_path, support()[2])).split())
-    assert "worst agent: helper spent 80 % of its calls in 1 loop (4 of 5)" in text
+    assert "most calls in loops: agent helper, 4 of its 5 (80 %) in 1 loop" in text
 
 
 def test_long_tables_are_cut_and_counted(tmp_path):
     calls = [call(str(n), f"tool-{n:02}", (n, n + 1)) for n in range(20)]
-    assert "… and 5 more" in str(report(tmp_path, trace("a", *calls)))
+    found = report(tmp_path, trace("a", *calls))
+    assert "… and 5 more (--rows 20)" in str(found)
+    whole = as_text(Printed(describe(found, rows=20)))
+    assert "tool-19" in whole
+    assert "more (--rows" not in whole
 
 
 def test_costs_that_are_unknown_or_from_the_list_are_said(tmp_path):

@@ -14,7 +14,15 @@ from tests.runs.comparing.told_runs import run_of as told_run
 from tests.runs.suites import TOLD, Says, told_suite, tv_composite
 from trivium.runs.summary import Summary
 from trivium.store.store import Store
-from trivium.suites.settings import CompositeSettings, Gate, PassRule, Settings, SuccessRule, Thresholds
+from trivium.suites.settings import (
+    COMPOSITE_PARTS,
+    CompositeSettings,
+    Gate,
+    PassRule,
+    Settings,
+    SuccessRule,
+    Thresholds,
+)
 from trivium.trust.intervals import mean_interval
 
 
@@ -359,7 +367,9 @@ def test_a_part_of_the_composite_is_the_figure_of_its_metric(store):
 
 
 def test_being_fast_is_no_merit_of_a_wrong_answer(tmp_path, store):
-    summary = recorded(tmp_path, store, metrics=["success", "time"], success={"exact": True})
+    equal = {"weights": dict.fromkeys(COMPOSITE_PARTS, 1.0)}
+    metrics = ["success", "time"]
+    summary = recorded(tmp_path, store, metrics=metrics, success={"exact": True}, composite=equal)
     assert summary.pass_rate.value == 0.0
     assert summary.composite.recommendation is None
     assert summary.composite.coverage == pytest.approx(1 / 6), "no time was recorded"

@@ -19,7 +19,7 @@ import msgspec
 
 from trivium.agents.attempt import TRACE_LEFT_OUT, AgentFailure, AgentResponse, Attempt, ChatMessage, Usage
 from trivium.agents.failures import shown
-from trivium.errors import TraceError
+from trivium.errors import TraceError, suggest
 from trivium.masking import OutputMasker
 from trivium.suites.sanitize import sanitise
 from trivium.traces.conversation import answer_in
@@ -114,14 +114,27 @@ class AnswerFinder:
         if found is not None and found[0] not in self._said:
             self._said.add(found[0])
             log.warning('%s answers with an object: its "%s" is the output', self._agent, found[0])
+        if found is None and self._names and _is_without_output(value) and "" not in self._said:
+            self._said.add("")
+            near = next(filter(None, (suggest(str(key), ("output", *self._names)) for key in value)), "")
+            keys = ", ".join(map(shown, map(str, value)))[:200]
+            log.warning(
+                '%s answers with an object without "output": all of it is the output. Its keys: %s.%s '
+                "The setting agent.output names one.",
+                *(self._agent, keys, near),
+            )
         return found
+
+
+def _is_without_output(value: Any) -> bool:
+    return isinstance(value, Mapping) and "output" not in value and not isinstance(value.get("error"), str)
 
 
 def _answer(value: Any, names: Sequence[str]) -> tuple[str, Any] | None:
     if value is None or isinstance(value, str | list | tuple | numbers.Number | Attempt | Enum | type):
         return None
     is_mapping = isinstance(value, Mapping)
-    if is_mapping and ("output" in value or isinstance(value.get("error"), str)):
+    if is_mapping and not _is_without_output(value):
         return None
     if not is_mapping and (fields := _of_prediction(value)):
         return next(iter(fields.items())) if len(fields) == 1 else (", ".join(fields), fields)

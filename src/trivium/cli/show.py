@@ -90,12 +90,12 @@ def list_runs(limit: int, store: str, as_json: bool) -> None:
     from trivium.reports.wording import run_name
     from trivium.runs.provenance import FINGERPRINT, confirms
     from trivium.store.browsing.before import before
-    from trivium.store.records import RunNames, RunRecord
+    from trivium.store.records import RunNames, RunRecord, figures_of
     from trivium.store.store import Store
 
     def row(record: RunRecord) -> RunRow:
         summary = record.summary or {}
-        composite = summary.get("composite") or {}
+        figures = figures_of(summary)
         attempts = summary["attempts"] if summary else sum(1 for _ in opened.attempt_keys(record))
         names = RunNames.of(record.provenance)
         return RunRow(
@@ -106,8 +106,8 @@ def list_runs(limit: int, store: str, as_json: bool) -> None:
             state=record.state,
             attempts=attempts,
             due=attempts if record.kind == "live" else summary.get("total_tests", record.due or 0),
-            pass_rate=summary.get("pass_rate", {}).get("value"),
-            composite=composite.get("mean"),
+            pass_rate=figures["pass_rate"],
+            composite=figures["composite"],
             confirms=None if (what := confirms(record)) is None else what.run,
             fingerprint=record.provenance.get(FINGERPRINT),
             before=pair.answer if (pair := known.get(record.id)) else None,

@@ -151,6 +151,14 @@ def export(
 @options.option("--metrics", metavar="A,B,…", help="Metrics instead of all that need no expectation.")
 @options.option("--judge", multiple=True, metavar="MODEL", help="Model that judges the traces.")
 @options.option("--rubric", multiple=True, metavar="NAME|FILE", help="What is judged (default: agent).")
+@options.option(
+    "--rows",
+    type=click.IntRange(min=1),
+    default=15,
+    show_default=True,
+    metavar="N",
+    help="Most rows of each table.",
+)
 @options.config
 @options.store
 @options.resume
@@ -193,7 +201,7 @@ def score(paths: tuple[str, ...], **given: Any) -> int:
     if given["as_json"]:
         print_json(report)
     elif not given["quiet"]:
-        print_(describe(report))
+        print_(describe(report, rows=given["rows"]))
     else:
         for problem in report.problems:
             click.echo(f"unreadable: {problem}", err=True)

@@ -135,7 +135,8 @@ def _attempt(view: EvaluationView, *, suite: str) -> str:
         "passed": "",
     }[view.verdict]
     figures = {key: _figure(score) for key, score in view.scores.items() if score.value is not None}
-    figures["composite"] = wording.number(view.composite.value)
+    if view.composite_shown:
+        figures["composite"] = wording.number(view.composite.value)
     lines = "".join(f"{_xml(key)}: {value}&#10;" for key, value in figures.items())
     return (
         f'<testcase classname="{_xml(suite)}" name="{_name(view.case, view.attempt.repeat)}" '

@@ -23,7 +23,7 @@ class RunRow(RunNames, frozen=True, kw_only=True):
         attempts: Attempts that are stored.
         due: Attempts that the run should have; 0 if nobody knows, as of a day of production.
         pass_rate: In [0, 1], or None.
-        composite: Mean, in [0, 1], or None.
+        composite: Mean, in [0, 1], or None, also if the suite does not use it.
         before: The answer against the run before it, if that was computed.
         name: What people call it: suite, version or message of the commit, agent.
         fingerprint: Digest of the agent's code, by which versions without a name are told apart, or None.
@@ -86,5 +86,5 @@ COLUMNS: tuple[Column[RunRow], ...] = (
     Column("state", lambda row: Toned(row.state, STATES.get(row.state, "")), "text"),
     Column("attempts", _attempts),
     Column("passed", lambda row: wording.known_share(row.pass_rate)),
-    Column("composite", lambda row: wording.number(row.composite)),
+    Column("composite", lambda row: wording.number(row.composite), optional=True),
 )

@@ -30,7 +30,7 @@ def run_slices(slices: Slices, surface: Surface, *, place: int = 1) -> Section:
         Column("composite", lambda one: wording.number(one.composite.mean)),
         Column("than the others", lambda one: _against_rest(one, slices.level), "text"),
     ]
-    if all(one.composite.mean is None for one in slices.slices):
+    if not slices.composite_shown or all(one.composite.mean is None for one in slices.slices):
         columns = [column for column in columns if column.head != "composite"]
     title = f"by {slices.by}, worst first"
     return _section(title, columns, slices.slices, slices.warnings, surface, place)

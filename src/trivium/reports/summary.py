@@ -107,7 +107,7 @@ def rates(summary: Summary, *, details: bool = False, notes: Iterable[Toned] = (
         details: Whether to say how many attempts have each recommendation, and what has no composite.
         notes: What is to be known besides the pass rate.
     """
-    rate, figure = summary.pass_rate, summary.composite
+    rate, figure = summary.pass_rate, summary.shown_composite
     found = [
         KeyFigure(
             name="pass rate",

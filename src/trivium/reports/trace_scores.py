@@ -38,6 +38,9 @@ MOST_WORST = 10
 WORTH_A_LINE = 0.05
 """Share of an agent's calls in loops from which the answer names it."""
 
+COMPLETED = "completed"
+"""The metric that leaves out traces that have not ended."""
+
 MOST_FILES = 3
 """Unreadable files, and files without traces, that are named."""
 
@@ -47,33 +50,39 @@ WITHOUT_VALUE = ("has no score:", "have no score:")
 """Part of a warning that a metric applies to no trace, which is no reservation here."""
 
 
-def describe(report: TraceReport) -> Iterator[Block]:
-    """Yield the blocks of a trace report: what failed, figures by agent, tool and model, metrics."""
+def describe(report: TraceReport, *, rows: int = MOST_ROWS) -> Iterator[Block]:
+    """Yield the blocks of a trace report: what failed, figures by agent, tool and model, metrics.
+
+    Args:
+        report: The report.
+        rows: Most rows of each table; of the worst traces as many as the report has, if more than usual.
+    """
     yield Title(text=report.summary.suite, beside=report.run)
     yield Paragraph((headline(report),), "bad" if report.failed else "")
     yield Paragraph((usage_line(report.seconds, report.tokens),))
     yield Paragraph(tuple(worst_lines(report)), "warn")
-    yield from _first("Agents", AGENTS, report.agents)
-    yield from _first("Tools", TOOLS, report.tools)
-    yield from _first("Models", MODELS, report.models)
+    yield from _first("Agents", AGENTS, report.agents, rows)
+    yield from _first("Tools", TOOLS, report.tools, rows)
+    yield from _first("Models", MODELS, report.models, rows)
     if figures := wording.measured_metrics(report.summary):
-        yield table(METRICS, figures.items(), label="Metrics")
+        yield table(_metrics(report.unfinished), figures.items(), label="Metrics")
     if report.summary.gates:
         yield table(GATES, report.summary.gates, label="Gates")
     if report.worst:
-        kept = len(report.worst) - MOST_WORST
-        more = f"the first {MOST_WORST} of {len(report.worst):,} listed by --json" if kept > 0 else ""
-        worst = table(WORST, report.worst[:MOST_WORST], label="Worst traces", notes=(more,))
+        most = MOST_WORST if rows == MOST_ROWS else rows
+        kept = len(report.worst) - most
+        more = f"the first {most:,} of {len(report.worst):,} listed by --json" if kept > 0 else ""
+        worst = table(WORST, report.worst[:most], label="Worst traces", notes=(more,))
         yield Section(title="worst traces", blocks=[worst])
     yield Remarks(tuple(reservations(report)))
     yield Paragraph(tuple(filter(None, (wording.interval_note(report.summary),))), "quiet")
 
 
-def _first(label: str, columns: Iterable[Column[Row]], rows: Sequence[Row]) -> Iterator[Table]:
+def _first(label: str, columns: Iterable[Column[Row]], rows: Sequence[Row], most: int) -> Iterator[Table]:
     """The table of the first rows, and the number of the others; none without rows."""
-    more = f"… and {len(rows) - MOST_ROWS:,} more" if len(rows) > MOST_ROWS else ""
+    more = f"… and {len(rows) - most:,} more (--rows {len(rows)})" if len(rows) > most else ""
     if rows:
-        yield table(columns, rows[:MOST_ROWS], label=label, notes=(more,))
+        yield table(columns, rows[:most], label=label, notes=(more,))
 
 
 def headline(report: TraceReport) -> str:
@@ -86,7 +95,9 @@ def headline(report: TraceReport) -> str:
             rate += f", interval {share(1 - passed.ci95[1])} to {share(1 - passed.ci95[0])}"
         start = f"{report.failed:,} of {traces} failed ({rate})"
     else:
-        start = f"{traces}, none failed"
+        inside = sum(row.failed for row in report.agents)
+        though = f" as a whole ({counted(inside, 'run of an agent', 'runs of agents')} inside did)"
+        start = f"{traces}, none failed{though if inside else ''}"
     unfinished = f", {report.unfinished:,} not finished" if report.unfinished else ""
     formats = ", ".join(f"{one_line(name)}" for name in list(report.formats)[:3])
     more = len(report.formats) - 3
@@ -133,18 +144,18 @@ def compact(number: int | None) -> str:
 
 
 def worst_lines(report: TraceReport) -> Iterator[str]:
-    """The tool that fails most, and the agent that loops most."""
+    """The tool with most failed calls, and the agent with most calls in loops."""
     tool = max(report.tools, key=lambda row: row.failed, default=None)
     if tool is not None and tool.failed:
         yield (
-            f"worst tool: {_name(tool.tool)} failed in {share(tool.failed / tool.calls)} of its calls "
-            f"({tool.failed:,} of {tool.calls:,})"
+            f"most failed calls: tool {_name(tool.tool)}, {tool.failed:,} of its {tool.calls:,} "
+            f"({share(tool.failed / tool.calls)})"
         )
     agent = max(report.agents, key=lambda row: row.looped_calls, default=None)
     if agent is not None and agent.looped_calls >= WORTH_A_LINE * agent.calls > 0:
         yield (
-            f"worst agent: {_name(agent.agent)} spent {share(agent.looped_calls / agent.calls)} of its calls "
-            f"in {counted(agent.loops, 'loop')} ({agent.looped_calls:,} of {agent.calls:,})"
+            f"most calls in loops: agent {_name(agent.agent)}, {agent.looped_calls:,} of its {agent.calls:,} "
+            f"({share(agent.looped_calls / agent.calls)}) in {counted(agent.loops, 'loop')}"
         )
 
 
@@ -182,13 +193,21 @@ MODELS: tuple[Column[ModelRow], ...] = (
     Column("output", lambda row: compact(row.tokens.output_tokens)),
     Column("cost", lambda row: _cost(row.tokens)),
 )
-METRICS: tuple[Column[tuple[str, Figure]], ...] = (
-    Column("metric", lambda row: row[0], "name"),
-    Column("score", lambda row: Toned(wording.number(row[1].mean if row[1].n else None), "strong")),
-    Column("interval", lambda row: wording.interval(row[1].ci95), "interval"),
-    Column("traces", lambda row: f"{row[1].n or row[1].status.get('ok', 0):,}"),
-    Column("measured", lambda row: wording.measured(row[1]), "text", optional=True),
-)
+
+
+def _metrics(unfinished: int) -> tuple[Column[tuple[str, Figure]], ...]:
+    def measured(row: tuple[str, Figure]) -> str:
+        if row[0] == COMPLETED and unfinished:
+            return f"of those that ended; {unfinished:,} did not"
+        return wording.measured(row[1])
+
+    return (
+        Column("metric", lambda row: row[0], "name"),
+        Column("score", lambda row: Toned(wording.number(row[1].mean if row[1].n else None), "strong")),
+        Column("interval", lambda row: wording.interval(row[1].ci95), "interval"),
+        Column("traces", lambda row: f"{row[1].n or row[1].status.get('ok', 0):,}"),
+        Column("measured", measured, "text", optional=True),
+    )
 
 
 def what_went_wrong(trace: WorstTrace) -> str:

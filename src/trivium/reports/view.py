@@ -26,6 +26,7 @@ class EvaluationView(msgspec.Struct, frozen=True, kw_only=True):
         composite: The weighted mean of the scores.
         passed: The verdict; None if the metric of the pass rule has no value.
         why: Why it did not pass, if known.
+        composite_shown: Whether the suite uses the composite.
     """
 
     case: Case
@@ -34,6 +35,7 @@ class EvaluationView(msgspec.Struct, frozen=True, kw_only=True):
     composite: Composite
     passed: bool | None = None
     why: str | None = None
+    composite_shown: bool = True
 
     @property
     def verdict(self) -> str:
@@ -88,6 +90,7 @@ def anchor(case: str, repeat: int) -> str:
 
 def views_of(run: Run, *, worst_first: bool = False) -> Iterator[EvaluationView]:
     """Yield the attempts of a run, in the order of the suite or from the lowest composite up."""
+    settings = run.record.settings
     for case, attempt, evaluation in run.store.views(run.record, worst_first=worst_first):
         yield EvaluationView(
             case=case,
@@ -95,5 +98,6 @@ def views_of(run: Run, *, worst_first: bool = False) -> Iterator[EvaluationView]
             scores=evaluation.scores,
             composite=evaluation.composite,
             passed=evaluation.passed,
-            why=None if evaluation.passed else why_not_passed(evaluation, run.record.settings),
+            why=None if evaluation.passed else why_not_passed(evaluation, settings),
+            composite_shown=settings.asks_for_composite,
         )

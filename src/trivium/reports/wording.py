@@ -382,8 +382,8 @@ def attempt_name(case: str, repeat: int) -> str:
 def interval_note(summary: Summary) -> str | None:
     """How the intervals were computed: level, methods, number of groups, seed."""
     figures: list[Figure | Rate | CompositeFigure] = [summary.pass_rate, *summary.metrics.values()]
-    if summary.composite is not None:
-        figures.append(summary.composite)
+    if summary.shown_composite is not None:
+        figures.append(summary.shown_composite)
     with_interval = [figure for figure in figures if figure.ci95 is not None]
     if not with_interval:
         return None

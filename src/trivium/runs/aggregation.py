@@ -304,6 +304,7 @@ def composite_figure(aggregation: Aggregation, *, level: float) -> CompositeFigu
         },
         parts=means,
         missing=column.missing,
+        asked=aggregation.settings.asks_for_composite,
     )
 
 

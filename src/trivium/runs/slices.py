@@ -68,6 +68,7 @@ class Slices(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
         without: Number of cases without a value.
         level: Confidence level of the intervals, in (0, 1).
         warnings: Reservations that change how to read the numbers.
+        composite_shown: Whether the suite uses the composite, or it orders the slices.
     """
 
     run: str
@@ -78,6 +79,7 @@ class Slices(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     without: int
     level: float
     warnings: tuple[str, ...]
+    composite_shown: bool = True
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield one flat row per slice and metric, ``pass_rate`` and ``composite`` among them."""
@@ -177,6 +179,7 @@ def slices_of(store: Store, run: RunRecord, by: str) -> Slices:
         without=without,
         level=settings.level,
         warnings=tuple(_warnings(slices, without=without, several=several, level=settings.level)),
+        composite_shown=of == "composite" or settings.asks_for_composite,
     )
 
 

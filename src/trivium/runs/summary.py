@@ -164,6 +164,8 @@ class CompositeFigure(msgspec.Struct, frozen=True, kw_only=True):
         recommendations: Number of attempts by recommendation.
         parts: Mean of each part with a weight, as in ``metrics``.
         missing: Number of attempts with a missing part.
+        asked: Whether the suite uses the composite, so that reports show it
+            (docs/definitions/scores.md#composite-shown).
     """
 
     mean: float | None
@@ -181,6 +183,7 @@ class CompositeFigure(msgspec.Struct, frozen=True, kw_only=True):
     threshold: float | None = None
     why_none: str | None = None
     missing: int = 0
+    asked: bool = True
 
 
 class ModelCosts(msgspec.Struct, frozen=True, kw_only=True):
@@ -353,6 +356,11 @@ class Summary(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     spread: dict[str, Spread] = {}
+
+    @property
+    def shown_composite(self) -> CompositeFigure | None:
+        """The composite, if the suite uses it."""
+        return self.composite if self.composite is not None and self.composite.asked else None
 
     def by(self, how: DecideSettings, policy: Policy | None) -> Self:
         """The same summary, its gates decided by another policy; None changes nothing."""

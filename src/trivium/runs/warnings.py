@@ -217,7 +217,7 @@ def _why_no_verdict(settings: Settings, columns: Mapping[str, Column]) -> str:
 
 
 def _about_parts(summary: Summary) -> Iterator[str]:
-    figure = summary.composite
+    figure = summary.shown_composite
     if figure is None or figure.mean is None:
         return
     there = [name for name, value in figure.parts.items() if value is not None]

@@ -162,8 +162,9 @@ class Rows:
         return [_outline.decode(row["body"]) for row in self.evaluations]
 
 
-def figures_of(summary: Mapping[str, Any]) -> dict[str, object]:
-    """What lists of runs show of a summary."""
+def figures_of(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What lists of runs show of a summary; the composite only if the suite uses it."""
+    composite = summary.get("composite") or {}
     rate = summary.get("pass_rate") or {}
     low, high = rate.get("ci95") or (None, None)
     return {
@@ -171,7 +172,7 @@ def figures_of(summary: Mapping[str, Any]) -> dict[str, object]:
         "pass_rate": rate.get("value"),
         "pass_rate_low": low,
         "pass_rate_high": high,
-        "composite": (summary.get("composite") or {}).get("mean"),
+        "composite": composite.get("mean") if composite.get("asked", True) else None,
     }
 
 

@@ -436,6 +436,16 @@ class Settings(
         """The suite's success rule, or the default one (docs/definitions/text.md#success)."""
         return self.success or DEFAULT_SUCCESS
 
+    @property
+    def asks_for_composite(self) -> bool:
+        """Whether the suite uses the composite: its settings, or a pass rule, a gate or a decision by it.
+
+        Only then do reports show it, and only then does it count in a comparison that something else decides
+        (docs/definitions/scores.md#composite-shown).
+        """
+        used = {*self.gates, self.decide.by, None if self.passed is None else self.passed.metric}
+        return self.composite != CompositeSettings() or "composite" in used
+
 
 class SettingKeywords(TypedDict, total=False):
     """Settings as keywords, with mappings where :class:`Settings` has records.

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import inspect
 
 from trivium.errors import Problem, suggest
-from trivium.records.names import CASE_NAMES
+from trivium.records.names import CASE_NAMES, OUTPUT_NAMES
 from trivium.values import is_number
 
 T = TypeVar("T")
@@ -105,7 +105,8 @@ def unknown_key(key: str, known: Sequence[str]) -> str:
     """The message for an unknown key."""
     aliased = [field for field, names in CASE_NAMES.items() if key.lower() in names and field in known]
     alias = f' Did you mean "{aliased[0]}"?' if aliased and {"id", "input"} <= set(known) else ""
-    hint = alias or suggest(key, known) or f" Known: {', '.join(known)}"
+    outputs = OUTPUT_NAMES["output"] if {"case", "output"} <= set(known) else ()
+    hint = alias or suggest(key, (*known, *outputs)) or f" Known: {', '.join(known)}"
     return f'unknown key "{quote(key)}".{hint}'
 
 

@@ -137,7 +137,13 @@ def test_of_an_object_the_one_text_of_a_known_name_is_the_output_and_that_is_sai
         asked(server.url)
     assert (attempt.output, attempt.metadata) == (output, metadata)
     said = [line for line in caplog.messages if "answers with an object" in line]
-    assert len(said) == (2 if metadata and "output" not in answer else 0)  # once for each agent
+    assert len(said) == (0 if "output" in answer else 2)  # once for each agent
+
+
+def test_a_misspelt_key_of_the_answer_is_told_with_the_nearest(caplog):
+    with serving(lambda handler, _: handler.reply(200, json.dumps({"anwser": "Paris", "took": 3}))) as server:
+        assert asked(server.url).output == {"anwser": "Paris", "took": 3}
+    assert 'Its keys: anwser, took. Did you mean "answer"?' in " ".join(caplog.messages)
 
 
 @pytest.mark.parametrize(

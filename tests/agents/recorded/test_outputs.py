@@ -182,6 +182,7 @@ def test_a_trace_file_that_cannot_be_read_costs_the_trace_not_the_attempt(output
         ("[1]", "line 2: found a list of 1, expected a mapping"),
         ('{"output": "x"}', 'line 2: "case" is missing'),
         ('{"case": "alpha", "outptu": "x"}', 'line 2: unknown key "outptu". Did you mean "output"?'),
+        ('{"case": "alpha", "anser": "x"}', 'line 2: unknown key "anser". Did you mean "answer"?'),
         ('{"case": "alpah", "output": "x"}', 'line 2: the suite has no case "alpah". Did you mean "alpha"?'),
         ('{"case": "", "output": "x"}', "line 2: case: "),
         ('{"case": "alpha", "repeat": -1}', "line 2: repeat: found the number -1"),

@@ -1,6 +1,7 @@
 """``trivium serve``: starts only where it is safe, says where it listens, and stops gracefully."""
 
 import importlib.util
+import os
 import re
 import signal
 import socket
@@ -14,6 +15,7 @@ import pytest
 
 from tests.otlp_requests import agent_trace, body
 from trivium.cli.main import run_command
+from trivium.cli.monitoring.serve import open_in_browser
 from trivium.store.live_traces import LiveTraces
 from trivium.store.store import Store
 from trivium.store.tokens import Tokens
@@ -197,3 +199,14 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch, capfd):
     assert code == 2
     assert 'pip install "trivium[serve]"' in err
     assert len(err.splitlines()) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="xdg-open opens addresses on Linux")
+def test_what_an_opener_says_where_there_is_no_browser_is_not_shown(tmp_path, monkeypatch, capfd):
+    opener = tmp_path / "xdg-open"
+    opener.write_text('#!/bin/sh\necho "$1" >> "$0.asked"\necho "no method available" >&2\nexit 3\n')
+    opener.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert open_in_browser("http://127.0.0.1:1/runs").wait() == 3
+    assert (tmp_path / "xdg-open.asked").read_text() == "http://127.0.0.1:1/runs\n"
+    assert capfd.readouterr() == ("", "")

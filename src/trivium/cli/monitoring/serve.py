@@ -1,6 +1,9 @@
 """``trivium serve``: receive traces of production, score samples of them, and say how it goes."""
 
 import signal
+import sys
+from shutil import which
+from subprocess import DEVNULL, Popen
 from typing import TYPE_CHECKING
 
 import click
@@ -186,7 +189,7 @@ def view(run: str | None, *, store: str, port: int, browser: bool) -> int:
             address = f"http://127.0.0.1:{used}{path}"
             click.echo(f"{address}\n  stop: Ctrl-C")
             if browser:
-                click.launch(address)
+                open_in_browser(address)
 
         services = Services(opened, receiving=False)
         with services:
@@ -198,6 +201,15 @@ def view(run: str | None, *, store: str, port: int, browser: bool) -> int:
                 ending=services.stopping.set,
             )
     return 0
+
+
+def open_in_browser(address: str) -> Popen[bytes] | None:
+    """Open an address in a browser, without what the opener prints where there is none."""
+    opener = which("xdg-open")
+    if opener is None or not sys.platform.startswith("linux"):
+        click.launch(address)
+        return None
+    return Popen([opener, address], stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)  # noqa: S603 - our own address
 
 
 def _check_extra(command: str) -> None:

@@ -274,8 +274,8 @@ def record_run(item: pytest.Item, run: EvaluatedRun) -> None:
     summary = run.summary()
     properties: dict[str, object] = {"trivium.run": run.id, "trivium.suite": one_line(summary.suite)}
     figures = {"pass_rate": (summary.pass_rate.value, summary.pass_rate.ci95)}
-    if summary.composite is not None:
-        figures["composite"] = (summary.composite.mean, summary.composite.ci95)
+    if (composite := summary.shown_composite) is not None:
+        figures["composite"] = (composite.mean, composite.ci95)
     figures |= {name: (figure.mean, figure.ci95) for name, figure in summary.metrics.items()}
     for name, (value, ci95) in figures.items():
         if value is not None:

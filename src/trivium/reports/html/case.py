@@ -59,6 +59,7 @@ def case_context(view: EvaluationView, *, number: int = 0, full: bool = True) ->
         "name": wording.attempt_name(one_line(case.id), attempt.repeat),
         "verdict": view.verdict,
         "reason": None if view.reason is None else one_line(view.reason, at_most=600),
+        "composite_shown": view.composite_shown,
         "composite": view.composite.value,
         "recommendation": view.composite.recommendation,
         "composite_reason": view.composite.reason,

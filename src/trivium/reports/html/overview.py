@@ -147,8 +147,8 @@ def _scores(summary: Summary) -> Iterator[Block]:
 
 def _distributions(summary: Summary, drawn: Mapping[str, Distribution]) -> Iterator[Section]:
     figures: dict[str, Figure | CompositeFigure] = dict(summary.metrics)
-    if summary.composite is not None:
-        figures["composite"] = summary.composite
+    if summary.shown_composite is not None:
+        figures["composite"] = summary.shown_composite
     pictures = []
     for name, figure in figures.items():
         values = drawn.get(name)

@@ -115,7 +115,7 @@ def _counted(
 ) -> Iterator[EvaluationView]:
     """Pass the attempts on after counting each."""
     for view in evaluations:
-        distributions.add(view.scores, view.composite.value)
+        distributions.add(view.scores, view.composite.value if view.composite_shown else None)
         times.add(view)
         yield view
 
@@ -198,6 +198,7 @@ def _render_page(summary: Summary, figures: Sequence[Section], attempts: Mapping
         answer=html(overview.answer(summary)),
         figures=html(figures),
         counts=attempts,
+        composite_shown=summary.shown_composite is not None,
         attempts=Markup(_ATTEMPTS_MARK),  # noqa: S704 - our own
         parts_mark=Markup(_PARTS_MARK),  # noqa: S704 - our own
     )

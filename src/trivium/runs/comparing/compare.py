@@ -26,6 +26,7 @@ from trivium.runs.comparing.decision import (
     deciding,
     deltas_of,
     incomparabilities,
+    moving_metrics,
     passing,
     verdict,
 )
@@ -98,8 +99,7 @@ def compare(
     left, right, decided_by = pair.left, pair.right, decision.decided_by
     slices, confirmed = pair.slices(by, decided_by, options), pair.confirmed
     moves = pair.figures[decided_by[0]].moved(MAX_MOVES)
-    shown_by = [*dict.fromkeys(("pass_rate", "composite", *right.settings.gates))]
-    shown_by = [name for name in shown_by if name in decision.deltas and not decision.deltas[name].same_as]
+    shown_by = moving_metrics(decision.deltas, right.settings)
     return Comparison(
         base=base.id,
         head=head.id,
@@ -187,6 +187,11 @@ class _Pair:
         self.unlike += _different_methods(self.figures, methods)
         self._refuse_unlike()
         self._counts: dict[str, CaseCounts] = {}
+
+    @property
+    def uses_composite(self) -> bool:
+        """Whether one of the suites does."""
+        return any(run.record.settings.asks_for_composite for run in (self.base, self.head))
 
     @cached_property
     def verdicts(self) -> CaseCounts | None:
@@ -277,13 +282,15 @@ class _Decision:
         if not self.same and len(self.decided_by) == 1:
             learned = prior_from_history(pair.head, self.decided_by[0], pair.clusters)
             options = replace(options, prior=learned, prior_of=self.decided_by[0])
+        stopped = (
+            None if self.same else StoppedComparison.of(pair.base, pair.head, pair.right, paired, options)
+        )
+        if not (pair.uses_composite or "composite" in {*self.decided_by, stopped and stopped.metric}):
+            paired.pop("composite", None)
         deltas = deltas_of(paired, pair.pairing, pair.right.tiers, options)
         if self.same:
             deltas = {name: passing(one) for name, one in deltas.items()}
         self.deltas = deltas
-        stopped = (
-            None if self.same else StoppedComparison.of(pair.base, pair.head, pair.right, paired, options)
-        )
         if stopped is not None:
             self.decided_by = (stopped.metric,)
             deltas[stopped.metric] = stopped.on(deltas[stopped.metric])

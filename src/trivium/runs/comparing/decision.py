@@ -401,6 +401,14 @@ def _delta(
     )
 
 
+def moving_metrics(deltas: Mapping[str, MetricDelta], settings: Settings) -> list[str]:
+    """The metrics by which a case may have moved (docs/compare-runs.md#what-changed), each value once."""
+    names = ["pass_rate", "composite", *settings.gates]
+    if "composite" not in deltas:
+        names += [name for name, weight in settings.composite.weights.items() if weight and name != "time"]
+    return [*dict.fromkeys(deltas[name].same_as or name for name in names if name in deltas)]
+
+
 def passing(figure: MetricDelta) -> MetricDelta:
     """Decide on a metric of unchanged outputs: an inconclusive answer becomes a pass."""
     if figure.delta is not None and not (figure.wins or figure.losses):

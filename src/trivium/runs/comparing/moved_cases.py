@@ -306,8 +306,8 @@ class _Changes:
 class MovedCases:
     """The cases that moved; a sequence of :class:`MovedCase`.
 
-    A case moved if its pass rate, its composite or a metric with a gate changed, or if all its attempts
-    together show that it broke or was fixed.
+    A case moved if its pass rate, its composite (where the suite does not use it: a part of it but the time)
+    or a metric with a gate changed, or if all its attempts together show that it broke or was fixed.
 
     The order is by state: broken, fixed, flaky, unclear, then all others. Within a state, the largest changes
     of the pass rate come first; of equal ones, cases that got worse; then the largest changes of the other

@@ -118,6 +118,7 @@ def view_of(row: Row, settings: Settings, *, with_trace: bool = True) -> Evaluat
         composite=evaluation.composite,
         passed=evaluation.passed,
         why=why_not_passed(evaluation, settings) if evaluation.passed is False else None,
+        composite_shown=settings.asks_for_composite,
     )
 
 

@@ -113,6 +113,7 @@ def routes(site: Site) -> list[Any]:
             "chosen": {"q": q, "verdict": verdict, "sort": sort, "by": by},
             "sorts": [(each, SORT_WORDS[each]) for each in ATTEMPT_SORTS],
             "verdicts": VERDICT_WORDS,
+            "composite_shown": settings.asks_for_composite,
         }
         title = f"{record.suite_name} {record.id}"
         if request.headers.get("HX-Target") == "attempts":
