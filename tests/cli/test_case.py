@@ -145,6 +145,50 @@ def test_a_trace_that_was_received_is_found_by_its_id(capsys, tmp_path):
     assert (code, "no trace with this id" in err) == (2, True)
 
 
+def test_a_received_trace_comes_with_the_earlier_ones_of_its_conversation(capsys, tmp_path):
+    """Received out of order; one of another conversation that names this one, a later one, and an old one."""
+    url, start = f"sqlite:///{tmp_path / 'live.db'}", 1_700_000_000
+    said = [
+        ("t2", 120, "Is it heavy?", "No.", "c"),
+        ("t1", 60, "Where is it?", "In Lyon.", "c"),
+        ("other", 130, "I mean c", "Yes.", "d"),
+        ("t3", 180, "And when?", None, "c"),
+        ("t4", 240, "Hello?", "Hi.", "c"),
+        ("old", 60 - 2 * 86_400, "Long ago", "Yes.", "c"),
+    ]
+    with Store(url) as store:
+        for id_, seconds, question, answer, session in said:
+            recorded = Recorded(time=start + seconds, input=question, output=answer, session=session)
+            received = RecordedTrace(trace_id=id_, body=encode_recorded(recorded), choices=[])
+            LiveTraces(store).record([received], start + min(seconds, 180))
+    assert outcome(capsys, "t3", "--store", url, "--suite", "suite.yaml", "--yes")[0] == 0
+    case = Suite.load("suite.yaml").case("t3")
+    assert [each["content"] for each in case.input] == [
+        "Where is it?", "In Lyon.", "Is it heavy?", "No.", "And when?",
+    ]  # fmt: skip
+    assert case.group == "c"
+
+
+def test_the_conversation_of_a_received_trace_is_found_in_its_spans(capsys, tmp_path):
+    pytest.importorskip("opentelemetry.proto")
+    from tests import otlp_requests as otlp
+    from trivium.monitor.otlp import IntakeLimits, batch_of
+
+    url, ids = f"sqlite:///{tmp_path / 'live.db'}", [bytes([number]) * 16 for number in range(1, 4)]
+    with Store(url) as store:
+        for number, (id_, question, answer, session) in enumerate(
+            [(ids[0], "Where?", "In Lyon.", "c"), (ids[1], "Why?", "x", "d"), (ids[2], "When?", "Soon.", "c")]
+        ):
+            said = {"input.value": question, "output.value": answer, "session.id": session}
+            start = otlp.BEGAN + 60 * number * otlp.SECOND
+            spans = [otlp.span(id_, start=start, operation="invoke_agent", agent="a", **said)]
+            batch = batch_of(otlp.body(spans), "protobuf", IntakeLimits())
+            LiveTraces(store).add(batch, 1_700_000_000 + 60 * number)
+    code, out, _ = outcome(capsys, ids[2].hex(), "--store", url)
+    assert code == 0
+    assert ["Where?" in out, "In Lyon." in out, "When?" in out, "Why?" in out] == [True, True, True, False]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -129,6 +129,12 @@ def _read(attributes: Any) -> dict[str, object]:
     return {pair.key: attribute_value(pair.value) for pair in attributes if pair.key in READ_OF_SPANS}
 
 
+SECONDS_BEFORE = 86_400
+"""How long before a trace the earlier ones of its conversation are looked for."""
+
+MOST_BEFORE = 2_000
+"""How many traces are looked through for them."""
+
 _EXCEEDED = {"spans": "too_many_spans", "bytes": "trace_too_large"}
 """Reasons for refusing a span, by the bound that it exceeds."""
 
@@ -337,6 +343,27 @@ class LiveTraces:
                 return None
             trace = cut_trace(assembled(connection, row["number"], trace_id, self._shared), row["cut"])
         return _trace_of_row(row, row["version"], lambda: trace)
+
+    def before(self, found: CompleteTrace, naming: str) -> Iterator[str]:
+        """Yield the ids of traces received up to a day before another one, the latest first.
+
+        Args:
+            found: The later trace.
+            naming: A text that each of them holds: of its spans, or of what the application recorded.
+        """
+        table, spans, wanted = schema.live_traces, schema.live_spans, naming.encode()
+        query = (
+            select(table.c.number, table.c.trace, table.c.body)
+            .where(table.c.first <= found.first, table.c.first >= found.first - SECONDS_BEFORE)
+            .where(table.c.trace != found.trace_id)
+            .order_by(table.c.first.desc(), table.c.number.desc())
+            .limit(MOST_BEFORE)
+        )
+        with explain_errors(self._engine), self._engine.connect() as connection:
+            for number, trace, recorded in connection.execute(query).all():
+                held = connection.execute(select(spans.c.body).where(spans.c.number == number)).scalars()
+                if wanted in (recorded or b"") or any(wanted in body for body in held):
+                    yield trace
 
     def open_traces(self) -> tuple[int, float | None]:
         """Return the number of open traces, and the Unix time at which the first of them is due."""
