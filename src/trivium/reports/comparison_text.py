@@ -184,6 +184,18 @@ def questions_sentence(comparison: Comparison) -> str:
     return f"This is about these very cases, run again. On other cases like these: {numbers}."
 
 
+def another_user_sentence(comparison: Comparison) -> str:
+    """That another user model would change the difference by more than it is; empty if that is not known."""
+    found = comparison.another_user
+    if found is None or not found.larger or found.deviation is None or comparison.unchanged:
+        return ""
+    by_user = listed([f"{signed(delta)} with {one_line(user)}" for user, delta in found.users.items()])
+    return (
+        f"The difference is smaller than what another user model would change: {signed(found.delta)}, with a "
+        f"standard deviation of {number(found.deviation)} between user models ({by_user})."
+    )
+
+
 def _wrong(rates: WrongRates | None) -> str:
     """How often the policy was wrong in trials; empty if unknown."""
     if rates is None:
@@ -228,6 +240,7 @@ def answer(comparison: Comparison, pairs: str = "", *, apart: bool = False) -> A
         f"Broke: {listed(names)}." if names else "",
         confirmed_sentence(comparison),
         questions_sentence(comparison),
+        another_user_sentence(comparison),
         policy_sentence(comparison),
         f"{pairs}." if pairs else "",
     )

@@ -1,16 +1,26 @@
 """Where the spread of a run's scores comes from, as blocks."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import sqrt
 
 from trivium.reports import wording
-from trivium.reports.document.blocks import Block, Column, Paragraph, Section, Surface, Table, Toned, table
+from trivium.reports.document.blocks import (
+    Block,
+    Column,
+    Fold,
+    Paragraph,
+    Section,
+    Surface,
+    Table,
+    Toned,
+    table,
+)
 from trivium.reports.escape import one_line
 from trivium.reports.wording import counted, number, share
 from trivium.runs.comparing.decision import listed
 from trivium.runs.spread import Spread, SpreadPart
 from trivium.runs.summary import Summary
-from trivium.trust.crossed_components import Part
+from trivium.trust.crossed_components import PARTS, Part
 
 SOURCES: dict[Part, str] = {
     "case": "cases",
@@ -27,21 +37,35 @@ def spread(summary: Summary, surface: Surface) -> Iterator[Section]:
 
     Args:
         summary: The summary.
-        surface: Where it is shown; a page has all metrics, other places what the report begins with.
+        surface: Where it is shown; a page has the other metrics, too.
     """
     found = summary.spread
     if not found:
         return
     first = next((name for name in ("pass_rate", "composite") if name in found), next(iter(found)))
     one = found[first]
-    names = [first, *(name for name in found if name != first)] if surface == "page" else [first]
-    blocks: list[Block] = [_table(found[name]) for name in names]
+    blocks: list[Block] = [Paragraph((_sentence(one),)), _table(one)]
+    others: list[Spread] = []
+    for other in found.values():
+        if other.parts not in [each.parts for each in (one, *others)]:
+            others.append(other)
+    if others and surface == "page":
+        blocks.append(Fold(f"Shares in {counted(len(others), 'other metric')}", [_of_metrics(others)]))
     yield Section(
         title="where the spread comes from",
         beside=f"{counted(one.cases, 'case')} with {listed([one_line(user) for user in one.users])}",
-        blocks=[Paragraph((_sentence(one),)), *blocks],
+        blocks=blocks,
         key="spread",
     )
+
+
+def _of_metrics(spreads: list[Spread]) -> Table:
+    def shared(place: int) -> Callable[[Spread], Toned]:
+        return lambda one: _share(one.parts[place])
+
+    columns: list[Column[Spread]] = [Column("metric", lambda one: one_line(one.metric), "name")]
+    columns += [Column(SOURCES[part], shared(place)) for place, part in enumerate(PARTS)]
+    return table(columns, spreads, label="Shares of the spread by metric")
 
 
 def _sentence(one: Spread) -> str:

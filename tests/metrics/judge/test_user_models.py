@@ -6,11 +6,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import trivium as tv
 from tests.judge_server import JudgeServer
 from tests.metrics.judge.asked import GPT, MINI, served
 from trivium.errors import OutputsError
+from trivium.reports.comparison import render_markdown as comparison_markdown
 from trivium.reports.document.markdown import markdown
 from trivium.reports.html.overview import sections
 from trivium.reports.summary import render_markdown
@@ -186,3 +188,62 @@ def test_a_report_says_where_the_spread_comes_from_and_what_is_not_measured(serv
     )
     assert alone.summary().spread == {}
     assert "spread" not in str(alone.summary())
+
+
+def compared(tmp_path, base, head, *, models=(GPT, MINI), number=24):
+    settings = SETTINGS | {"user": {"model": list(models), "turns": 2}}
+    suite = tv.Suite.load(cases(range(number)), **settings)
+    store = tmp_path / "a.db"
+    runs = [
+        tv.evaluate(suite, agent=one, store=store, version=name) for name, one in (("a", base), ("b", head))
+    ]
+    return tv.compare(*runs)
+
+
+def helps(who):
+    """An agent that is of use to a user in the cases that ``who`` names for it."""
+
+    def answers(messages):
+        name, number = messages[-1]["content"].split()
+        return "done" if int(number) % 12 in who[name] else "no"
+
+    return answers
+
+
+TWELVE = range(12)
+
+
+def test_a_difference_that_another_user_would_change_by_more_says_so(server, tmp_path):
+    base = helps({"gpt-4o": range(6), "gpt-4o-mini": range(6)})
+    head = helps({"gpt-4o": range(10), "gpt-4o-mini": range(3)})
+    comparison = compared(tmp_path, base, head)
+    found = comparison.another_user
+    assert found.users == pytest.approx({GPT: 4 / 12, MINI: -3 / 12})
+    each = np.array([[number in range(6, 10), -(number in range(3, 6))] for number in TWELVE] * 2, float)
+    apart = each[:, 0] - each[:, 1]
+    assert found.p == pytest.approx(stats.ttest_1samp(apart, 0).pvalue)
+    assert found.deviation == pytest.approx(np.sqrt((apart.mean() ** 2 - apart.var(ddof=1) / 24) / 2))
+    assert (found.delta, found.larger, found.cases) == (pytest.approx(1 / 24), True, 24)
+    told = "The difference is smaller than what another user model would change: +0.042, with a standard "
+    for text in (str(comparison), comparison_markdown(comparison)):
+        assert told in " ".join(text.replace("\\", "").split())
+
+
+@pytest.mark.parametrize(
+    ("who", "why"),
+    [
+        ({"gpt-4o": range(10), "gpt-4o-mini": range(10)}, "both like it"),
+        ({"gpt-4o": range(12), "gpt-4o-mini": range(9)}, "it is larger than that"),
+        ({"gpt-4o": range(7), "gpt-4o-mini": range(6)}, "it may be chance"),
+    ],
+)
+def test_a_difference_that_holds_for_both_users_or_may_be_chance_does_not_say_so(server, tmp_path, who, why):
+    base = helps({"gpt-4o": range(6), "gpt-4o-mini": range(6)})
+    comparison = compared(tmp_path, base, helps(who))
+    assert not comparison.another_user.larger, why
+    assert "another user model" not in str(comparison)
+
+
+def test_with_one_user_model_nothing_is_said_of_another(server, tmp_path):
+    base, head = helps({"gpt-4o": range(6)}), helps({"gpt-4o": range(3)})
+    assert compared(tmp_path, base, head, models=[GPT]).another_user is None

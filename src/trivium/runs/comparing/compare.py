@@ -14,6 +14,7 @@ from trivium.agents.attempt import Attempt
 from trivium.errors import ComparisonError, Problem, suggest
 from trivium.runs.comparing.compared_slices import compared_slices
 from trivium.runs.comparing.comparison import (
+    AnotherUser,
     ComparedSlice,
     Comparison,
     Confirmed,
@@ -139,6 +140,7 @@ def compare(
         confirmed=confirmed,
         questions=decision.questions,
         wrong=None if confirmed else options.wrong_rates(decision.deltas[decided_by[0]].groups),
+        another_user=pair.another_user(decided_by[0], level=options.level),
     )
 
 
@@ -197,6 +199,12 @@ class _Pair:
     def verdicts(self) -> CaseCounts | None:
         """Attempts and passes of each case, with those of earlier runs; None without verdicts."""
         return self.counts("pass_rate") if "pass_rate" in self.figures else None
+
+    def another_user(self, name: str, *, level: float) -> AnotherUser | None:
+        """How much the user models change the difference of a metric."""
+        from trivium.runs.comparing.another_user import another_user
+
+        return another_user(self.head, name, self.figures[name], self.clusters, level=level)
 
     @cached_property
     def confirmed(self) -> Confirmed | None:

@@ -240,6 +240,34 @@ class WrongRates(msgspec.Struct, frozen=True):
     undecided: float
 
 
+class AnotherUser(msgspec.Struct, frozen=True, kw_only=True):
+    """How much the difference of two runs depends on the model that plays the users.
+
+    Definition: docs/definitions/conversations.md#another-user.
+
+    Attributes:
+        metric: The metric that decides.
+        users: Mean difference with each user model, over the cases that both runs have with each of them.
+        delta: Mean of these differences.
+        deviation: Standard deviation of the difference between user models, but for what the sample of cases
+            adds; 0 if its square is estimated below 0. None with one group.
+        p: p-value of no difference between the user models; None if there are too few groups.
+        larger: Whether user models differ beyond chance (p at most 1 - level), and ``deviation`` is larger
+            than ``delta``: with another user model the answer could be another.
+        cases: Number of cases; one that was held with two user models counts once.
+        groups: Number of their groups.
+    """
+
+    metric: str
+    users: dict[str, float]
+    delta: float
+    deviation: float | None
+    p: float | None
+    larger: bool
+    cases: int
+    groups: int
+
+
 class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     """The result of comparing two runs.
 
@@ -285,6 +313,8 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
             decides; empty if the outputs are the same, or head stopped when it was decided.
         wrong: How often the policy was wrong in trials with about as many cases; None if it was not tried
             so: few cases, other costs, further attempts, about these very cases.
+        another_user: How much the difference that decides depends on who plays the users; None unless both
+            runs were held with several user models.
     """
 
     base: str
@@ -320,6 +350,7 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     confirmed: Confirmed | None = None
     questions: tuple[Question, ...] = ()
     wrong: WrongRates | None = None
+    another_user: AnotherUser | None = None
 
     @property
     def slices_of(self) -> str:
