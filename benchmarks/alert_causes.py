@@ -71,6 +71,8 @@ WORLDS = {
     "tools unlike, 85 % healthy": World(samples=600, rate=0.85, unlike=True),
     "sessions of four": World(samples=600, session=4),
     "errors always sampled": World(samples=600, sampled=True),
+    "900 samples, 90 % healthy, a fall to 60 %": World(samples=900, rate=0.9, broken=0.6),
+    "400 in sessions, errors sampled": World(samples=400, session=4, sampled=True, rate=0.92),
 }
 
 

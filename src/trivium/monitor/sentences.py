@@ -6,7 +6,7 @@ from trivium.monitor.alerting.messages import duration, moment, percent, probabi
 from trivium.monitor.status import LOST_SECONDS, MonitorStatus
 from trivium.monitor.windows import PASS_RATE, Estimate
 
-__all__ = ["answer", "bounds", "by_facet", "mean", "reservations"]
+__all__ = ["answer", "bounds", "by_facet", "mean", "reservations", "waits_for"]
 
 
 _LACKING = {
@@ -35,10 +35,29 @@ def answer(status: MonitorStatus) -> tuple[str, str]:
             f"{percent(figure.mean)} of the traffic passes, 95 % interval {bounds(figure)}{below}, "
             f"{_samples(figure.samples)}"
         )
+    if awaited := waits_for(status):
+        return what, awaited
+    if status.last_interaction is None:
+        return what, "no traffic yet"
     if status.status == "no_data":
-        when = "ever" if status.last_interaction is None else f"since {moment(status.last_interaction)}"
-        return what, f"no traffic {when}"
+        return what, f"no traffic since {moment(status.last_interaction)}"
     return what, ""
+
+
+def waits_for(status: MonitorStatus) -> str:
+    """What was received and is not scored yet, and what it waits for; empty if nothing waits."""
+    parts = []
+    if status.open.traces:
+        spans, traces = status.open.spans, status.open.traces
+        came = f"{spans:,} span{'s' * (spans != 1)} of {traces:,} trace{'s' * (traces != 1)} received"
+        due = max(0.0, (status.open.due or status.time) - status.time)
+        parts.append(f"{came}, waiting {duration(due)} for further ones")
+    if status.waiting:
+        oldest = (
+            "" if status.oldest_seconds is None else f", the oldest for {duration(status.oldest_seconds)}"
+        )
+        parts.append(f"waiting to be scored: {_samples(status.waiting)}{oldest}")
+    return "; ".join(parts)
 
 
 def mean(each: Estimate) -> str:
@@ -90,11 +109,8 @@ def reservations(status: MonitorStatus) -> Iterator[str]:
         )
     if window.shortened:
         yield f"the window shows its last {window.samples:,} samples"
-    if status.waiting:
-        oldest = (
-            "" if status.oldest_seconds is None else f", the oldest for {duration(status.oldest_seconds)}"
-        )
-        yield f"waiting to be scored: {_samples(status.waiting)}{oldest}"
+    if (awaited := waits_for(status)) and status.window.figure(PASS_RATE).mean is not None:
+        yield awaited
     for facet, number in window.left_out.items():
         yield f"{number:,} further values of {facet} are not shown"
     if status.unwatched:

@@ -17,7 +17,17 @@ from trivium.monitor.windows import (
     series,
     window_of,
 )
-from trivium.store.live_alerts import Mark, StoredAlert, alerts_of, last_interaction, marks_of, state_of
+from trivium.store.live_alerts import (
+    WATCH,
+    Mark,
+    OpenTraffic,
+    StoredAlert,
+    alerts_of,
+    last_interaction,
+    marks_of,
+    open_traffic,
+    state_of,
+)
 from trivium.store.live_counts import Counts, counts_of
 from trivium.store.live_jobs import LiveJobs
 from trivium.store.live_samples import Sample, latest_samples
@@ -25,8 +35,7 @@ from trivium.store.store import Store
 from trivium.suites.monitor_settings import MonitorSettings
 from trivium.values import resolved
 
-STATE = "watch"
-"""Name under which the store keeps the state of a watcher."""
+STATE = WATCH
 
 LOST_SECONDS = 600.0
 """Time since a watcher's last look after which the monitor counts as unwatched."""
@@ -72,6 +81,7 @@ class MonitorStatus(msgspec.Struct, frozen=True, kw_only=True):
             ``dropped``, ``failed``.
         waiting: Number of samples that wait to be scored.
         oldest_seconds: Age of the oldest waiting sample; None if none waits.
+        open: Traces that are not complete: spans of them may still come.
         stalled: Whether the oldest waiting sample is older than ``stalled_after``.
         last_interaction: Unix time at which traffic last came; None if it never did.
         since: Unix time of the last deployment or reset, from which ``sure`` counts; None at first.
@@ -94,6 +104,7 @@ class MonitorStatus(msgspec.Struct, frozen=True, kw_only=True):
     counts: Mapping[str, int] = {}
     waiting: int = 0
     oldest_seconds: float | None = None
+    open: OpenTraffic = OpenTraffic()
     stalled: bool = False
     last_interaction: float | None = None
     since: float | None = None
@@ -153,6 +164,7 @@ def status_of(
         counts=_of_monitor(counts_of(store, since=begin), monitor),
         waiting=backlog.waiting,
         oldest_seconds=age,
+        open=open_traffic(store, settings.services),
         stalled=age is not None and age > settings.stalled_after,
         last_interaction=last,
         since=None if levels is None else levels.since or None,

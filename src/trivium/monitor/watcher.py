@@ -75,7 +75,10 @@ class Watcher:
         return [message for monitor in self.monitors for message in self._look(monitor, now)]
 
     def start(self) -> None:
-        """Look until :meth:`stop`."""
+        """Look until :meth:`stop`; from now on the store knows the monitors."""
+        for monitor in self.monitors:
+            with locked_state(self._store, monitor.name, STATE, self._clock()):
+                pass
         self._loop.start()
 
     def stop(self) -> None:

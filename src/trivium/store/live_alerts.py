@@ -32,6 +32,24 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     note: str | None = None
 
 
+WATCH = "watch"
+"""Name under which the store keeps the state of a watcher."""
+
+
+class OpenTraffic(msgspec.Struct, frozen=True, kw_only=True):
+    """What was received of traces that are not complete.
+
+    Attributes:
+        traces: Number of traces.
+        spans: Number of their spans.
+        due: Unix time at which the first of them is complete if nothing more comes; None without any.
+    """
+
+    traces: int = 0
+    spans: int = 0
+    due: float | None = None
+
+
 class StoredAlert(msgspec.Struct, frozen=True, kw_only=True):
     """An alert.
 
@@ -379,9 +397,27 @@ def last_interaction(store: Store, services: Sequence[str] = ()) -> float | None
     return None if found is None else float(found)
 
 
+def open_traffic(store: Store, services: Sequence[str] = ()) -> OpenTraffic:
+    """What was received of traces that are not complete.
+
+    Args:
+        store: The store.
+        services: Only of these services; of all if empty.
+    """
+    table = schema.live_traces
+    query = select(func.count(), func.coalesce(func.sum(table.c.spans), 0), func.min(table.c.due))
+    query = query.where(table.c.state == "open")
+    if services:
+        query = query.where(table.c.service.in_(services))
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        traces, spans, due = connection.execute(query).one()
+    return OpenTraffic(traces=traces, spans=int(spans), due=due)
+
+
 def monitors_of(store: Store) -> list[str]:
-    """Names of the monitors that have seen or scored traffic, sorted."""
+    """Names of the monitors that are or were watched, or have seen or scored traffic, sorted."""
     queries = (
+        select(schema.live_states.c.monitor).where(schema.live_states.c.name == WATCH).distinct(),
         select(schema.runs.c.suite_name).where(schema.runs.c.kind == "live").distinct(),
         select(schema.live_counts.c.monitor)
         .where(schema.live_counts.c.monitor != "", schema.live_counts.c.hour > 0)

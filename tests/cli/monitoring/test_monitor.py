@@ -314,3 +314,19 @@ def test_an_alert_of_a_monitor_that_nobody_watches_can_be_resolved(url, capsys):
             time.time()
         )
     screen(capsys, "alerts", "--store", url, code=1)  # it is watched again, and still bad
+
+
+def test_a_deployment_is_marked_as_soon_as_a_monitor_is_watched_and_a_status_says_what_waits(url, capsys):
+    now = time.time()
+    with Store(url) as store:
+        watcher = Watcher(store, [Monitored(name="support", settings=Settings())])
+        watcher.start()
+        watcher.stop()
+        assert "recorded" in screen(capsys, "mark", "support", "--deployed", "1.5", "--store", url)
+        assert "no traffic yet" in " ".join(screen(capsys, "status", "--store", url).split()).lower()
+        store_traffic(store, now)
+        changed = schema.live_traces.update().values(state="open", spans=4, due=now + 1e6)
+        with store.engine.begin() as connection:
+            connection.execute(changed)
+    shown = " ".join(screen(capsys, "status", "--store", url).split())
+    assert "4 spans of 1 trace received, waiting 11.6 days for further ones" in shown
