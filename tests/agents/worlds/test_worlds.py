@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -22,6 +23,7 @@ from trivium.agents.worlds.making import lost_worlds
 from trivium.agents.worlds.sharing import SharedStates
 from trivium.cli.main import run_command
 from trivium.errors import AgentError, InputError, SuiteError
+from trivium.runs.run import Run
 from trivium.store.store import Store
 from trivium.suites.agent_settings import AgentSettings
 from trivium.suites.case import Case
@@ -923,3 +925,71 @@ def test_an_agent_that_takes_no_world_is_told_of_before_it_is_called(store, capl
             assert len([each for each in found if words and words in each]) == (words is not None)
             assert words is not None or not found
     assert calls == [1, 1]
+
+
+DIES = """import os, pathlib, signal, sys, time
+from trivium.store.store import Store
+HERE = pathlib.Path(__file__).parent
+
+
+def agent(messages, world, case):
+    turn = len(messages) // 2 + 1
+    with (HERE / "turns.log").open("a") as log:
+        log.write(f"{case.id} {turn}\\n")
+    assert sorted(os.listdir(world.path)) == list(map(str, range(1, turn)))
+    (world.path / str(turn)).write_text("x")
+    if (case.id, turn) == ("2", 2) and not (HERE / "died").exists():
+        (HERE / "died").touch()
+        with Store(str(HERE / "store.db"), create=False) as store:
+            while len(list(store.attempt_keys(store.runs()[0]))) < 2:
+                time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"output": "ok", "usage": {"input_tokens": 10 ** turn, "output_tokens": 1}}
+"""
+
+
+def test_a_conversation_that_is_killed_begins_again_and_nothing_else_does(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "talk.py").write_text(DIES)
+    cases = [
+        {"id": str(n), "turns": ["a", "b", "c"], "expect": {"state": {"values": {"3": "x"}}}}
+        for n in range(4)
+    ]
+    suite = {"world": {"folder": "empty"}, "agent": "talk.py:agent", "cases": cases}
+    (tmp_path / "suite.json").write_text(json.dumps(suite | {"limits": {"attempts_at_once": 1}}))
+    command = [sys.executable, "-m", "trivium", "run", "suite.json", "--store", "store.db", "--quiet"]
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    killed = subprocess.run(command, cwd=tmp_path, env=environment, check=False, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL
+    assert list(tmp_path.glob("trivium-worlds-*"))
+    with Store(str(tmp_path / "store.db"), create=False) as opened:
+        (before,) = opened.runs()
+    again = [*command, "--resume", before.id]
+    resumed = subprocess.run(again, cwd=tmp_path, env=environment, check=False, capture_output=True)
+    assert resumed.returncode == 0, resumed.stderr
+    turns = [tuple(line.split()) for line in (tmp_path / "turns.log").read_text().splitlines()]
+    held = [[(str(n), turn) for turn in "123"] for n in range(4)]
+    assert turns == [*held[0], *held[1], *held[2][:2], *held[2], *held[3]]
+    assert not list(tmp_path.glob("trivium-worlds-*"))
+    with Store(str(tmp_path / "store.db"), create=False) as opened:
+        summary = Run(opened, opened.run(before.id)).summary()
+        assert (summary.attempts, summary.passed, summary.agent.input_tokens) == (4, 4, 4 * 1110)
+
+
+@pytest.mark.parametrize(
+    ("world", "told"),
+    [
+        (lambda: SHARED, "is shared|the factory gave case .* that case .* got"),
+        ({"factory": f"{HERE}:hangs", "seconds": 0.3}, "was not made within 0.3 s"),
+    ],
+    ids=["shared", "hangs"],
+)
+def test_of_fifty_bad_worlds_at_once_each_is_told(store, world, told):
+    """Only the first one can have had the shared state for itself, if it was done before another came."""
+    suite = tv.Suite.load([case(state={"subset": {}})], repeats=50, limits={"attempts_at_once": 50})
+    made = tv.evaluate(suite, agent=lambda message, world: "done", world=world, store=store)
+    failed = [score for score in scores(made) if score.status == "error"]
+    assert len(failed) >= 49
+    assert all(re.search(told, score.reason) for score in failed)
+    summary = made.summary()
+    assert (summary.attempts, summary.failed, summary.agent.failures) == (50, 0, 0)
