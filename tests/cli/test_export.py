@@ -24,8 +24,10 @@ from trivium.store.export.tables import WRITERS, escape_formula, unescape_formul
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
+from trivium.traces.opentelemetry.evaluations import recorded_scores
 from trivium.traces.readers import read_path
 from trivium.traces.trace import Span, Trace
+from trivium.traces.writers.otlp import TraceToExport, request, resource_spans
 
 __all__ = ["endpoint"]
 
@@ -197,6 +199,54 @@ def test_attempts_are_read_as_they_are_written():
         exported.close()
 
 
+def test_evaluations_are_read_back_with_who_gave_them_and_can_be_metrics(capsys, tmp_path):
+    outcome(capsys, "export", "--format", "otlp", "--output", "spans.jsonl")
+    outcome(capsys, "export", "--format", "otlp-protobuf", "--output", "spans.bin")
+    rows = [json.loads(line) for line in outcome(capsys, "export")[1].splitlines()]
+    rows = [row for row in rows if row["repeat"] is not None]  # not those of a case
+    for name in ("spans.jsonl", "spans.bin"):
+        _, traces = read_path(Path(name))
+        assert len(traces) == 4
+        found = [each for trace in traces for each in trace.metadata["evaluations"]]
+        values = sorted((each["name"], each.get("value", -1)) for each in found if each["name"] != "passed")
+        assert values == sorted((r["metric"], -1 if r["value"] is None else r["value"]) for r in rows)
+        of_jaccard = next(each for each in found if each["name"] == "jaccard")
+        assert [of_jaccard[key] for key in ("evaluator", "version", "type")] == [
+            *("trivium.jaccard", "1", "deterministic")
+        ]
+    suite = json.loads(Path("suite.json").read_text()) | {"metrics": ["otel.jaccard"]}
+    Path("again.json").write_text(json.dumps(suite))
+    assert outcome(capsys, "score", "again.json", "--outputs", "spans.jsonl", "--quiet")[0] in {0, 3}
+    again = [json.loads(line) for line in outcome(capsys, "export")[1].splitlines()]
+    of = lambda rows, metric: [(r["case"], r["value"]) for r in rows if r["metric"] == metric]  # noqa: E731
+    written = [pair for pair in of(rows, "jaccard") if pair[1] is not None]
+    assert [pair for pair in of(again, "otel.jaccard") if pair[1] is not None] == written
+
+
+def test_what_other_evaluators_say_is_read():
+    attributes = {
+        "gen_ai.evaluation.name": "Relevance",
+        "gen_ai.evaluation.score.value": 4.0,
+        "gen_ai.evaluation.score.label": "relevant",
+        "gen_ai.evaluation.evaluator.version": "v2",
+        "trivium.evaluator.models": '["m"]',
+    }
+    unnamed = {"gen_ai.evaluation.score.value": 1.0}
+    failed = {"gen_ai.evaluation.name": "Safety", "error.type": "timeout"}
+    events = [("gen_ai.evaluation.result", each) for each in (attributes, unnamed, failed)]
+    export = TraceToExport(trace=Trace(trace_id="t", spans=SPANS), key="k", events=events)
+    Path("others.jsonl").write_bytes(request(list(resource_spans([export]))))
+    _, (trace,) = read_path(Path("others.jsonl"))
+    assert trace.metadata["evaluations"] == [
+        {"name": "Relevance", "value": 4.0, "label": "relevant", "version": "v2", "models": ["m"]},
+        {"name": "Safety", "error": "timeout"},
+    ]
+    assert recorded_scores(trace)["scores"] == {
+        "otel.Relevance": {"raw": 4.0, "version": "v2", "models": ["m"]},
+        "otel.Safety": {"raw": None, "unscored": "timeout"},
+    }
+
+
 def test_a_score_in_error_says_so_and_its_method_goes_along():
     from trivium.store.export.otlp import results
 
@@ -204,10 +254,23 @@ def test_a_score_in_error_says_so_and_its_method_goes_along():
         "one": Score(name="one", tier="judge", status="error", reason="no model"),
         "two": Score(name="two", tier="judge", status="fallback", value=0.5, method="cosine"),
     }
-    one, two, *_ = results(evaluation(Attempt(case=Case(id="c", input=None).id), scores, Settings()))
+    with Store(".trivium/store.db") as store:
+        run = msgspec.structs.replace(
+            store.run(), provenance={"metrics": {"one": "d1g3st", "two": "d1g3st"}, "judges": ["m"]}
+        )
+    scores["inspect.three"] = Score(name="inspect.three", tier="text", value=1.0)
+    one, two, three, *_ = results(
+        run, evaluation(Attempt(case=Case(id="c", input=None).id), scores, Settings())
+    )
     assert (one["error.type"], one["gen_ai.evaluation.explanation"]) == ("_OTHER", "no model")
     assert "gen_ai.evaluation.score.value" not in one
     assert (two["trivium.score.method"], two["gen_ai.evaluation.score.label"]) == ("cosine", "fallback")
+    evaluator = "gen_ai.evaluation.evaluator"
+    assert [one[f"{evaluator}.{part}"] for part in ("id", "version", "type")] == [
+        *("trivium.one", "d1g3st", "llm_judge")
+    ]
+    assert (one["trivium.evaluator.models"], two[f"{evaluator}.type"]) == (["m"], "deterministic")
+    assert not any(key.startswith(evaluator) for key in three)  # another tool gave it
 
 
 def test_every_row_of_scores_has_every_column_and_every_attempt_says_which_it_is(capsys):

@@ -79,7 +79,7 @@ _JUDGED = "trivium.metrics.judge.metrics"
 """Module of the judged dimensions; imported by name, so that the tiers stay independent."""
 
 _RECORDED = "trivium.metrics.scoring"
-_RECORDED_PREFIXES = ("inspect.", "lm-eval.", "promptfoo.")
+RECORDED_PREFIXES = ("inspect.", "lm-eval.", "promptfoo.", "otel.")
 """Prefixes of recorded scores, which came with imported outputs."""
 
 STATE = "state_match"
@@ -204,7 +204,7 @@ def metric_class(name: str, settings: Settings | None = None) -> type[Metric]:
     name = renamed(name)
     if name in REGISTERED:
         return REGISTERED[name]
-    if name.startswith(_RECORDED_PREFIXES):
+    if name.startswith(RECORDED_PREFIXES):
         recorded: type[Metric] = import_module(_RECORDED).recorded_metric(name)
         return recorded
     if name not in BUILT_IN and ":" not in name:  # dimensions of rubrics have names without a colon

@@ -160,7 +160,7 @@ class EventSender:
                         "trivium.sampling.probability": sample.probability,
                         "trivium.trace.version": sample.version,
                     },
-                    events=[(EVENT, fields) for fields in results(evaluation)],
+                    events=[(EVENT, fields) for fields in results(runs[number], evaluation)],
                 )
 
 

@@ -12,6 +12,7 @@ from trivium.storage import path_of
 from trivium.suites.case import Case
 from trivium.suites.suite import Suite
 from trivium.traces.conversations import by_conversation
+from trivium.traces.opentelemetry.evaluations import recorded_scores
 from trivium.traces.outcome import (
     CASE_KEYS,
     counted_usage,
@@ -62,6 +63,7 @@ def attempt_of_trace(trace: Trace, *, case: str, limit: int, repeat: int = 0) ->
             usage=None if reported == Usage() else reported,
             flags=flags,
             messages=messages,
+            metadata=recorded_scores(trace),
         )
         return checked_attempt(recorded, limit=limit)
 

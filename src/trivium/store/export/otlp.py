@@ -14,19 +14,19 @@ from trivium.http import Backoff, read_prefix, retry_after_seconds
 from trivium.masking import mask
 from trivium.metrics.evaluation import Evaluation
 from trivium.metrics.metric import Score
+from trivium.metrics.registry import RECORDED_PREFIXES
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.case import Case
+from trivium.traces.opentelemetry import evaluations
+from trivium.traces.opentelemetry.evaluations import EVENT as EVENT  # noqa: PLC0414 - with what it carries
 from trivium.traces.trace import Trace
 from trivium.traces.writers.otlp import ResourceSpans, TraceToExport, request, resource
-from trivium.values import JsonObject
+from trivium.values import JsonObject, dict_, list_
 
 if TYPE_CHECKING:
     import httpx
 
-
-EVENT = "gen_ai.evaluation.result"
-"""Name of the span event that carries a score, from OpenTelemetry's GenAI conventions."""
 
 MAX_SPANS = 1_000
 """Most spans in one request; a larger trace is split over several requests."""
@@ -190,11 +190,11 @@ def trace_of_attempt(
         name=f"attempt {case.id}",
         resource=resource_,
         attributes={key: value for key, value in attributes.items() if value is not None},
-        events=[(EVENT, fields) for fields in results(evaluation)],
+        events=[(EVENT, fields) for fields in results(run, evaluation)],
     )
 
 
-def results(evaluation: Evaluation) -> list[JsonObject]:
+def results(run: RunRecord, evaluation: Evaluation) -> list[JsonObject]:
     """Return the attributes of each result, by OpenTelemetry's GenAI conventions.
 
     The label of a score is its status, that of the composite its recommendation; ``passed`` is the verdict
@@ -202,7 +202,7 @@ def results(evaluation: Evaluation) -> list[JsonObject]:
     """
     composite = evaluation.composite
     label = composite.recommendation or composite.status
-    rows = [_of_score(score) for score in evaluation.scores.values()]
+    rows = [_of_score(score, run.provenance) for score in evaluation.scores.values()]
     rows.append(_result("composite", composite.value, label, composite.reason))
     if evaluation.passed is not None:
         verdict = "pass" if evaluation.passed else "fail"
@@ -210,19 +210,34 @@ def results(evaluation: Evaluation) -> list[JsonObject]:
     return rows
 
 
-def _of_score(score: Score) -> JsonObject:
+def _of_score(score: Score, provenance: JsonObject) -> JsonObject:
     extra = {"trivium.score.tier": score.tier, "trivium.score.method": score.method}
+    extra |= _evaluator(score, provenance)
     if score.status == "error":
         extra["error.type"] = "_OTHER"
     attributes = _result(score.name, score.value, score.status, score.reason)
     return attributes | {key: value for key, value in extra.items() if value is not None}
 
 
+def _evaluator(score: Score, provenance: JsonObject) -> JsonObject:
+    """What gave a score; nothing where another tool did, which the run does not know."""
+    if score.name.startswith(RECORDED_PREFIXES):
+        return {}
+    judged = score.tier == "judge" and score.status != "fallback"
+    models = [each for each in list_(provenance.get("judges")) if isinstance(each, str)]
+    return {
+        evaluations.EVALUATOR: f"trivium.{score.name}",
+        evaluations.EVALUATOR_VERSION: dict_(provenance.get("metrics")).get(score.name),
+        evaluations.EVALUATOR_TYPE: "llm_judge" if judged else "deterministic",
+        evaluations.EVALUATOR_MODELS: (models or None) if judged else None,
+    }
+
+
 def _result(name: str, value: float | None, label: str, explanation: str | None) -> JsonObject:
     fields = {
-        "gen_ai.evaluation.name": name,
-        "gen_ai.evaluation.score.value": value,
-        "gen_ai.evaluation.score.label": label,
-        "gen_ai.evaluation.explanation": explanation,
+        evaluations.NAME: name,
+        evaluations.VALUE: value,
+        evaluations.LABEL: label,
+        evaluations.EXPLANATION: explanation,
     }
     return {key: value for key, value in fields.items() if value is not None}

@@ -24,6 +24,7 @@ from trivium.traces.opentelemetry.contents import (
     with_requested_arguments,
 )
 from trivium.traces.opentelemetry.deployment import CONVERSATION, text_of
+from trivium.traces.opentelemetry.evaluations import evaluations_of
 from trivium.traces.opentelemetry.frameworks import SCOPES, graph_runs, read_own_forms
 from trivium.traces.opentelemetry.semconv import NANOSECONDS, RecordedSpan
 from trivium.traces.opentelemetry.spans import SpanRole, role_of, sets_up, spans_of, usage_of, wrong_counts
@@ -102,7 +103,7 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
         spans_of(ordered, roles, usages, origin or 0),
         trace_id=trace_id,
         problems=problems,
-        metadata=_metadata(ordered, roles, origin),
+        metadata=_metadata(ordered, roles, origin) | evaluations_of(ordered),
     )
     if may_hold_question(ordered, names):
         trace = _with_question(trace, ordered)
@@ -189,8 +190,15 @@ def _from_export(
         exported_messages(ordered),
         trace_id=own.trace_id,
         problems=problems,
-        metadata=own.metadata,
+        metadata=own.metadata | _case(ordered) | evaluations_of(ordered),
     )
+
+
+def _case(spans: list[RecordedSpan]) -> JsonObject:
+    """The case of the attempt that was exported, if it was one."""
+    stated = (span.attributes.get(semconv.TRIVIUM_CASE) for span in spans)
+    case = next((each for each in stated if isinstance(each, str)), None)
+    return {} if case is None else {"case": case}
 
 
 def _by_start(spans: list[RecordedSpan]) -> list[RecordedSpan]:

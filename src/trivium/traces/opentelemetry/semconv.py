@@ -202,6 +202,7 @@ PENDING_PARENT: Final = _attribute("logfire.pending_parent_id")
 
 TRIVIUM_SPAN: Final = _attribute("trivium.span")
 TRIVIUM_TRACE: Final = _attribute("trivium.trace")
+TRIVIUM_CASE: Final = _attribute("trivium.case.id")
 TRIVIUM_PARENT: Final = _attribute("trivium.above")
 """Attribute that recording adds: trace and id of the parent, a span of ``trivium.trace``."""
 
