@@ -9,14 +9,12 @@ NS = "{http://www.w3.org/2000/svg}"
 
 def test_each_run_is_a_dot_at_its_rate_with_a_line_over_its_interval():
     drawing = ET.fromstring(trend([(0.0, None, None), (0.5, 0.25, 0.75), (1.0, 0.5, 1.0)], suite="<a & b>"))
-    tall = HEIGHT - 2 * EDGE
-    dots = [(float(each.get("cx")), float(each.get("cy"))) for each in drawing.iter(f"{NS}circle")]
-    assert dots == [(EDGE, EDGE + tall), (WIDTH / 2, EDGE + tall / 2), (WIDTH - EDGE, EDGE)]
-    lines = [each for each in drawing.iter(f"{NS}line") if each.get("class") == "interval"]
-    ends = [tuple(float(each.get(name)) for name in ("x1", "y1", "y2")) for each in lines]
-    assert ends == [
-        (WIDTH / 2, EDGE + 0.75 * tall, EDGE + 0.25 * tall), (WIDTH - EDGE, EDGE + tall / 2, EDGE),
-    ]  # fmt: skip
+    paths = {each.get("class"): each.get("d") for each in drawing.iter(f"{NS}path")}
+    low, middle, high = HEIGHT - EDGE, HEIGHT // 2, EDGE
+    assert paths["mean"] == f"M{EDGE} {low}h0M{WIDTH // 2} {middle}h0M{WIDTH - EDGE} {high}h0"
+    quarter = (HEIGHT - 2 * EDGE) // 4
+    ends = f"M{WIDTH // 2} {low - quarter}V{high + quarter}M{WIDTH - EDGE} {middle}V{high}"
+    assert paths["interval"] == ends
 
 
 def test_it_is_told_in_words():

@@ -1,6 +1,6 @@
 """Draws the pass rates of the last runs of a suite with their intervals, small enough for a list."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from trivium.reports.drawings.svg import element, picture
 from trivium.reports.wording import share
@@ -20,23 +20,29 @@ def trend(points: Sequence[Point], *, suite: str) -> str:
         suite: Name of the suite, for screen readers.
     """
     step = (WIDTH - 2 * EDGE) / max(1, len(points) - 1)
-    drawn = [_line(EDGE / 2, _y(each), WIDTH - EDGE / 2, _y(each), "axis") for each in (0.0, 1.0)]
     at = [(EDGE + step * place, point) for place, point in enumerate(points)]
-    for x, (_, low, high) in at:
-        if low is not None and high is not None:
-            drawn.append(_line(x, _y(low), x, _y(high), "interval"))
-    drawn += [element("circle", cx=x, cy=_y(value), r=3, class_="mean") for x, (value, _, _) in at]
+    ends = [(x, low, high) for x, (_, low, high) in at if low is not None and high is not None]
+    # One path for all runs: a list has several drawings, and an element a run weighs ten times as much.
+    drawn = [
+        _path("axis", (f"M0 {_y(each)}H{WIDTH}" for each in (0.0, 1.0))),
+        _path("interval", (f"M{_at(x)} {_y(low)}V{_y(high)}" for x, low, high in ends)),
+        _path("mean", (f"M{_at(x)} {_y(value)}h0" for x, (value, _, _) in at)),
+    ]
     words = "; ".join(_words(*point) for point in points)
     label = f"Pass rate of the last {len(points)} runs of {suite}, oldest first: {words}"
     return picture(*drawn, label=label, width=WIDTH, height=HEIGHT, class_="trend")
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, class_: str) -> str:
-    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+def _path(class_: str, parts: Iterable[str]) -> str:
+    return element("path", d="".join(parts), class_=class_)
 
 
-def _y(value: float) -> float:
-    return EDGE + (HEIGHT - 2 * EDGE) * (1 - min(1.0, max(0.0, value)))
+def _at(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _y(value: float) -> str:
+    return _at(EDGE + (HEIGHT - 2 * EDGE) * (1 - min(1.0, max(0.0, value))))
 
 
 def _words(value: float, low: float | None, high: float | None) -> str:

@@ -32,7 +32,7 @@ from trivium.web.threads import slowly
 
 __all__ = ["routes"]
 
-ROWS = 50
+ROWS = 25
 """Runs on a page."""
 
 TRENDS = 6
