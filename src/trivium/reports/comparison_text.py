@@ -123,8 +123,12 @@ def by_how_much(comparison: Comparison) -> str:
     sentence = f"{one_line(name)} {_change(figure)}"
     if name in deciders:
         return f"{sentence}{f'; {settled_by}' if settled_by else ''}."
+    beside = [each for each in comparison.failing if each not in deciders]
+    named = [f"{one_line(each)} {_change(comparison.metrics[each])}" for each in beside[:METRICS_NAMED]]
+    named += [f"{len(beside) - METRICS_NAMED:,} more"] if len(beside) > METRICS_NAMED else []
     decider = f"{one_line(deciders[0])} {_change(comparison.metrics[deciders[0]])}"
-    return f"{sentence}, beyond chance, though it does not decide. What decides: {decider}."
+    they = "they do" if len(beside) > 1 else "it does"
+    return f"{listed(named)}, beyond chance, though {they} not decide. What decides: {decider}."
 
 
 def worse_and_better(comparison: Comparison) -> list[str]:
@@ -135,12 +139,20 @@ def worse_and_better(comparison: Comparison) -> list[str]:
     """
     if comparison.unchanged:
         return []
-    alpha, moved = 1 - comparison.level, [one for one in rows(comparison) if one.figure.delta]
-    sure = [one for one in moved if one.figure.p is not None and one.figure.p <= alpha]
+    alpha, sure = 1 - comparison.level, _surely_moved(comparison)
     return [
         _moved_metrics("Worse", [one for one in sure if (one.figure.delta or 0) < 0], alpha),
         _moved_metrics("Better", [one for one in sure if (one.figure.delta or 0) > 0], alpha),
     ]
+
+
+def _surely_moved(comparison: Comparison) -> list[ComparedFigure]:
+    alpha, moved = 1 - comparison.level, [one for one in rows(comparison) if one.figure.delta]
+    return [one for one in moved if one.figure.p is not None and one.figure.p <= alpha]
+
+
+def _others_moved(comparison: Comparison) -> bool:
+    return any(not one.decides for one in _surely_moved(comparison))
 
 
 def _moved_metrics(word: str, found: list[ComparedFigure], alpha: float) -> str:
@@ -229,11 +241,11 @@ def answer(comparison: Comparison, pairs: str = "", *, apart: bool = False) -> A
     Args:
         comparison: The comparison.
         pairs: What was compared, where it is not said elsewhere; then the cases that broke are named, too.
-        apart: Whether the verdict stands apart, in place of pass or fail, and what got worse and better
-            follows it.
+        apart: Whether the verdict stands apart, in place of pass or fail. Elsewhere what got worse and better
+            is left out if it is what decides alone, which the sentence has.
     """
     names = [] if comparison.confirmed or not pairs else cases_that_broke(comparison)
-    moved = worse_and_better(comparison) if apart else []
+    moved = worse_and_better(comparison) if apart or _others_moved(comparison) else []
     grounds = (
         *moved,
         one_line(comparison.reason, at_most=2000),
