@@ -1,4 +1,4 @@
-"""Five ways a user goes, from an empty folder to a conclusion: what they then know, and the exit code."""
+"""Ten ways that users go, from an empty folder to a conclusion, and which tests go them."""
 
 import json
 from collections.abc import Iterable
@@ -16,6 +16,32 @@ from tests.traces.readers.claude_events import STREAM
 from tests.traces.readers.otlp.test_encodings import SPANS
 from tests.traces.readers.test_langsmith import FLAT
 from tests.traces.readers.test_openai_agents import CASE
+
+JOURNEYS = {
+    "developer": ("test_journeys.py::test_a_first_suite_is_run_changed_and_compared", "README.md"),
+    "CI engineer": (
+        "test_journeys.py::test_a_broken_third_fails_the_gate_and_the_comparison_which_shows_it",
+        "examples/test_ci.py::test_a_regression_fails_the_pull_request_and_is_in_the_comment",
+    ),
+    "owner of traces": (
+        "test_journeys.py::test_a_folder_of_four_tools_traces_becomes_one_table",
+        "traces.md",
+    ),
+    "researcher": ("test_journeys.py::test_a_file_of_verdicts_is_certified", "judges-and-people.md"),
+    "labeller and lead": (
+        "web/pages/test_people_in_a_browser.py::test_two_people_label_blind_and_a_third_decides",
+        "web/pages/test_people_in_a_browser.py::test_a_lead_settles_ten_disagreements_by_keyboard",
+    ),
+    "operator": ("web/pages/test_in_a_browser.py::test_from_an_alert_to_the_case_by_links", "monitor.md"),
+    "notebook": ("test_journeys.py::test_the_page_on_notebooks_holds_in_one", "notebooks.md"),
+    "large file": ("test_journeys.py::test_a_large_file_is_scored_the_same_in_parts", "large-runs.md"),
+    "documents": (
+        "test_journeys.py::test_a_table_of_answers_with_their_documents_is_scored",
+        "answers-from-documents.md",
+    ),
+    "conversations": ("conversations.md",),
+}
+"""The tests of each way: a test, or a page whose files, commands and code ``test_docs.py`` runs."""
 
 CASES = 40
 BROKEN = range(0, CASES, 3)
@@ -49,6 +75,16 @@ def write_suite(name: str = "suite.json", **settings: Any) -> None:
         "    return 'out of order' if int(question.split()[1]) % 3 == 0 else question.upper()\n",
         encoding="utf-8",
     )
+
+
+@pytest.mark.parametrize("journey", JOURNEYS)
+def test_each_journey_has_its_tests(journey: str) -> None:
+    for named in JOURNEYS[journey]:
+        file, _, name = named.partition("::")
+        if name:
+            assert f"def {name}(" in (ROOT / "tests" / file).read_text("utf-8")
+        else:
+            assert blocks(ROOT / file if file == "README.md" else ROOT / "docs" / file)
 
 
 # An agent function, to the first comparison
@@ -190,3 +226,62 @@ def test_the_page_on_notebooks_holds_in_one(tmp_path: Path) -> None:
     assert "ikely not worse (" in comparison
     assert "success" in comparison
     assert "composite" not in run + comparison  # the suite weighs nothing
+
+
+# A file of verdicts, as a researcher has it
+
+
+def test_a_file_of_verdicts_is_certified(world: World) -> None:
+    # Sure of the first hundred and right in all of them; of the others one in ten is wrong.
+    rows = [
+        f"p{n},{n % 2 if n < 100 or n % 10 else 1 - n % 2},{n % 2},{0.95 if n < 100 else 0.6}"
+        for n in range(200)
+    ]
+    header = "paper_id,prediction,ground_truth,confidence"
+    Path("verdicts.csv").write_text("\n".join([header, *rows]), encoding="utf-8")
+    world.call("trust", "curve", "verdicts.csv", "--bootstrap-resamples", "200")
+    assert world.code == 0
+    assert "200 items" in world.out
+    found = world.ask("trust", "certify", "verdicts.csv", "--epsilon", "0.1")
+    assert world.code == 0
+    assert found["threshold"] is not None
+    assert found["n_accepted"] >= 100
+
+
+# A large file
+
+
+def test_a_large_file_is_scored_the_same_in_parts(world: World) -> None:
+    suite = {"name": "items", "cases": "cases.jsonl", "metrics": ["success"], "success": {"exact": True}}
+    numbers = range(2_000)
+    write_lines("cases.jsonl", ({"id": f"c{n}", "input": n, "references": [str(n)]} for n in numbers))
+    write_lines("outputs.jsonl", ({"case": f"c{n}", "output": str(n - n % 7 // 6)} for n in numbers))
+    Path("suite.json").write_text(json.dumps(suite), encoding="utf-8")
+    command = ("score", "suite.json", "--outputs", "outputs.jsonl")
+    whole = world.ask(*command)
+    parts = world.ask(*command, "--partitions", "parts")
+    assert whole["pass_rate"] == parts["pass_rate"]
+    assert whole["pass_rate"]["value"] == pytest.approx(1 - len([n for n in numbers if n % 7 == 6]) / 2_000)
+
+
+# Answers from documents, in a table
+
+
+def test_a_table_of_answers_with_their_documents_is_scored(world: World) -> None:
+    Path("cases.csv").write_text(
+        "id,question,reference\na,How long may I return shoes?,30 days\nb,Do you ship to Peru?,Yes\n",
+        encoding="utf-8",
+    )
+    Path("answers.csv").write_text(
+        "id,response,retrieved_contexts\n"
+        "a,You may return them for 30 days.,\"['Shoes: 30 days.']\"\n"
+        "b,No.,\"['We ship to Peru.', 'Prices']\"\n",
+        encoding="utf-8",
+    )
+    suite = {"name": "answers", "cases": "cases.csv", "metrics": ["success"]}
+    Path("suite.json").write_text(json.dumps(suite), encoding="utf-8")
+    world.call("score", "suite.json", "--outputs", "answers.csv")
+    assert world.code == 0
+    assert "1 of 2 passed" in world.out
+    attempts = world.rows("--what", "attempts")
+    assert [len(row["metadata"]["contexts"]) for row in attempts] == [1, 2]

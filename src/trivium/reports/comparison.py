@@ -113,7 +113,8 @@ def _reservations(comparison: Comparison, surface: Surface) -> Iterator[Block]:
         return
     yield Remarks(comparison.warnings)
     runs = [f"head {comparison.head}, base {comparison.base}"] if surface == "comment" else []
-    yield Paragraph((phrases.rule(comparison), phrases.note(comparison), *runs), "quiet")
+    lines = (phrases.rule(comparison), phrases.note(comparison), phrases.TERMS, *runs)
+    yield Paragraph(lines, "quiet")
 
 
 FOREST_NOTE = (

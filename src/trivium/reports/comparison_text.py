@@ -312,18 +312,19 @@ def pairs_compared(comparison: Comparison) -> str:
 
 
 def outlook(comparison: Comparison) -> list[str]:
-    """One sentence per deciding metric: what would settle it, and which difference it can detect."""
+    """What the answer does not say of each deciding metric yet: what would settle it, what it can detect."""
     if comparison.unchanged:
         return []
-    return [_outlook(name, comparison.metrics[name]) for name in comparison.decided_by]
+    said = answer_sentence(comparison)
+    return [_outlook(name, comparison.metrics[name], said) for name in comparison.decided_by]
 
 
-def _outlook(name: str, figure: MetricDelta) -> str:
+def _outlook(name: str, figure: MetricDelta, said: str) -> str:
     parts = []
     if figure.missing:
         parts.append(f"{counted(figure.missing, 'pair')} lack a value, which could change the answer")
     settled_by = further_cases_needed(figure)
-    if settled_by is not None:
+    if settled_by is not None and settled_by not in said:
         parts.append(settled_by)
     if figure.mde is not None:
         parts.append(
@@ -367,6 +368,12 @@ def note(comparison: Comparison) -> str:
     )
     return f"{kind}: {'; '.join([*methods, groups])}; p by sign flips{own}"
 
+
+TERMS = (
+    "groups: cases about one thing, which count together · p (Holm): adjusted for the number of metrics · "
+    "needs: further cases that would settle it"
+)
+"""What the heads of the table mean."""
 
 NAME_CHARS = 40
 
