@@ -70,10 +70,12 @@ def _of_metrics(spreads: list[Spread]) -> Table:
 
 def _sentence(one: Spread) -> str:
     """What a single attempt's score owes to what, the largest part first."""
+    name = wording.words(one.metric)
     known = sorted((part for part in one.parts if part.share), key=lambda part: -(part.share or 0))
+    if not known:
+        return f"The run does not tell what the spread of its {name} comes from."
     total = sqrt(sum(part.variance or 0 for part in one.parts))
     told = listed([f"{SOURCES[part.part]} {share(part.share or 0)}" for part in known])
-    name = wording.words(one.metric)
     return f"The {name} of single attempts has a standard deviation of {number(total)}. From: {told}."
 
 

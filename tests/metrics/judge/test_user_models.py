@@ -17,7 +17,7 @@ from trivium.reports.document.markdown import markdown
 from trivium.reports.html.overview import sections
 from trivium.reports.summary import render_markdown
 from trivium.runs.pipeline import NoProgress
-from trivium.store.export.tables import score_rows
+from trivium.store.export.tables import attempt_rows, score_rows
 
 CASES = range(8)
 SETTINGS = {
@@ -247,3 +247,23 @@ def test_a_difference_that_holds_for_both_users_or_may_be_chance_does_not_say_so
 def test_with_one_user_model_nothing_is_said_of_another(server, tmp_path):
     base, head = helps({"gpt-4o": range(6)}), helps({"gpt-4o": range(3)})
     assert compared(tmp_path, base, head, models=[GPT]).another_user is None
+
+
+def test_of_a_single_case_the_report_says_that_nothing_is_told(server, tmp_path):
+    suite = tv.Suite.load(cases([2]), **SETTINGS)
+    run = tv.evaluate(suite, agent=agent, store=tmp_path / "a.db")
+    parts = run.summary().spread["pass_rate"].parts
+    assert {part.variance for part in parts} == {None}
+    assert "The run does not tell what the spread of its pass rate comes from." in " ".join(
+        str(run.summary()).split()
+    )
+    other = tv.evaluate(suite, agent=lambda messages: "no", store=tmp_path / "a.db")
+    found = tv.compare(run, other).another_user
+    assert (found.deviation, found.p, found.larger, found.cases) == (None, None, False, 1)
+
+
+def test_exported_attempts_give_the_same_spread(server, tmp_path):
+    suite, store = tv.Suite.load(cases(), **SETTINGS), tmp_path / "a.db"
+    run = tv.evaluate(suite, agent=agent, store=store)
+    again = tv.evaluate(suite, outputs=list(attempt_rows(run.store, run.record)), store=store)
+    assert again.summary().spread == run.summary().spread
