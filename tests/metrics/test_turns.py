@@ -67,6 +67,23 @@ def test_the_order_of_calls_counts_where_the_suite_says_so():
     assert scored(expected, spans=spans).value == 1.0
     wrong = scored(expected, spans=spans, match="ordered")
     assert wrong.reason == "turn 1: the tools were called in another order"
+    assert wrong.detail["turns"]["1"] == {"met": False, "missed": ["the tools were called in another order"]}
+    in_order = {"1": ExpectTurn(tools=(ExpectedTool(name="a"), ExpectedTool(name="b")))}
+    right = scored(in_order, spans=spans, match="ordered")
+    assert (right.value, right.reason, right.detail) == (1.0, None, {"turns": {"1": {"met": True}}})
+
+
+def test_a_call_that_is_not_expected_counts_only_where_none_is_and_one_without_a_turn_nowhere():
+    spans = [CALL, Span(id="b", kind="tool", name="pay", attributes={"turn": 2})]
+    assert scored({"2": FIND}, spans=spans).value == 1.0
+    lost = Span(id="b", kind="tool", name="pay", attributes={"turn": "first"})
+    assert scored({"1": NO_CALL, "2": FIND}, spans=[CALL, lost]).value == 1.0
+
+
+def test_several_replies_and_reasons_of_a_turn_are_told_apart():
+    said = [ChatMessage(role="assistant", content=text, turn=1) for text in ("one", "two")]
+    score = scored({"1": ExpectTurn(contains=("one", "two", "onetwo", "three"))}, messages=said)
+    assert score.reason == 'turn 1: "onetwo" is not in the reply; turn 1: "three" is not in the reply'
 
 
 def test_what_was_not_recorded_is_not_scored():

@@ -51,6 +51,16 @@ def test_a_document_that_comes_again_changes_nothing(ids, relevant):
         assert 0 <= once.value <= 1
 
 
+@pytest.mark.parametrize(
+    ("relevant", "found"),
+    [(["a"], ["a"]), (["the text"], ["the text"]), (["a", "the text"], ["a"]), (["b"], [])],
+)
+def test_a_document_is_known_by_its_id_or_else_by_its_text(relevant, found):
+    score = scored("retrieval_recall", [{"id": "a", "text": "the text"}], relevant)
+    assert score.detail["found"] == found
+    assert score.value == len(found) / len(relevant)
+
+
 def test_documents_are_texts_or_objects_under_the_names_of_frameworks():
     given = [
         "a text",
