@@ -111,8 +111,13 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
-def pytest_collection_finish() -> None:
-    """What is there before the first test stays, and is no garbage that would have to be looked for."""
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What is there before the first test stays, and is no garbage that would have to be looked for.
+
+    A name with an address differs between processes, which then refuse to share the tests.
+    """
+    if placed := [item.nodeid for item in session.items if " at 0x" in item.nodeid]:
+        raise pytest.UsageError(f"the name of a test has an address: {placed[0]}")
     gc.collect()
     gc.freeze()
 

@@ -541,7 +541,9 @@ UNLOADABLE = [
 ]
 
 
-@pytest.mark.parametrize(("world", "agent", "message"), UNLOADABLE, ids=lambda each: str(each)[:24])
+@pytest.mark.parametrize(
+    ("world", "agent", "message"), UNLOADABLE, ids=lambda each: getattr(each, "__name__", str(each))[:24]
+)
 def test_what_cannot_be_loaded_is_refused_before_anything_is_stored(store, world, agent, message):
     with pytest.raises((AgentError, InputError)) as caught:
         run([case()], agent, world=world, store=store)
