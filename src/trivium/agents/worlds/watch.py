@@ -26,8 +26,8 @@ LARGEST_FILE = 50_000_000
 MOST_CALLS = 10_000
 """Most calls of tools that are remembered, and after which the state is looked at."""
 
-MOST_COPIED = 100_000_000
-"""Most bytes of JSON that are copied of a state after calls of tools; about ten seconds."""
+MOST_COPIED = 20_000_000
+"""Most bytes of JSON that are copied of a state after calls of tools; about five seconds."""
 
 
 class Watch:
