@@ -178,10 +178,13 @@ def numbered(messages: Iterable[Any]) -> Iterator[ChatMessage]:
 
 def dialogue(messages: Iterable[ChatMessage]) -> str | None:
     """Format a conversation as text, one paragraph a message, such as ``turn 2, user: 42``; None if empty."""
-    numbered = (
+    return dialogue_text(_with_turns(messages))
+
+
+def _with_turns(messages: Iterable[ChatMessage]) -> list[JsonObject]:
+    return [
         each.plain | ({"role": f"turn {each.turn}, {each.role}"} if each.turn else {}) for each in messages
-    )
-    return dialogue_text(list(numbered))
+    ]
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
@@ -220,6 +223,11 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dic
     def shown(self) -> Any:
         """What people are shown of the attempt: the dialogue of a conversation, else the output."""
         return dialogue(self.messages) or self.output
+
+    @property
+    def said(self) -> list[JsonObject]:
+        """The messages of a conversation, whose roles name their turns, such as ``turn 2, user``."""
+        return _with_turns(self.messages)
 
     @property
     def is_unfair(self) -> bool:

@@ -11,8 +11,6 @@ from trivium.cli.main import LazyCommands
 
 if TYPE_CHECKING:
     from trivium.agents.recorded.new_case import Recorded
-    from trivium.monitor.interaction import Interaction
-    from trivium.traces.trace import Trace
 
 COMMANDS = {"from": ("trivium.cli.case:from_", "Make a case of a trace, and add it to a suite.")}
 
@@ -88,40 +86,19 @@ def from_(
 
 def _found(trace: str, trace_id: str | None, store: str) -> "Recorded":
     """The trace of a file, or one that was received."""
-    from trivium.agents.recorded.new_case import Recorded, find_trace
+    from trivium.agents.recorded.new_case import find_trace
     from trivium.errors import StoreError, TraceError
-    from trivium.monitor.interaction import interaction_of
+    from trivium.monitor.interaction import received_trace
     from trivium.storage import is_remote
-    from trivium.store.live_traces import LiveTraces
     from trivium.store.store import Store
 
     if is_remote(trace) or Path(trace).exists():
         return find_trace(trace, trace_id=trace_id)
     try:
         with Store(store, create=False, read_only=True) as opened:
-            traces = LiveTraces(opened)
-            received = traces.found(trace)
-            interaction = None if received is None else interaction_of(received)
-            session = None if interaction is None else interaction.session
-            ids = [] if received is None or session is None else list(traces.before(received, session))
-            others = [interaction_of(each) for each in map(traces.found, ids) if each is not None]
+            found = received_trace(opened, trace)
     except StoreError as error:
         raise TraceError(trace, f"there is no such file, nor a store with traces: {error}") from error
-    if interaction is None:
+    if found is None:
         raise TraceError(trace, f"there is no such file, and no trace with this id in {store}")
-    same = [each for each in others if each.session == session and each.time <= interaction.time]
-    same.sort(key=lambda each: each.time)
-    return Recorded(_trace_of(interaction), tuple(map(_trace_of, same)))
-
-
-def _trace_of(interaction: "Interaction") -> "Trace":
-    """The trace of an interaction, with what the application stated of it."""
-    import msgspec
-
-    from trivium.traces.trace import Trace
-
-    recorded = interaction.trace or Trace()
-    stated = {name: getattr(interaction, name) for name in ("input", "output", "tags")}
-    stated |= {"conversation_id": interaction.session}
-    metadata = recorded.metadata | {name: value for name, value in stated.items() if value}
-    return msgspec.structs.replace(recorded, trace_id=interaction.trace_id, metadata=metadata)
+    return found

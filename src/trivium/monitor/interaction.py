@@ -8,10 +8,13 @@ import msgspec
 
 from trivium.agents.attempt import Attempt
 from trivium.agents.failures import shown
+from trivium.agents.recorded import new_case
 from trivium.agents.recorded.record import checked_attempt
 from trivium.agents.recorded.traces import attempt_of_trace
 from trivium.errors import TraceError
 from trivium.store.live_records import CompleteTrace
+from trivium.store.live_traces import LiveTraces
+from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.traces.native import native_trace
 from trivium.traces.opentelemetry.deployment import CONVERSATION, SERVICE, VERSION
@@ -161,6 +164,33 @@ def begun(trace: Trace | None, otherwise: float) -> float:
     """
     stated = None if trace is None else started(trace)
     return otherwise if stated is None else min(stated, otherwise)
+
+
+def received_trace(store: Store, trace_id: str) -> new_case.Recorded | None:
+    """A received trace and the earlier ones of its session, to make a case of; None without one.
+
+    Raises:
+        TraceError: If what the application recorded cannot be read.
+    """
+    traces = LiveTraces(store)
+    received = traces.found(trace_id)
+    if received is None:
+        return None
+    own = interaction_of(received)
+    ids = [] if own.session is None else list(traces.before(received, own.session))
+    others = [interaction_of(each) for each in map(traces.found, ids) if each is not None]
+    same = [each for each in others if each.session == own.session and each.time <= own.time]
+    same.sort(key=lambda each: each.time)
+    return new_case.Recorded(_stated_trace(own), tuple(map(_stated_trace, same)))
+
+
+def _stated_trace(interaction: Interaction) -> Trace:
+    """The trace of an interaction, with what the application stated of it."""
+    trace = interaction.trace or Trace()
+    stated = {name: getattr(interaction, name) for name in ("input", "output", "tags")}
+    stated |= {"conversation_id": interaction.session}
+    metadata = trace.metadata | {name: value for name, value in stated.items() if value}
+    return msgspec.structs.replace(trace, trace_id=interaction.trace_id, metadata=metadata)
 
 
 def interaction_of_trace(trace: Trace, *, trace_id: str | None = None, now: float = 0.0) -> Interaction:

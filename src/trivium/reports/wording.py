@@ -122,8 +122,8 @@ def seconds(value: float | None) -> str:
     """A duration in the most readable unit."""
     if value is None or not math.isfinite(value):
         return NOTHING
-    if 0 < value < 0.0005:
-        return "<1 ms"
+    if 0 < abs(value) < 0.0005:
+        return f"{1e6 * value:.0f} µs" if abs(value) >= 5e-7 else f"{1e9 * value:.2g} ns"
     if abs(value) < 1:
         return f"{1000 * value:.0f} ms"
     if abs(value) < 120:

@@ -308,12 +308,17 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
         Of a conversation these are the messages before it, and what the user says.
         """
+        return dialogue_text(self.messages) or self.input
+
+    @property
+    def messages(self) -> list[Any]:
+        """The messages that ``input_shown`` is made of; empty if the input is no chat."""
         if not self.is_conversation:
-            return dialogue_text(self.input) or self.input
+            return list(self.input) if dialogue_text(self.input) else []
         said = [{"role": "user", "content": each} for each in self.said]
         if self.user is not None:
             said = [{"role": "simulated user, whose goal is", "content": self.user.goal}]
-        return dialogue_text([*self.input, *said])
+        return [*self.input, *said]
 
     @property
     def input_text(self) -> str:

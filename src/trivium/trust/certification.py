@@ -389,7 +389,7 @@ def why_none(found: Certificate, needed: int | None) -> str | None:
         return found.reason
     if needed is None:
         return f"{found.reason}; more than {MOST_LABELS:,} would"
-    chance = f"{100 * POWER:.0f} times in 100"
+    chance = f"in {100 * POWER:.0f} of 100 simulated cases"
     return f"{found.reason}; about {needed - found.n:,} more would {chance}, if they turn out like these"
 
 

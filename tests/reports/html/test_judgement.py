@@ -31,7 +31,7 @@ def test_a_judgement_shows_its_reason_criteria_signals_and_cost(text):
     assert re.search(r"factual correctness 4 What it says of the results is in the paper", text)
     assert re.search(r"domain knowledge – Nothing to tell by", text)
     assert "verbalized confidence 4" in text
-    assert re.search(r"token msp ?–", text)
+    assert re.search(r"no value: .*token msp.* \(no token probabilities came with the answer\)", text)
     assert "$0.001236" in text
     assert "5,210 input tokens" in text
     assert "tokens, cost and requests cover 3 dimensions" in text

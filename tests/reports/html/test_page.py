@@ -360,12 +360,12 @@ def test_references_beyond_those_shown_are_counted(tmp_path):
     assert "3 further references are not in this report." in text
 
 
-def test_a_trace_has_timeline_graphs_and_a_table_of_steps(tmp_path):
+def test_a_trace_has_timeline_graphs_and_a_tree_of_steps(tmp_path):
     page = Page(written(tmp_path / "r.html", views=[samples.view(1)]))
     assert len(page.all("svg", class_="graph tools")) == 1
     assert len(page.all("svg", class_="graph agents")) == 1
     assert len(page.all("svg", class_="timeline")) == 1
-    assert "Steps as a table" in page.text
+    assert len(page.all("table", class_="small tree")) == 1
 
 
 def test_problems_of_a_trace_beyond_those_shown_are_counted(tmp_path):

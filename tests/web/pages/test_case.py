@@ -131,3 +131,88 @@ def test_every_span_can_be_reached_and_is_in_one_place_whatever_its_parents():
         assert len(level(at, 0).above) <= len(parents)
         waiting += [row.id for row in level(at, 0).rows]
     assert sorted(seen) == sorted(parents)
+
+
+@pytest.mark.parametrize(
+    ("back", "crumbs"),
+    [
+        ("", [("Runs", "/runs"), ("facts R", "/runs/R")]),
+        ("/runs/R?verdict=failed", [("Runs", "/runs"), ("R", "/runs/R?verdict=failed")]),
+        ("/compare/a/b", [("Runs", "/runs"), ("a and b", "/compare/a/b")]),
+        ("/monitors/team%2Fdesk", [("Production", "/monitors"), ("team/desk", "/monitors/team%2Fdesk")]),
+        ("/alerts/3", [("Production", "/monitors"), ("Alert 3", "/alerts/3")]),
+        (
+            "/labels/q/people?start=10",
+            [("Labels", "/labels"), ("q: how far people agree", "/labels/q/people?start=10")],
+        ),
+        ("/search?q=a%20b", [("Search", "/search?q=a%20b")]),
+        ("https://elsewhere.example/runs/x", None),
+        ("//elsewhere.example/runs/x", None),
+        ("/\\elsewhere.example/runs/x", None),
+        ("javascript:alert(1)", None),
+        ("/runs//elsewhere.example", None),
+        ("/logout", None),
+        ("/runs/x\ty", None),
+        ("/runs/" + "x" * 3_000, None),
+    ],
+)
+def test_the_way_back_is_to_where_one_came_from_and_never_elsewhere(client, run, back, crumbs):
+    page = client.get(f"/runs/{run.id}/case", params={"id": "a/b ?#<b>", "back": back}, headers=HTML)
+    shown = re.search(r'<ol class="crumbs">(.*?)</ol>', page.text)[1]
+    found = [
+        (text_of(words), address) for address, words in re.findall(r'<a href="([^"]*)"[^>]*>(.*?)</a>', shown)
+    ]
+    belongs = [("Runs", "/runs"), (f"facts {run.id}", f"/runs/{run.id}")]
+    wanted = belongs if crumbs is None or not back else crumbs
+    assert found == wanted
+    if wanted is not belongs:  # and the next page knows it too
+        assert "back=" in re.search(r'href="([^"]*repeat=1[^"]*)"', page.text)[1]
+
+
+def test_a_link_back_holds_no_markup(client, run):
+    page = client.get(
+        f"/runs/{run.id}/case", params={"id": "a/b ?#<b>", "back": '/search?q="><script>x'}, headers=HTML
+    )
+    assert "<script>x" not in page.text
+    assert 'href="/search?q=%22%3E%3Cscript%3Ex"' in page.text
+
+
+def test_a_chat_is_shown_by_its_messages_and_a_trace_as_a_tree_with_times(client, store):
+    chat = [{"role": "user", "content": "Hi <b>"}, {"role": "assistant", "content": "Which order?"}]
+    store.save_cases("s", [Case(id="chat", input=[*chat, {"role": "user", "content": "1004"}])])
+    run = store.new_run(id="r", suite_name="desk", suite="s", kind="live", settings={}, provenance={})
+    spans = [
+        Span(id="c", parent="b", kind="tool", name="refund", start=1.5, end=1.50002, ok=False,
+             attributes={"error": "TimeoutError: <i>late"}),
+        Span(id="a", kind="agent", name="desk", start=1.0, end=3.0),
+        Span(id="b", parent="a", kind="agent", name="refunds", start=1.25, end=2.0),
+        Span(id="d", parent="a", kind="llm", name="gpt", start=1.125, end=1.2),
+    ]  # fmt: skip
+    attempt = Attempt(case="chat", repeat=0, output="done", trace=Trace(spans=tuple(spans)))
+    evaluation = Evaluation(case="chat", repeat=0, scores={}, composite=Composite(value=None), passed=None)
+    store.save(
+        run,
+        attempts=[StoredAttempt(position=0, attempt=attempt)],
+        evaluations=[StoredEvaluation(position=0, evaluation=evaluation)],
+    )
+    page = client.get("/runs/r/case?id=chat", headers=HTML)
+    said = re.findall(r'<span class="quiet">(user|assistant)</span>', page.text)
+    assert said == ["user", "assistant", "user"]
+    tree = re.search(r'<table class="small tree">(.*?)</table>', page.text, re.DOTALL)[1]
+    rows = [
+        (int(depth), text_of(name), text_of(times))
+        for depth, name, times in re.findall(r'<th scope="row" class="d(\d)">(.*?)</th>(.*?)</tr>', tree)
+    ]
+    assert rows == [
+        (0, "agent desk", "0 ms 2.0 s"),
+        (1, "llm gpt", "125 ms 75 ms"),
+        (1, "agent refunds", "250 ms 750 ms"),
+        (2, "tool refund ✕ failed: TimeoutError: &lt;i&gt;late", "500 ms 20 µs"),
+    ]
+    assert (
+        client.get(re.search(r'href="([^"]*span=c[^"]*)"', tree)[1].replace("&amp;", "&")).status_code == 200
+    )
+    crumbs = re.search(r'<ol class="crumbs">(.*?)</ol>', page.text)[1]
+    assert text_of(crumbs) == "Production desk"
+    assert re.search(r"<h1>.*user: Hi &lt;b&gt;.*</h1>", page.text)
+    assert 'href="/traces/chat/case"' in page.text

@@ -44,7 +44,8 @@ def test_the_answer_comes_first_then_the_cases_with_both_outputs(shared_client, 
     assert "<script>answer" not in page
     assert page.count('<details class="attempt moved"') == 10
     case = re.search(r'href="(/runs/[^"]+)"[^>]*>whole attempt', page)[1]
-    assert case == f"/runs/{runs[0]}/case?id=case+%3Ci%3E2%3C%2Fi%3E%2F2"
+    back = f"&amp;back=%2Fcompare%2F{runs[0]}%2F{runs[1]}"
+    assert case == f"/runs/{runs[0]}/case?id=case+%3Ci%3E2%3C%2Fi%3E%2F2{back}"
 
 
 def test_further_cases_are_on_the_next_page(shared_client, runs):

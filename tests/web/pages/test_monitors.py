@@ -10,18 +10,23 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
+import yaml
 
 from tests.monitor.samples import open_alert
 from tests.otlp_requests import agent_trace, body
 from trivium.errors import InputError, StoreError
+from trivium.monitor.interaction import Recorded, encode_recorded
 from trivium.monitor.monitored import monitored
 from trivium.store import schema as tables
 from trivium.store.live_alerts import add_mark
 from trivium.store.live_counts import add_counts
+from trivium.store.live_records import RecordedTrace
+from trivium.store.live_traces import LiveTraces
 from trivium.store.tokens import Sessions, Tokens
 from trivium.web import security
 from trivium.web.pages import monitors
-from trivium.web.pages.monitors import _case_command, routes
+from trivium.web.pages.monitors import routes
+from trivium.web.pages.new_case import case_command
 from trivium.web.pages.site import Site
 from trivium.web.security import Access
 
@@ -65,12 +70,36 @@ def test_the_page_of_a_monitor_leads_to_the_case_of_each_sample(read):
     assert len(traces) == 3
     why = read.get(traces[0], headers=HTML)
     assert "sampled with probability 1" in text_of(why)
-    assert re.search(r'href="/runs/live-[^"/]+/case\?id=\w+"', why.text)
-    command = f"trivium case from {traces[0].removeprefix('/traces/')} --suite SUITE"
-    assert command in text_of(why)
-    assert "trivium case" not in read.get("/traces/unknown", headers=HTML).text
-    assert _case_command("a'; rm b") == "trivium case from 'a'\"'\"'; rm b' --suite SUITE"
-    assert _case_command("--yes") == ""
+    assert re.search(r'href="/runs/live-[^"/]+/case\?id=\w+&amp;back=[^"]*"', why.text)
+
+
+def test_a_case_is_made_of_a_trace_with_secrets_masked(client, store):
+    secret = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
+    recorded = Recorded(time=1.0, input=f"<b>My key is {secret}", output="Thanks")
+    LiveTraces(store).record([RecordedTrace(trace_id="told", body=encode_recorded(recorded))], 1.0)
+    page = client.get("/traces/told/case", headers=HTML)
+    assert "<b>My" not in page.text
+    assert "Secrets in 1 text are masked" in text_of(page)
+    assert "trivium case from told --suite SUITE" in text_of(page)
+    file = client.get("/traces/told/case?format=yaml")
+    assert "attachment" in file.headers["content-disposition"]
+    assert secret not in page.text + file.text
+    (made,) = yaml.safe_load(file.text)
+    assert made["id"] == "told"
+    assert made["input"].startswith("<b>My key is ")
+    assert '# references: ["Thanks"]' in file.text
+
+
+def test_what_cannot_be_a_case_says_why(read):
+    trace = re.findall(r'href="(/traces/\w+)"', read.get("/monitors/support", headers=HTML).text)[0]
+    assert f'href="{trace}/case"' in read.get(trace, headers=HTML).text
+    unasked = read.get(f"{trace}/case", headers=HTML)
+    assert unasked.status_code == 400
+    assert "its input was not recorded" in text_of(unasked)
+    assert read.get("/traces/unknown/case", headers=HTML).status_code == 404
+    assert "/case" not in read.get("/traces/unknown", headers=HTML).text
+    assert case_command("a'; rm b") == "trivium case from 'a'\"'\"'; rm b' --suite SUITE"
+    assert case_command("--yes") == ""
 
 
 def test_deployments_alerts_and_refused_spans_are_on_the_page(scored, store):

@@ -31,7 +31,7 @@ def searching(shared_client, shared_store):
 
 
 def shown(body):
-    return re.findall(r'href="(/runs/run-[ab]/case\?id=c\d+)"', body)
+    return re.findall(r'href="(/runs/run-[ab]/case\?id=c\d+)&amp;back=[^"]*"', body)
 
 
 def test_every_attempt_is_on_one_of_the_pages(searching):

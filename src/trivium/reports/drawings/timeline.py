@@ -244,8 +244,16 @@ def _axis(length: float, y: float) -> list[str]:
     return lines
 
 
+_SMALL = ((1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
 def _tick(value: float) -> str:
-    return f"{value:g} s" if value < 600 else f"{value / 60:g} min"
+    if value >= 600:
+        return f"{value / 60:g} min"
+    if value >= 1:
+        return f"{value:g} s"
+    size, unit = next((each for each in _SMALL if value >= each[0]), _SMALL[-1])
+    return f"{value / size:g} {unit}"
 
 
 def _round_step(rough: float) -> float:

@@ -1,7 +1,9 @@
 """Section of one attempt in the report: texts side by side, scores, composite, drawings."""
 
-from collections import Counter
-from collections.abc import Iterable
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -12,18 +14,27 @@ from trivium.metrics.metric import Score
 from trivium.reports import wording
 from trivium.reports.drawings.graphs import draw_interaction_graph, draw_tool_graph
 from trivium.reports.drawings.svg import Drawing
-from trivium.reports.drawings.timeline import SPANS_SHOWN, draw_timeline
+from trivium.reports.drawings.timeline import draw_timeline
 from trivium.reports.escape import as_json, one_line
 from trivium.reports.html.fragments import JSON_CHARS, bar, folded, short
-from trivium.reports.html.judgement import SEARCHED_CHARS, excerpts, judgement_context, marked, quotes_of
+from trivium.reports.html.judgement import (
+    SEARCHED_CHARS,
+    excerpts,
+    judgement_context,
+    marked,
+    quotes_of,
+    spoken,
+)
 from trivium.reports.html.markdown import rendered
 from trivium.reports.html.packing import IndexEntry
 from trivium.reports.html.process import process_context
 from trivium.reports.view import EvaluationView, anchor
 from trivium.traces.process.process import Process
-from trivium.traces.trace import Trace
+from trivium.traces.trace import Span, Trace
 
 REFERENCES_SHOWN = 8
+STEPS_SHOWN, DEEPEST = 100, 8
+"""Spans of the tree of a trace, and the depth from which on they stand below one another."""
 RETRIEVED_CHARS = 4_000
 """Characters of the retrieved documents that a page shows."""
 
@@ -69,7 +80,9 @@ def case_context(view: EvaluationView, *, number: int = 0, full: bool = True) ->
         "facts": _facts(view),
         "anchor": anchor(case.id, attempt.repeat),
         "input": marked(case.input_shown, quotes),
+        "asked": spoken(case.messages, quotes),
         "output": marked(attempt.shown, quotes),
+        "held": spoken(attempt.said, quotes),
         "rendered": None if attempt.messages else rendered(attempt.output),
         "references": [marked(text, quotes) for text in case.references[:REFERENCES_SHOWN] if text],
         "references_left_out": max(0, len(case.references) - REFERENCES_SHOWN),
@@ -231,7 +244,7 @@ def _trace(trace: Trace) -> dict[str, Any]:
         "problems_left_out": max(0, len(trace.problems) - PROBLEMS_SHOWN),
         "drawings": {name: drawing and _drawing(drawing) for name, drawing in drawn.items()},
         "steps": _steps(trace),
-        "steps_left_out": max(0, len(trace.spans) - SPANS_SHOWN),
+        "steps_left_out": max(0, len(trace.spans) - STEPS_SHOWN),
     }
 
 
@@ -256,19 +269,39 @@ def _counts(trace: Trace) -> str:
 _KINDS = {"agent": "agent span", "tool": "tool call", "llm": "model request", "other": "other span"}
 
 
-def _steps(trace: Trace) -> list[dict[str, str]]:
+def _steps(trace: Trace) -> list[dict[str, Any]]:
+    """The first spans of a trace, each after the one that it ran under."""
     starts = [span.start for span in trace.spans if span.start is not None]
     zero = min(starts, default=0.0)
     return [
         {
+            "id": span.id,
+            "depth": min(depth, DEEPEST),
             "kind": span.kind,
             "name": one_line(span.name, at_most=80),
-            "agent": one_line(span.agent or "", at_most=60),
             "start": wording.NOTHING if span.start is None else wording.seconds(span.start - zero),
             "took": wording.NOTHING
             if span.start is None or span.end is None
             else wording.seconds(span.end - span.start),
             "state": "failed" if span.ok is False else "not finished" if span.ok is None else "ok",
+            "error": one_line(str(span.attributes.get("error") or ""), at_most=200),
         }
-        for span in trace.spans[:SPANS_SHOWN]
+        for span, depth in islice(_as_tree(trace.spans), STEPS_SHOWN)
     ]
+
+
+def _as_tree(spans: Sequence[Span]) -> Iterator[tuple[Span, int]]:
+    """Every span once, with its depth: each is followed by those below it, in the order of their start."""
+    ids = {span.id for span in spans}
+    below: defaultdict[str | None, list[Span]] = defaultdict(list)
+    for span in sorted(spans, key=lambda span: math.inf if span.start is None else span.start):
+        below[span.parent if span.parent in ids else None].append(span)
+    seen: set[str] = set()
+    for first in (*below[None], *spans):  # the latter are reached where parents form a circle
+        waiting = [(first, 0)]
+        while waiting:
+            span, depth = waiting.pop()
+            if span.id not in seen:
+                seen.add(span.id)
+                yield span, depth
+                waiting += [(each, depth + 1) for each in reversed(below[span.id])]

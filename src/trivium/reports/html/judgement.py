@@ -3,7 +3,7 @@
 Stored judgements may come from foreign files, so nothing is assumed about their shape.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -21,7 +21,7 @@ from trivium.reports.html.fragments import (
     folded,
     short,
 )
-from trivium.values import count, dict_, is_number, list_
+from trivium.values import count, dialogue_text, dict_, is_number, list_
 
 ROWS_SHOWN = 30
 """Largest number of criteria, claims, quotes and votes shown."""
@@ -71,9 +71,11 @@ def judgement_context(score: Score, quotes: Sequence[str], texts: Mapping[str, s
         "aspects": _rows(detail.get("aspects"), ("aspect", "covered", "quote")),
         "evidence": [_quote(row, quotes, texts) for row in _evidence(detail)],
         "signals": [
-            (wording.words(one_line(name)), wording.NOTHING if value is None else short(value))
+            (wording.words(one_line(name)), short(value))
             for name, value in dict_(detail.get("signals")).items()
+            if value is not None
         ],
+        "no_signals": _without_value(dict_(detail.get("signals"))),
         "similarity": _line(detail.get("evidence_similarity")),
         "votes": [_vote(each) for each in list_(detail.get("votes"))[:ROWS_SHOWN]],
         "panel": _panel(dict_(detail.get("panel"))),
@@ -85,6 +87,25 @@ def judgement_context(score: Score, quotes: Sequence[str], texts: Mapping[str, s
             at_most=JSON_CHARS,
         ),
     }
+
+
+NO_SIGNAL = {
+    "token_": "no token probabilities came with the answer",
+    "consistency_": "fewer than two samples",
+    "panel_": "fewer than two votes",
+    "retrieval_": "no source, passage or encoder to compare its quotes with",
+    "verbalized_": "it stated none",
+}
+"""Why signals have no value, by the beginning of their names."""
+
+
+def _without_value(signals: Mapping[str, Any]) -> str:
+    """The names of the signals that have no value, by the reason."""
+    names: dict[str, list[str]] = {}
+    for name in (name for name, value in signals.items() if value is None):
+        why = next((why for start, why in NO_SIGNAL.items() if name.startswith(start)), "not given")
+        names.setdefault(why, []).append(wording.words(one_line(name)))
+    return "; ".join(f"{', '.join(each)} ({why})" for why, each in names.items())
 
 
 def _evidence(detail: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -290,6 +311,19 @@ def marked(value: object, quotes: Sequence[str]) -> Marked | None:
         left_out=len(text) - len(shown),
         is_json=is_json,
     )
+
+
+def spoken(messages: Iterable[Any], quotes: Sequence[str]) -> list[tuple[str, bool, Marked | None]]:
+    """The messages of a chat: who speaks, whether it is the agent, and what is said; empty for no chat."""
+    shown: list[tuple[str, bool, Marked | None]] = []
+    chars = 0
+    for message in messages:
+        role = message["role"]
+        said = (dialogue_text([message]) or "").removeprefix(f"{role}: ")
+        if (chars := chars + len(said)) > TEXT_CHARS:
+            return []  # shown as a text, which says how much of it is left out
+        shown.append((one_line(role, at_most=60), "assistant" in role, marked(said, quotes)))
+    return shown
 
 
 def excerpts(text: str, quotes: Sequence[str]) -> Marked | None:

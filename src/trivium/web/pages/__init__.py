@@ -8,6 +8,7 @@ from trivium.web.pages import (
     labels,
     login,
     monitors,
+    new_case,
     people,
     queues,
     run,
@@ -19,7 +20,7 @@ from trivium.web.pages.site import Site
 
 __all__ = ["Site", "page_routes"]
 
-_MODULES = (runs, run, case, comparison, queues, labels, people, trust, monitors, search, login)
+_MODULES = (runs, run, case, comparison, queues, labels, people, trust, monitors, new_case, search, login)
 """Each has ``routes(site)``."""
 
 

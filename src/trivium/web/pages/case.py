@@ -25,7 +25,7 @@ from trivium.store.store import Store
 from trivium.suites.settings import Settings
 from trivium.traces.trace import Span, SpanKind, Trace
 from trivium.web.errors import Refused
-from trivium.web.pages.site import Site, case_address, run_of
+from trivium.web.pages.site import Crumb, Site, case_address, run_of, segment, way_back
 
 __all__ = ["level_of", "repeat_of", "routes", "rows_of", "view_of"]
 
@@ -45,20 +45,28 @@ VALUE_CHARS: Final = 2_000
 
 CaseId = Annotated[str, QueryParameter(name="id", max_length=100_000)]
 Repeat = Annotated[int, QueryParameter(ge=0, le=2**31 - 1)]
+Back = Annotated[str, QueryParameter(max_length=200_000)]
+"""Address of the page from which this one was opened."""
+
 Start = Annotated[int, QueryParameter(ge=0, le=10**9)]
 
 
 def routes(site: Site) -> list[Any]:
-    """The routes of the page."""
+    """The routes of the pages."""
     trees = _Trees()
+    return [_case_route(site, trees), _level_route(site, trees)]
+
+
+def _case_route(site: Site, trees: "_Trees") -> Any:
+    """A case, with its trace or, if that is large, the top of it."""
 
     @get("/runs/{run:str}/case", include_in_schema=False, sync_to_thread=True)
     def one_case(
-        request: Request[Any, Any, Any], run: FromPath[str], case: CaseId, repeat: Repeat = 0
+        request: Request[Any, Any, Any], run: FromPath[str], case: CaseId, repeat: Repeat = 0, back: Back = ""
     ) -> Response[str] | Redirect:
         record = run_of(site.store, run)
         if record.id != run:
-            return Redirect(case_address(record.id, case, repeat))
+            return Redirect(case_address(record.id, case, repeat, back=back))
         rows = rows_of(site.store, record, case)
         row = repeat_of(rows, case, repeat)
         attempt = row[1]
@@ -69,7 +77,8 @@ def routes(site: Site) -> list[Any]:
             request,
             "case_page.html",
             title=f"{case} in {record.id}",
-            section="runs",
+            section="monitors" if record.kind == "live" else "runs",
+            is_live=record.kind == "live",
             **case_context(view_of(row, record.settings, with_trace=not too_large)),
             differences=_differences(row[0].references, attempt.output),
             run=record,
@@ -78,8 +87,19 @@ def routes(site: Site) -> list[Any]:
             repeats=[each[1].repeat for each in rows],
             level=None if tree is None else tree.level(None, 0),
             spans=0 if trace is None else len(trace.spans),
+            trail=way_back(back, _way_to(record)),
+            back=back,
+            trace_at=lambda span: case_address(
+                record.id, case, attempt.repeat, part="trace", span=span, back=back
+            ),
             missing_part=None if trace is None else trace.missing_part,
         )
+
+    return one_case
+
+
+def _level_route(site: Site, trees: "_Trees") -> Any:
+    """A level of a trace."""
 
     @get("/runs/{run:str}/trace", include_in_schema=False, sync_to_thread=True)
     def level(
@@ -89,6 +109,7 @@ def routes(site: Site) -> list[Any]:
         repeat: Repeat = 0,
         span: Annotated[str | None, QueryParameter(max_length=1_000)] = None,
         start: Start = 0,
+        back: Back = "",
     ) -> Response[str]:
         record = run_of(site.store, run)
         tree = trees.opened(site.store, record, case, repeat)
@@ -103,9 +124,21 @@ def routes(site: Site) -> list[Any]:
             case=case,
             repeat=repeat,
             level=tree.level(span, start),
+            trail=[
+                *way_back(back, _way_to(record)),
+                (one_line(case, at_most=60), case_address(record.id, case, repeat, back=back)),
+            ],
+            back=back,
         )
 
-    return [one_case, level]
+    return level
+
+
+def _way_to(run: RunRecord) -> list[Crumb]:
+    """Where a run belongs: a monitor's samples to production."""
+    if run.kind == "live":
+        return [("Production", "/monitors"), (run.suite_name, f"/monitors/{segment(run.suite_name)}")]
+    return [("Runs", "/runs"), (f"{run.suite_name} {run.id}", f"/runs/{segment(run.id)}")]
 
 
 def view_of(row: Row, settings: Settings, *, with_trace: bool = True) -> EvaluationView:

@@ -150,7 +150,8 @@ def _version(run: Run) -> tuple[object, ...]:
 def _cases(cases: Iterable[MovedCase], comparison: Comparison) -> Iterator[Case]:
     def pages_of(case: str, repeat: int) -> dict[str, str]:
         runs = {"base": comparison.base, "head": comparison.head}
-        return {side: case_address(run, case, repeat) for side, run in runs.items()}
+        back = f"/compare/{segment(comparison.base)}/{segment(comparison.head)}"
+        return {side: case_address(run, case, repeat, back=back) for side, run in runs.items()}
 
     return page_cases(cases, pages_of)
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import shlex
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Final
@@ -166,7 +165,7 @@ def _routes_of_one(site: Site) -> list[Any]:
             section="monitors",
             trace=trace,
             reasons=found,
-            command=_case_command(trace) if any(each.run for each in found) else "",
+            may_be_case=any(each.run for each in found),
         )
 
     return [one_alert, one_trace]
@@ -250,8 +249,3 @@ def _refused(site: Site, now: float) -> list[tuple[str, int]]:
         if event == "refused":
             found[reason] = found.get(reason, 0) + number
     return sorted(found.items(), key=lambda each: -each[1])
-
-
-def _case_command(trace: str) -> str:
-    """The command that makes a case of a trace; empty for an id that looks like an option."""
-    return "" if trace.startswith("-") else f"trivium case from {shlex.quote(trace)} --suite SUITE"

@@ -8,12 +8,13 @@ import csv
 import gzip
 import hashlib
 import io
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 import msgspec
 from litestar import MediaType, Request, Response, get
@@ -23,6 +24,7 @@ from litestar.response import Redirect, Stream
 from trivium.errors import InputError, StoreError
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LabelQueue
+from trivium.reports.escape import one_line
 from trivium.reports.html.shell import asset as report_asset
 from trivium.reports.html.shell import environment
 from trivium.reports.wording import moment, run_name
@@ -38,6 +40,7 @@ from trivium.web.sessions import (
     cookie_name,
     form_digest,
     form_digest_in,
+    local_address,
     over_tls,
 )
 
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ASSETS_PATH",
     "Column",
+    "Crumb",
     "Form",
     "Site",
     "asset_url",
@@ -57,6 +61,7 @@ __all__ = [
     "run_of",
     "segment",
     "table_export",
+    "way_back",
 ]
 
 ASSETS_PATH: Final = "/assets/"
@@ -87,6 +92,26 @@ _PROBLEMS: Final = {
     500: "The server has failed",
     503: "Not now",
 }
+
+_ORIGINS: Final = tuple(
+    (re.compile(pattern), section, words)
+    for pattern, section, words in (
+        ("/runs/([^/]+)", "runs", "{}"),
+        ("/compare/([^/]+)/([^/]+)", "runs", "{} and {}"),
+        ("/monitors/([^/]+)", "monitors", "{}"),
+        ("/alerts/([0-9]+)", "monitors", "Alert {}"),
+        ("/traces/([^/]+)", "monitors", "Trace {}"),
+        ("/labels/([^/]+)/people", "labels", "{}: how far people agree"),
+        ("/search", "search", "Search"),
+    )
+)
+"""Pages from which a case is opened: path, section and what a link back to them says."""
+
+LONGEST_BACK: Final = 2_000
+"""Characters of an address that a link may name as the way back."""
+
+Crumb = tuple[str, str]
+"""A link above the title of a page: its words and its address."""
 
 Columns = Sequence["Column"]
 
@@ -205,6 +230,8 @@ class Site:
         if forms and not digest:
             visitor = secrets.token_urlsafe(24)
             digest = form_digest(visitor)
+        arguments = list(request.query_params.multi_items())
+        address = quoted_path(request.scope) + (query(arguments) if arguments else "")
         body = self.templates.get_template(template).render(
             context,
             title=title,
@@ -212,7 +239,8 @@ class Site:
             navigation=NAVIGATION,
             partial=partial,
             path=request.scope["path"],
-            arguments=list(request.query_params.multi_items()),
+            arguments=arguments,
+            this_page=address if len(address) <= LONGEST_BACK else "",
             form=digest,
             logged_in=bool(cookie_in(request.scope, SESSION))
             and request.scope["state"].get("token") is not None,
@@ -332,6 +360,25 @@ def case_address(run: str, case: str, repeat: int = 0, *, part: str = "case", **
     """Address of the page of a case, or of its ``trace``; the case's id may hold any character."""
     place = [("id", case), *([("repeat", str(repeat))] if repeat else [])]
     return f"/runs/{segment(run)}/{part}" + query(place, **further)
+
+
+def way_back(back: str, otherwise: Sequence[Crumb]) -> list[Crumb]:
+    """The links above a page that was opened from another one of this server.
+
+    Args:
+        back: Address of that page, as a link stated it; anybody can write such a link.
+        otherwise: Where the page belongs; used if the address is not one that is known here.
+    """
+    path, mark, arguments = back.partition("?")
+    if len(back) > LONGEST_BACK or local_address(back) != back:
+        return list(otherwise)
+    for pattern, section, words in _ORIGINS:
+        if found := pattern.fullmatch(path):
+            name = words.format(*(one_line(unquote(part), at_most=60) for part in found.groups()))
+            above = [(title, address) for key, title, address in NAVIGATION if key == section]
+            here = path + mark + quote(arguments, safe="=&%+,:-._~")
+            return [*above, (name, here)] if above[0][1] != path else [(name, here)]
+    return list(otherwise)
 
 
 def query(arguments: Iterable[tuple[str, str]], **changed: object) -> str:
