@@ -5,15 +5,13 @@ Definition: docs/definitions/comparisons.md#run-before.
 
 from trivium.errors import InputError
 from trivium.reports.comparison_text import verdict_words
-from trivium.reports.document.blocks import Tone
+from trivium.reports.document.blocks import ANSWERS, Tone
 from trivium.reports.escape import one_line
-from trivium.reports.wording import signed, signed_interval, verdict_tone
+from trivium.reports.wording import signed, signed_interval
 from trivium.runs.comparing.compare import compare
 from trivium.runs.run import Run
 from trivium.store.browsing.before import AgainstBefore, Before, before, keep_answer
 from trivium.store.store import Store
-
-MARKS: dict[Tone, str] = {"good": "✓", "bad": "✗", "warn": "?", "quiet": "–"}
 
 
 def answer_before(store: Store, run: str) -> AgainstBefore | None:
@@ -36,12 +34,15 @@ def _compared(store: Store, pair: Before) -> AgainstBefore:
     try:
         found = compare(Run.load(pair.base, store=store), Run.load(pair.run, store=store))
     except InputError as error:
-        return AgainstBefore(base=pair.base, verdict=None, words=one_line(str(error), at_most=300))
+        return AgainstBefore(
+            base=pair.base, verdict=None, answer=None, words=one_line(str(error), at_most=300)
+        )
     name = (*found.failing, *found.decided_by)[0]
     low, high = found.metrics[name].ci95 or (None, None)
     return AgainstBefore(
         base=pair.base,
         verdict=found.verdict,
+        answer=found.answer,
         words=verdict_words(found),
         metric=name,
         delta=found.metrics[name].delta,
@@ -50,9 +51,9 @@ def _compared(store: Store, pair: Before) -> AgainstBefore:
     )
 
 
-def tone_of(answer: AgainstBefore) -> Tone:
-    """Good if it is better or no worse, bad if it is worse or likely so, quiet if it is unknown."""
-    return verdict_tone(answer.verdict)
+def mark_of(answer: AgainstBefore) -> tuple[str, Tone]:
+    """The sign of the answer and its tone, as on the comparison's page."""
+    return ANSWERS.get(answer.answer or "", ("–", "quiet"))
 
 
 def figure_of(answer: AgainstBefore) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from trivium.reports import wording
-from trivium.reports.document.blocks import Block, Column, Paragraph, Tone, Toned, table
+from trivium.reports.document.blocks import ANSWERS, Block, Column, Paragraph, Tone, Toned, table
 from trivium.store.browsing.before import AgainstBefore
 from trivium.store.records import RunNames
 
@@ -69,7 +69,7 @@ def _before(row: RunRow) -> Toned | str:
     if row.before.verdict is None:
         return Toned("cannot be compared", "quiet")
     words = f"{row.before.words} {wording.signed(row.before.delta)}"
-    return Toned(words, wording.verdict_tone(row.before.verdict))
+    return Toned(words, ANSWERS[row.before.answer or "inconclusive"][1])
 
 
 def _attempts(row: RunRow) -> str:

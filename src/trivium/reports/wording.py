@@ -22,7 +22,6 @@ from trivium.runs.summary import (
 )
 
 if TYPE_CHECKING:
-    from trivium.reports.document.blocks import Tone
     from trivium.store.records import RunNames
     from trivium.trust.certification import Certificate
 
@@ -39,20 +38,6 @@ def number(value: float | None, *, digits: int = 3) -> str:
     if value is None or not math.isfinite(value):
         return NOTHING
     return f"{value:.{digits}f}"
-
-
-_VERDICT_TONES: "dict[str | None, Tone]" = {
-    "better": "good",
-    "not worse": "good",
-    "worse": "bad",
-    "likely worse": "bad",
-    None: "quiet",
-}
-
-
-def verdict_tone(verdict: str | None) -> "Tone":
-    """Good if a version is better or no worse, bad if it is worse or likely so, quiet if nobody knows."""
-    return _VERDICT_TONES.get(verdict, "warn")
 
 
 _FUNCTION = re.compile(r"[\w./\\-]+:(\w+)")

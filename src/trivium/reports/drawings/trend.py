@@ -1,6 +1,7 @@
 """Draws the pass rates of the last runs of a suite with their intervals, small enough for a list."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from functools import lru_cache
 
 from trivium.reports.drawings.svg import element, picture
 from trivium.reports.wording import share
@@ -12,7 +13,8 @@ Point = tuple[float, float | None, float | None]
 """A pass rate and the ends of its interval, in [0, 1]; None where there is no interval."""
 
 
-def trend(points: Sequence[Point], *, suite: str) -> str:
+@lru_cache(maxsize=256)
+def trend(points: tuple[Point, ...], *, suite: str) -> str:
     """The drawing, oldest run first: a dot and an interval for each run, on the whole range from 0 to 1.
 
     Args:

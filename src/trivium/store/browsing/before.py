@@ -28,6 +28,7 @@ class AgainstBefore(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         base: Id of the run before.
         verdict: ``worse``, ``better``, …: see ``Comparison.verdict``; None if the two cannot be compared.
+        answer: pass, fail or inconclusive, by the policy of the suite; None if they cannot be compared.
         words: The verdict with its probability, or why they cannot be compared.
         metric: What decided.
         delta: Its difference, or None.
@@ -37,6 +38,7 @@ class AgainstBefore(msgspec.Struct, frozen=True, kw_only=True):
 
     base: str
     verdict: str | None
+    answer: str | None = None
     words: str
     metric: str | None = None
     delta: float | None = None

@@ -11,7 +11,7 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect, Stream
 from markupsafe import Markup
 
-from trivium.reports.before import MARKS, answer_before, figure_of, tone_of
+from trivium.reports.before import answer_before, figure_of, mark_of
 from trivium.reports.drawings.trend import trend
 from trivium.store.browsing.before import before
 from trivium.store.browsing.runs import (
@@ -70,7 +70,7 @@ COLUMNS: Final = tuple(
     )
 )
 
-ANSWER: Final[dict[str, Any]] = {"tone_of": tone_of, "figure_of": figure_of, "marks": MARKS}
+ANSWER: Final[dict[str, Any]] = {"mark_of": mark_of, "figure_of": figure_of}
 """How the answer against the run before is shown."""
 
 Text = Annotated[str, QueryParameter(max_length=10_000)]
@@ -151,7 +151,7 @@ def _trends(store: Store, suites: Iterable[str]) -> Iterator[tuple[RunOutline, M
     for suite in islice(suites, TRENDS):
         runs = latest_pass_rates(store, suite)
         if len(runs) > 1:
-            rates = [(each.pass_rate or 0.0, each.pass_rate_low, each.pass_rate_high) for each in runs]
+            rates = tuple((each.pass_rate or 0.0, each.pass_rate_low, each.pass_rate_high) for each in runs)
             yield runs[-1], Markup(trend(rates, suite=suite))  # noqa: S704 - escaped
 
 
