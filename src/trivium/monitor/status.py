@@ -86,6 +86,7 @@ class MonitorStatus(msgspec.Struct, frozen=True, kw_only=True):
         last_interaction: Unix time at which traffic last came; None if it never did.
         since: Unix time of the last deployment or reset, from which ``sure`` counts; None at first.
         mark: The last deployment or reset.
+        marks: The deployments and resets within the window, newest first; at most 20.
         looked: Unix time of a watcher's last look, from which levels and alerts are; None if none looked.
         unwatched: Number of facet values without alerts, because there are too many.
         alerts: The firing alerts, newest first.
@@ -109,6 +110,7 @@ class MonitorStatus(msgspec.Struct, frozen=True, kw_only=True):
     last_interaction: float | None = None
     since: float | None = None
     mark: Mark | None = None
+    marks: tuple[Mark, ...] = ()
     looked: float | None = None
     unwatched: int = 0
     alerts: tuple[StoredAlert, ...] = ()
@@ -149,7 +151,7 @@ def status_of(
     status: Status = (worst.status if worst is not None else None) or "insufficient_data"
     if silent(last, watched.started, settings, now):
         status = "no_data"
-    mark = next(iter(marks_of(store, monitor, limit=1)), None)
+    marks = marks_of(store, monitor)
     return MonitorStatus(
         monitor=monitor,
         time=now,
@@ -168,7 +170,8 @@ def status_of(
         stalled=age is not None and age > settings.stalled_after,
         last_interaction=last,
         since=None if levels is None else levels.since or None,
-        mark=mark,
+        mark=next(iter(marks), None),
+        marks=tuple(each for each in marks if begin <= each.time <= now),
         looked=watched.looked or None,
         unwatched=0 if levels is None else len(levels.left_out),
         alerts=tuple(alerts_of(store, monitor, firing=True)),

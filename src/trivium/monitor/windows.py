@@ -73,6 +73,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         mean: The estimate, in [0, 1]; None without samples.
         low: Lower end of its interval of 95 %.
         high: Upper end of its interval of 95 %.
+        seconds: Mean duration of its interactions, weighted; None if none states it.
     """
 
     time: float
@@ -80,6 +81,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     mean: float | None = None
     low: float | None = None
     high: float | None = None
+    seconds: float | None = None
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
@@ -277,10 +279,17 @@ def series(
     rows = []
     for place, members in enumerate(parts):
         found = mean_of(members, figure)
-        time = begin + place * step
+        time, took = begin + place * step, _seconds(members)
         if found is None:
-            rows.append(Point(time=time, samples=0))
+            rows.append(Point(time=time, samples=0, seconds=took))
         else:
-            point = Point(time=time, samples=found.n, mean=found.mean, low=found.low, high=found.high)
-            rows.append(point)
+            ends = {"low": found.low, "high": found.high}
+            rows.append(Point(time=time, samples=found.n, mean=found.mean, seconds=took, **ends))
     return tuple(rows)
+
+
+def _seconds(samples: Iterable[Sample]) -> float | None:
+    """Mean duration, weighted by inverse probability."""
+    timed = [(each.seconds, 1 / each.probability) for each in samples if each.seconds is not None]
+    weight = sum(each for _, each in timed)
+    return sum(seconds * each for seconds, each in timed) / weight if timed else None

@@ -27,7 +27,7 @@ from trivium.reports.document.blocks import (
     Toned,
     table,
 )
-from trivium.reports.drawings.svg import element
+from trivium.reports.drawings.over_time import over_time_svg
 from trivium.reports.escape import one_line
 from trivium.reports.wording import counted, moment, number, share
 from trivium.store.live_alerts import Mark as Recorded
@@ -53,11 +53,11 @@ def describe(status: MonitorStatus, surface: Surface, *, rows: int = MOST_ROWS) 
         yield alerts_table(status.alerts, now=status.time)
     if status.window.samples:
         yield table(FIGURES, status.window.figures, label="Figures of all traffic")
-        if line := sparkline(status.series):
-            label = "Pass rate over the window, oldest first"
-            yield Drawing(
-                (Picture(bars_svg(status.series), label, label),), f"{line}  pass rate, oldest first"
-            )
+        line = sparkline(status.series)
+        if line or surface == "page":
+            label = "Pass rate, samples and latency over the window; ▲ deployments, ◆ alerts, // no sample"
+            drawn = Picture(over_time_svg(status), label, label)
+            yield Drawing((drawn,), f"{line}  pass rate, oldest first")
         yield from _facets(status, surface, rows)
     yield Paragraph(tuple(sentences.reservations(status)), "quiet")
 
@@ -146,6 +146,8 @@ def describe_message(
     yield Answer(answer=word, sentence=f"{message.title}.", grounds=grounds)
     if message.examples:
         yield table(EXAMPLES, message.examples, label="Worst cases")
+    if message.advice and state != "resolved":
+        yield Paragraph((f"What to do: {message.advice}",))
 
 
 _QUESTION = re.compile(r'\{"(?:question|input|query|prompt|text|message|content)": ?("(?:[^"\\]|\\.)*")')
@@ -158,10 +160,10 @@ def _asked(query: str, output: str) -> str:
         return "no input or output is recorded"
     found = _QUESTION.match(query)
     try:
-        asked = query if found is None else str(json.loads(found[1]))
+        question = query if found is None else str(json.loads(found[1]))
     except ValueError:
-        asked = query
-    return one_line(asked, at_most=120)
+        question = query
+    return one_line(question, at_most=120)
 
 
 EXAMPLES: tuple[Column[Example], ...] = (
@@ -296,20 +298,3 @@ def sparkline(points: Sequence[Point]) -> str:
         return ""
     top = len(BARS) - 1
     return "".join(" " if each.mean is None else BARS[round(each.mean * top)] for each in points)
-
-
-def bars_svg(points: Sequence[Point]) -> str:
-    """Means over time as bars between 0 and 100 %, a gap where there is no sample."""
-    width = 24 * len(points) + 8
-    lines = [element("line", x1=0, x2=width, y1=y, y2=y) for y in (0.5, 100.5)]
-    bars = [
-        element(
-            "rect",
-            element("title", f"{moment(each.time)}: {each.mean:.0%} of {each.samples:,}"),
-            x=4 + 24 * place, y=round(100 - 100 * each.mean, 2),
-            width=18, height=round(max(1.0, 100 * each.mean), 2),
-        )
-        for place, each in enumerate(points)
-        if each.mean is not None
-    ]  # fmt: skip
-    return element("svg", *lines, *bars, viewBox=f"0 0 {width} 104", class_="bars", aria_hidden="true")

@@ -86,7 +86,7 @@ def test_a_status_as_json_holds_every_figure(url, capsys):
 def test_alerts_name_origin_numbers_and_examples(url, capsys):
     fill(url, good=False)
     shown = " ".join(screen(capsys, "alerts", "--store", url, code=1).split())
-    assert "pass rate of tool refund is critical" in shown
+    assert "pass rate is critical in tool refund" in shown
     assert "explains" in shown
     assert "question" in shown
     (alert,) = json.loads(screen(capsys, "alerts", "--json", "--store", url, code=1))

@@ -303,9 +303,9 @@ def _grounds(origin: Origin) -> list[str]:
     name = f"{origin.facet} {origin.value}"
     lines = [f"{name} explains {percent(origin.explains)} of the drop, {origin.samples:,} samples"]
     if origin.compared:
-        lines.append(
-            f"it fell more than the rest beyond chance, {origin.compared} parts of the traffic compared"
-        )
+        how = "is lower" if origin.since is None else "fell more"
+        parts = f"{origin.compared} part{'s' * (origin.compared != 1)} of the traffic compared"
+        lines.append(f"it {how} than the rest beyond chance, {parts}")
     if origin.likewise:
         named = [f"{facet} {value}" for facet, value in origin.likewise]
         more = f" and {len(named) - MOST_LIKEWISE} more" if len(named) > MOST_LIKEWISE else ""

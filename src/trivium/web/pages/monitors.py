@@ -29,7 +29,7 @@ from trivium.reports.monitoring import (
 )
 from trivium.store.live_alerts import alert_of, alerts_of, marks_of, monitors_of
 from trivium.store.live_counts import HOUR, counts_of
-from trivium.store.live_samples import latest_samples
+from trivium.store.live_samples import Sample, latest_samples
 from trivium.suites.sanitize import sanitise
 from trivium.web.errors import RETRY_AFTER, Refused
 from trivium.web.labellers import token_of
@@ -39,6 +39,12 @@ __all__ = ["routes"]
 
 ROWS = 50
 """Samples or alerts on a page."""
+
+SEARCHED = 1000
+"""Samples among which a page looks for those that are chosen; the next page goes on."""
+
+CHOSEN_BY = ("version", "tool", "tag", "model", "agent")
+MOST_PARTS = 60
 
 LIVE_SECONDS = 2.0
 """Time between two looks at a status that a page shows live."""
@@ -106,13 +112,15 @@ def _monitor_routes(site: Site) -> list[Any]:
         request: Request[Any, Any, Any],
         monitor: FromPath[str],
         before: Before = None,
+        part: Annotated[str, QueryParameter(max_length=300)] = "",
+        failed: Annotated[bool, QueryParameter()] = False,
         format: Form = "html",  # noqa: A002
     ) -> Response[str] | Stream:
         name = live.known(monitor)
         if format != "html":
             found = latest_samples(store, name, 100_000)[::-1]
             return table_export(found, SAMPLE_COLUMNS, file=f"samples of {name}", form=format)
-        samples = latest_samples(store, name, ROWS, before=before)[::-1]
+        samples, older = _chosen(latest_samples(store, name, SEARCHED, before=before)[::-1], part, failed)
         now = clock()
         past = [each for each in alerts_of(store, name, limit=ROWS) if each.state == "resolved"]
         return site.page(
@@ -123,8 +131,11 @@ def _monitor_routes(site: Site) -> list[Any]:
             forms=True,
             status=live.drawn(name, now),
             samples=html([samples_table(samples)]) if samples else "",
-            older=samples[-1].number if len(samples) == ROWS else None,
+            older=older,
             newer=before is not None,
+            part=part,
+            parts=_parts(live.status(name, now)),
+            failed=failed,
             history=html(history(past, marks_of(store, name, limit=10), _refused(site, now), now=now)),
         )
 
@@ -240,6 +251,31 @@ class _Live:
                         return
         finally:
             self._streams -= Counter([viewer])
+
+
+def _chosen(found: list[Sample], part: str, failed: bool) -> tuple[list[Sample], int | None]:
+    """The samples of a page, newest first, and where the page with older ones begins.
+
+    Args:
+        found: The newest samples.
+        part: Facet and value, such as ``version 1.5``; empty for all traffic.
+        failed: Only those that did not pass.
+    """
+    facet, _, value = part.partition(" ")
+    chosen = [
+        each
+        for each in found
+        if (not part or value in each.facets.get(facet, ())) and not (failed and each.passed)
+    ]
+    if len(chosen) > ROWS:
+        return chosen[:ROWS], chosen[ROWS - 1].number
+    return chosen, found[-1].number if len(found) == SEARCHED else None
+
+
+def _parts(status: MonitorStatus) -> list[str]:
+    """The parts of the traffic that samples can be chosen by."""
+    found = {f"{each.facet} {each.value}" for each in status.window.by if each.facet in CHOSEN_BY}
+    return sorted(found)[:MOST_PARTS]
 
 
 def _refused(site: Site, now: float) -> list[tuple[str, int]]:
