@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
@@ -81,31 +82,49 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.cpu(15, "starts the command line six times, as the server does for what calls an agent")
-def test_from_nothing_to_an_answer_in_ten_calls_over_stdio(tmp_path: Path) -> None:
+def test_from_nothing_to_a_gated_change_in_ten_calls_over_stdio(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What a model does that has a repository with a function and no evaluation."""
     (tmp_path / "app.py").write_text(
         "def answer(question):\n    print('noise')\n    return 'Paris or Lima or Vientiane'\n"
     )
+
+    examples = [each | {"input": f"{each['input']} ({n})"} for n in range(4) for each in QUESTIONS]
 
     async def session() -> None:
         command = ["-m", "trivium", "mcp", "--allow-run"]
         server = StdioServerParameters(
             command=sys.executable, args=command, cwd=tmp_path, env=dict(os.environ)
         )
-        seen: list[float] = []
-        async with asking(Client(server), seen) as ask:
+        async with asking(Client(server)) as ask_server:
+
+            async def ask(tool: str, **given: Any) -> str:
+                calls.append(tool)
+                return await ask_server(tool, **given)
+
             assert "No suite yet" in await ask("overview")
-            made = await ask("make_suite", folder="evals", examples=QUESTIONS, agent="app.py:answer")
+            made = await ask("make_suite", folder="evals", examples=examples, agent="app.py:answer")
             assert "trivium run" in made
             given = {"suite": "evals/suite.yaml", "agent": "app.py:answer", "repeats": 2}
-            assert "6 of 6 passed" in await ask("run", **given)
+            assert "24 of 24 passed" in await ask("run", **given)
             (tmp_path / "app.py").write_text("def answer(question):\n    return 'Paris'\n")
-            assert "2 of 6 passed" in await ask("run", **given)
+            assert "8 of 24 passed" in await ask("run", **given)
             assert "broke" in await ask("compare")
             assert "Capital of Peru?" in await ask("changed_cases")
             assert '"Lima" is not in the output' in await ask("why", case="2")
 
+    calls: list[str] = []
     asyncio.run(session())
+    assert len(calls) <= 10
+    # The workflow that the model writes then, and what its gate says of the change.
+    example = (Path(__file__).parents[3] / "examples" / "ci" / "trivium.yml").read_text(encoding="utf-8")
+    written = yaml.safe_load(example.replace("my_agent:answer", "app.py:answer"))
+    step = next(step for step in written["jobs"]["evaluate"]["steps"] if "suite" in step.get("with", {}))
+    gated = [step["with"][name] for name in ("suite", "agent")]
+    monkeypatch.chdir(tmp_path)
+    assert (Path(gated[0]).exists(), gated[1]) == (True, "app.py:answer")
+    assert run_command(["compare"]) == 1  # with which the action fails: tests/examples/test_ci.py
 
 
 def test_a_model_can_ask_what_changed(folder: Path) -> None:
