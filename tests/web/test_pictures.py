@@ -122,12 +122,7 @@ class Gallery:
             if self._change:
                 self._page.evaluate(_RESTYLE, self._change)
             shot = self._page.screenshot(full_page=True, animations="disabled", caret="hide")
-            yield (
-                f"{name}-{look}.png",
-                Image.open(BytesIO(shot))
-                .convert("RGB")
-                .quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE),
-            )
+            yield f"{name}-{look}.png", Image.open(BytesIO(shot)).convert("RGB")
 
 
 @contextmanager

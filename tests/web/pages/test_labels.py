@@ -181,16 +181,16 @@ def test_a_queue_is_made_of_what_the_page_knows(client, run, store):
 
 
 def test_a_queue_is_done_when_every_item_has_its_answers_until_one_is_taken_back(client, queue):
-    state = 'class="pill {}">{}<'
+    state = 'class="pill plain">{}<'
     for _ in range(6):
-        assert state.format("good", "open") in client.get("/labels", headers=HTML).text
+        assert state.format("open") in client.get("/labels", headers=HTML).text
         page = client.get(queue, headers=HTML).text
         client.post(queue, data=form_of(page, answer="label", value="1"), headers=HTML)
-    assert state.format("plain", "done") in client.get("/labels", headers=HTML).text
+    assert state.format("done") in client.get("/labels", headers=HTML).text
     done = client.get(queue, headers=HTML).text
     assert "every item has its answers" in done
     client.post(queue, data=undo_of(done), headers=HTML)
-    assert state.format("good", "open") in client.get("/labels", headers=HTML).text
+    assert state.format("open") in client.get("/labels", headers=HTML).text
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ class Html:
 
     def __init__(self, styles: Mapping[str, str] | None = None) -> None:
         self._styles = styles
+        self._inside = 0  # of how many sections
 
     def write(self, blocks: Iterable[b.Block]) -> Iterator[str]:
         """Yield blocks as HTML, piece by piece; sections, folds and cases are read while they are written."""
@@ -273,16 +274,20 @@ class Html:
         return self._element("p", self._element("span", _line(block.text), role="quiet"), links, role="turn")
 
     def _section(self, block: b.Section) -> Iterator[str]:
-        heading = self._element("h2", _heading(block.title), id=f"{block.key}-title" if block.key else None)
+        level = "h3" if self._inside else "h2"
+        heading = self._element(level, _heading(block.title), id=f"{block.key}-title" if block.key else None)
         beside = self._paragraph(block.beside, "quiet") if block.beside else ""
         if self._styles is None:
             named = (
                 f' id="{escape(block.key)}" aria-labelledby="{escape(block.key)}-title"' if block.key else ""
             )
-            yield f"<section{named}>{heading}{beside}"
+            part = ' class="part"' if self._inside else ""
+            yield f"<section{part}{named}>{heading}{beside}"
         else:
             yield f"<div>{heading}{beside}"
+        self._inside += 1
         yield from self.write(block.blocks)
+        self._inside -= 1
         yield "</section>\n" if self._styles is None else "</div>"
 
     def _cases(self, block: b.Cases) -> Iterator[str]:

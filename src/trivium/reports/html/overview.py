@@ -16,6 +16,7 @@ from trivium.reports.document.blocks import (
     Fold,
     Paragraph,
     Picture,
+    Range,
     Remarks,
     Section,
     Toned,
@@ -32,7 +33,7 @@ from trivium.reports.summary import (
     metrics_table,
     rates,
 )
-from trivium.reports.wording import counted
+from trivium.reports.wording import counted, number
 from trivium.runs.disagreements import Disagreements
 from trivium.runs.slices import Slices
 from trivium.runs.summary import CompositeFigure, Figure, JudgeCosts, ModelCosts, Summary
@@ -139,10 +140,19 @@ def _scores(summary: Summary) -> Iterator[Block]:
         yield metrics_table(summary, shown, details=True, notes=(note,))
     else:
         yield Paragraph(("Nothing was scored.",), "quiet")
+    if (figure := summary.shown_composite) is not None and figure.parts:
+        yield table(PARTS, _parts(summary, figure), label="Parts of the composite")
     if unmeasured := wording.counted_without(summary):
         names = ", ".join(map(one_line, wording.without_anything(summary)))
         yield Fold(unmeasured, [Paragraph((names,), "quiet")])
     yield from further_dimensions(summary)
+
+
+def _parts(summary: Summary, figure: CompositeFigure) -> Iterator[tuple[str, float | None, Range]]:
+    """Name, mean and drawing of each part; one that is also a metric has its interval."""
+    for name, mean in figure.parts.items():
+        metric = summary.metrics.get(name)
+        yield name, mean, Range(mean, None if metric is None else metric.ci95)
 
 
 def _distributions(summary: Summary, drawn: Mapping[str, Distribution]) -> Iterator[Section]:
@@ -168,6 +178,12 @@ def _spent(spent: JudgeCosts) -> Iterator[Block]:
     if rows:
         yield table(SPENT, rows, label="Cost by model and by dimension", notes=(note,))
 
+
+PARTS: tuple[Column[tuple[str, float | None, Range]], ...] = (
+    Column("part of the composite", lambda row: row[0], "name"),
+    Column("mean", lambda row: number(row[1])),
+    Column("drawn", lambda row: row[2], "range", where="page"),
+)
 
 SPENT: tuple[Column[tuple[str, str, ModelCosts]], ...] = (
     Column("by", lambda row: Toned(row[0], "quiet"), "text"),

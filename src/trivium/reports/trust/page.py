@@ -113,6 +113,20 @@ def agreement_page(answer: AgreementAnswer, certificate: CertificateAnswer | str
     return _page(title, agreement_body(answer, certificate), meta=meta)
 
 
+def judge_body(against: Iterable[Block], risk: Iterable[Block] | str) -> list[Block]:
+    """What is known of a judge, as blocks of a page.
+
+    Args:
+        against: Its agreement with people.
+        risk: Its risk and coverage, or why they are not known.
+    """
+    known = [Paragraph((risk,))] if isinstance(risk, str) else risk
+    return [
+        Section(title="the judge against people", blocks=against),
+        Section(title="risk and coverage", blocks=known),
+    ]
+
+
 def agreement_body(answer: AgreementAnswer, certificate: CertificateAnswer | str | None) -> list[Block]:
     """The agreement, and from which confidence on a judge may decide, as blocks of a page.
 

@@ -19,7 +19,7 @@ from trivium.errors import InputError, MissingExtra, TrustError
 from trivium.labels.joining import dimensions_of, items_of_queue, labels_for, scores_in
 from trivium.labels.queue import LabelQueues
 from trivium.reports.document.html import html
-from trivium.reports.trust.page import agreement_body, curve_body
+from trivium.reports.trust.page import agreement_body, curve_body, judge_body
 from trivium.reports.wording import condition_sentence
 from trivium.runs.artifacts.curve import CurveOptions, curve_artifact
 from trivium.runs.artifacts.judge import CertificateAnswer, agreement_answer, certificate
@@ -40,7 +40,7 @@ OfDimension = Annotated[str, QueryParameter(name="dimension", max_length=200)]
 Wrong = Annotated[float, QueryParameter(name="wrong", gt=0, lt=100)]
 Sure = Annotated[float, QueryParameter(name="sure", gt=0, lt=100)]
 
-Answers = tuple[list[tuple[str, Markup]], CertificateAnswer | None]
+Answers = tuple[Markup, CertificateAnswer | None]
 """Titles and HTML of the parts of the page, and the certificate."""
 
 
@@ -162,7 +162,7 @@ class _Page:
         **context: Any,
     ) -> Response[str]:
         """The page about some items; without figures where there are no items to read."""
-        parts: list[tuple[str, Markup]] = []
+        parts = Markup()
         problem = ""
         certified: CertificateAnswer | None = None
         if items is not None:
@@ -214,17 +214,16 @@ class _Answers:
         return found
 
 
-def _computed(table: ItemTable, certified: CertificateAnswer | str | None) -> list[tuple[str, Markup]]:
-    parts = [("The judge against people", html(agreement_body(agreement_answer(table), certified)))]
+def _computed(table: ItemTable, certified: CertificateAnswer | str | None) -> Markup:
+    against = agreement_body(agreement_answer(table), certified)
     # Where the store is, is nobody's business.
     origin = msgspec.structs.replace(table.origin, path=table.origin.run_id or "")
     shown = msgspec.structs.replace(table, origin=origin)
     try:
-        artifact = curve_artifact([shown], CurveOptions(drawn=True))
-        parts.append(("Risk and coverage", html(curve_body(artifact))))
+        risk = curve_body(curve_artifact([shown], CurveOptions(drawn=True)))
     except (TrustError, MissingExtra) as error:
-        parts.append(("Risk and coverage", Markup("<p>{}</p>").format(sentence(error))))
-    return parts
+        return html(judge_body(against, sentence(error)))
+    return html(judge_body(against, risk))
 
 
 def _download(items: Callable[[], ItemTable], promise: _Promise) -> Response[bytes]:
