@@ -6,6 +6,7 @@ Definition: docs/definitions/conversations.md#spread.
 from collections.abc import Iterator, Mapping
 from itertools import count
 from math import isnan
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -13,12 +14,14 @@ import numpy as np
 from trivium.metrics.evaluation import Evaluation
 from trivium.metrics.metric import Score, is_judge_fallback
 from trivium.store.records import RunRecord
-from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.selection import group_of
 from trivium.suites.settings import Settings
 from trivium.trust.arrays import Floats, Ints
 from trivium.trust.crossed_components import PARTS, CrossedScores, Part
+
+if TYPE_CHECKING:
+    from trivium.store.store import Store
 
 RESAMPLES = 2_000
 """Most resamples for the intervals of variances."""
@@ -79,7 +82,7 @@ def user_of(case: Case, models: tuple[str, ...]) -> str | None:
     return case.user.model if held and case.user is not None else None
 
 
-def spread_of(store: Store, run: RunRecord) -> dict[str, Spread]:
+def spread_of(store: "Store", run: RunRecord) -> dict[str, Spread]:
     """Split the variance of each metric of a run.
 
     Args:
