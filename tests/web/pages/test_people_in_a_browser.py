@@ -206,8 +206,7 @@ def test_a_shared_link_shows_another_person_the_same(browser, page, site):
     page.goto(f"{site.address}/runs/{head}?by=tag&verdict=failed&sort=best&q=no")
     page.goto(f"{site.address}/compare/{base}/{head}")
     page.keyboard.press("j")
-    page.keyboard.press("Enter")
-    page.click("text=whole attempt >> nth=0")
+    page.locator("a:has-text('whole attempt'):visible").first.click()
     page.wait_for_url("**/case?**")
     for address in (
         page.url,
