@@ -192,7 +192,9 @@ def questions_sentence(comparison: Comparison) -> str:
     words = _words(other[0].verdict, [other[0].probabilities]).lower()
     numbers = f"{words}, {signed(other[0].delta)} {signed_interval(other[0].ci95)}"
     if other[0].about == "these":
-        return f"This is about other cases like these. On these very cases, run again: {numbers}."
+        text = f"This is about other cases like these. On these very cases, run again: {numbers}."
+        contrary = other[0].verdict == "worse" and comparison.answer != "fail"
+        return f"{text} If they are what matters, decide by them: --about these." if contrary else text
     return f"This is about these very cases, run again. On other cases like these: {numbers}."
 
 

@@ -71,10 +71,12 @@ def test_about_says_which_decides(store, capfd):
     text = " ".join(as_text(these).split())
     assert "This is about these very cases, run again. On other cases like these: likely worse (" in text
     assert "more would be needed" not in text
+    assert "what matters" not in text
     assert f"interval by {WITHIN}" in text
     assert "p by sign flips (what decides: by the distribution of its interval)" in text
     text = " ".join(as_text(like).split())
     assert "This is about other cases like these. On these very cases, run again: worse, −0.100 [" in text
+    assert "If they are what matters, decide by them: --about these." in text
     command = ["compare", base.id, head.id, "--store", store.url, "--policy", "proof", "--quiet"]
     assert [run_command([*command, *more]) for more in ([], ["--about", "these"])] == [4, 1]
     assert run_command([*command, "--about", "those"]) == 2
