@@ -24,6 +24,9 @@ QUERY_STEPS = 50_000_000
 
 _PER_CALL = 100_000
 
+ROWS_READ = 1000
+"""Rows of a query that are read, and one more; as many as the case expects, if those are more."""
+
 CHANGES_NAMED = 3
 """Changes that a reason names."""
 
@@ -154,7 +157,7 @@ def _matches(called: str, given: Any, name: str, arguments: Mapping[str, Any]) -
     )
 
 
-def _of_copy(end: End, what: str, ok: bool, why: str) -> StateCheck:
+def _of_copy(end: End, what: str, ok: bool, why: str = "") -> StateCheck:
     """A check of the copied state. Without one it fails if the agent broke the state, and is else unknown."""
     if end.problem is not None:
         ok_or_unknown = False if end.broken else None
@@ -194,10 +197,12 @@ def _found(state: Any, path: tuple[str, ...]) -> Any:
 
 def _queried(end: End, query: str, wanted: Any, *, forbidden: bool) -> StateCheck:
     what = f"{'never ' if forbidden else ''}{shown(query)} = {shown_value(wanted)}"
+    if end.broken:
+        return _of_copy(end, what, ok=False)
     if end.database is None:
         return StateCheck(what=what, reason="a query needs a SQLite world: world: {sqlite: FILE}")
     try:
-        found = _rows(end.database, query, as_objects=_holds_objects(wanted))
+        found = _rows(end.database, query, wanted)
     except (sqlite3.Error, sqlite3.Warning) as error:
         return StateCheck(what=what, reason=f"the query failed: {reason(error)}")
     single = found[0][0] if len(found) == 1 and isinstance(found[0], list) and len(found[0]) == 1 else found
@@ -222,12 +227,12 @@ def _loosely(found: Any, wanted: Any) -> bool:
     return same(found, wanted)
 
 
-def _rows(database: Path | sqlite3.Connection, query: str, *, as_objects: bool) -> list[Any]:
+def _rows(database: Path | sqlite3.Connection, query: str, wanted: Any) -> list[Any]:
     """The rows of a query that cannot change anything, and ends."""
     if isinstance(database, Path):
         opened = sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
         try:
-            return _rows(opened, query, as_objects=as_objects)
+            return _rows(opened, query, wanted)
         finally:
             opened.close()
     left = QUERY_STEPS // _PER_CALL
@@ -244,8 +249,9 @@ def _rows(database: Path | sqlite3.Connection, query: str, *, as_objects: bool) 
         cursor.execute("PRAGMA query_only = ON")
         cursor.execute(query)
         names = [column[0] for column in cursor.description or ()]
-        rows = [list(row) for row in cursor.fetchmany(1001)]
-        return [dict(zip(names, row, strict=True)) for row in rows] if as_objects else rows
+        most = max(ROWS_READ, len(wanted)) if isinstance(wanted, list) else ROWS_READ
+        rows = [list(row) for row in cursor.fetchmany(most + 1)]
+        return [dict(zip(names, row, strict=True)) for row in rows] if _holds_objects(wanted) else rows
     finally:
         cursor.execute("PRAGMA query_only = OFF")
         cursor.close()
@@ -254,6 +260,8 @@ def _rows(database: Path | sqlite3.Connection, query: str, *, as_objects: bool) 
 
 def _called(spec: str, case: Case, end: End, *, forbidden: bool) -> StateCheck:
     what = f"{'never ' if forbidden else ''}{spec}"
+    if end.broken:
+        return _of_copy(end, what, ok=False)
     try:
         function: Callable[[Any, Case], Any] = load_object(spec, what="function")
         answer = function(end.state, case)

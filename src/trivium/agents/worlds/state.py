@@ -233,7 +233,7 @@ def at_path(state: Any, path: str) -> Any:
                     return found
     elif isinstance(state, list):
         first, _, after = rest.partition(".")
-        if first.lstrip("-").isdecimal() and -len(state) <= int(first) < len(state):
+        if first.removeprefix("-").isdecimal() and -len(state) <= int(first) < len(state):
             return at_path(state[int(first)], after)
     return NOTHING
 
