@@ -5,6 +5,7 @@ from hashlib import blake2b
 import msgspec
 
 from trivium.errors import InputError, suggest
+from trivium.labels.joining import scores_in
 from trivium.labels.population import choices_for, population_of
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LabelQueue, QueueSettings
@@ -12,7 +13,7 @@ from trivium.store.live_alerts import alert_of, marks_of, monitors_of
 from trivium.store.live_samples import sample_places
 from trivium.store.store import Store
 
-__all__ = ["queue_of_alert", "queue_of_monitor", "since_deployment"]
+__all__ = ["dimensions_of_monitor", "queue_of_alert", "queue_of_monitor", "since_deployment"]
 
 MOST_DAYS = 7
 """Days of a monitor's samples that a queue asks about, if nothing was deployed since."""
@@ -50,6 +51,12 @@ def queue_of_monitor(
     largest = max(row.weight for row in rows)
     chosen = [(row.run, row.position) for row in rows if _share(row.trace) < row.weight / largest]
     return _made(queues, monitor, dimension, chosen, settings or QueueSettings(), by=by, seed=seed)
+
+
+def dimensions_of_monitor(store: Store, monitor: str) -> list[str]:
+    """What a queue of a monitor's samples may ask about: the scores of the newest day that has some."""
+    newest = store.live_runs(monitor)[:MOST_DAYS]
+    return next(filter(None, (scores_in(store, run) for run in newest)), [])
 
 
 def since_deployment(store: Store, monitor: str, now: float) -> float:

@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from urllib.parse import quote
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from urllib.parse import quote, urlencode
 
 from trivium.monitor import sentences
 from trivium.monitor.alerting.messages import Example, Message, duration, facts, percent, words
@@ -17,6 +17,7 @@ from trivium.reports.document.blocks import (
     Cell,
     Column,
     Drawing,
+    Links,
     Mark,
     Paragraph,
     Picture,
@@ -132,7 +133,11 @@ def _since(alert: StoredAlert, now: float) -> str:
 
 
 def describe_message(
-    message: Message, *, state: str = "firing", resolved: float | None = None
+    message: Message,
+    *,
+    state: str = "firing",
+    resolved: float | None = None,
+    places: Mapping[str, tuple[str, str | None]] = {},
 ) -> Iterator[Block]:
     """Yield the blocks of a message: its sentence, the numbers, what else is bad, the worst examples.
 
@@ -140,12 +145,15 @@ def describe_message(
         message: The message.
         state: ``firing`` or ``resolved``.
         resolved: Unix time at which it was resolved.
+        places: Address of each example's case, and its error, by trace; others lead to their trace.
     """
     word = "resolved" if state == "resolved" else words(message.status)
     grounds = tuple(facts(message, resolved=resolved))
     yield Answer(answer=word, sentence=f"{message.title}.", grounds=grounds)
+    if message.origin is not None:
+        yield Links("", tuple(_samples_links(message.monitor, *message.origin.part)))
     if message.examples:
-        yield table(EXAMPLES, message.examples, label="Worst cases")
+        yield table(_examples(places), message.examples, label="Worst cases")
     if message.advice and state != "resolved":
         yield Paragraph((f"What to do: {message.advice}",))
 
@@ -166,17 +174,39 @@ def _asked(query: str, output: str) -> str:
     return one_line(question, at_most=120)
 
 
-EXAMPLES: tuple[Column[Example], ...] = (
-    Column(
-        "worst cases",
-        lambda each: Toned(_asked(each.query, each.output), link=trace_address(each.trace)),
-        "text",
-    ),
-    Column("output", lambda each: one_line(each.output, at_most=120), "text"),
-    Column("composite", lambda each: number(each.score), where="page"),
-    Column("time (UTC)", lambda each: moment(each.time), "interval", where="page"),
-    Column("trace", lambda each: Toned(one_line(each.trace), "quiet"), "text"),
-)
+def _samples_links(monitor: str, facet: str, value: str) -> Iterator[tuple[str, str]]:
+    """The links to the samples of a part of the traffic: all, and those that did not pass."""
+    page = f"/monitors/{quote(monitor, safe='')}?"
+    part = {"part": f"{facet} {value}"}
+    name = one_line(f"{facet} {value}", at_most=80)
+    yield f"Samples of {name}", f"{page}{urlencode(part)}#samples"
+    yield "those that did not pass", f"{page}{urlencode({**part, 'failed': 'true'})}#samples"
+
+
+def _examples(places: Mapping[str, tuple[str, str | None]]) -> list[Column[Example]]:
+    """The columns of the worst cases; a failed one has its error in the place of its output."""
+
+    def asked(each: Example) -> Toned:
+        place, _ = places.get(each.trace, (trace_address(each.trace), None))
+        return Toned(_asked(each.query, each.output), link=place)
+
+    def answered(each: Example) -> Toned:
+        _, error = places.get(each.trace, ("", None))
+        if error and not each.output:
+            return Toned(one_line(f"error: {error}", at_most=120), "bad")
+        return Toned(one_line(each.output, at_most=120))
+
+    return [
+        Column("worst cases", asked, "text"),
+        Column("output", answered, "text"),
+        Column("composite", lambda each: number(each.score), where="page"),
+        Column("time (UTC)", lambda each: moment(each.time), "interval", where="page"),
+        Column(
+            "trace",
+            lambda each: Toned(one_line(each.trace), "quiet", link=trace_address(each.trace)),
+            "text",
+        ),
+    ]
 
 
 def trace_address(trace: str) -> str:

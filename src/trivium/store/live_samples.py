@@ -88,6 +88,20 @@ class SamplePlace(msgspec.Struct, frozen=True):
     trace: str
 
 
+class SampleCase(msgspec.Struct, frozen=True):
+    """A sample as a case of a run.
+
+    Attributes:
+        run: Id of the run.
+        case: Id of the case.
+        error: Why the interaction failed; None if it did not.
+    """
+
+    run: str
+    case: str
+    error: str | None
+
+
 class JobScore(msgspec.Struct, frozen=True):
     """The outcome of a finished job.
 
@@ -281,6 +295,24 @@ def sample_of_trace(store: Store, monitor: str, trace: str) -> Sample | None:
     with explain_errors(store.engine), store.engine.connect() as connection:
         row = connection.execute(query).mappings().first()
     return None if row is None else _sample(row, {})
+
+
+def cases_of_traces(store: Store, monitor: str, traces: Collection[str]) -> dict[str, SampleCase]:
+    """The newest sample of each of a few traces as a case; a trace whose sample was deleted is left out."""
+    table, runs = schema.live_samples, schema.runs
+    query = (
+        select(runs.c.id, table.c.position, table.c.trace)
+        .join(runs, runs.c.number == table.c.run)
+        .where(table.c.monitor == monitor, table.c.trace.in_(traces))
+        .order_by(table.c.version)
+    )
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        newest = {trace: (run, position) for run, position, trace in connection.execute(query)}
+    found = {}
+    for trace, (run, position) in newest.items():
+        for case, attempt, _ in store.views(store.run(run), positions=[position]):
+            found[trace] = SampleCase(run, case.id, attempt.error)
+    return found
 
 
 def traces_scored_before(store: Store, monitor: str, traces: Collection[str], last: int) -> set[str]:

@@ -14,6 +14,7 @@ from litestar.response.sse import ServerSentEventMessage
 from markupsafe import Markup
 
 from trivium.errors import suggest
+from trivium.labels.monitored import dimensions_of_monitor
 from trivium.monitor.alerting.messages import Message
 from trivium.monitor.reasons import reasons
 from trivium.monitor.status import MonitorStatus, status_of
@@ -29,11 +30,11 @@ from trivium.reports.monitoring import (
 )
 from trivium.store.live_alerts import alert_of, alerts_of, marks_of, monitors_of
 from trivium.store.live_counts import HOUR, counts_of
-from trivium.store.live_samples import Sample, latest_samples
+from trivium.store.live_samples import Sample, cases_of_traces, latest_samples
 from trivium.suites.sanitize import sanitise
 from trivium.web.errors import RETRY_AFTER, Refused
 from trivium.web.labellers import token_of
-from trivium.web.pages.site import Column, Form, Site, table_export
+from trivium.web.pages.site import Column, Form, Site, case_address, table_export
 
 __all__ = ["routes"]
 
@@ -43,7 +44,7 @@ ROWS = 50
 SEARCHED = 1000
 """Samples among which a page looks for those that are chosen; the next page goes on."""
 
-CHOSEN_BY = ("version", "tool", "tag", "model", "agent")
+CHOSEN_BY = ("version", "tool", "tag", "model", "agent", "service")
 MOST_PARTS = 60
 
 LIVE_SECONDS = 2.0
@@ -134,8 +135,9 @@ def _monitor_routes(site: Site) -> list[Any]:
             older=older,
             newer=before is not None,
             part=part,
-            parts=_parts(live.status(name, now)),
+            parts=_parts(live.status(name, now), part),
             failed=failed,
+            dimensions=dimensions_of_monitor(store, name),
             history=html(history(past, marks_of(store, name, limit=10), _refused(site, now), now=now)),
         )
 
@@ -156,6 +158,11 @@ def _routes_of_one(site: Site) -> list[Any]:
         if alert is None:
             raise Refused(404, f"No alert has the number {number}.")
         message = msgspec.convert(alert.body, Message, strict=False)
+        cases = cases_of_traces(site.store, alert.monitor, [each.trace for each in message.examples])
+        back = f"/alerts/{number}"
+        places = {
+            trace: (case_address(each.run, each.case, back=back), each.error) for trace, each in cases.items()
+        }
         return site.page(
             request,
             "alert.html",
@@ -163,7 +170,8 @@ def _routes_of_one(site: Site) -> list[Any]:
             section="monitors",
             forms=True,
             alert=alert,
-            body=html(describe_message(message, state=alert.state, resolved=alert.resolved)),
+            dimensions=dimensions_of_monitor(site.store, alert.monitor),
+            body=html(describe_message(message, state=alert.state, resolved=alert.resolved, places=places)),
         )
 
     @get("/traces/{trace:str}", include_in_schema=False, sync_to_thread=True)
@@ -272,10 +280,10 @@ def _chosen(found: list[Sample], part: str, failed: bool) -> tuple[list[Sample],
     return chosen, found[-1].number if len(found) == SEARCHED else None
 
 
-def _parts(status: MonitorStatus) -> list[str]:
-    """The parts of the traffic that samples can be chosen by."""
+def _parts(status: MonitorStatus, chosen: str) -> list[str]:
+    """The parts of the traffic that samples can be chosen by, and the chosen one."""
     found = {f"{each.facet} {each.value}" for each in status.window.by if each.facet in CHOSEN_BY}
-    return sorted(found)[:MOST_PARTS]
+    return sorted({*sorted(found)[:MOST_PARTS], *filter(None, [chosen])})
 
 
 def _refused(site: Site, now: float) -> list[tuple[str, int]]:
