@@ -102,6 +102,8 @@ def routes(site: Site) -> list[Any]:
             title=f"{found.suite}: {verdict_words(found)}",
             section="runs",
             comparison=found,
+            base=first,
+            head=second,
             body=html(describe(found, "page", moved=moved)),
         )
 

@@ -32,7 +32,7 @@ from trivium.store.records import RunRecord
 from trivium.suites.settings import Settings
 from trivium.web.errors import Refused
 from trivium.web.pages.case import view_of
-from trivium.web.pages.site import Column, Form, Site, redirected, run_of, segment, table_export
+from trivium.web.pages.site import Column, Form, Site, called, redirected, run_of, segment, table_export
 
 __all__ = ["ListedAttempt", "cursor_of", "listed", "routes", "stored_summary"]
 
@@ -115,7 +115,7 @@ def routes(site: Site) -> list[Any]:
             "verdicts": VERDICT_WORDS,
             "composite_shown": settings.asks_for_composite,
         }
-        title = f"{record.suite_name} {record.id}"
+        title = called(record)
         if request.headers.get("HX-Target") == "attempts":
             return site.page(request, "run.html", title=title, section="runs", **context)
         summary = _summary(site, record)

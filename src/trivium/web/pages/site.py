@@ -28,7 +28,7 @@ from trivium.reports.escape import one_line
 from trivium.reports.html.shell import asset as report_asset
 from trivium.reports.html.shell import environment
 from trivium.reports.wording import moment, run_name
-from trivium.store.records import RunRecord
+from trivium.store.records import RunNames, RunRecord
 from trivium.store.store import Store
 from trivium.web.errors import Refused
 from trivium.web.paths import quoted_path
@@ -193,7 +193,13 @@ class Site:
                 [jinja2.FileSystemLoader(_FOLDER / "templates"), reports.loader or jinja2.DictLoader({})]
             )
         )
-        templates.filters = {**reports.filters, "moment": moment, "segment": segment, "run_name": run_name}
+        templates.filters = {
+            **reports.filters,
+            "moment": moment,
+            "segment": segment,
+            "run_name": run_name,
+            "called": called,
+        }
         templates.globals = {
             **reports.globals,
             "asset": asset_url,
@@ -309,6 +315,11 @@ class Site:
             )
 
         return [asset_file]
+
+
+def called(run: RunRecord) -> str:
+    """What a page calls a run."""
+    return run_name(run.suite_name, RunNames.of(run.provenance))
 
 
 def run_of(store: Store, run: str) -> RunRecord:
