@@ -73,7 +73,7 @@ EITHER = frozenset({"answer", "output"})
 
 ITEM_NAMES = {
     "group": ("paper_id", "document_id", "case_id", "case", "participant_id", "patient_id", "user_id", "id"),
-    "item": ("question", "question_id", "dimension"),
+    "item": ("question", "question_id", "dimension", "item_id", "id"),
     "pred": ("prediction", "predicted"),
     "gt": ("ground_truth", "label", "truth", "target"),
 }

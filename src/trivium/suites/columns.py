@@ -79,34 +79,6 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:6]) + more
 
 
-class FieldNames:
-    """Finds fields under the names that other tools use, and keeps which it found.
-
-    Args:
-        aliases: Other names of each field.
-    """
-
-    def __init__(self, aliases: Mapping[str, Sequence[str]]) -> None:
-        self._field = {name: field for field, names in aliases.items() for name in names}
-        self.used: dict[str, str] = {}
-
-    def of(self, names: Sequence[str]) -> list[str]:
-        """The names, with a field in place of its first other name where the field itself is not there."""
-        found: list[str] = []
-        for name in names:
-            field = self._field.get(plain_name(name))
-            known = field is None or field in names or field in found
-            if field is not None and not known:
-                self.used[name] = field
-            found.append(name if field is None or known else field)
-        return found
-
-    def note(self) -> str | None:
-        """Describe the renamed columns in one line."""
-        listed = ", ".join(f"{name} as {field}" for name, field in self.used.items())
-        return f"read {listed}" if listed else None
-
-
 def case_columns(names: Sequence[str], *, lenient: bool = False) -> Columns | None:
     """Map the columns of a table of cases; None if all are Trivium's own.
 

@@ -73,6 +73,20 @@ def test_a_predictor_without_confidence_is_not_ranked(capsys):
     assert run_command(["trust", "agree", name]) == 0
 
 
+def test_the_file_as_it_was_published_is_read_as_the_converted_one(capsys):
+    model, prompt = "llama-3.3-70b-instruct", "zero_shot/neutral/no_reviews/set226"
+    lines = data("paper_verdicts.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [line for line in lines if (row := json.loads(line))["model"] == model and row["prompt"] == prompt]
+    Path("published.jsonl").write_text("\n".join(rows) + "\n")
+    found = answer(capsys, "published.jsonl", *LEGACY[4:])
+    made = answer(capsys, items(model, prompt), *LEGACY[4:])
+    assert found["confidence_variants"] == made["confidence_variants"]
+    assert run_command(["trust", "agree", "published.jsonl"]) == 0
+    note = " ".join(capsys.readouterr().out.split())
+    assert "read paper_id as group, prediction as pred, ground_truth as gt; accept is 1, reject is 0" in note
+    assert "not read: model, prompt" in note
+
+
 def test_a_judge_that_is_sure_and_wrong_is_certified_nowhere(capsys):
     name = items("llama-3.3-70b-instruct", "zero_shot/neutral/no_reviews/set226")
     assert run_command(["trust", "certify", name, "--epsilon", "0.3", "--json"]) == 1

@@ -115,6 +115,48 @@ def test_without_a_column_of_names_rows_name_the_items_of_a_table(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("one", "zero"), [("ACCEPT", "REJECT"), ("pass", "fail"), ("Yes", "No"), ("true", "false"), (True, False)]
+)
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_two_words_are_a_prediction_and_its_truth(tmp_path, one, zero, suffix):
+    lines = [{"id": i, "pred": pred, "gt": gt} for i, (pred, gt) in enumerate([(zero, one), (one, one)])]
+    path = tmp_path / f"items{suffix}"
+    write(path, lines)
+    found = read_items(path)
+    assert (found.pred.tolist(), found.gt.tolist()) == ([0, 1], [1, 1])
+    assert list(found.group_names) == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ((("yes", "no"), ("pass", "no")), 'pred: found the text "pass", expected no or yes'),
+        ((("yes", "no"), ("yes", 1)), "gt: found 1, expected no or yes as in the items before it"),
+        ((("yes", "no"), (1, 1)), "line 2: gt: found 1, expected no or yes"),
+        (((1, 1), ("yes", 1)), 'pred: found the text "yes", expected a number'),
+    ],
+)
+def test_words_and_numbers_are_not_mixed(tmp_path, values, expected):
+    path = tmp_path / "items.jsonl"
+    write(path, [{"group": "a", "item": "x", "pred": pred, "gt": gt} for pred, gt in values])
+    with pytest.raises(ItemsError, match=expected):
+        read_items(path)
+
+
+def test_further_columns_are_not_read_and_named_where_a_field_is_missing(tmp_path):
+    path = tmp_path / "items.jsonl"
+    line = {"paper_id": "a", "id": "x", "pred": 1, "gt": 1, "model": "m", "source": {"a": 1}}
+    write(path, [line])
+    found = read_items(path)
+    assert found.name(0).endswith('line 1, group "a", item "x"')
+    assert found.notes == ("read paper_id as group, id as item; not read: model, source",)
+    del line["gt"]
+    write(path, [line | {"verdict": 1}] * 3)
+    with pytest.raises(ItemsError, match=r'"gt" is missing[^\n]*2 more like it\)\n.*model, source, verdict$'):
+        read_items(path)
+
+
 def test_a_field_and_another_name_of_it_are_two_columns(tmp_path):
     path = tmp_path / "items.csv"
     path.write_text("group,item,pred,prediction,gt\na,1,1,1,1\n")

@@ -118,10 +118,23 @@ def test_a_confidence_of_an_abstention_does_not_matter(tmp_path):
     assert not read_items(write(tmp_path / "i.jsonl", line)).predicted.any()
 
 
-def test_twenty_mistakes_are_listed_and_the_others_counted(tmp_path):
-    words = refusal(write(tmp_path / "i.jsonl", *[{"group": "a", "item": "x", "pred": 1}] * 25))
-    assert words.count('"gt" is missing') == 20
-    assert words.endswith("… and 5 more")
+def test_a_mistake_of_many_lines_is_told_once_with_their_number(tmp_path):
+    words = refusal(
+        write(
+            tmp_path / "i.jsonl",
+            *[{"group": f"g{i}", "item": "x", "pred": 1} for i in range(25)],
+            *[{"group": f"g{i}", "item": "x", "pred": "so so" * i, "gt": 1} for i in (1, 2)],
+            {"group": "g", "item": "x", "pred": 1, "gt": "much"},
+        )
+    ).splitlines()
+    assert len(words) == 3
+    assert words[0].endswith(
+        'line 1, group "g0", item "x": "gt" is missing: every item needs its truth (and 24 more like it)'
+    )
+    assert 'pred: found the text "so so", expected a number, or one of accept and reject' in words[1]
+    assert words[1].endswith("(and 1 more like it)")
+    assert "line 28" in words[2]
+    assert "more like it" not in words[2]
 
 
 def test_a_group_that_failed_has_no_items(tmp_path):

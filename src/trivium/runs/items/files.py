@@ -12,13 +12,12 @@ from trivium.errors import ItemsError, Problem, Problems, TrustError, suggest
 from trivium.records.csv_file import CsvFile
 from trivium.records.documents import MalformedDocument, parse_lenient_json, parse_line, read_document
 from trivium.records.lines import JsonLines
-from trivium.records.names import ITEM_NAMES
 from trivium.records.source import FILES, Records, files_of, is_pattern, open_records
+from trivium.runs.items.other_tools import OtherTools
 from trivium.runs.items.records import Item, Label
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
 from trivium.storage import path_of
 from trivium.store.export.tables import unescape_formula
-from trivium.suites.columns import FieldNames
 from trivium.suites.sanitize import sanitise
 from trivium.suites.validation import convert, unknown_key
 
@@ -36,7 +35,7 @@ TEXT_FIELDS |= {"answer", "run", "how", "queue", "note"}
 
 
 def read_records(
-    path: Path, kind: type[T], refuse: Refuse, *, names: FieldNames | None = None
+    path: Path, kind: type[T], refuse: Refuse, *, names: OtherTools | None = None
 ) -> Iterator[tuple[int, T]]:
     """Yield number and record of every valid line or row.
 
@@ -44,44 +43,64 @@ def read_records(
         path: The file.
         kind: Type of the records.
         refuse: Called with each mistake of an invalid line or row.
-        names: Further names of the fields; in a table without a column ``item``, the row then names the item.
+        names: Reads items as other tools write them; None where the columns are those of ``kind``.
 
     Raises:
         ItemsError: If the file cannot be read in the format of its suffix.
     """
     records = open_records(path, error=ItemsError)
-    fields = names or FieldNames({})
     if not records.names:
-        yield from _of_lines(records, kind, refuse, fields)
+        yield from _of_lines(records, kind, refuse, names)
         return
-    header = fields.of(records.names)
-    _check_columns(header, kind, path)
-    field_of = dict(zip(records.names, header, strict=True))
+    field_of = _columns(records.names, kind, path, names)
     read = _cell if isinstance(records, CsvFile) else _typed_cell
     for number, row in records.scan():
         if isinstance(row, Problem):
             refuse(number, row.what)
             continue
-        named = ((field_of[name], cell) for name, cell in row.items())
+        named = ((field_of[name], cell) for name, cell in row.items() if name in field_of)
         raw = {name: value for name, cell in named if (value := read(name, cell)) is not None}
-        yield from _converted(_whole(raw, kind, header, number), kind, number, refuse)
+        whole = _whole(raw, kind, list(field_of.values()), number)
+        if not _refused(whole, names, number, refuse):
+            yield from _converted(whole, kind, number, refuse)
 
 
-def _of_lines(records: Records, kind: type[T], refuse: Refuse, names: FieldNames) -> Iterator[tuple[int, T]]:
+def _of_lines(
+    records: Records, kind: type[T], refuse: Refuse, names: OtherTools | None
+) -> Iterator[tuple[int, T]]:
     decoder = msgspec.json.Decoder(kind)
     for number, line in records.scan():
-        try:
-            yield number, decoder.decode(line)
-            continue
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            pass  # parsed again below, for a readable message
+        if names is None or not names.needs_every_record:
+            try:
+                record = decoder.decode(line)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                pass  # parsed again below, for a readable message
+            else:
+                wrong = names.plain(record) if names is not None and isinstance(record, Item) else None
+                if wrong is None:
+                    yield number, record
+                else:
+                    refuse(number, wrong)
+                continue
         raw = parse_line(line, "", parse=parse_lenient_json)
         if isinstance(raw, Problem):
             refuse(number, str(raw))
             continue
-        if isinstance(raw, dict):
-            raw = dict(zip(names.of(list(raw)), raw.values(), strict=True))
+        if isinstance(raw, dict) and names is not None:
+            raw, wrongs = names.record(raw, number)
+            for what in wrongs:
+                refuse(number, f"{_called(raw)}{what}")
+            if wrongs or _refused(raw, names, number, refuse):
+                continue
         yield from _converted(raw, kind, number, refuse)
+
+
+def _refused(raw: dict[str, Any], names: OtherTools | None, number: int, refuse: Refuse) -> bool:
+    """Read the words of a record as numbers; whether there was a mistake, which is told."""
+    wrong = [] if names is None else names.numbered(raw)
+    for what in wrong:
+        refuse(number, f"{_called(raw)}{what}")
+    return bool(wrong)
 
 
 def _converted(raw: Any, kind: type[T], number: int, refuse: Refuse) -> Iterator[tuple[int, T]]:
@@ -141,15 +160,24 @@ def _whole(raw: dict[str, Any], kind: type[msgspec.Struct], header: list[str], n
     return whole
 
 
-def _check_columns(names: list[str], kind: type[msgspec.Struct], path: Path) -> None:
-    known = kind.__struct_fields__
-    problems = [
-        Problem("", unknown_key(name, known).replace("key", "column", 1))
-        for name in names
-        if name not in known and not ("signals" in known and name.startswith("signals."))
-    ]
-    if problems:
+def _columns(
+    names: Sequence[str], kind: type[msgspec.Struct], path: Path, other: OtherTools | None
+) -> dict[str, str]:
+    """Field of each column of a table that is read."""
+    if other is not None:
+        fields, wrong = other.fields(names)
+    else:
+        known = kind.__struct_fields__
+        fields = {
+            name: name
+            for name in names
+            if name in known or ("signals" in known and name.startswith("signals."))
+        }
+        wrong = [unknown_key(name, known) for name in names if name not in fields]
+    if wrong:
+        problems = [Problem("", what.replace("key", "column", 1)) for what in wrong]
         raise ItemsError(str(path), problems)
+    return fields
 
 
 Key = tuple[str, int, str]
@@ -334,7 +362,7 @@ def read_items(path: str | Path, *, mode: str | None = None) -> ItemTable:
     if files is not None and not files:
         raise ItemsError(str(path), f"a folder without files of items ({', '.join(FILES)})")
     builder = TableBuilder(Origin(path=str(path)), word=_word(place))
-    names = FieldNames(ITEM_NAMES)
+    names = OtherTools()
     for file in files or [place]:
         if files is not None:
             builder.begin_file(str(file), _word(file))
@@ -342,8 +370,19 @@ def read_items(path: str | Path, *, mode: str | None = None) -> ItemTable:
             builder.add(item, number)
     if builder.is_empty:
         raise ItemsError(str(path), "holds no items, expected one a line (or row)")
+    return _built(builder, names)
+
+
+def _built(builder: TableBuilder, names: OtherTools) -> ItemTable:
+    """The table; its mistakes are told with the columns that were not read, among which a field may be."""
     notes = names.note(), builder.repeated()
-    return builder.table(notes=tuple(note for note in notes if note))
+    try:
+        return builder.table(notes=tuple(note for note in notes if note))
+    except ItemsError as error:
+        if not names.unread:
+            raise
+        unread = Problem("", names.note() or "")
+        raise ItemsError(error.source, [*error.problems, unread], left_out=error.left_out) from error
 
 
 def _word(file: Path) -> str:

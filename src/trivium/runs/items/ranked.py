@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from trivium.errors import MOST_PROBLEMS, ItemsError, Problem, TrustError, suggest
+from trivium.errors import ItemsError, Problem, TrustError, suggest
 from trivium.runs.items.table import ItemTable
 from trivium.trust.arrays import Floats, without_noise
 from trivium.trust.calibration.calibrator import Calibrator
@@ -132,9 +132,9 @@ def confidences(table: ItemTable, variant: str, *, calibrator: Calibrator | None
     if variant == STATED:
         lacking = np.flatnonzero(table.predicted & np.isnan(table.confidence))
         if lacking.size:
-            what = "a prediction without confidence"
-            listed = [Problem(table.name(int(row)), what) for row in lacking[:MOST_PROBLEMS]]
-            raise ItemsError("", listed, left_out=lacking.size - len(listed))
+            more = f" (and {lacking.size - 1:,} more like it)" if lacking.size > 1 else ""
+            first = Problem(table.name(int(lacking[0])), f"a prediction without confidence{more}")
+            raise ItemsError("", first)
         return Confidence(variant=variant, values=table.confidence)
     if variant == CALIBRATED + STATED and calibrator is not None:
         plain = confidences(table, STATED)

@@ -1,5 +1,6 @@
 """Stores items in columns: a few dozen bytes per item, so that ten million items fit in memory."""
 
+import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from trivium.errors import ItemsError, Problem, Problems
+from trivium.errors import MOST_PROBLEMS, ItemsError, Problem
 from trivium.runs.items.records import Item
 from trivium.suites.certificate import JudgedBy
 from trivium.trust.arrays import Floats
@@ -198,6 +199,15 @@ class PackedTexts(Sequence[str]):
         return self._bytes[start : self._ends[row]].decode("utf-8", "surrogatepass")
 
 
+_VALUE = re.compile(r'"[^"]*"|\d[\d.,]*')
+
+
+def _kind_of_value(found: re.Match[str]) -> str:
+    """Keep the names of fields in a message, and leave out values, so that mistakes of a kind are alike."""
+    text = found.group()
+    return text if text.strip('"') in Item.__struct_fields__ else "…"
+
+
 class TableBuilder:
     """Builds a table from items one at a time, and collects their mistakes.
 
@@ -219,7 +229,9 @@ class TableBuilder:
         self._names = PackedTexts()
         self._hashes = array("q")
         self._signals = SignalColumns()
-        self._problems = Problems(origin.path, ItemsError)
+        self._source, self._found = origin.path, 0
+        self._problems: list[Problem] = []
+        self._alike: dict[str, int] = {}
         self._files: list[tuple[str, str, int]] = []
 
     def begin_file(self, path: str, word: str) -> None:
@@ -230,7 +242,7 @@ class TableBuilder:
     @property
     def is_empty(self) -> bool:
         """Whether no item, group or mistake has been added."""
-        return not (self._codes or self._failed or self._problems.found)
+        return not (self._codes or self._failed or self._problems)
 
     def problem(
         self, number: int, what: str, *, group: str | None = None, item: str | None = None, file: int = -1
@@ -240,8 +252,25 @@ class TableBuilder:
         if self._files:
             path, word, _ = self._files[file]
             where = f"{path}: {word} {number}"
-            self._problems.source = ""
-        self._problems.add(Problem(_called(where, group, item), what))
+            self._source = ""
+        kind = f"{self._files[file][0] if self._files else ''}: {_VALUE.sub(_kind_of_value, what)}"
+        self._found += 1
+        if kind in self._alike:
+            self._alike[kind] += 1
+        elif len(self._alike) < MOST_PROBLEMS:
+            self._alike[kind] = 0
+            self._problems.append(Problem(_called(where, group, item), what))
+
+    def _check(self) -> None:
+        """Raise an error that lists each kind of mistake once, with the number of further ones like it."""
+        if not self._problems:
+            return
+        listed = [
+            Problem(problem.where, f"{problem.what} (and {further:,} more like it)") if further else problem
+            for problem, further in zip(self._problems, self._alike.values(), strict=True)
+        ]
+        told = len(listed) + sum(self._alike.values())
+        raise ItemsError(self._source, listed, left_out=self._found - told)
 
     def group(self, id: str) -> None:  # noqa: A002 - the field's name in the records
         """Add a group whose run succeeded, with or without items."""
@@ -319,7 +348,7 @@ class TableBuilder:
         for group in self._failed.keys() & self._codes.keys():
             number, file = self._failed[group]
             self.problem(number, "is said to have failed, and has items", group=group, file=file)
-        self._problems.check()
+        self._check()
         ids = ordered_ids(self._codes)
         place = {id_: code for code, id_ in enumerate(ids)}
         moved = np.array([place[id_] for id_ in self._codes], np.int64)
