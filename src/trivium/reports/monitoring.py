@@ -151,7 +151,7 @@ def describe_message(
     grounds = tuple(facts(message, resolved=resolved))
     yield Answer(answer=word, sentence=f"{message.title}.", grounds=grounds)
     if message.origin is not None:
-        yield Links("", tuple(_samples_links(message.monitor, *message.origin.part)))
+        yield _samples_of(message.monitor, *message.origin.part)
     if message.examples:
         yield table(_examples(places), message.examples, label="Worst cases")
     if message.advice and state != "resolved":
@@ -174,13 +174,15 @@ def _asked(query: str, output: str) -> str:
     return one_line(question, at_most=120)
 
 
-def _samples_links(monitor: str, facet: str, value: str) -> Iterator[tuple[str, str]]:
+def _samples_of(monitor: str, facet: str, value: str) -> Links:
     """The links to the samples of a part of the traffic: all, and those that did not pass."""
-    page = f"/monitors/{quote(monitor, safe='')}?"
     part = {"part": f"{facet} {value}"}
-    name = one_line(f"{facet} {value}", at_most=80)
-    yield f"Samples of {name}", f"{page}{urlencode(part)}#samples"
-    yield "those that did not pass", f"{page}{urlencode({**part, 'failed': 'true'})}#samples"
+    links = {"all": part, "those that did not pass": {**part, "failed": "true"}}
+    page = f"/monitors/{quote(monitor, safe='')}"
+    return Links(
+        f"Samples of {facet} {value}:",
+        tuple((words, f"{page}?{urlencode(chosen)}#samples") for words, chosen in links.items()),
+    )
 
 
 def _examples(places: Mapping[str, tuple[str, str | None]]) -> list[Column[Example]]:

@@ -124,7 +124,6 @@ def test_from_an_alert_to_the_case_by_links(page, site):
     page.click("text=support")
     page.click("div[aria-label='Alerts'] a")
     page.click("main table a")
-    page.click("text=Open the case")
     page.wait_for_selector("h2:has-text('Trace'), h3:has-text('Trace')")
     assert f"/case?id={site.trace}" in page.url
 
@@ -135,7 +134,7 @@ def test_from_an_alert_to_labels_of_its_cases(page, site):
             select(live_scores.c.metric).where(live_scores.c.value.is_not(None)).limit(1)
         ).scalar_one()
     page.goto(f"{site.address}/alerts/{site.alert}")
-    page.fill("[name=dimension]", metric)
+    page.select_option("[name=dimension] >> nth=0", metric)
     page.click("text=Make a queue")
     page.fill("[name=name]", "Ann")
     page.click("text=Begin")
@@ -161,7 +160,7 @@ def test_from_an_alert_over_labels_to_a_certificate(page, site, tmp_path):
         [sample(each, monitor="clear", run=run.number, time=now - 60, score=0.5) for each in range(LABELS)],
     )
     page.goto(f"{site.address}/alerts/{alert}")
-    page.fill("#labels [name=dimension]", "clarity")
+    page.select_option("#labels [name=dimension]", "clarity")
     page.click("#labels button")
     page.wait_for_url("**/labels/labels-*")
     if page.locator("[name=name]").count():
