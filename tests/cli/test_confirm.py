@@ -77,7 +77,7 @@ def test_it_says_what_it_costs_before_and_what_was_asked_and_broke_after(outcome
     assert "Broke: q3 and q7." in flat(out)
     assert code in {0, 1}
     listed = outcome("list")[1]
-    assert flat(listed).count("small, confirms") == 2
+    assert flat(listed).count("small · answer, confirms") == 2
 
 
 def test_compare_asks_first_and_shows_what_it_is_asked_for(outcome, runs):

@@ -140,7 +140,7 @@ def test_a_store_that_is_deleted_meanwhile_is_reported_as_lost(here, capsys):
 
 
 def test_where_there_are_no_process_groups_a_command_is_refused(monkeypatch):
-    monkeypatch.delattr("os.killpg")
+    monkeypatch.setattr("trivium.agents.adapters.command.HAS_GROUPS", False)
     with pytest.raises(AgentError, match="commands as agents need a POSIX system"):
         load_agent("cmd:cat")
 

@@ -33,9 +33,10 @@ ROUTES: dict[str, dict[str, str]] = {
     **all_with(
         {"GET": "read"},
         "/", "/metrics", "/runs", "/runs/{run:str}", "/runs/{run:str}/case", "/runs/{run:str}/trace",
-        "/runs/{run:str}/trust", "/runs/{run:str}/trust/certificate", "/compare",
+        "/runs/{run:str}/trust", "/runs/{run:str}/trust/certificate", "/runs/{run:str}/before", "/compare",
         "/compare/{base:str}/{head:str}", "/search", "/monitors", "/monitors/{monitor:str}",
         "/monitors/{monitor:str}/events", "/alerts/{number:int}", "/traces/{trace:str}",
+        "/traces/{trace:str}/case",
         "/labels/{queue:str}/trust", "/labels/{queue:str}/trust/certificate", "/api/v1",
         "/api/v1/{path:str}", "/api/v1/openapi.json", "/api/v1/runs", "/api/v1/runs/{run:str}",
         "/api/v1/runs/{run:str}/agreement", "/api/v1/runs/{run:str}/attempt",

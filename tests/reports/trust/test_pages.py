@@ -111,7 +111,10 @@ def test_pictures_take_the_colours_of_the_page():
     assert set(re.findall(r'(?:fill|stroke)="([^"]+)"', drawn)) <= {
         "none",
         "transparent",
-        *(f"var(--{name})" for name in ("ink", "muted", "line", "accent", "human", "good", "hull", "paper")),
+        *(
+            f"var(--{name})"
+            for name in ("ink", "muted", "line", "accent", "human", "good", "hull", "paper", "third")
+        ),
     }
 
 
