@@ -29,6 +29,23 @@ def test_the_table_fits_its_columns(summary, width):
     assert max(cell_len(line) for line in lines(summary, width=width)) <= width
 
 
+def test_a_run_of_judgements_alone_has_no_empty_pass_rate_and_composite():
+    base = samples.summary(errors={})
+    unscored = msgspec.structs.replace(base.composite, mean=None, recommendation=None, why_none=None)
+    none = msgspec.structs.replace(
+        base,
+        passed=0,
+        failed=0,
+        pass_rate=msgspec.structs.replace(base.pass_rate, value=None),
+        composite=unscored,
+    )
+    shown = "\n".join(lines(none))
+    assert "no attempt has a verdict" in shown
+    assert "pass rate" not in shown
+    assert "no recommendation" not in shown
+    assert "pass rate" in "\n".join(lines(base))
+
+
 @given(names, names, names)
 def test_the_table_fits_80_columns_for_all_names(metric, case, suite):
     base = samples.summary()

@@ -39,6 +39,10 @@ def test_the_head_line_says_what_is_missing_and_failed():
 def test_undecided_attempts_are_counted():
     summary = samples.summary(attempts=10, passed=3, failed=5)
     assert wording.passed_of(summary) == "3 of 8 passed, 2 undecided"
+    lost = samples.summary(attempts=10, passed=0, failed=0, errors={"scores": 10})
+    assert wording.passed_of(lost) == "0 of 0 passed, 10 undecided"
+    none = samples.summary(attempts=10, passed=0, failed=0, errors={})
+    assert wording.passed_of(none) == "no attempt has a verdict"
 
 
 def test_a_composite_without_value_recommends_nothing():

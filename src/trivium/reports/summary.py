@@ -66,7 +66,8 @@ def describe(
     yield Paragraph((wording.headline(summary),), "bad" if lacking else "")
     if summary.gates:
         yield table(GATES, summary.gates, label="Gates")
-    yield rates(summary, details=details)
+    found = rates(summary, details=details)
+    yield found if found.figures else Paragraph((wording.NO_VERDICT,), "quiet")
     if summary.failures:
         yield _failures(summary, FAILURES[surface])
     yield from _numbers(summary, surface, details=details)
@@ -100,7 +101,7 @@ GATES: tuple[Column[GateAnswer], ...] = (
 
 
 def rates(summary: Summary, *, details: bool = False, notes: Iterable[Toned] = ()) -> KeyFigures:
-    """Pass rate, and the composite with its recommendation.
+    """Pass rate, and the composite with its recommendation; neither where no attempt has any.
 
     Args:
         summary: The summary.
@@ -108,17 +109,20 @@ def rates(summary: Summary, *, details: bool = False, notes: Iterable[Toned] = (
         notes: What is to be known besides the pass rate.
     """
     rate, figure = summary.pass_rate, summary.shown_composite
-    found = [
-        KeyFigure(
-            name="pass rate",
-            value=number(rate.value),
-            interval=interval(rate.ci95),
-            range=Range(rate.value, rate.ci95),
-            sentence=Toned(wording.passed_of(summary)),
-            notes=tuple(notes),
+    notes = tuple(notes)
+    found = []
+    if notes or wording.has_verdicts(summary):
+        found.append(
+            KeyFigure(
+                name="pass rate",
+                value=number(rate.value),
+                interval=interval(rate.ci95),
+                range=Range(rate.value, rate.ci95),
+                sentence=Toned(wording.passed_of(summary)),
+                notes=notes,
+            )
         )
-    ]
-    if figure is not None:
+    if figure is not None and (figure.mean is not None or figure.why_none or wording.has_verdicts(summary)):
         ends = wording.shown_interval(figure)
         remarks = [wording.weight_scored(figure)]
         if details:

@@ -267,8 +267,18 @@ def what_is_missing(summary: Summary) -> str:
     return ": ".join(parts)
 
 
+NO_VERDICT = "no attempt has a verdict"
+
+
+def has_verdicts(summary: Summary) -> bool:
+    """Whether an attempt passed or did not, or one might have but for an error."""
+    return bool(summary.passed or summary.failed or any(summary.errors.values()) or not summary.attempts)
+
+
 def passed_of(summary: Summary) -> str:
     """``2 of 16 passed``, with the number of undecided attempts."""
+    if not has_verdicts(summary):
+        return NO_VERDICT
     undecided = summary.attempts - summary.passed - summary.failed
     text = f"{summary.passed:,} of {summary.passed + summary.failed:,} passed"
     return f"{text}, {undecided:,} undecided" if undecided > 0 else text
