@@ -44,7 +44,8 @@ def test_spans_of_the_sdk_become_an_interaction(any_url):
         trace_id = f"{spans[0].context.trace_id:032x}"
         interaction = interaction_of(traces.found(trace_id))
     assert interaction.facets == {
-        "agent": ("helper",), "tool": ("lookup",), "tag": ("vip",), "model": ("m1",), "version": ("3.1",),
+        "agent": ("helper",), "tool": ("lookup",), "failed_tool": ("lookup",), "tag": ("vip",),
+        "model": ("m1",), "version": ("3.1",),
         "service": ("support",),
     }  # fmt: skip
     assert (interaction.session, interaction.failed) == ("c1", False)

@@ -54,6 +54,20 @@ def test_thresholds_belong_to_figures():
     assert found.figure("pass_rate").status is None
 
 
+def test_a_tool_has_its_own_failures_beside_the_verdicts_of_its_interactions():
+    """A call that failed and was recovered counts; one of another tool does not; old samples say nothing."""
+    facets = [(("find", "pay"), ("pay",)), (("find",), ()), (("find", "pay"), ("find",)), (("pay",), None)]
+    samples = [
+        sample(n, facets={"tool": tools} | ({} if failed is None else {"failed_tool": failed}))
+        for n, (tools, failed) in enumerate(facets)
+    ]
+    found = {each.value: each for each in window(samples).by if each.figure == "pass_rate"}
+    assert {name: (each.failed, each.called, each.mean) for name, each in found.items()} == {
+        "find": (1, 3, 1.0),
+        "pay": (1, 2, 1.0),
+    }
+
+
 def test_nothing_is_known_without_samples():
     found = window([])
     assert found.samples == 0

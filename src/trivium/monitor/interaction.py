@@ -12,7 +12,7 @@ from trivium.agents.recorded import new_case
 from trivium.agents.recorded.record import checked_attempt
 from trivium.agents.recorded.traces import attempt_of_trace
 from trivium.errors import TraceError
-from trivium.store.live_records import CompleteTrace
+from trivium.store.live_records import FAILED_TOOL, CompleteTrace
 from trivium.store.live_traces import LiveTraces
 from trivium.store.store import Store
 from trivium.suites.case import Case
@@ -88,11 +88,12 @@ class Interaction(Recorded, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def facets(self) -> Mapping[str, tuple[str, ...]]:
-        """Its values of each facet, which figures can be computed by."""
+        """Its values of each facet that figures can be computed by, and the tools of which a call failed."""
         spans = self.trace.spans if self.trace is not None else ()
         return {
             "agent": _values(self.trace.agents if self.trace is not None else ()),
             "tool": _values(span.name for span in spans if span.kind == "tool"),
+            FAILED_TOOL: _values(span.name for span in spans if span.kind == "tool" and span.ok is False),
             "tag": _values(self.tags),
             "model": _values(span.name for span in spans if span.kind == "llm"),
             "version": _values([self.version]),

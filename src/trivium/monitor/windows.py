@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from trivium.store.live_records import FAILED_TOOL
 from trivium.store.live_samples import Sample
 from trivium.suites.monitor_settings import MonitorSettings, StatusThresholds
 from trivium.trust.decision import probability_of_missing
@@ -47,6 +48,8 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         below: Probability that the level is below it (docs/definitions/decisions.md#probability-limit).
         sure: Whether the status is sure, at every look; see :mod:`trivium.monitor.levels`.
         changed: Whether the mean is worse than before the last deployment, by more than the tolerance.
+        called: Of a tool, number of samples in which it was called and that say whether its calls failed.
+        failed: Number of those in which a call of it failed, whatever became of the interaction.
     """
 
     figure: str
@@ -62,6 +65,8 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     below: float | None = None
     sure: bool = False
     changed: bool = False
+    called: int = 0
+    failed: int = 0
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,10 +180,13 @@ def window_of(
     for (facet, value), members in sorted(grouped.items(), key=lambda item: (-len(item[1]), item[0])):
         counts[facet] += 1
         if counts[facet] <= MOST_VALUES:
-            rows += [
+            told = [each for each in members if facet == "tool" and FAILED_TOOL in each.facets]
+            failed = sum(value in each.facets[FAILED_TOOL] for each in told)
+            found = (
                 estimate(members, figure, settings, facet=facet, value=value, interval=figure in bounded)
                 for figure in figures
-            ]
+            )
+            rows += [msgspec.structs.replace(each, called=len(told), failed=failed) for each in found]
     return Window(
         begin=begin,
         end=end,

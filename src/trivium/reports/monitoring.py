@@ -80,9 +80,18 @@ def _facets(status: MonitorStatus, surface: Surface, rows: int) -> Iterator[Tabl
             *FIGURES[1:2],
             Column("pass rate", lambda each: Toned(sentences.mean(each), "strong")),
             *FIGURES[3:5],
+            Column("its own calls failed in", _own_failures, "text", optional=True),
         ]
         more = f"… {len(shown)} of {len(worst)} shown" if len(shown) < len(worst) else ""
         yield table(columns, shown, label=f"By {facet}, worst first", notes=(more,))
+
+
+def _own_failures(each: Estimate) -> Cell:
+    """In how many samples a call of a tool failed, whatever became of the interaction."""
+    if not each.called:
+        return ""
+    words = f"{each.failed:,} of {each.called:,} ({percent(each.failed / each.called)})"
+    return Toned(words, "" if each.failed else "quiet")
 
 
 def _state(each: Estimate) -> Cell:

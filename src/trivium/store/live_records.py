@@ -7,6 +7,9 @@ import msgspec
 
 from trivium.traces.trace import Trace
 
+FAILED_TOOL = "failed_tool"
+"""Among the facets of a sample, the tools of which a call failed; samples of older releases lack it."""
+
 
 class ReceivedSpan(msgspec.Struct, frozen=True, gc=False):
     """A span as it was received.

@@ -45,7 +45,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         query: First characters of the input.
         output: First characters of the output.
         session: Its session.
-        facets: Its agents, tools, tags, models, version and service.
+        facets: Its agents, tools, tags, models, version and service, and the tools of which a call failed.
         scores: Values by metric, as far as they were asked for; metrics without a value are left out.
     """
 

@@ -65,6 +65,9 @@ def test_from_the_message_to_the_case_in_two_clicks(page, drill):
     assert "price" not in text_of(message)
     page.goto(f"{drill.address}/monitors/support")
     assert page.locator("svg.over-time").count() == 1
+    tools = page.locator("[aria-label='By tool, worst first']").inner_text()
+    assert "its own calls failed in" in tools
+    assert tools.count(" of ") == 2
     page.click("text=in version 1.5")
     assert "error: LookupError: no such order" in page.locator("main tbody tr >> nth=0").inner_text()
     page.click("main table a >> nth=0")
