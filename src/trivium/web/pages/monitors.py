@@ -38,7 +38,7 @@ from trivium.web.pages.site import Column, Form, Site, case_address, table_expor
 
 __all__ = ["routes"]
 
-ROWS = 50
+ROWS = 20
 """Samples or alerts on a page."""
 
 SEARCHED = 1000
