@@ -90,14 +90,14 @@ def list_runs(limit: int, store: str, as_json: bool) -> None:
     from trivium.reports.wording import run_name
     from trivium.runs.provenance import FINGERPRINT, confirms
     from trivium.store.browsing.before import before
-    from trivium.store.records import RunNames, RunRecord, figures_of
+    from trivium.store.records import RunRecord, figures_of
     from trivium.store.store import Store
 
     def row(record: RunRecord) -> RunRow:
         summary = record.summary or {}
         figures = figures_of(summary)
         attempts = summary["attempts"] if summary else sum(1 for _ in opened.attempt_keys(record))
-        names = RunNames.of(record.provenance)
+        names = record.names
         return RunRow(
             run=record.id,
             suite=record.suite_name,

@@ -67,7 +67,7 @@ def describe(
     """
     pairs = phrases.pairs_compared(comparison)
     if surface != "page":  # a page has them in its head
-        beside = f"{comparison.head} against {comparison.base}"
+        beside = " against ".join(phrases.called(comparison, side) for side in ("head", "base"))
         yield Title(text=comparison.suite, beside=beside, answer=comparison.answer)
         if surface != "comment":
             yield Paragraph((pairs,))
@@ -112,7 +112,7 @@ def _reservations(comparison: Comparison, surface: Surface) -> Iterator[Block]:
         yield from _unpaired(comparison)
         return
     yield Remarks(comparison.warnings)
-    runs = [f"head {comparison.head}, base {comparison.base}"] if surface == "comment" else []
+    runs = [", ".join(phrases.sides(comparison))] if surface == "comment" else []
     lines = (phrases.rule(comparison), phrases.note(comparison), phrases.TERMS, *runs)
     yield Paragraph(lines, "quiet")
 
@@ -248,7 +248,7 @@ def write_html(
         brand="Trivium comparison",
         heading=comparison.suite,
         answer=phrases.verdict_words(comparison),
-        meta=[f"head {comparison.head}", f"base {comparison.base}", phrases.pairs_compared(comparison)],
+        meta=[*phrases.sides(comparison), phrases.pairs_compared(comparison)],
         links={runs.get(name, name): link for name, link in links.items()},
     )
     try:

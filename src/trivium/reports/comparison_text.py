@@ -184,6 +184,18 @@ def policy_sentence(comparison: Comparison) -> str:
     return f"{sentence}{_wrong(comparison.wrong)}{_learned(comparison.prior)}"
 
 
+def called(comparison: Comparison, side: str) -> str:
+    """What people call a run of a comparison: its id, behind the name of its version if it has one."""
+    run = comparison.head if side == "head" else comparison.base
+    version = comparison.versions.get(side)
+    return run if version is None else f"{one_line(version, at_most=60)} ({run})"
+
+
+def sides(comparison: Comparison) -> tuple[str, str]:
+    """Both runs with what they are called."""
+    return f"head {called(comparison, 'head')}", f"base {called(comparison, 'base')}"
+
+
 def questions_sentence(comparison: Comparison) -> str:
     """Which question the answer is to, and the answer to the other one; empty without questions."""
     other = [one for one in comparison.questions if one.about != comparison.decide.about]

@@ -59,6 +59,11 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     provenance: JsonObject
     summary: JsonObject | None
 
+    @property
+    def names(self) -> "RunNames":
+        """What lists call the run by."""
+        return RunNames.of(self.provenance)
+
 
 class StoredAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt and the position of its case.

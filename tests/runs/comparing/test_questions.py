@@ -121,3 +121,13 @@ def test_a_side_attempted_once_has_the_spread_of_the_other():
     assert error_on_these_cases(base, single) ** 2 == pytest.approx(0.075 + 1 / 11**2)
     with pytest.raises(ValueError, match="attempts on both sides"):
         error_on_these_cases(base, Tally.of([[]] * 10))
+
+
+def test_runs_of_named_versions_are_called_by_them():
+    cases = [{"input": "a", "references": ["A"]}, {"input": "b", "references": ["b"]}]
+    made = [tv.evaluate(cases, agent=str.upper, version=version) for version in ("A", "B")]
+    found = tv.compare(*made)
+    assert found.versions == {"base": "A", "head": "B"}
+    assert f"B ({made[1].id}) against A ({made[0].id})" in " ".join(as_text(found).split())
+    unnamed = tv.compare(tv.evaluate(cases, agent=str.upper), made[1])
+    assert f"B ({made[1].id}) against {unnamed.base}" in " ".join(as_text(unnamed).split())

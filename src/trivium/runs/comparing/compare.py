@@ -105,6 +105,7 @@ def compare(
         base=base.id,
         head=head.id,
         suite=head.record.suite_name,
+        versions=_versions(base=base, head=head),
         answer=decision.verdict.answer,
         proof=decision.verdict.proof,
         verdict=decision.verdict.word,
@@ -338,6 +339,11 @@ class _Decision:
             if name in {each, one.same_as}
         }
         return found.told
+
+
+def _versions(**runs: Run) -> dict[str, str]:
+    named = {side: run.record.names.version for side, run in runs.items()}
+    return {side: version for side, version in named.items() if version is not None}
 
 
 def _deciding(deltas: Mapping[str, PairedScores], options: Options) -> tuple[str, ...]:

@@ -313,6 +313,7 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
             decides; empty if the outputs are the same, or head stopped when it was decided.
         wrong: How often the policy was wrong in trials with about as many cases; None if it was not tried
             so: few cases, other costs, further attempts, about these very cases.
+        versions: The name of each run's version, by ``base`` and ``head``, if it was given one.
         another_user: How much the difference that decides depends on who plays the users; None unless both
             runs were held with several user models.
     """
@@ -350,6 +351,7 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     confirmed: Confirmed | None = None
     questions: tuple[Question, ...] = ()
     wrong: WrongRates | None = None
+    versions: dict[str, str] = {}
     another_user: AnotherUser | None = None
 
     @property

@@ -28,7 +28,7 @@ from trivium.reports.escape import one_line
 from trivium.reports.html.shell import asset as report_asset
 from trivium.reports.html.shell import environment
 from trivium.reports.wording import moment, run_name
-from trivium.store.records import RunNames, RunRecord
+from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.web.errors import Refused
 from trivium.web.paths import quoted_path
@@ -319,7 +319,7 @@ class Site:
 
 def called(run: RunRecord) -> str:
     """What a page calls a run."""
-    return run_name(run.suite_name, RunNames.of(run.provenance))
+    return run_name(run.suite_name, run.names)
 
 
 def run_of(store: Store, run: str) -> RunRecord:
