@@ -96,6 +96,10 @@ def environment() -> dict[str, str]:
 _RESTYLE = "rule => { const sheet = document.styleSheets[0]; sheet.insertRule(rule, sheet.cssRules.length); }"
 
 
+_UNFETCHED = "[hx-trigger=revealed] > a.quiet"
+"""Links that stand without scripts where a page fetches something when it is seen."""
+
+
 class Gallery:
     """The pages of the shop in a browser."""
 
@@ -116,6 +120,7 @@ class Gallery:
     def looks(self, name: str) -> Iterator[tuple[str, Image.Image]]:
         """A page in each of its looks."""
         self._page.goto(self._address + self.pages[name], wait_until="load")
+        self._page.locator(_UNFETCHED).first.wait_for(state="detached")
         for look, how in LOOKS.items():
             self._page.emulate_media(media=how.get("media", "screen"), color_scheme=how["color_scheme"])
             self._page.set_viewport_size({"width": how["width"], "height": 900})
