@@ -189,3 +189,18 @@ def test_a_store_without_file_handles_says_so_in_the_end(tmp_path, monkeypatch, 
         free()
     assert store.runs() == []
     store.close()
+
+
+def test_a_new_store_is_made_although_a_profiler_keeps_what_its_statements_used(tmp_path):
+    kept = []
+
+    def keep(_connection, cursor, *_):
+        kept.append(cursor)
+
+    event.listen(Engine, "after_cursor_execute", keep)
+    try:
+        with Store(str(tmp_path / "store.db")) as store, store.engine.connect() as connection:
+            assert connection.execute(select(schema.runs.c.number)).all() == []
+    finally:
+        event.remove(Engine, "after_cursor_execute", keep)
+    assert kept

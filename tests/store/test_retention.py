@@ -237,11 +237,11 @@ def test_the_file_gets_smaller(tmp_path):
             spans=[span(name, size=20_000) for name in many],
         )
         with store.engine.connect() as connection:
-            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").close()
         before = file.stat().st_size
         result = pruned(store)
         with store.engine.connect() as connection:
-            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").close()
         assert before - file.stat().st_size == result.file_bytes > 8_000_000
 
 

@@ -185,7 +185,7 @@ def _single_file(file: Path) -> None:
     """Turn write-ahead logging off: one file holds everything, and can be read in a read-only folder."""
     connection = sqlite3.connect(file)
     try:
-        connection.execute("PRAGMA journal_mode=DELETE")
+        connection.execute("PRAGMA journal_mode=DELETE").close()
     finally:
         connection.close()
 

@@ -141,7 +141,8 @@ def _write_ahead(engine: Engine) -> None:
     with engine.connect() as connection:
         while True:
             try:
-                connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+                # It answers with a row: while one is unread, the connection can commit nothing.
+                connection.exec_driver_sql("PRAGMA journal_mode=WAL").close()
             except OperationalError as error:
                 if "locked" not in str(error.orig) or time.monotonic() > last:
                     raise
