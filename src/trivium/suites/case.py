@@ -1,9 +1,10 @@
 """Cases, their expectations, and sequences of cases."""
 
+from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Protocol, overload, runtime_checkable
+from typing import Annotated, Any, ClassVar, Literal, overload
 
 import msgspec
 from msgspec import UNSET, Meta
@@ -326,26 +327,31 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return text_or_json(self.input_shown)
 
 
-@runtime_checkable
-class Cases(Protocol):
+class Cases(Sequence[Case]):
     """A sequence of cases; a file-backed one reads its cases on access."""
 
-    @property
-    def decoded(self) -> bool:
-        """Whether every case was decoded from JSON, rather than made by Python code."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int, /) -> Case: ...
-
+    @abstractmethod
     def position(self, id: str) -> int | None:  # noqa: A002 - the name of the field
         """Index of a case, or None."""
 
+    @abstractmethod
+    def _at(self, index: int) -> Case:
+        """The case at an index, counted from 0."""
 
-class CaseTuple(tuple[Case, ...]):
+    @overload
+    def __getitem__(self, index: int) -> Case: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Case]: ...
+    def __getitem__(self, index: int | slice) -> Case | Sequence[Case]:
+        if isinstance(index, slice):
+            return CaseTuple(self._at(place) for place in range(*index.indices(len(self))))
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        return self._at(index % len(self))
+
+
+class CaseTuple(tuple[Case, ...], Cases):
     """Cases in memory."""
-
-    decoded = False
 
     @cached_property
     def _positions(self) -> dict[str, int]:
@@ -355,8 +361,11 @@ class CaseTuple(tuple[Case, ...]):
         """Index of a case, or None."""
         return self._positions.get(id)
 
+    def _at(self, index: int) -> Case:
+        return self[index]
 
-class CaseView(Sequence[Case]):
+
+class CaseView(Cases):
     """A selection of the cases of another sequence, without a copy.
 
     Args:
@@ -367,28 +376,15 @@ class CaseView(Sequence[Case]):
         base: The sequence.
     """
 
-    def __init__(self, base: Any, positions: Iterable[int]) -> None:
+    def __init__(self, base: Cases, positions: Iterable[int]) -> None:
         self.base = base
         self._positions = array("Q", positions)
 
     def __len__(self) -> int:
         return len(self._positions)
 
-    @overload
-    def __getitem__(self, index: int) -> Case: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Case]: ...
-    def __getitem__(self, index: int | slice) -> Case | Sequence[Case]:
-        if isinstance(index, slice):
-            return CaseTuple(self.base[position] for position in self._positions[index])
-        case: Case = self.base[self._positions[index]]
-        return case
-
-    @property
-    def decoded(self) -> bool:
-        """Whether every case was decoded from JSON."""
-        decoded: bool = self.base.decoded
-        return decoded
+    def _at(self, index: int) -> Case:
+        return self.base[self._positions[index]]
 
     def position(self, id: str) -> int | None:  # noqa: A002
         """Index of a case, or None."""

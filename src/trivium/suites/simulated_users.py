@@ -5,14 +5,14 @@ Definition: docs/definitions/conversations.md#user-models.
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, overload
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from trivium.errors import Problem, SuiteError, raise_problems
-from trivium.suites.case import USER_MARK, Case, Cases, CaseTuple, CaseView, SimulatedUser, Texts
+from trivium.suites.case import USER_MARK, Case, Cases, CaseView, SimulatedUser, Texts
 
 
 class UserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -61,7 +61,7 @@ def with_users(cases: Cases, user: UserSettings | None, source: str) -> Cases:
     return cases if user is None else CasesWithUsers(cases, user, source)
 
 
-class CasesWithUsers(Sequence[Case]):
+class CasesWithUsers(Cases):
     """Cases whose simulated users have what the suite says of them all.
 
     With several models, a case with a simulated user that names no model of its own stands here once for
@@ -114,19 +114,8 @@ class CasesWithUsers(Sequence[Case]):
     def __len__(self) -> int:
         return len(self._positions)
 
-    @overload
-    def __getitem__(self, index: int) -> Case: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Case]: ...
-    def __getitem__(self, index: int | slice) -> Case | Sequence[Case]:
-        if isinstance(index, slice):
-            return CaseTuple(self[position] for position in range(*index.indices(len(self))))
+    def _at(self, index: int) -> Case:
         return self._merged(self.base[self._positions[index]], self._models[index])
-
-    @property
-    def decoded(self) -> bool:
-        """Whether every case was decoded from JSON; these were changed since."""
-        return False
 
     def position(self, id: str) -> int | None:  # noqa: A002 - the name of the field
         """Index of a case, or None."""

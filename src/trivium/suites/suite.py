@@ -145,8 +145,7 @@ class Suite:
         from trivium.suites.sources.datasets import read_dataset
 
         found = read_dataset(dataset, columns=columns or {}, name=name)
-        cases: Any = found.cases
-        suite = cls(name=name or found.name, cases=cases)
+        suite = cls(name=name or found.name, cases=found.cases)
         return suite.with_settings(**{**found.settings, **settings})
 
     def save(self, path: str | Path) -> None:
@@ -308,7 +307,7 @@ class Suite:
     @cached_property
     def digest(self) -> str:
         """Hash of the cases, in order."""
-        return digest_of(self, decoded=self._cases.decoded)
+        return digest_of(self)
 
     @cached_property
     def settings_digest(self) -> str:
@@ -322,10 +321,8 @@ class Suite:
 
     def _with(self, chosen: Sequence[int]) -> Self:
         """Return a suite of the cases at these indices."""
-        cases: Any = CaseView(self.cases, chosen)
-        if isinstance(self.cases, CaseTuple):
-            cases = CaseTuple(cases)
-        return replace(self, cases=cases)
+        cases = CaseView(self._cases, chosen)
+        return replace(self, cases=CaseTuple(cases) if isinstance(self.cases, CaseTuple) else cases)
 
 
 def _without(value: object, keys: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import IO, Any, overload
+from typing import IO, Any
 
 import msgspec
 
@@ -20,7 +20,7 @@ from trivium.number_buffer import NumberBuffer, SpillFile, ascending, repeated
 from trivium.records.documents import check_is_file, parse_line
 from trivium.records.lines import lines_of
 from trivium.storage import Stamp, local_copy, path_of
-from trivium.suites.case import Case, CaseTuple
+from trivium.suites.case import Case, Cases
 from trivium.suites.sanitize import sanitise
 from trivium.suites.validation import convert
 
@@ -137,7 +137,7 @@ def check_ids(
     problems.check()
 
 
-class CaseFile(Sequence[Case]):
+class CaseFile(Cases):
     """The cases of a .jsonl file.
 
     Opening it validates every line, and stores its offset and an index of the ids, 40 bytes per case: of many
@@ -156,7 +156,6 @@ class CaseFile(Sequence[Case]):
         SuiteError: With every mistake in the file; on access, if the file has changed.
     """
 
-    decoded = True
     notes: tuple[str, ...] = ()
 
     def __init__(self, path: str | Path, spill: SpillFile | None = None) -> None:
@@ -221,16 +220,7 @@ class CaseFile(Sequence[Case]):
     def __len__(self) -> int:
         return len(self._starts)
 
-    @overload
-    def __getitem__(self, index: int) -> Case: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Case]: ...
-    def __getitem__(self, index: int | slice) -> Case | Sequence[Case]:
-        if isinstance(index, slice):
-            return CaseTuple(self._read(position) for position in range(*index.indices(len(self))))
-        if not -len(self) <= index < len(self):
-            raise IndexError(index)
-        index %= len(self)
+    def _at(self, index: int) -> Case:
         before, self._asked = self._asked, index
         first, ahead = self._ahead
         if first <= index < first + len(ahead):

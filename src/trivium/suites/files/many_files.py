@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 from trivium.errors import Problems, SuiteError
 from trivium.number_buffer import NumberBuffer, SpillFile
-from trivium.suites.case import Case, CaseTuple
+from trivium.suites.case import Case, Cases, CaseTuple
 from trivium.suites.files.jsonl import CaseFile, IdIndex, check_ids, hash_of
 
 
@@ -36,7 +36,7 @@ FILES_OPEN = 16
 """Files that are kept open; there may be more of them than a process may open."""
 
 
-class CaseFiles(Sequence[Case]):
+class CaseFiles(Cases):
     """The cases of many files as one sequence, file after file.
 
     Args:
@@ -49,8 +49,6 @@ class CaseFiles(Sequence[Case]):
     Raises:
         SuiteError: With the mistakes of all files, and the ids that are in two of them.
     """
-
-    decoded = True
 
     def __init__(self, files: Sequence[Path], read: Read) -> None:
         self._files = files
@@ -94,16 +92,8 @@ class CaseFiles(Sequence[Case]):
     def __len__(self) -> int:
         return self._first[-1]
 
-    @overload
-    def __getitem__(self, index: int) -> Case: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Case]: ...
-    def __getitem__(self, index: int | slice) -> Case | Sequence[Case]:
-        if isinstance(index, slice):
-            return CaseTuple(self[position] for position in range(*index.indices(len(self))))
-        if not -len(self) <= index < len(self):
-            raise IndexError(index)
-        number, inside = self._where(index % len(self))
+    def _at(self, index: int) -> Case:
+        number, inside = self._where(index)
         return self._part(number)[inside]
 
     def __iter__(self) -> Iterator[Case]:

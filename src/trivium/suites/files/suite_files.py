@@ -121,10 +121,9 @@ def parts_from_dict(raw: Mapping[str, Any], *, folder: Path = Path(), source: st
     _raise(problems, source, elsewhere)
     if found is None or not len(found.cases):
         raise SuiteError(source, "holds no case")
-    cases: Any = found.cases
     return SuiteParts(
         name=name or found.name or source,
-        cases=cases,
+        cases=found.cases,
         settings=settings,
         description=description,
         notes=found.notes,
@@ -321,24 +320,15 @@ def _jsonl(suite: SuiteParts, path: Path) -> None:
         file.writelines(encoder.encode(case) + b"\n" for case in suite.cases)
 
 
+def _columns(*as_json: str) -> list[str]:
+    """The fields of a case, and for some a further column with their JSON."""
+    names = Case.__struct_fields__
+    return [column for name in names for column in (name, f"{name}.json")[: 1 + (name in as_json)]]
+
+
 def _csv(suite: SuiteParts, path: Path) -> None:
-    columns = (
-        "id",
-        "input",
-        "input.json",
-        "turns",
-        "user",
-        "references",
-        "source",
-        "source.json",
-        "expect",
-        "tags",
-        "complexity",
-        "group",
-        "metadata",
-    )
     with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, columns)
+        table = csv.DictWriter(file, _columns("input", "source"))
         table.writeheader()
         for case in suite.cases:
             row = _row(case)
@@ -346,8 +336,7 @@ def _csv(suite: SuiteParts, path: Path) -> None:
                 row["input.json"] = json_text(row.pop("input"))
             if case.source == "":  # an empty cell means None
                 row["source.json"] = json_text(row.pop("source"))
-            row["references"] = json_text(row["references"]) if row["references"] else None
-            row["tags"] = json_text(row["tags"]) if row["tags"] else None
+            row |= {name: json_text(row[name]) if row[name] else None for name in _LISTS}
             table.writerow(row)
 
 
@@ -358,22 +347,7 @@ def _parquet(suite: SuiteParts, path: Path) -> None:
     except ImportError as missing:
         raise MissingExtra("parquet", f"writing {path.name}") from missing
     text, texts = pa.string(), pa.list_(pa.string())
-    schema = pa.schema(
-        {
-            "id": text,
-            "input": text,
-            "input.json": text,
-            "turns": text,
-            "user": text,
-            "references": texts,
-            "source": text,
-            "expect": text,
-            "tags": texts,
-            "complexity": text,
-            "group": text,
-            "metadata": text,
-        }
-    )
+    schema = pa.schema({name: texts if name in _LISTS else text for name in _columns("input")})
     with pq.ParquetWriter(path, schema) as table:
         for start in range(0, len(suite.cases), 1024):
             rows = [_row(case) for case in suite.cases[start : start + 1024]]
@@ -381,6 +355,10 @@ def _parquet(suite: SuiteParts, path: Path) -> None:
                 if not isinstance(row["input"], str):
                     row["input.json"] = json_text(row.pop("input"))
             table.write_batch(pa.RecordBatch.from_pylist(rows, schema))
+
+
+_LISTS = ("references", "tags")
+"""Fields of a case that are lists of texts."""
 
 
 def _row(case: Case) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from typing import Any
 
 from trivium.errors import SuiteError, raise_problems
 from trivium.records.source import rows_of_table
-from trivium.suites.case import Case, Cases
 from trivium.suites.columns import rows_as_cases
 from trivium.suites.sources.datasets import is_dataset, of_object
 from trivium.suites.validation import describe
@@ -26,7 +25,7 @@ def suite_keys(source: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
     """
     if is_dataset(source):
         found = of_object(source)
-        return {"name": found.name, **found.settings, "cases": _listed(found.cases)}, ()
+        return {"name": found.name, **found.settings, "cases": list(found.cases)}, ()
     rows = rows_of_table(source)
     if rows is None and isinstance(getattr(source, "column_names", None), list):
         rows = list(source)  # a data set of Hugging Face
@@ -58,10 +57,6 @@ def _raw_cases(rows: Sequence[Any], *, lenient: bool) -> tuple[list[Any], tuple[
         return _numbered(made), ()
     raise_problems(columns.problems, "suite")
     return _numbered(made), (columns.note(),) if columns.renamed else ()
-
-
-def _listed(cases: Cases) -> list[Case]:
-    return [cases[index] for index in range(len(cases))]
 
 
 def _numbered(rows: list[Any]) -> list[Any]:
