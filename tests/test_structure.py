@@ -213,7 +213,8 @@ def test_a_record_that_others_meet_is_frozen() -> None:
     found = []
     for path in FILES:
         for node in ast.walk(parsed(path)):
-            if isinstance(node, ast.ClassDef) and "msgspec.Struct" in map(ast.unparse, node.bases):
+            bases = set(map(ast.unparse, node.bases)) if isinstance(node, ast.ClassDef) else set()
+            if isinstance(node, ast.ClassDef) and bases & {"msgspec.Struct", "FileRecord"}:
                 frozen = any(
                     word.arg == "frozen" and ast.unparse(word.value) == "True" for word in node.keywords
                 )

@@ -46,6 +46,10 @@ _MOST_COUNT = 2**53
 """A double holds every whole number up to this one exactly."""
 
 
+class FileRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A record that users write in files: an unknown key is a mistake, and defaults are not written."""
+
+
 def is_number(value: Any) -> TypeGuard[int | float]:
     """Whether a value is an int or a float, but not a bool.
 

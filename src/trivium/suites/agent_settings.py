@@ -10,11 +10,10 @@ from trivium.errors import Problem
 from trivium.http import VARIABLE
 from trivium.masking import MASK, OutputMasker, mask
 from trivium.suites.validation import at, describe
+from trivium.values import FileRecord
 
 
-class AgentSettings(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class AgentSettings(FileRecord, frozen=True, kw_only=True):
     """How an agent behind an address is asked, and where its answer holds the output.
 
     Attributes:

@@ -9,7 +9,15 @@ from typing import Annotated, Any, ClassVar, Literal, overload
 import msgspec
 from msgspec import UNSET, Meta
 
-from trivium.values import JsonObject, chat_problem, dialogue_text, is_like_a_chat, resolved, text_or_json
+from trivium.values import (
+    FileRecord,
+    JsonObject,
+    chat_problem,
+    dialogue_text,
+    is_like_a_chat,
+    resolved,
+    text_or_json,
+)
 
 Complexity = Literal["simple", "medium", "complex", "very_complex"]
 COMPLEXITIES: tuple[Complexity, ...] = ("simple", "medium", "complex", "very_complex")
@@ -25,7 +33,7 @@ Grade = Annotated[float, Meta(ge=0)]
 """How relevant a document is; 0 is not at all."""
 
 
-class ExpectedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class ExpectedTool(FileRecord, frozen=True, kw_only=True):
     """A tool call that a good attempt makes.
 
     Attributes:
@@ -40,9 +48,7 @@ class ExpectedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     reads: bool | None = None
 
 
-class ExpectedState(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class ExpectedState(FileRecord, frozen=True, kw_only=True):
     """The state of the world at the end of a good attempt; all that is stated must hold.
 
     Attributes:
@@ -64,7 +70,7 @@ class ExpectedState(
 
 
 @resolved
-class Forbidden(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Forbidden(FileRecord, frozen=True, kw_only=True):
     """What may not happen in a good attempt.
 
     Attributes:
@@ -91,7 +97,7 @@ TurnNumber = Annotated[
 """Number of a turn in a conversation, from 1, as text."""
 
 
-class ExpectTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class ExpectTurn(FileRecord, frozen=True, kw_only=True):
     """What a good agent does in one turn of a conversation (docs/definitions/conversations.md#turn-success).
 
     Attributes:
@@ -105,7 +111,7 @@ class ExpectTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     tools: tuple[ExpectedTool, ...] | None = None
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Turn(FileRecord, frozen=True, kw_only=True):
     """What the user says in one turn, and what is expected then.
 
     Attributes:
@@ -118,7 +124,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 @resolved
-class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Expect(FileRecord, frozen=True, kw_only=True):
     """What a good attempt at the case does. None means unknown.
 
     Attributes:
@@ -164,9 +170,7 @@ USER_MARK = "@"
 """In the id of a case that several models play the user of, what stands before the model."""
 
 
-class SimulatedUser(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class SimulatedUser(FileRecord, frozen=True, kw_only=True):
     """A model that plays the user of a conversation (docs/definitions/conversations.md#simulated-user).
 
     Attributes:
@@ -199,7 +203,7 @@ class SimulatedUser(
         return "\n\n".join(parts)
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Case(FileRecord, frozen=True, kw_only=True):
     """One input for an agent, with what is known about good outputs.
 
     Attributes:

@@ -14,6 +14,7 @@ from trivium.masking import MASK, mask
 from trivium.suites.agent_settings import header_problems
 from trivium.suites.case import Texts
 from trivium.suites.validation import at
+from trivium.values import FileRecord
 
 Probability = Annotated[float, Meta(gt=0, le=1)]
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -21,7 +22,7 @@ Seconds = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(ge=1, le=2**53)]
 
 
-class SamplingRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class SamplingRule(FileRecord, frozen=True, kw_only=True):
     """Interactions that are sampled more often. All conditions that are given must hold.
 
     Attributes:
@@ -40,18 +41,14 @@ class SamplingRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     rate: Probability = 1.0
 
 
-class StatusThresholds(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class StatusThresholds(FileRecord, frozen=True, kw_only=True):
     """Means below which a figure is in status ``warning`` and ``critical``, in [0, 1]."""
 
     warning: Share = 0.85
     critical: Share = 0.70
 
 
-class ChangeSettings(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class ChangeSettings(FileRecord, frozen=True, kw_only=True):
     """When the mean of a figure counts as worse than before the last deployment.
 
     Attributes:
@@ -65,9 +62,7 @@ class ChangeSettings(
     min_samples: Count = 100
 
 
-class ChannelSettings(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class ChannelSettings(FileRecord, frozen=True, kw_only=True):
     """Where alerts are sent. Exactly one of ``log``, ``webhook``, ``email`` and ``command`` is given.
 
     ``${NAME}`` stands for an environment variable in addresses, secrets and headers.
@@ -103,9 +98,7 @@ class ChannelSettings(
     timeout: Seconds = 10
 
 
-class AlertSettings(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class AlertSettings(FileRecord, frozen=True, kw_only=True):
     """When alerts are sent, and where.
 
     Attributes:
@@ -123,9 +116,7 @@ class AlertSettings(
     channels: tuple[ChannelSettings, ...] = ()
 
 
-class RetentionSettings(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class RetentionSettings(FileRecord, frozen=True, kw_only=True):
     """How long a monitor's data are kept. What is oldest is deleted first.
 
     Attributes:
@@ -139,9 +130,7 @@ class RetentionSettings(
     max_gb: Annotated[float, Meta(gt=0)] = 10
 
 
-class MonitorSettings(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class MonitorSettings(FileRecord, frozen=True, kw_only=True):
     """How production traffic is sampled, scored and watched.
 
     Attributes:

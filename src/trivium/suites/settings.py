@@ -13,7 +13,7 @@ from trivium.suites.monitor_settings import MonitorSettings
 from trivium.suites.rubrics.rubric import Rubric, Scale, Step
 from trivium.suites.simulated_users import UserSettings
 from trivium.suites.world_settings import WorldSettings
-from trivium.values import resolved
+from trivium.values import FileRecord, resolved
 
 if TYPE_CHECKING:
     from trivium.trust.distributions import Answer
@@ -23,7 +23,7 @@ Weight = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1, le=2**53)]
 
 
-class SuccessRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class SuccessRule(FileRecord, frozen=True, kw_only=True):
     """When an attempt counts as a success. Exactly one criterion is given.
 
     Attributes:
@@ -60,14 +60,14 @@ class SuccessRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     unless: Literal["user_mistakes"] | None = None
 
 
-class PassRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class PassRule(FileRecord, frozen=True, kw_only=True):
     """When an attempt passes: a metric (or ``composite``) and its threshold in [0, 1]."""
 
     metric: str
     at_least: Share = 1.0
 
 
-class ToolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class ToolSettings(FileRecord, frozen=True, kw_only=True):
     """How tool calls are interpreted.
 
     Attributes:
@@ -84,18 +84,14 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     by: Literal["run", "agent"] = "run"
 
 
-class MessageSettings(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class MessageSettings(FileRecord, frozen=True, kw_only=True):
     """Which message types are coordination and which are productive work."""
 
     coordination: tuple[str, ...] = ("coordination", "status_update", "handoff")
     productive: tuple[str, ...] = ("task_request", "result_delivery", "data_transfer")
 
 
-class RetrievalSettings(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class RetrievalSettings(FileRecord, frozen=True, kw_only=True):
     """How retrieved documents are rated.
 
     Attributes:
@@ -105,7 +101,7 @@ class RetrievalSettings(
     k: Count | None = None
 
 
-class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Thresholds(FileRecord, frozen=True, kw_only=True):
     """Lowest composite of each recommendation, in [0, 1]."""
 
     accept: Share = 0.8
@@ -123,9 +119,7 @@ COMPOSITE_PARTS = (
 )
 
 
-class CompositeSettings(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class CompositeSettings(FileRecord, frozen=True, kw_only=True):
     """Weights and thresholds of the composite.
 
     Attributes:
@@ -142,7 +136,7 @@ class CompositeSettings(
     thresholds: Thresholds = Thresholds()
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Limits(FileRecord, frozen=True, kw_only=True):
     """Limits on calls of the agent.
 
     Attributes:
@@ -158,7 +152,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     retries: Annotated[int, Meta(ge=0)] = 2
 
 
-class Gate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Gate(FileRecord, frozen=True, kw_only=True):
     """A threshold that the mean of a metric must reach or must not exceed.
 
     Attributes:
@@ -178,7 +172,7 @@ POLICIES: tuple[Policy, ...] = get_args(Policy)
 About = Literal["these", "like-these"]
 
 
-class Costs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Costs(FileRecord, frozen=True, kw_only=True):
     """What wrong decisions cost, in one unit of any size.
 
     Attributes:
@@ -198,9 +192,7 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return self.block / (self.ship + self.block)
 
 
-class DecideSettings(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class DecideSettings(FileRecord, frozen=True, kw_only=True):
     """How gates and comparisons are decided (docs/definitions/decisions.md#policy).
 
     Attributes:
@@ -259,9 +251,7 @@ Certificates = Annotated[
 """Certificates or their files. A file may have a single one instead of a list."""
 
 
-class ServerSettings(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class ServerSettings(FileRecord, frozen=True, kw_only=True):
     """Base URL of one model, and additions to its requests.
 
     Attributes:
@@ -276,9 +266,7 @@ class ServerSettings(
     body: dict[str, Any] = {}
 
 
-class JudgeSettings(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class JudgeSettings(FileRecord, frozen=True, kw_only=True):
     """The judge models, their rubrics, and limits on their cost.
 
     Attributes:
@@ -362,14 +350,7 @@ DEFAULT_SIMILARITY = {"semantic": 0.5, "cosine": 0.3, "jaccard": 0.2}
 
 
 @resolved
-class Settings(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    rename={"passed": "pass"},
-):
+class Settings(FileRecord, frozen=True, kw_only=True, rename={"passed": "pass"}):
     """How a suite is run and scored. Every field is a key of the suite file.
 
     Attributes:

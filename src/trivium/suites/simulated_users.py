@@ -13,9 +13,10 @@ from msgspec import Meta
 
 from trivium.errors import Problem, SuiteError, raise_problems
 from trivium.suites.case import USER_MARK, Case, Cases, CaseView, SimulatedUser, Texts
+from trivium.values import FileRecord
 
 
-class UserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class UserSettings(FileRecord, frozen=True, kw_only=True):
     """What holds for each simulated user of a suite whose case says nothing else.
 
     Attributes:

@@ -7,7 +7,6 @@ from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import Meta
 
 from trivium.errors import InputError, Problem
@@ -15,7 +14,7 @@ from trivium.records.documents import parse_json, read_document
 from trivium.storage import named_path
 from trivium.suites.case import Texts
 from trivium.suites.validation import describe
-from trivium.values import JsonObject, json_text
+from trivium.values import FileRecord, JsonObject, json_text
 
 KINDS = ("factory", "json", "sqlite", "folder")
 """The keys of a world of which exactly one is given."""
@@ -26,7 +25,7 @@ _NAMED = re.compile(r"(.+\.py|[^\W\d]\w*(\.[^\W\d]\w*)*):[^\W\d]\w*(\.[^\W\d]\w*
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 
-class FaultRates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class FaultRates(FileRecord, frozen=True, kw_only=True):
     """Shares of the calls of tools that fail, each in [0, 1].
 
     Attributes:
@@ -51,7 +50,7 @@ class FaultRates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return f"the shares sum to {whole:g}, expected at most 1" if whole > 1 else None
 
 
-class MockSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class MockSettings(FileRecord, frozen=True, kw_only=True):
     """Tools of a world that are mocked.
 
     Attributes:
@@ -72,9 +71,7 @@ class MockSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     seed: Annotated[int, Meta(ge=0)] | None = None
 
 
-class WorldSettings(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class WorldSettings(FileRecord, frozen=True, kw_only=True):
     """A world: the state that an attempt begins with, and the tools that work on it.
 
     Attributes:

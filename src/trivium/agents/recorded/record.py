@@ -23,7 +23,7 @@ from trivium.traces.native import native_trace
 from trivium.traces.readers import FORMATS, read_trace_file
 from trivium.traces.readers.chat import answer_of, trace_of_chat
 from trivium.traces.trace import TURN, Trace, wall_seconds
-from trivium.values import chat_problem, dicts, resolved
+from trivium.values import FileRecord, chat_problem, dicts, resolved
 
 _SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 """Escapes of NUL and of surrogates: the texts of such a line are sanitised."""
@@ -56,7 +56,7 @@ class LineUsage(Usage, frozen=True, kw_only=True, forbid_unknown_fields=True, om
 
 
 @resolved
-class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Output(FileRecord, frozen=True, kw_only=True):
     """One line of a file of outputs.
 
     Attributes:

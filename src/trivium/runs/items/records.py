@@ -10,13 +10,13 @@ import msgspec
 from msgspec import Meta
 
 from trivium.suites.case import Id
-from trivium.values import resolved
+from trivium.values import FileRecord, resolved
 
 Repeat = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
 @resolved
-class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Item(FileRecord, frozen=True, kw_only=True):
     """A prediction with its truth, or a group whose run failed.
 
     Attributes:
@@ -39,7 +39,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 @resolved
-class Label(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Label(FileRecord, frozen=True, kw_only=True):
     """A person's score of a dimension of an attempt.
 
     Attributes:
@@ -72,7 +72,7 @@ class Label(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 @resolved
-class Judgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Judgement(FileRecord, frozen=True, kw_only=True):
     """A judge's score of a dimension of an attempt, recorded elsewhere.
 
     Attributes:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from trivium.errors import suggest
-from trivium.values import resolved
+from trivium.values import FileRecord, resolved
 
 Name = Annotated[
     str,
@@ -61,7 +61,7 @@ PASS_MARK = 0.7
 LIKERT_MOST = 5
 
 
-class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Level(FileRecord, frozen=True, kw_only=True):
     """A level of a dimension, with its anchor.
 
     Attributes:
@@ -91,7 +91,7 @@ ANCHORS: dict[str, str] = {
 """Default anchors of a criterion."""
 
 
-class Criterion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Criterion(FileRecord, frozen=True, kw_only=True):
     """One criterion of a dimension, scored from 1 to 5.
 
     Attributes:
@@ -107,7 +107,7 @@ class Criterion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     anchors: dict[Point, Filled] = msgspec.field(default_factory=lambda: dict(ANCHORS))
 
 
-class Dimension(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Dimension(FileRecord, frozen=True, kw_only=True):
     """One quality that a judge scores.
 
     Attributes:
@@ -149,7 +149,7 @@ class Dimension(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         }
 
 
-class Example(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Example(FileRecord, frozen=True, kw_only=True):
     """A judged example that the judge sees before it judges.
 
     Attributes:
@@ -164,7 +164,7 @@ class Example(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 @resolved
-class Rubric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Rubric(FileRecord, frozen=True, kw_only=True):
     """The dimensions that a judge scores, and the templates of its prompt.
 
     Attributes:
