@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.metrics.judge.budget.calls import call, reply
-from trivium.metrics.judge.budget.budget import BudgetExhausted, InputTokenBound, RunBudget
+from trivium.metrics.judge.budget.budget import Budget, BudgetExhausted, InputTokenBound
 from trivium.metrics.judge.budget.ledger import Draw, MemoryLedger, Spending
 from trivium.metrics.judge.budget.prices import Prices
 
@@ -26,8 +26,8 @@ MAX_TOKENS = MOST_READ + CALL.max_tokens + 1
 MOST_USD = MOST_READ * 0.001 + (CALL.max_tokens + 1) * 0.002
 
 
-def make_budget(**options) -> RunBudget:
-    return RunBudget(PRICES, **options)
+def make_budget(**options) -> Budget:
+    return Budget(PRICES, **options)
 
 
 def total(ledger) -> Spending:
@@ -55,7 +55,7 @@ def test_without_a_budget_everything_is_allowed_and_counted():
 def test_without_a_price_tokens_are_counted_and_the_cost_is_unknown():
     async def work():
         ledger = MemoryLedger()
-        one = RunBudget(Prices(["ollama:m"], {}), ledger=ledger)
+        one = Budget(Prices(["ollama:m"], {}), ledger=ledger)
         hold = await one.reserve(call(model="m", provider="ollama"), about=ABOUT)
         assert one.settle(hold, reply(10, 5), billed=True) is None
         return total(ledger)

@@ -12,7 +12,6 @@ finds too little left, because others may need what they have drawn, takes the b
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
 
 import msgspec
 
@@ -86,43 +85,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
         return Spending(requests=1, unknown=1, unknown_usd=self.usd, unknown_tokens=self.tokens)
 
 
-class Budget(Protocol):
-    """Decides whether a request may be sent, and records what it cost."""
-
-    async def reserve(self, request: ModelRequest, *, about: tuple[str, ...]) -> Reservation:
-        """Reserve the maximum cost of a request; wait if requests in flight may leave enough.
-
-        Called before every request, retries included. Every reservation must be settled.
-
-        Args:
-            request: The request.
-            about: The dimensions it judges, which share its cost.
-
-        Raises:
-            BudgetExhausted: If the budget does not suffice.
-        """
-
-    def settle(
-        self, reservation: Reservation, response: ModelResponse | None, *, billed: bool
-    ) -> float | None:
-        """Record the actual cost of a request and release its reservation.
-
-        Args:
-            reservation: As :meth:`reserve` returned it.
-            response: The response, or None.
-            billed: Whether the provider may bill the request although there is no response (a timeout, a
-                connection lost after sending). Then the reserved maximum is charged, as for a response
-                without token counts.
-
-        Returns:
-            Cost of the response in USD, or None without a known price or without a response.
-        """
-
-    def record_cached(self, request: ModelRequest, *, about: tuple[str, ...]) -> None:
-        """Count a response from the cache, which costs nothing."""
-
-
-class RunBudget:
+class Budget:
     """The budget of one run, for one event loop; several processes may share it through a ledger.
 
     Args:
@@ -150,13 +113,22 @@ class RunBudget:
         self._usd, self._tokens = 0.0, 0
         self._reserved_usd, self._reserved_tokens, self._in_flight = 0.0, 0, 0
         self._waiting: list[asyncio.Future[None]] = []
-        self._drawing: asyncio.Future[None] | None = None
-        self._wanted: dict[int, Reservation] = {}
+        self._drawing = asyncio.Lock()
         self._bound = InputTokenBound()
         self._output_ratio = 1.0
 
     async def reserve(self, request: ModelRequest, *, about: tuple[str, ...]) -> Reservation:
-        """See :meth:`Budget.reserve`."""
+        """Reserve the maximum cost of a request; wait if requests in flight may leave enough.
+
+        Called before every request, retries included. Every reservation must be settled.
+
+        Args:
+            request: The request.
+            about: The dimensions it judges, which share its cost.
+
+        Raises:
+            BudgetExhausted: If the budget does not suffice.
+        """
         name = self._prices.name(request)
         price = self._prices.price(name)
         if price is None and self._budget_usd is not None:
@@ -181,7 +153,18 @@ class RunBudget:
     def settle(
         self, reservation: Reservation, response: ModelResponse | None, *, billed: bool
     ) -> float | None:
-        """See :meth:`Budget.settle`."""
+        """Record the actual cost of a request and release its reservation.
+
+        Args:
+            reservation: As :meth:`reserve` returned it.
+            response: The response, or None.
+            billed: Whether the provider may bill the request although there is no response (a timeout, a
+                connection lost after sending). Then the reserved maximum is charged, as for a response
+                without token counts.
+
+        Returns:
+            Cost of the response in USD, or None without a known price or without a response.
+        """
         cost: float | None = None
         if response is not None and not _usage_reported(response):
             # Without token counts charge the maximum, or the budget would never be used up.
@@ -212,7 +195,7 @@ class RunBudget:
         return cost
 
     def record_cached(self, request: ModelRequest, *, about: tuple[str, ...]) -> None:
-        """See :meth:`Budget.record_cached`."""
+        """Count a response from the cache, which costs nothing."""
         self._ledger.record((self._prices.name(request), about), Spending(from_cache=1))
 
     def close(self) -> None:
@@ -239,11 +222,13 @@ class RunBudget:
         usd, tokens = self._needed(reservation)
         return (self._budget_usd is None or usd <= 0) and (self._budget_tokens is None or tokens <= 0)
 
-    def _needed(self, *more: Reservation) -> tuple[float, int]:
-        """USD and tokens that must be drawn for more requests; not positive if what is drawn is enough."""
-        usd = self._usd + self._reserved_usd + sum(each.usd for each in more)
-        tokens = self._tokens + self._reserved_tokens + sum(each.tokens for each in more)
-        return usd - self._drawn_usd, tokens - self._drawn_tokens
+    def _needed(self, more: Reservation | None = None) -> tuple[float, int]:
+        """USD and tokens that must be drawn for one more request; not positive if what is drawn is enough."""
+        usd, tokens = (0.0, 0) if more is None else (more.usd, more.tokens)
+        return (
+            self._usd + self._reserved_usd + usd - self._drawn_usd,
+            self._tokens + self._reserved_tokens + tokens - self._drawn_tokens,
+        )
 
     def _shortfall(self, reservation: Reservation) -> str:
         """Why the budget does not allow a request, after the ledger has refused it."""
@@ -280,28 +265,20 @@ class RunBudget:
                 settled.set_result(None)
 
     async def _draw(self, reservation: Reservation) -> bool:
-        """Draw what a request needs; one task draws for all that wait, and an advance if there is room.
+        """Draw what a request needs, and an advance if there is room.
 
         Returns:
             Whether it is worth looking again: something was drawn, by this task or another.
         """
-        if self._drawing is not None:
-            self._wanted[id(reservation)] = reservation
-            try:
-                await asyncio.wait([self._drawing])
-            finally:
-                self._wanted.pop(id(reservation), None)
-            return True
-        self._drawing = asyncio.get_running_loop().create_future()
-        try:
-            usd, tokens = self._needed(reservation, *self._wanted.values())
+        before = self._drawn_usd, self._drawn_tokens
+        async with self._drawing:
+            if before != (self._drawn_usd, self._drawn_tokens):
+                return True
+            usd, tokens = self._needed(reservation)
             advance_usd, advance_tokens = self._advances()
             return await self._drawn(usd + advance_usd, int(tokens + advance_tokens)) or await self._drawn(
                 *self._needed(reservation)
             )
-        finally:
-            self._drawing.set_result(None)
-            self._drawing = None
 
     async def _drawn(self, usd: float, tokens: int) -> bool:
         """Draw an amount from the ledger; whether there was enough."""
@@ -341,14 +318,14 @@ def _usage_reported(response: ModelResponse) -> bool:
     return response.input_tokens > 0 and (response.output_tokens > 0 or not response.text)
 
 
-def run_budget(judge: JudgeSettings, *, ledger: Ledger | None = None) -> RunBudget:
+def run_budget(judge: JudgeSettings, *, ledger: Ledger | None = None) -> Budget:
     """Create the budget of a suite's settings.
 
     Args:
         judge: The settings.
         ledger: Records the spending; None for one in memory.
     """
-    return RunBudget(
+    return Budget(
         Prices(models_of(judge), judge.prices),
         budget_usd=judge.budget_usd,
         budget_tokens=judge.budget_tokens,
