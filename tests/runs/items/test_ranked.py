@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from trivium.errors import InputError
+from trivium.errors import InputError, TrustError
 from trivium.runs.items.files import read_items
 from trivium.runs.items.ranked import confidences, ranked, scale_of
 from trivium.trust.calibration.calibrator import calibrator_from_json
-from trivium.trust.confidence.signals import ABSENT, SignalColumns
+from trivium.trust.confidence.signals import SignalColumns, Signals
 
 
 def table(tmp_path, *lines):
@@ -84,7 +84,17 @@ def test_columns_hold_what_mappings_hold():
     assert list(columns) == rows
     assert columns[1:3] == rows[1:3]
     assert len(columns) == 4
-    everywhere = np.arange(4)
+    for used in ([True, False, True, True], [True, False, False, True]):
+        one, same = (Signals(each, requested_by="a test", used=used) for each in (columns, rows))
+        assert one.number("a", null=3, absent=7) == pytest.approx(
+            same.number("a", null=3, absent=7), nan_ok=True
+        )
+        assert one.filled == same.filled
     for name in ("a", "b", "c", "d"):
-        assert columns.column(name, everywhere) == [row.get(name, ABSENT) for row in rows]
+        faults = []
+        for each in (columns, rows):
+            with pytest.raises(TrustError) as raised:
+                Signals(each, requested_by="a test").number(name)
+            faults.append(str(raised.value))
+        assert faults[0] == faults[1]
     assert columns.names == ("a", "b", "c")

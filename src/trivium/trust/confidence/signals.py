@@ -2,7 +2,7 @@
 
 import reprlib
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf, isfinite, nan
 from typing import Any, Final, overload
 
@@ -51,9 +51,7 @@ class Signals:
         if mask.shape != (self._size,):
             raise ValueError(f"used must have shape ({self._size},), found {mask.shape}")
         self._at = np.flatnonzero(mask)
-        self._columns = rows if isinstance(rows, SignalColumns) else None
-        by_row = used is None or self._columns is not None
-        self._rows = rows if by_row else [rows[int(at)] for at in self._at]
+        self._rows = rows
         self._requested_by, self._groups, self._items = requested_by, groups, items
         self.filled: dict[str, int] = {}
 
@@ -91,23 +89,30 @@ class Signals:
         Raises:
             TrustError: If a value is not such a number. Text and booleans are never numbers here.
         """
-        if self._columns is None:
-            column = [row.get(name, ABSENT) for row in self._rows]
-        else:
-            column = self._columns.column(name, self._at)
-        for gap, default in ((None, null), (ABSENT, absent)):
-            if default is not None and (count := sum(value is gap for value in column)):
-                column = [default if value is gap else value for value in column]
+        values, kinds = self._column(name)
+        for gap, default in ((_NULL, null), (_ABSENT, absent)):
+            if default is not None and (count := int(np.count_nonzero(kinds == gap))):
+                values[kinds == gap], kinds[kinds == gap] = default, _NUMBER
                 self.filled[name] = self.filled.get(name, 0) + count
-        values = _numbers_only(column)
-        if values is None or not _all_valid(values, low=low, high=high, whole=whole):
-            faults = [
-                (at, fault)
-                for at, value in enumerate(column)
-                if (fault := _fault(value, low=low, high=high, whole=whole))
-            ]
-            self.raise_for([(at, f'needs signal "{name}", which {fault}') for at, fault in faults])
-        return self._expand(np.asarray(values, dtype=np.float64))
+        valid = (kinds == _NUMBER) & np.isfinite(values) & (values >= low) & (values <= high)
+        if whole:
+            valid &= values == np.floor(values)
+
+        def fault(at: int) -> str:
+            value = self._rows[int(self._at[at])].get(name, ABSENT)
+            return f'needs signal "{name}", which {_fault(value, low=low, high=high)}'
+
+        self._raise_for(~valid, fault)
+        return self._expand(values)
+
+    def _column(self, name: str) -> "tuple[Floats, npt.NDArray[np.uint8]]":
+        """One signal of the used items; see :meth:`_Column.read`."""
+        if isinstance(self._rows, SignalColumns):
+            return self._rows.column(name, self._at)
+        column = _Column()
+        for at in self._at.tolist():
+            column.append(self._rows[at].get(name, ABSENT))
+        return column.read(np.arange(self._at.size))
 
     def finite(self, values: npt.ArrayLike) -> Floats:
         """Check the result of a confidence function: one finite number per used item.
@@ -119,18 +124,18 @@ class Signals:
         if given.shape != (self._size,):
             raise TrustError(f"{self._requested_by} gave shape {given.shape}; expected ({self._size},)")
         selected = given[self._at]
-        wrong = np.flatnonzero(~np.isfinite(selected))
-        self.raise_for([(int(at), f"is {selected[at]}, which cannot be ranked") for at in wrong])
+        self._raise_for(~np.isfinite(selected), lambda at: f"is {selected[at]}, which cannot be ranked")
         return self._expand(selected)
 
-    def raise_for(self, faults: Sequence[tuple[int, str]]) -> None:
-        """Raise TrustError if there are faults, each with an index among the used items."""
-        if faults:
+    def _raise_for(self, wrong: npt.NDArray[np.bool_], fault: Callable[[int], str]) -> None:
+        """Raise TrustError if any of the used items is wrong; ``fault`` says how, given its place."""
+        places = np.flatnonzero(wrong)
+        if places.size:
             problems = [
-                Problem(self._where(int(self._at[at])), f"{self._requested_by} {fault}")
-                for at, fault in faults[:FAULTS_LISTED]
+                Problem(self._where(int(self._at[at])), f"{self._requested_by} {fault(int(at))}")
+                for at in places[:FAULTS_LISTED]
             ]
-            raise TrustError(problems, left_out=len(faults) - len(problems))
+            raise TrustError(problems, left_out=places.size - len(problems))
 
     def _expand(self, values: Floats) -> Floats:
         if self._at.size == self._size:
@@ -144,29 +149,13 @@ class Signals:
         return item if self._groups is None else f'group "{self._groups[at]}", {item}'
 
 
-def _numbers_only(column: list[Any]) -> Floats | None:
-    """The column as an array; None if it holds anything but numbers."""
-    kinds = set(map(type, column))
-    if not all(issubclass(kind, (int, float, np.integer, np.floating)) for kind in kinds) or bool in kinds:
-        return None
-    try:
-        return np.array(column, dtype=np.float64)
-    except OverflowError:
-        return None
-
-
-def _all_valid(values: Floats, *, low: float, high: float, whole: bool) -> bool:
-    fine = np.isfinite(values) & (values >= low) & (values <= high)
-    return bool(fine.all()) and not (whole and (values != np.floor(values)).any())
-
-
-def _fault(value: Any, *, low: float, high: float, whole: bool) -> str | None:
-    """Describe what is wrong with a value, or return None."""
+def _fault(value: Any, *, low: float, high: float) -> str:
+    """Describe what is wrong with a value."""
     if value is ABSENT:
         return "is missing"
     if value is None:
         return "is null"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+    if not _is_number(value):
         return f"must be a number; found {reprlib.repr(value)}"
     try:
         number = float(value)
@@ -174,11 +163,12 @@ def _fault(value: Any, *, low: float, high: float, whole: bool) -> str | None:
         number = inf
     if not isfinite(number):
         return f"must be finite; found {number}"
-    if not low <= number <= high:
-        return f"must be {_range(low, high)}; found {value}"
-    if whole and number != int(number):
-        return f"must be a whole number; found {value}"
-    return None
+    expected = "a whole number" if low <= number <= high else _range(low, high)
+    return f"must be {expected}; found {value}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 def _range(low: float, high: float) -> str:
@@ -191,6 +181,16 @@ ABSENT: Final = object()
 """Placeholder in a column for an item without this key."""
 
 _NUMBER, _ABSENT, _NULL, _OTHER = range(4)
+
+
+def _kind_and_number(value: Any) -> tuple[int, float]:
+    """The kind of a value, and the number that it is; NaN for any other value."""
+    if value is None or value is ABSENT:
+        return (_NULL if value is None else _ABSENT), nan
+    try:
+        return (_NUMBER, float(value)) if _is_number(value) else (_OTHER, nan)
+    except OverflowError:
+        return _OTHER, nan
 
 
 class _Column:
@@ -210,16 +210,15 @@ class _Column:
 
     def append(self, value: Any) -> None:
         """Add the value of the next item."""
-        kind, number = _NULL if value is None else _OTHER, nan
-        if type(value) in {int, float}:
-            try:
-                kind, number = _NUMBER, float(value)
-            except OverflowError:
-                kind = _OTHER
+        kind, number = (_NUMBER, value) if type(value) is float else _kind_and_number(value)
         if kind == _OTHER:
             self.others[len(self.kinds)] = value
         self.numbers.append(number)
         self.kinds.append(kind)
+
+    def read(self, rows: npt.NDArray[np.int64]) -> "tuple[Floats, npt.NDArray[np.uint8]]":
+        """The numbers of some items, NaN where there is none, and the kinds of their values."""
+        return np.frombuffer(self.numbers, np.float64)[rows], np.frombuffer(self.kinds, np.uint8)[rows]
 
     def at(self, row: int) -> Any:
         """The value of one item."""
@@ -252,17 +251,11 @@ class SignalColumns(Sequence[Mapping[str, Any]]):
         """The signals that any item has."""
         return tuple(self._columns)
 
-    def column(self, name: str, rows: npt.NDArray[np.int64]) -> list[Any]:
-        """One signal of some items; ``ABSENT`` for items without the key."""
-        column = self._columns.get(name)
-        if column is None:
-            return [ABSENT] * rows.size
+    def column(self, name: str, rows: npt.NDArray[np.int64]) -> "tuple[Floats, npt.NDArray[np.uint8]]":
+        """One signal of some items; see :meth:`_Column.read`."""
+        column = self._columns.get(name) or _Column()
         column.fill(self._size)
-        kinds = np.frombuffer(column.kinds, np.uint8)[rows]
-        found: list[Any] = np.frombuffer(column.numbers, np.float64)[rows].tolist()
-        for place in np.flatnonzero(kinds != _NUMBER).tolist():
-            found[place] = column.at(int(rows[place]))
-        return found
+        return column.read(rows)
 
     def __len__(self) -> int:
         return self._size
