@@ -65,23 +65,10 @@ if TYPE_CHECKING:
     from trivium.trust.weighted_means import weighted_mean as weighted_mean
 
 _HOMES = {
-    "active_inference": (
-        "ActiveMean",
-        "active_mean",
-    ),
-    "active_sampling": (
-        "Draw",
-        "Sampling",
-        "next_draw",
-    ),
-    "bias_correction": (
-        "corrected_mean",
-        "corrected_rate",
-    ),
-    "calibration.calibrator": (
-        "Calibrator",
-        "calibrator_from_json",
-    ),
+    "active_inference": ("ActiveMean", "active_mean"),
+    "active_sampling": ("Draw", "Sampling", "next_draw"),
+    "bias_correction": ("corrected_mean", "corrected_rate"),
+    "calibration.calibrator": ("Calibrator", "calibrator_from_json"),
     "calibration.fitting": ("fit_calibrator",),
     "calibration.quality": (
         "auroc",
@@ -92,18 +79,11 @@ _HOMES = {
     ),
     "certification": ("certify", "labels_needed"),
     "change_detection": ("ChangeDetector",),
-    "cluster_bootstrap": (
-        "Estimate",
-        "Groups",
-        "bootstrap",
-    ),
+    "cluster_bootstrap": ("Estimate", "Groups", "bootstrap"),
     "clustered": ("ClusteredMean",),
     "confidence.functions": ("confidence_function",),
     "confidence.signals": ("Signals",),
-    "confidence_sequences": (
-        "ConfidenceSequence",
-        "confidence_sequence",
-    ),
+    "confidence_sequences": ("ConfidenceSequence", "confidence_sequence"),
     "distributions": ("Interval",),
     "intervals": (
         "gate_answer",
@@ -113,44 +93,21 @@ _HOMES = {
         "rate_interval",
     ),
     "level_sequence": ("LevelSequence",),
-    "multiple_testing": (
-        "holm",
-        "minimum_detectable_effect",
-        "sign_test",
-        "sign_counts",
-        "win_counts",
-    ),
-    "rater_agreement": (
-        "agreement",
-        "krippendorff_alpha",
-    ),
-    "selective.curve": (
-        "augrc",
-        "aurc",
-        "optimal_curve",
-        "risk_at",
-        "risk_coverage",
-    ),
+    "multiple_testing": ("holm", "minimum_detectable_effect", "sign_test", "sign_counts", "win_counts"),
+    "rater_agreement": ("agreement", "krippendorff_alpha"),
+    "selective.curve": ("augrc", "aurc", "optimal_curve", "risk_at", "risk_coverage"),
     "selective.inference": (
         "BootstrapOptions",
         "bootstrap_deltas",
         "bootstrap_selective_metrics",
         "selective_metrics",
     ),
-    "selective.items": (
-        "Items",
-        "losses",
-    ),
-    "sequential_mean": (
-        "SequentialMean",
-        "sequential_interval",
-    ),
-    "weighted_means": (
-        "WeightedMean",
-        "reference_level",
-        "weighted_mean",
-    ),
+    "selective.items": ("Items", "losses"),
+    "sequential_mean": ("SequentialMean", "sequential_interval"),
+    "weighted_means": ("WeightedMean", "reference_level", "weighted_mean"),
 }
+"""The names of each module."""
+
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = list(_HOME)

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property, partial
 from math import ceil, log, log1p
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -32,24 +32,6 @@ STAKES = np.linspace(0.05, 1.0, 20)
 them."""
 
 
-class RiskTest(Protocol):
-    """Tests the hypothesis that the error rate of verdicts like the accepted ones exceeds a limit."""
-
-    method: str
-
-    def accept(self, codes: Ints, wrong: Floats) -> None:
-        """Add accepted verdicts: the group of each, and 1 where it is wrong, else 0; both of shape (k,)."""
-
-    def log_p(self) -> float:
-        """Log of the p-value of "the error is above the limit", at most 0."""
-
-    def bound(self, delta: float) -> float:
-        """The smallest limit whose p-value is at most ``delta``, in [0, 1]; needs an accepted verdict."""
-
-    def log_p_without_errors(self, codes: Ints) -> float:
-        """Log of the p-value if these were the accepted verdicts, given their groups, and none were wrong."""
-
-
 class ExactBinomial:
     """One verdict per group: probability of at most this many errors if the error rate equals the limit."""
 
@@ -59,25 +41,25 @@ class ExactBinomial:
         self._epsilon, self._accepted, self._errors = epsilon, 0, 0
 
     def accept(self, codes: Ints, wrong: Floats) -> None:
-        """See ``RiskTest``."""
+        """Add accepted verdicts: the group of each, and 1 where it is wrong, else 0; both of shape (k,)."""
         self._accepted += codes.size
         self._errors += int(wrong.sum())
 
     def log_p(self) -> float:
-        """See ``RiskTest``."""
+        """Log of the p-value of "the error is above the limit", at most 0."""
         if self._errors == 0:
             return self._accepted * log1p(-self._epsilon)
         tail = float(bdtr(self._errors, self._accepted, self._epsilon))
         return log(tail) if tail else -np.inf
 
     def bound(self, delta: float) -> float:
-        """See ``RiskTest``."""
+        """The smallest limit whose p-value is at most ``delta``, in [0, 1]; needs an accepted verdict."""
         if self._errors == self._accepted:
             return 1.0
         return float(betaincinv(self._errors + 1, self._accepted - self._errors, 1 - delta))
 
     def log_p_without_errors(self, codes: Ints) -> float:
-        """See ``RiskTest``."""
+        """Log of the p-value if these were the accepted verdicts, given their groups, and none were wrong."""
         return codes.size * log1p(-self._epsilon)
 
 
@@ -93,12 +75,12 @@ class Clustered:
         self._accepted, self._errors = np.zeros(groups), np.zeros(groups)
 
     def accept(self, codes: Ints, wrong: Floats) -> None:
-        """See ``RiskTest``."""
+        """See :class:`ExactBinomial`."""
         np.add.at(self._accepted, codes, 1)
         np.add.at(self._errors, codes, wrong)
 
     def bound(self, delta: float) -> float:
-        """See ``RiskTest``."""
+        """See :class:`ExactBinomial`."""
 
         def excess(limit: float) -> float:  # decreases with the limit
             return self._log_p_of(limit) - log(delta)
@@ -107,7 +89,7 @@ class Clustered:
         return 1.0 if excess(highest) > 0 else float(brentq(excess, lowest, highest, xtol=1e-9))
 
     def log_p(self) -> float:
-        """See ``RiskTest``."""
+        """See :class:`ExactBinomial`."""
         return self._log_p_of(self._epsilon)
 
     def _log_p_of(self, limit: float) -> float:
@@ -124,7 +106,7 @@ class Hoeffding(Clustered):
         return -2 * self._accepted.size * gain**2 if gain > 0 else 0.0
 
     def log_p_without_errors(self, codes: Ints) -> float:
-        """See ``RiskTest``."""
+        """See :class:`ExactBinomial`."""
         groups = self._accepted.size
         return -2 * groups * (self._epsilon * codes.size / groups / self._size) ** 2
 
@@ -145,7 +127,7 @@ class Betting(Clustered):
         self._sums = np.zeros(STAKES.size)
 
     def accept(self, codes: Ints, wrong: Floats) -> None:
-        """See ``RiskTest``."""
+        """See :class:`ExactBinomial`."""
         super().accept(codes, wrong)
         touched = np.unique(codes)
         fresh = self._log_growth(self._epsilon, touched)
@@ -153,14 +135,14 @@ class Betting(Clustered):
         self._terms[touched] = fresh
 
     def log_p(self) -> float:
-        """See ``RiskTest``."""
+        """See :class:`ExactBinomial`."""
         return _log_p_of_capital(self._sums)
 
     def _log_p_of(self, limit: float) -> float:
         return _log_p_of_capital(self._log_growth(limit, np.arange(self._accepted.size)).sum(axis=0))
 
     def log_p_without_errors(self, codes: Ints) -> float:
-        """See ``RiskTest``."""
+        """See :class:`ExactBinomial`."""
         groups_with = np.bincount(np.bincount(codes), minlength=self._size + 1)  # 0, 1, 2, … of the verdicts
         return _log_p_of_capital(groups_with @ self._growth_without_errors)
 
@@ -178,6 +160,10 @@ class Betting(Clustered):
         gain = np.maximum(gain, -1)  # rounding may exceed a total loss
         with np.errstate(divide="ignore"):  # the full stake loses everything
             return np.asarray(np.log1p(gain[:, None] * STAKES), dtype=np.float64)
+
+
+RiskTest = ExactBinomial | Hoeffding | Betting
+"""Tests the hypothesis that the error rate of verdicts like the accepted ones exceeds a limit."""
 
 
 def _log_p_of_capital(log_capitals: Floats) -> float:

@@ -57,15 +57,7 @@ def needed_groups(
 
     if chance(0) >= power:
         return 0
-    few, many = 0, 1
-    while chance(many) < power:
-        if many == MOST_NEEDED:
-            return None
-        few, many = many, min(2 * many, MOST_NEEDED)
-    while many - few > 1:
-        middle = (few + many) // 2
-        few, many = (few, middle) if chance(middle) >= power else (middle, many)
-    return many
+    return fewest_groups(lambda further: chance(further) >= power, least=1, most=MOST_NEEDED)
 
 
 def _chance_to_settle(
@@ -203,13 +195,13 @@ def groups_to_show(
     return fewest_groups(shows)
 
 
-def fewest_groups(enough: Callable[[int], bool]) -> int | None:
-    """The least number of groups, at least 2, that is enough; None if more than ``MOST_PLANNED``."""
-    few, many = 1, 2
+def fewest_groups(enough: Callable[[int], bool], *, least: int = 2, most: int = MOST_PLANNED) -> int | None:
+    """The smallest number of groups, at least ``least``, that is enough; None if more than ``most``."""
+    few, many = least - 1, least
     while not enough(many):
-        if many >= MOST_PLANNED:
+        if many >= most:
             return None
-        few, many = many, min(2 * many, MOST_PLANNED)
+        few, many = many, min(2 * many, most)
     while many - few > 1:
         middle = (few + many) // 2
         few, many = (few, middle) if enough(middle) else (middle, many)

@@ -6,11 +6,11 @@ Definition: docs/definitions/calibration.md#cross-fitting.
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import TrustError, suggest
+from trivium.keywords import keywords
 from trivium.trust.arrays import (
     Floats,
     Ints,
@@ -40,17 +40,7 @@ METHODS = ("temperature", "logistic", "platt", "linear", "isotonic")
 FOLDS = 5
 
 
-class FitKeywords(TypedDict, total=False):
-    """The fields of :class:`FitOptions`, as keywords of :func:`fit_calibrator`."""
-
-    confidence: str | None
-    training: Mapping[str, Any] | None
-    warnings: Iterable[str]
-    folds: int
-    seed: int
-
-
-class FitOptions(msgspec.Struct, frozen=True, kw_only=True):
+class FitOptions(TypedDict, total=False):
     """How the items are split, and what is stored with a calibrator.
 
     Attributes:
@@ -61,13 +51,14 @@ class FitOptions(msgspec.Struct, frozen=True, kw_only=True):
         seed: Seed of the split of the groups into folds.
     """
 
-    confidence: str | None = None
-    training: Mapping[str, Any] | None = None
-    warnings: Iterable[str] = ()
-    folds: int = FOLDS
-    seed: int = 42
+    confidence: str | None
+    training: Mapping[str, Any] | None
+    warnings: Iterable[str]
+    folds: int
+    seed: int
 
 
+@keywords(warnings=(), folds=FOLDS, seed=42)
 def fit_calibrator(
     method: str,
     x: npt.ArrayLike,
@@ -77,7 +68,7 @@ def fit_calibrator(
     groups: Groups | Sequence[Hashable],
     target: str = "correctness",
     weights: npt.ArrayLike | None = None,
-    **options: Unpack[FitKeywords],
+    **options: Unpack[FitOptions],
 ) -> Calibrator:
     """Fit one calibrator on all items, and measure its quality on groups that it was not fitted on.
 
@@ -96,13 +87,11 @@ def fit_calibrator(
         groups: The group of each item, n of them; the fold of a group depends on its id.
         target: One of :data:`~trivium.trust.calibration.methods.TARGETS`.
         weights: How many times each item counts in fits and figures, shape (n,), above 0; once by default.
-        **options: ``folds`` and ``seed`` of the split; ``confidence``, ``training`` and ``warnings`` to store
-            with the calibrator. See :class:`FitOptions`.
+        **options: See :class:`FitOptions`.
 
     Raises:
         TrustError: If method, target and data do not fit together.
     """
-    plan = FitOptions(**options)
     _check_combination(method, features, target)
     matrix, targets, clusters = _checked(x, y, groups, features=features, target=target)
     if method == "temperature" and (matrix.min() < 0 or matrix.max() > 1):
@@ -115,7 +104,7 @@ def fit_calibrator(
     model = _fit(method, matrix, targets, each, continuous=continuous)
     artifact_method = TEMPERATURE if method == "temperature" else "logistic" if method == "linear" else method
     fitted = Calibrator(method=artifact_method, model=model, features=tuple(features))
-    fold = assign_folds(clusters, folds=plan.folds, seed=plan.seed)
+    fold = assign_folds(clusters, folds=options["folds"], seed=options["seed"])
     out_of_fold, fold_models, reason = _cross_fitted(
         method, matrix, targets, each, fold, fitted.features, continuous=continuous
     )
@@ -135,16 +124,16 @@ def fit_calibrator(
         model=model,
         features=tuple(features),
         target=target,
-        confidence=plan.confidence,
+        confidence=options["confidence"],
         training_metadata={
-            **(plan.training or {}),
+            **(options["training"] or {}),
             "method": method,
             "n_samples": targets.size,
             "n_groups": clusters.count,
             "positive_rate": None if continuous else float(np.average(targets, weights=each)),
         },
         metrics=metrics,
-        warnings=(*plan.warnings, *_warnings(model, matrix, features)),
+        warnings=(*options["warnings"], *_warnings(model, matrix, features)),
         fitted_groups={
             group_digest(clusters.ids[code]): number
             for code, number in zip(clusters.codes.tolist(), fold.tolist(), strict=True)
