@@ -49,6 +49,8 @@ from trivium.trust.paired import non_inferiority, paired_means
 
 MARGIN = 0.02
 SIZES = (20, 60, 200)
+FEW = (5, 10)
+"""Numbers of cases for which only the rates of the policies are shown."""
 LOOKS = np.arange(FEWEST_CASES, MOST + 1)
 STOPS = (0.02, DOUBT, 0.1, 0.2)
 """Probabilities of being wrong at which balanced stops; the second is Trivium's."""
@@ -207,7 +209,7 @@ def measure(worlds: Mapping[str, World], count: int, until: int, seed: int = 32)
     for number, (name, world) in enumerate(worlds.items()):
         drawn = world(np.random.default_rng([seed, number]), count)
         most = drawn.base.shape[1]
-        for n in sorted({min(n, most) for n in SIZES}):
+        for n in sorted({min(n, most) for n in (*FEW, *SIZES)}):
             base, head = drawn.base[:, :n], drawn.head[:, :n]
             own, probabilities = policies(base, head)
             said[name, n] = probabilities, drawn.truth < -MARGIN
@@ -318,7 +320,7 @@ def rates(cells: Found) -> Iterator[str]:
     yield "| policy | cases | wrong ship, % | wrong block, % | undecided, % |"
     yield "|---" * 5 + "|"
     for policy in POLICIES:
-        for n in SIZES:
+        for n in (*FEW, *SIZES):
             cell = mixed(cells, n, policy, 0.25, held_out(cells))
             shares = (cell.wrong_ship, cell.wrong_block, cell.undecided)
             yield f"| {policy} | {n} | {' | '.join(f'{100 * share:.0f}' for share in shares)} |"

@@ -226,8 +226,8 @@ def _wrong(rates: WrongRates | None) -> str:
     """How often the policy was wrong in trials; empty if unknown."""
     if rates is None:
         return ""
-    kinds = [(rates.ship, "losses shipped"), (rates.block, "others blocked")]
-    told = [f"{100 * rate:.0f} {what}" for rate, what in kinds if rate]
+    kinds = [(rates.ship, rates.losses, "losses shipped"), (rates.block, 1 - rates.losses, "others blocked")]
+    told = [f"{100 * rate:.0f} of {100 * all_:.0f} {what}" for rate, all_, what in kinds if rate]
     wrong = f"wrong in {100 * (rates.ship + rates.block):.0f} of 100" if told else "hardly ever wrong"
     open_ = f", and left {100 * rates.undecided:.0f} of 100 open" if rates.undecided else ""
     return f" With {rates.cases} cases it was {wrong}{f' ({listed(told)})' if told else ''} in trials{open_}."

@@ -232,12 +232,14 @@ class WrongRates(msgspec.Struct, frozen=True):
         ship: Share in which the policy passed a version that was worse by more than the margin.
         block: Share in which it failed a version that was not.
         undecided: Share that it left undecided.
+        losses: Share in which the version was worse by more than the margin.
     """
 
     cases: int
     ship: float
     block: float
     undecided: float
+    losses: float = 0.32
 
 
 class AnotherUser(msgspec.Struct, frozen=True, kw_only=True):
