@@ -103,6 +103,7 @@ def test_a_first_suite_is_run_changed_and_compared(world: World) -> None:
     agent.write_text(agent.read_text("utf-8").replace("I do not know.", "Vientiane, I think."), "utf-8")
     world.call(*command)
     assert "3 of 3 passed" in world.out
+    assert "next: trivium compare, trivium view" in world.out
 
     world.call("compare")
     assert world.code == 0
@@ -127,8 +128,9 @@ def test_a_broken_third_fails_the_gate_and_the_comparison_which_shows_it(world: 
     assert "out of order" in world.out
     assert Path("junit.xml").read_text("utf-8").count("<failure") == len(BROKEN) + 1  # the gate is one too
 
-    world.call("compare", "--cases", str(CASES), "--markdown", "comment.md")
+    world.call("compare", "--confirm", "60", "--cases", str(CASES), "--markdown", "comment.md")
     assert world.code == 1
+    assert "no call was made: none would change the answer" in world.err
     answer, changed = world.out.split("what changed")
     assert "✗ fail" in answer
     assert [line.split()[1] for line in changed.splitlines() if line.startswith("↓")] == [

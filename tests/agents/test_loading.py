@@ -72,6 +72,7 @@ def test_a_file_is_a_place_too_and_finds_what_lies_beside_it(folder):
         ),
         ("reviewers.simple:Reviewers.knid", 'Reviewers has no "knid". Did you mean "kind"?'),
         ("reviewers.simple:LIMIT", "is an int, which cannot be called; expected a function, or an agent"),
+        ("script.py:write_reveiw", 'script.py has no "write_reveiw". Did you mean "write_review"?'),
         ("scripts.py:write_review", 'there is no file scripts.py. Did you mean "script.py"?'),
         ("needs_more:x", "importing needs_more failed (needs_more.py, line 1): ModuleNotFoundError"),
         ("broken:write_review", "importing broken failed: SyntaxError"),

@@ -68,7 +68,7 @@ def flat(text):
 
 
 def test_it_says_what_it_costs_before_and_what_was_asked_and_broke_after(outcome, runs):
-    code, out, err = outcome("confirm", *runs, "--calls", 30)
+    code, out, err = outcome("confirm", "--calls", 30)  # the newest run, against the one before
     made = asked("before"), asked("after")
 
     assert "asking again: at most 30 calls, about $0.3000, 3,300 tokens if a call costs" in flat(err)

@@ -229,6 +229,9 @@ class Typed(io.StringIO):
     ("words", "typed", "written"),
     [
         ([], "http\n\n\n\n\n", ["agent.py", "server.py"]),
+        # A mistake is told and asked again: another kind, no such file, a file that is no file of cases.
+        (["--from", "http"], "app.py:answer\n\n\n\nnone\n", ["agent.py", "server.py"]),
+        (["--from", "python"], "ap.py:answer\napp.py:answer\nd.csv\nt.jsonl\nc.jsonl\nnone\n", []),
         (["--from", "python"], "app.py:answer\n\n\nnone\n", []),
         (["--from", "command"], "python3 app.py\n\n\nnone\n", []),
         (["--from", "command"], "cmd:python3 app.py\n\n\nnone\n", []),
@@ -250,6 +253,7 @@ def test_what_no_option_says_is_asked(
     Path("o.csv").write_text("case,output\n1,a\n")
     Path("c.jsonl").write_text('{"id": "1", "input": "q", "references": ["a"]}\n')
     Path("t.jsonl").write_text('{"trace_id": "x", "spans": [{"id": "1", "kind": "agent", "name": "a"}]}\n')
+    Path("app.py").write_text("def answer(question):\n    return question\n")
     terminal = Typed(typed)
     monkeypatch.setattr(sys, "stdin", terminal)
     assert run_command(["init", "new", *words]) == 0, capsys.readouterr().err
@@ -257,12 +261,3 @@ def test_what_no_option_says_is_asked(
     names = {path.name for path in Path("new").iterdir()}
     assert names == {"suite.yaml", "suite.schema.json", *written}
     Suite.load("new/suite.yaml")
-
-
-def test_an_agent_of_another_kind_than_was_said_is_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "stdin", Typed("app.py:answer\n"))
-    assert run_command(["init", "--from", "http"]) == 2
-    assert "app.py:answer: is no address" in capsys.readouterr().err
-    assert list(Path().iterdir()) == []

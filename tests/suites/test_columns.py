@@ -105,6 +105,7 @@ def test_what_an_agent_answered_is_not_a_reference_beside_one() -> None:
         ({"input": "q", "target": "a", "ideal": "b"}, '"target" and "ideal" could each be the references'),
         ({"input": "q", "output": "a"}, '"output" could be the reference or what the agent answered'),
         ({"question": "q", "refrences": "a"}, 'unknown column "refrences". Did you mean "references"'),
+        ({"question": "q", "anwser": "a"}, 'unknown column "anwser". Did you mean "answer"'),
     ],
 )
 def test_what_could_be_two_things_is_asked(row: dict[str, str], message: str) -> None:

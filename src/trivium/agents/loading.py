@@ -184,7 +184,8 @@ def _attribute(module: ModuleType, path: str, spec: str) -> Any:
             found = getattr(found, name)
         except AttributeError:
             known = [each for each in dir(found) if not each.startswith("_")]
-            owner = getattr(found, "__name__", type(found).__name__)
+            named = getattr(found, "__name__", type(found).__name__)
+            owner = spec.rpartition(":")[0] if found is module else named
             raise AgentError(spec, f'{owner} has no "{name}".{suggest(name, known)}') from None
     return found
 

@@ -114,12 +114,12 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
 
 @click.command(
     epilog=options.examples(
-        "trivium confirm 20261121-09 20261121-10 --calls 60",
+        "trivium confirm --calls 60",
         "trivium confirm 20261121-09 20261121-10 --calls 60 --base-agent ../before/app.py:answer",
     )
 )
-@click.argument("base")
-@click.argument("head")
+@click.argument("base", required=False)
+@click.argument("head", required=False)
 @options.option(
     "--calls",
     type=click.IntRange(min=1),
@@ -127,10 +127,11 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
     help="Most calls of the agents, of both sides together.",
 )
 @comparing
-def confirm(base: str, head: str, **given: Any) -> int:
+def confirm(base: str | None, head: str | None, **given: Any) -> int:
     """Decide whether run HEAD is worse than run BASE by asking their agents again, where that tells most.
 
-    The further attempts are stored, and a command that was interrupted goes on if it is given again.
+    HEAD defaults to the newest run, BASE to the previous run of the same suite. The further attempts are
+    stored, and a command that was interrupted goes on if it is given again.
 
     Exit codes: those of `trivium compare`.
     """
@@ -331,7 +332,9 @@ def _ask_again(base: "Run", head: "Run", given: Mapping[str, Any]) -> None:
     bar = ProgressBar(quiet=quiet)
     try:
         with storing():
-            confirm_runs(base, head, calls=calls, progress=bar, **taken(ConfirmationOptions, given))
+            found = confirm_runs(base, head, calls=calls, progress=bar, **taken(ConfirmationOptions, given))
+        if found.confirmed is None and not quiet:
+            click.echo("no call was made: none would change the answer", err=True)
     except KeyboardInterrupt:
         stored = f"{bar.done:,} of {calls:,} calls are stored"
         command = f"trivium confirm {base.id} {head.id} --calls {calls}"

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import msgspec
 
 from trivium.cli import first_suite, options
 from trivium.cli.options import Choice
-from trivium.errors import InputError, Problem
+from trivium.errors import InputError, Problem, TriviumError
 
 SOURCES = {
     "python": "a Python function, in a file or a module",
@@ -142,7 +143,7 @@ def _ask(given: dict[str, Any]) -> None:
         given["source"] = _choice("What gives the answers?", SOURCES, "python")
     _ask_for_source(given)
     if not given["cases"] and not given["questions"] and not given["traces"]:
-        given["cases"] = click.prompt("File of cases (Enter: type questions)", default="", show_default=False)
+        given["cases"] = _prompt("File of cases (Enter: type questions)", _cases)
         if not given["cases"]:
             given["questions"] = _questions()
     if given["success"] is None:
@@ -156,17 +157,50 @@ def _ask_for_source(given: dict[str, Any]) -> None:
     own = "(Enter: an example is written)"
     match given["source"]:
         case "outputs" if not given["outputs"]:
-            given["outputs"] = click.prompt(f"File of outputs {own}", default="", show_default=False) or None
+            given["outputs"] = _prompt(f"File of outputs {own}", _files) or None
         case "traces" if not given["traces"]:
-            files = click.prompt(f"Files of traces {own}", default="", show_default=False)
-            given["traces"] = tuple(files.split())
+            given["traces"] = tuple(_prompt(f"Files of traces {own}", _files).split())
         case "python" | "http" | "command" if not given["agent"]:
             forms = {"python": "file.py:function", "http": "address", "command": "program and arguments"}
-            agent = click.prompt(f"Agent: {forms[given['source']]} {own}", default="", show_default=False)
-            program = given["source"] == "command" and agent and not agent.startswith("cmd:")
-            given["agent"] = f"cmd:{agent}" if program else agent or None
-            if agent and _kind_of_agent(given["agent"]) != given["source"]:
-                raise InputError(agent, f"is no {forms[given['source']]}")
+
+            def agent(typed: str) -> str:
+                if given["source"] == "command" and not typed.startswith("cmd:"):
+                    typed = f"cmd:{typed}"
+                if _kind_of_agent(typed) != given["source"]:
+                    raise InputError(typed, f"is no {forms[given['source']]}")
+                if (file := typed.rpartition(":")[0]).endswith(".py"):
+                    _files(file)
+                return typed
+
+            given["agent"] = _prompt(f"Agent: {forms[given['source']]} {own}", agent) or None
+
+
+def _prompt(question: str, check: Callable[[str], str]) -> str:
+    """Ask until Enter, or an answer that the check takes; what is wrong with one is told at once."""
+
+    def checked(typed: str) -> str:
+        try:
+            return check(typed.strip()) if typed.strip() else ""
+        except TriviumError as error:
+            raise click.UsageError(str(error)) from error
+
+    answer: str = click.prompt(question, default="", show_default=False, value_proc=checked)
+    return answer
+
+
+def _cases(typed: str) -> str:
+    from trivium.suites.suite import Suite
+
+    Suite.load(typed)
+    return typed
+
+
+def _files(typed: str) -> str:
+    from trivium.records.documents import check_is_file
+
+    for name in (each for each in typed.split() if not Path(each).is_dir()):
+        check_is_file(Path(name))
+    return typed
 
 
 def _choice(question: str, choices: dict[str, str], default: str) -> str:

@@ -73,6 +73,7 @@ class Presentation(NamedTuple):
         disagreements: Where its judges disagree; None shows the disagreements of a panel on the page.
         only_disagreements: Whether table, JSON and Markdown show the disagreements instead of the run.
         slices: Its figures by the values of some keys.
+        then: The commands that come next, first.
     """
 
     as_json: bool = False
@@ -85,6 +86,7 @@ class Presentation(NamedTuple):
     disagreements: "Disagreements | None" = None
     only_disagreements: bool = False
     slices: "Sequence[Slices]" = ()
+    then: tuple[str, ...] = ()
 
     @property
     def instead(self) -> "Disagreements | None":
@@ -130,7 +132,7 @@ def _show(run: "Run", summary: "Summary", how: Presentation) -> None:
     else:
         from trivium.reports.summary import describe
 
-        show(describe(summary, "terminal", details=how.details, provenance=run.provenance))
+        show(describe(summary, "terminal", details=how.details, provenance=run.provenance, then=how.then))
         if how.slices:
             from trivium.reports.slices import run_slices
 

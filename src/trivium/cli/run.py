@@ -337,8 +337,8 @@ def present_run(run: "Run", given: Mapping[str, Any]) -> int:
     from trivium.cli.output import Presentation, exit_code, present, stored_summary
 
     summary = stored_summary(run)
-    _keep_answer(run, summary.attempts)
-    how = taken(Presentation, given) | {"slices": [run.slices(key) for key in given["by"]]}
+    then = ("trivium compare",) if _keep_answer(run, summary.attempts) else ()
+    how = taken(Presentation, given) | {"slices": [run.slices(key) for key in given["by"]], "then": then}
     present(run, summary, Presentation(**how))
     return exit_code(summary)
 
@@ -347,13 +347,15 @@ COMPARED_AT_ONCE = 500
 """Most attempts of a run that is compared with the run before when it ends: it takes a second or less."""
 
 
-def _keep_answer(run: "Run", attempts: int) -> None:
-    """Compare a run with the run before it, if there is one, for lists of runs."""
+def _keep_answer(run: "Run", attempts: int) -> bool:
+    """Compare a run with the run before it, for lists of runs, and return whether there is one."""
     from trivium.store.browsing.before import before
 
-    if attempts > COMPARED_AT_ONCE or run.store.read_only or not before(run.store, [run.id]):
-        return
-    from trivium.reports.before import answer_before
+    if not before(run.store, [run.id]):
+        return False
+    if attempts <= COMPARED_AT_ONCE and not run.store.read_only:
+        from trivium.reports.before import answer_before
 
-    with suppress(StoreError):  # this run is stored and shown, also where the run before cannot be read
-        answer_before(run.store, run.id)
+        with suppress(StoreError):  # this run is stored and shown, also where the run before cannot be read
+            answer_before(run.store, run.id)
+    return True

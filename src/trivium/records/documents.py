@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from trivium.errors import InputError, Problem, SuiteError
+from trivium.errors import InputError, Problem, SuiteError, suggest
 from trivium.records.names import CASE_NAMES
 from trivium.values import TOO_MANY_VALUES, holds_too_many_values
 
@@ -110,7 +110,7 @@ def check_is_file(
         siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
     except OSError as failure:
         raise error(str(path), f"cannot be read: {failure.strerror or failure}") from failure
-    near = get_close_matches(path.name, siblings, n=1)
+    near = [each for each in get_close_matches(path.name, siblings) if suggest(path.stem, [Path(each).stem])]
     hint = f' Did you mean "{near[0]}"?' if near else ""
     raise error(str(path), f"there is no such file.{hint}")
 

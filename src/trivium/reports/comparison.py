@@ -84,7 +84,7 @@ def describe(
 
         for place, by in enumerate(comparison.slices, 1):
             yield compared_slices(comparison, by, surface, place=place)
-    if comparison.graphs is not None:
+    if comparison.graphs is not None and comparison.graphs.cases:
         yield _graphs(comparison.graphs, GRAPH_ROWS[surface])
     yield from _reservations(comparison, surface)
 

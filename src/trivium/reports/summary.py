@@ -4,7 +4,7 @@ The order is that of all reports: the answer, what failed, the numbers, the rese
 read them, and where the run comes from.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trivium.reports import wording
@@ -50,7 +50,12 @@ _RECOMMENDATIONS: dict[str | None, Tone] = {
 
 
 def describe(
-    summary: Summary, surface: Surface, *, details: bool = False, provenance: Mapping[str, Any] | None = None
+    summary: Summary,
+    surface: Surface,
+    *,
+    details: bool = False,
+    provenance: Mapping[str, Any] | None = None,
+    then: Sequence[str] = (),
 ) -> Iterator[Block]:
     """Yield the blocks of a run's report for a terminal, a comment or a notebook.
 
@@ -60,6 +65,7 @@ def describe(
         details: Whether to show every reservation in full, the remarks, how intervals were computed, and the
             provenance; otherwise the first few reservations.
         provenance: The run's provenance, for the details.
+        then: Commands that come next in a terminal, before those that show more.
     """
     yield Title(text=summary.suite, beside=summary.run)
     lacking = summary.missing or any(summary.errors.values())
@@ -78,7 +84,7 @@ def describe(
     run = f"run {summary.run}" if surface == "comment" else ""
     lines = [" · ".join(filter(None, (wording.provenance_line(summary), run)))]
     if surface == "terminal" and not details:
-        lines.append(f"next: trivium view {summary.run}, or trivium show --details")
+        lines.append(f"next: {', '.join([*then, f'trivium view {summary.run}'])}, or trivium show --details")
     yield Paragraph(tuple(filter(None, lines)), "quiet")
 
 

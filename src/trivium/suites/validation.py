@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Hashable, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -106,7 +107,8 @@ def unknown_key(key: str, known: Sequence[str]) -> str:
     aliased = [field for field, names in CASE_NAMES.items() if key.lower() in names and field in known]
     alias = f' Did you mean "{aliased[0]}"?' if aliased and {"id", "input"} <= set(known) else ""
     outputs = OUTPUT_NAMES["output"] if {"case", "output"} <= set(known) else ()
-    hint = alias or suggest(key, (*known, *outputs)) or f" Known: {', '.join(known)}"
+    cases = chain(*CASE_NAMES.values()) if {"id", "input"} <= set(known) else ()
+    hint = alias or suggest(key, (*known, *outputs, *cases)) or f" Known: {', '.join(known)}"
     return f'unknown key "{quote(key)}".{hint}'
 
 
