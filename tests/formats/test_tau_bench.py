@@ -9,7 +9,7 @@ import pytest
 import trivium as tv
 from tests.goldens import data
 from trivium.errors import InputError, TraceError
-from trivium.formats.tau_bench import changes_state, read_trajectories
+from trivium.formats.tau_bench import changes_state, read_suite, read_trajectories
 from trivium.traces.process.totals import trace_facts
 from trivium.traces.readers import read_trace, read_trace_file
 
@@ -81,20 +81,12 @@ def test_results_go_to_the_nearest_call_since_ids_repeat():
     ]
 
 
-def test_tasks_come_with_what_was_expected(tmp_path):
+def test_trajectories_come_with_their_reward_and_answer(tmp_path):
     path = tmp_path / "runs.json"
-    task = {
-        "instruction": "You want a flight.",
-        "actions": [{"name": "book_flight", "kwargs": {"id": 7}}, {"broken": True}],
-        "outputs": ["7"],
-    }
-    item = chat(chat_message("assistant", "Bye."), info={"task": task, "reward_info": None}, reward=0)
+    item = chat(chat_message("assistant", "Bye."), info={"reward_info": None}, reward=0)
     path.write_text(json.dumps([item, chat(reward=None, trial="x")]), encoding="utf-8")
     first, second = read_trajectories(path)
     assert (first.task, first.trial, first.reward, first.finished) == ("3", 1, 0.0, False)
-    assert first.instruction == "You want a flight."
-    assert first.actions == (("book_flight", {"id": 7}),)
-    assert first.outputs == ("7",)
     assert first.answer == "Bye."
     assert (second.trial, second.reward, second.answer) == (0, None, "")
 
@@ -126,7 +118,8 @@ def test_writing_tools_are_recognised_by_name():
 def test_the_real_file_gives_the_counts_of_its_summary():
     folder = data("traces/tau-bench")
     summary = json.loads((folder / "summary.json").read_text())
-    found = read_trajectories(folder / "gpt-4o-airline_tasks_00-32.json")
+    path = folder / "gpt-4o-airline_tasks_00-32.json"
+    found, cases = read_trajectories(path), {case.id: case for case in read_suite(path).cases}
     facts = trace_facts([trajectory.trace for trajectory in found], format="tau-bench")
     assert facts.traces == summary["trajectories"]
     assert sum(facts.tools.values()) == facts.kinds["tool"] == summary["tool_calls"]
@@ -143,7 +136,7 @@ def test_the_real_file_gives_the_counts_of_its_summary():
             assert int(row["failed_calls"]) == sum(call.ok is False for call in calls)
             assert int(row["write_calls"]) == len(writes)
             assert int(row["ok_write_calls"]) == sum(call.ok is True for call in writes)
-            assert int(row["expected_calls"]) == len(trajectory.actions)
+            assert int(row["expected_calls"]) == len(cases[trajectory.task].expect.tools)
 
 
 TASKS = {

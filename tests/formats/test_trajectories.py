@@ -6,7 +6,7 @@ from tests.goldens import data
 from trivium.agents.recorded import open_recorded
 from trivium.errors import SuiteError
 from trivium.formats.agents_eval import run_folders
-from trivium.formats.tau_bench import only_reads
+from trivium.formats.tau_bench import changes_state
 from trivium.suites.settings import SuccessRule
 from trivium.suites.suite import Suite
 from trivium.traces.readers import read_path
@@ -82,7 +82,7 @@ def test_a_suite_file_may_add_to_what_the_source_says(tasks):
      ("booking_list", True), ("modify_user_address", False), ("return_delivered_order_items", False)],
 )  # fmt: skip
 def test_the_first_word_of_a_tool_says_whether_it_changes_state(tool, changes_nothing):
-    assert only_reads(tool) is changes_nothing
+    assert changes_state(tool) is not changes_nothing
 
 
 @pytest.mark.parametrize(

@@ -267,6 +267,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     history: Any = None
 
 
+@resolved
 class AgentResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The parsed response of an agent: the fields of an :class:`Attempt` that an agent may set.
 

@@ -43,6 +43,15 @@ def reason(error: BaseException) -> str:
     return shown(f"{kind}: {text}" if text else kind)
 
 
+def as_failure(error: Exception) -> AgentFailure:
+    """The error of a try as a failure; whether to retry is left to the error itself."""
+    if isinstance(error, AgentFailure):
+        return error
+    failure = AgentFailure(reason(error), retryable=None)
+    failure.__cause__ = error
+    return failure
+
+
 def may_be_ctrl_c(error: BaseException) -> bool:
     """Whether the error may come from Ctrl-C, which reaches the main thread only, not from user code."""
     return isinstance(error, KeyboardInterrupt) and current_thread() is main_thread()

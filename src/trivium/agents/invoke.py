@@ -9,6 +9,8 @@ from random import Random
 from time import perf_counter
 from typing import Any, NamedTuple
 
+import msgspec
+
 from trivium.agents.attempt import (
     WORLD_FAILED,
     AgentAdapter,
@@ -266,17 +268,12 @@ def _sanitised(response: AgentResponse, limits: Limits) -> AgentResponse:
         if number is not None and not (math.isfinite(number) and (name == "reward" or number >= 0)):
             raise AgentFailure(f"{name} is {number}; expected a finite number")
     secrets = secret_flags(output, metadata, response.trace)
-    return AgentResponse(
+    return msgspec.structs.replace(
+        response,
         output=output,
-        trace=response.trace,
-        usage=response.usage,
-        reward=response.reward,
         error=shown(response.error or "") or None,
-        seconds=response.seconds,
         flags=tuple(dict.fromkeys([*response.flags, *flags, *more_flags, *secrets])),
         metadata=metadata,
-        world=response.world,
-        history=response.history,
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from trivium.agents.attempt import TRACE_LEFT_OUT, AgentFailure, AgentResponse, Attempt, ChatMessage, Usage
+from trivium.agents.attempt import TRACE_LEFT_OUT, AgentFailure, AgentResponse, Attempt, ChatMessage
 from trivium.agents.failures import shown
 from trivium.errors import TraceError, suggest
 from trivium.masking import OutputMasker
@@ -25,7 +25,6 @@ from trivium.suites.sanitize import sanitise
 from trivium.traces.conversation import answer_in
 from trivium.traces.native import native_trace
 from trivium.traces.trace import TASK_REQUEST, Trace
-from trivium.values import resolved
 
 log = logging.getLogger(__name__)
 
@@ -34,19 +33,6 @@ FIELDS = ("output", "trace", "usage", "reward", "error", "seconds", "metadata")
 
 NOTHING = "nothing came back"
 """Error of an attempt without output, trace and reward."""
-
-
-@resolved
-class _ResponseFields(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields as an agent returned them; the trace is parsed separately."""
-
-    output: Any = None
-    trace: Any = None
-    usage: Usage | None = None
-    reward: float | None = None
-    error: str | None = None
-    seconds: float | None = None
-    metadata: dict[str, Any] = {}
 
 
 def parse_response(value: Any) -> AgentResponse:
@@ -219,22 +205,16 @@ def _from_attempt(value: Attempt) -> AgentResponse:
 
 def _from_fields(value: Mapping[Any, Any], *, from_attributes: bool = False) -> AgentResponse:
     fields = {name: value[name] for name in FIELDS if name in value}
+    trace = fields.pop("trace", None)
     if fields.get("metadata") is None:
         fields["metadata"] = {}
     try:
-        parsed = msgspec.convert(fields, _ResponseFields, from_attributes=from_attributes)
+        parsed = msgspec.convert(fields, AgentResponse, from_attributes=from_attributes)
     except msgspec.ValidationError as error:
         raise AgentFailure(f"the answer has a field of the wrong type: {error}") from error
     more = {str(key): value[key] for key in value if key not in FIELDS}
-    response = AgentResponse(
-        output=parsed.output,
-        usage=parsed.usage,
-        reward=parsed.reward,
-        error=parsed.error,
-        seconds=parsed.seconds,
-        metadata=more | parsed.metadata,
-    )
-    return response if parsed.trace is None else _with_trace(response, parsed.trace)
+    response = msgspec.structs.replace(parsed, metadata=more | parsed.metadata)
+    return response if trace is None else _with_trace(response, trace)
 
 
 def _with_trace(response: AgentResponse, raw: Any) -> AgentResponse:

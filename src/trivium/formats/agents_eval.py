@@ -18,11 +18,11 @@ from typing import Any
 import msgspec
 
 from trivium.agents.attempt import Attempt
-from trivium.agents.recorded.record import checked_attempt, no_such_case
-from trivium.errors import OutputsError, Problem, Problems, SuiteError, TraceError, placed, raise_problems
+from trivium.agents.recorded.record import checked_attempt
+from trivium.errors import Problem, SuiteError, TraceError, placed, raise_problems
+from trivium.formats.samples import Found, NamedAttempts
 from trivium.records.documents import read_mapping
 from trivium.storage import path_of
-from trivium.suites.case import Case
 from trivium.suites.selection import cases_of
 from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite
@@ -264,40 +264,20 @@ def _case(id_: str, metadata: JsonObject) -> JsonObject:
 REVIEW_FILE = "review.json"
 
 
-def read_attempts(path: Path, suite: Suite) -> "AgentsEvalRuns":
-    """Every run of a folder.
+def read_attempts(path: Path, suite: Suite) -> NamedAttempts:
+    """Every run of a folder as an attempt.
+
+    The output is the review that the run wrote, if it is stored. The time is that of the trace, from the
+    start of its first call to the end of its last, because the files state the first *end* as the start.
 
     Raises:
         OutputsError: If a run is not a case of the suite.
         SuiteError: If the folder holds no run.
     """
-    return AgentsEvalRuns(path, suite)
-
-
-class AgentsEvalRuns:
-    """The runs of a folder as attempts, read one by one.
-
-    The output is the review that the run wrote, if it is stored. The time is that of the trace, from the
-    start of its first call to the end of its last, because the files state the first *end* as the start.
-    """
-
-    def __init__(self, path: Path, suite: Suite) -> None:
-        self._suite = suite
-        self._folders = run_folders(path)
-        problems = Problems(str(path), OutputsError)
-        for id_, folder in self._folders.items():
-            if suite.position(id_) is None:
-                problems.add(Problem(str(folder), no_such_case(suite, id_, suggests=not problems.full)))
-        problems.check()
-
-    def __len__(self) -> int:
-        return len(self._folders)
-
-    def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
-        """Each run with its case."""
-        limit = self._suite.settings.limits.output_bytes
-        for id_, folder in self._folders.items():
-            yield self._suite.case(id_), _attempt(id_, folder, limit)
+    found = [Found(case, 0, str(folder), folder) for case, folder in run_folders(path).items()]
+    return NamedAttempts(
+        str(path), suite, lambda: found, lambda run, limit: _attempt(run.case, run.held, limit)
+    )
 
 
 def _attempt(case: str, folder: Path, limit: int) -> Attempt:

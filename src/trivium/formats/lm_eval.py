@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from trivium.agents.attempt import Attempt
 from trivium.errors import Problem, TraceError
-from trivium.formats.samples import Sample, attempts_of, scored, suite_of
-from trivium.suites.case import Case
+from trivium.formats.samples import NamedAttempts, Sample, attempts_of, scored, suite_of
 from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite
 from trivium.traces.readers.json_input import documents_of, text
@@ -42,7 +40,7 @@ def read_suite(path: Path) -> SourceCases:
     return suite_of(path, path.stem if task is None else task[1], samples)
 
 
-def read_attempts(path: Path, suite: Suite) -> list[tuple[Case, Attempt]]:
+def read_attempts(path: Path, suite: Suite) -> NamedAttempts:
     """The responses of a file as attempts.
 
     Raises:

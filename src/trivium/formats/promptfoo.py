@@ -11,10 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trivium.agents.attempt import Attempt, Usage
+from trivium.agents.attempt import Usage
 from trivium.errors import Problem, TraceError
-from trivium.formats.samples import Sample, attempts_of, scored, suite_of
-from trivium.suites.case import Case
+from trivium.formats.samples import NamedAttempts, Sample, attempts_of, scored, suite_of
 from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite
 from trivium.traces.readers.json_input import at, documents_of, dollars, text
@@ -51,7 +50,7 @@ def read_suite(path: Path) -> SourceCases:
     return suite_of(file, file.stem, partial(samples, column=column))
 
 
-def read_attempts(path: Path, suite: Suite) -> list[tuple[Case, Attempt]]:
+def read_attempts(path: Path, suite: Suite) -> NamedAttempts:
     """The outputs of a file as attempts.
 
     Raises:

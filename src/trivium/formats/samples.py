@@ -1,15 +1,15 @@
 """What result files of other tools have in common: outputs that were scored there, each with its question."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from trivium.agents.attempt import Attempt, Usage
-from trivium.agents.recorded.record import checked_attempt, no_such_case
+from trivium.agents.recorded.record import checked_attempt, duplicate_of, no_such_case
 from trivium.errors import OutputsError, Problem, Problems, SuiteError, TraceError, raise_problems
 from trivium.suites.case import Case
 from trivium.suites.selection import cases_of
@@ -50,6 +50,57 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     metadata: JsonObject = {}
 
 
+class Found(NamedTuple):
+    """The case and the repeat that something in a file is an attempt of, its place, and the thing itself."""
+
+    case: str
+    repeat: int
+    where: str
+    held: Any
+
+
+class NamedAttempts:
+    """The attempts of a file that names cases of a suite; what they hold is read one by one.
+
+    Args:
+        source: The file, for messages.
+        suite: The suite.
+        find: Finds all attempts in the file, in order; called for each iteration.
+        make: Makes the attempt of something that was found, with at most so many bytes of output.
+
+    Raises:
+        OutputsError: If the suite has no such case, or an attempt occurs twice.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        suite: Suite,
+        find: Callable[[], Iterable[Found]],
+        make: Callable[[Found, int], Attempt],
+    ) -> None:
+        self._suite, self._find, self._make = suite, find, make
+        problems = Problems(source, OutputsError)
+        first: dict[tuple[str, int], str] = {}
+        for case, repeat, where, _ in find():
+            earlier = first.setdefault((case, repeat), where)
+            if suite.position(case) is None:
+                problems.add(Problem(where, no_such_case(suite, case, suggests=not problems.full)))
+            elif earlier != where:
+                problems.add(Problem(where, duplicate_of(earlier, case, repeat)))
+        problems.check()
+        self._count = len(first)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
+        """Each attempt with its case."""
+        limit = self._suite.settings.limits.output_bytes
+        for found in self._find():
+            yield self._suite.case(found.case), self._make(found, limit)
+
+
 def scored(value: Any, **further: str | None) -> JsonObject:
     """A recorded score; a value that is no number in [0, 1] is only ``raw``."""
     known = is_number(value) and 0 <= value <= 1
@@ -87,35 +138,31 @@ def suite_of(path: Path, name: str, read: Callable[[Path], Sequence[Sample]]) ->
     return SourceCases(name, cases, settings)
 
 
-def attempts_of(
-    path: Path, suite: Suite, read: Callable[[Path], Sequence[Sample]]
-) -> list[tuple[Case, Attempt]]:
+def attempts_of(path: Path, suite: Suite, read: Callable[[Path], Sequence[Sample]]) -> "NamedAttempts":
     """The outputs of a file as attempts, with their scores in ``metadata.scores``.
 
     Raises:
         OutputsError: If an output is not of a case of the suite.
         TraceError: If the file cannot be read.
     """
-    problems = Problems(str(path), OutputsError)
-    limit = suite.settings.limits.output_bytes
     repeats: Counter[str] = Counter()
-    found: list[tuple[Case, Attempt]] = []
+    found: list[Found] = []
     for sample in read(path):
-        if suite.position(sample.case) is None:
-            what = no_such_case(suite, sample.case, suggests=not problems.full)
-            problems.add(Problem(sample.where, what))
-            continue
-        attempt = Attempt(
-            case=sample.case,
-            repeat=repeats[sample.case],
-            output=sample.output,
-            reward=sample.reward,
-            seconds=sample.seconds,
-            usage=sample.usage,
-            error=sample.error,
-            metadata={"scores": sample.scores, **sample.metadata},
-        )
+        found.append(Found(sample.case, repeats[sample.case], sample.where, sample))
         repeats[sample.case] += 1
-        found.append((suite.case(sample.case), checked_attempt(attempt, limit=limit)))
-    problems.check()
-    return found
+    return NamedAttempts(str(path), suite, lambda: found, _attempt)
+
+
+def _attempt(found: Found, limit: int) -> Attempt:
+    sample: Sample = found.held
+    attempt = Attempt(
+        case=found.case,
+        repeat=found.repeat,
+        output=sample.output,
+        reward=sample.reward,
+        seconds=sample.seconds,
+        usage=sample.usage,
+        error=sample.error,
+        metadata={"scores": sample.scores, **sample.metadata},
+    )
+    return checked_attempt(attempt, limit=limit)

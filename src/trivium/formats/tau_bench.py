@@ -8,15 +8,17 @@ file of tasks is an array of tasks, or an object with ``tasks`` and what they sh
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from trivium.agents.attempt import Attempt
-from trivium.agents.recorded.record import checked_attempt, no_such_case
+from trivium.agents.recorded.record import checked_attempt
 from trivium.agents.worlds.checks import End, ended
-from trivium.errors import OutputsError, Problem, Problems, SuiteError, TraceError, raise_problems
+from trivium.errors import Problem, SuiteError, TraceError, raise_problems
+from trivium.formats.samples import Found, NamedAttempts
 from trivium.records.documents import parse_json, read_document
 from trivium.suites.case import Case
 from trivium.suites.selection import cases_of
@@ -41,11 +43,6 @@ METRICS = (
     "path_agreement",
     "success",
 )
-
-
-def only_reads(tool: str) -> bool:
-    """Whether a tool of tau-bench only reads."""
-    return not changes_state(tool)
 
 
 class _Action(msgspec.Struct, frozen=True):
@@ -132,13 +129,12 @@ def read_suite(path: Path) -> SourceCases:
         (f"task {id_}", _case(id_, tasks[id_], _calls_left(tasks[id_]))) for id_ in trials
     )
     raise_problems(problems, str(path))
+    tools = {tool for entry in entries for tool in _tools(entry)}
     settings = {
         "metrics": list(METRICS),
         "success": {"reward": 1.0},
         "repeats": max(trials.values(), default=1),
-        "tools": {
-            "read_only": sorted({tool for entry in entries for tool in _tools(entry) if only_reads(tool)})
-        },
+        "tools": {"read_only": sorted(filterfalse(changes_state, tools))},
     }
     return SourceCases(path.stem, cases, settings)
 
@@ -165,7 +161,7 @@ def _read_tasks(raw: JsonObject, path: Path) -> SourceCases:
     cases, problems = cases_of((f"tasks[{place}]", row) for place, row in enumerate(rows))
     raise_problems(problems, str(path))
     names = {action.name for task in found.tasks for action in task.actions}
-    settings: JsonObject = {"tools": {"read_only": sorted(filter(only_reads, names))}}
+    settings: JsonObject = {"tools": {"read_only": sorted(filterfalse(changes_state, names))}}
     if world:
         said = found.user is None and any(task.outputs for task in found.tasks)
         state = str((path.parent / found.state).absolute()) if isinstance(found.state, str) else found.state
@@ -186,7 +182,7 @@ def _own_case(place: int, task: _OwnTask, shared: _TaskFile, *, world: bool) -> 
 
 
 def _expected_call(action: _Action) -> JsonObject:
-    return {"name": action.name, "arguments": action.given, "reads": only_reads(action.name)}
+    return {"name": action.name, "arguments": action.given, "reads": not changes_state(action.name)}
 
 
 def _case(id_: str, task: _Task, state: JsonObject | None) -> JsonObject:
@@ -224,9 +220,6 @@ class Trajectory(msgspec.Struct, frozen=True, kw_only=True):
         task: Id of the task.
         trial: Index of the trial, from 0.
         reward: 1.0 if the database and the answers were right; None if not judged.
-        instruction: The instruction of the simulated user.
-        actions: The expected calls, each a name and its arguments.
-        outputs: Texts that the agent must give the user.
         finished: Whether the user or a tool ended it; False at the step limit.
         answer: The last text that the agent wrote.
         trace: What happened.
@@ -235,9 +228,6 @@ class Trajectory(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     trial: int
     reward: float | None
-    instruction: str
-    actions: tuple[tuple[str, JsonObject], ...]
-    outputs: tuple[str, ...]
     finished: bool
     answer: str
     trace: Trace
@@ -278,27 +268,19 @@ def _trajectory(item: Any, source: str, where: str) -> Trajectory:
     if "task_id" not in item:
         raise TraceError(source, Problem(where, 'expected a "task_id"'))
     info = dict_(item.get("info"))
-    task = dict_(info.get("task"))
     trial, reward = item.get("trial", 0), item.get("reward")
     trace_id = f"{item['task_id']}/{trial}"
     return Trajectory(
         task=str(item["task_id"]),
         trial=trial if isinstance(trial, int) else 0,
         reward=float(reward) if isinstance(reward, int | float) else None,
-        instruction=str(task.get("instruction", "")),
-        actions=tuple(
-            (action["name"], dict_(action.get("kwargs")))
-            for action in dicts(task.get("actions"))
-            if isinstance(action.get("name"), str)
-        ),
-        outputs=tuple(map(str, list_(task.get("outputs")))),
         finished=info.get("reward_info") is not None,
         answer=answer_of(item["traj"]),
         trace=trace_of_chat(item["traj"], trace_id),
     )
 
 
-def read_attempts(path: Path, suite: Suite) -> list[tuple[Case, Attempt]]:
+def read_attempts(path: Path, suite: Suite) -> NamedAttempts:
     """Every trajectory of a file: output = the last text that the agent wrote, repeat = trial.
 
     The format has neither times nor usage; ``metadata.finished`` is False for a trial that reached the step
@@ -308,20 +290,15 @@ def read_attempts(path: Path, suite: Suite) -> list[tuple[Case, Attempt]]:
         OutputsError: If a task is not a case of the suite, or a trial of a task occurs twice.
         TraceError: If the file cannot be read.
     """
-    trajectories = read_trajectories(path)
-    problems = Problems(str(path), OutputsError)
-    first: dict[tuple[str, int], int] = {}
-    for index, trajectory in enumerate(trajectories):
-        key = (trajectory.task, trajectory.trial)
-        if suite.position(trajectory.task) is None:
-            what = no_such_case(suite, trajectory.task, suggests=not problems.full)
-            problems.add(Problem(f"[{index}]", what))
-        elif first.setdefault(key, index) != index:
-            message = f"duplicate trial {key[1]} of task {key[0]} (first in [{first[key]}])"
-            problems.add(Problem(f"[{index}]", message))
-    problems.check()
-    limit = suite.settings.limits.output_bytes
-    return [(case := suite.case(each.task), _attempt(each, case, limit)) for each in trajectories]
+    found = [
+        Found(each.task, each.trial, f"[{index}]", each) for index, each in enumerate(read_trajectories(path))
+    ]
+    return NamedAttempts(
+        str(path),
+        suite,
+        lambda: found,
+        lambda trial, limit: _attempt(trial.held, suite.case(trial.case), limit),
+    )
 
 
 def _attempt(trajectory: Trajectory, case: Case, limit: int) -> Attempt:

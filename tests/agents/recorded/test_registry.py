@@ -92,7 +92,7 @@ def test_a_duplicate_trial_is_a_mistake(tmp_path):
     path = tmp_path / "twice.json"
     path.write_text(json.dumps([trajectory(0, 0), trajectory(0, 0)]))
     source = f"tau-bench:{path}"
-    with pytest.raises(OutputsError, match=r"\[1\]: duplicate trial 0 of task 0 \(first in \[0\]\)"):
+    with pytest.raises(OutputsError, match=r"\[1\]: duplicate of \[0\]: case \"0\", repeat 0"):
         open_recorded(source, Suite.load(source))
 
 

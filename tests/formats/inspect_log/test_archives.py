@@ -22,7 +22,7 @@ from trivium.formats.inspect_log.archive import Log
         (b"", "not valid JSON"),
         (b"[]", "not a log"),
         (b'{"eval": 1}', "not a log"),
-        (b"\xff", "not valid JSON"),
+        (b"\xff", "not valid UTF-8"),
     ],
 )
 def test_what_is_no_log_is_refused(tmp_path, content, what):
@@ -39,7 +39,7 @@ def test_a_zip_of_something_else_is_refused(tmp_path):
         Log(pack(tmp_path / "x.eval", {"a.txt": b"hello"}))
     with pytest.raises(TraceError, match="no such file"):
         Log(tmp_path / "missing.eval")
-    with pytest.raises(TraceError, match="is not a file"):
+    with pytest.raises(TraceError, match="is a folder"):
         Log(tmp_path)
 
 
@@ -139,8 +139,3 @@ def test_limits_of_files_and_members_hold(tmp_path, monkeypatch):
     monkeypatch.setattr(archive, "MAX_FILE_BYTES", 10)
     with pytest.raises(TraceError, match="at most 10"):
         Log(path)
-    whole = tmp_path / "x.json"
-    whole.write_text(json.dumps(HEADER), encoding="utf-8")
-    monkeypatch.setattr("trivium.formats.inspect_log.archive.MAX_JSON_BYTES", 10)
-    with pytest.raises(TraceError, match="more than 10 bytes"):
-        Log(whole)

@@ -237,7 +237,7 @@ def test_a_log_in_progress_is_read_as_far_as_it_is(tmp_path):
         ([[1]], "expected a sample"),
         ([b'{"id": '], "not valid JSON"),
         ([b"[" * 200_000], "too deep"),
-        ([sample(), sample()], "duplicate epoch"),
+        ([sample(), sample()], "duplicate of"),
     ],
 )
 def test_a_sample_that_is_none_is_named(tmp_path, samples, what):

@@ -10,12 +10,12 @@ import pytest
 from tests.goldens import data
 from tests.traces.samples import calls, tool
 from trivium.agents.attempt import Attempt
-from trivium.formats.tau_bench import changes_state, read_trajectories
+from trivium.formats.tau_bench import changes_state, read_suite, read_trajectories
 from trivium.metrics.graph.matching import tool_sequence
 from trivium.metrics.graph.trajectories import path_agreement
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import score, score_attempts
-from trivium.suites.case import Case, Expect, ExpectedTool
+from trivium.suites.case import Expect, ExpectedTool
 from trivium.suites.settings import Settings, ToolSettings
 from trivium.traces.trace import Trace
 
@@ -84,17 +84,14 @@ def test_nothing_expected_and_nothing_changed_match():
 
 def test_the_real_trajectories_give_their_published_figures():
     folder = data("traces/tau-bench")
-    found = read_trajectories(folder / "gpt-4o-airline_tasks_00-32.json")
+    path = folder / "gpt-4o-airline_tasks_00-32.json"
+    found, cases = read_trajectories(path), {case.id: case for case in read_suite(path).cases}
     summary = json.loads((folder / "summary.json").read_text())
     tools = {span.name for trajectory in found for span in trajectory.trace.tool_calls}
     settings = ToolSettings(read_only=tuple(name for name in tools if not changes_state(name)))
     pairs = []
     for trajectory in found:
-        expected = tuple(
-            ExpectedTool(name=name, arguments=arguments, reads=not changes_state(name))
-            for name, arguments in trajectory.actions
-        )
-        case = Case(id=trajectory.task, input=trajectory.instruction, expect=Expect(tools=expected))
+        case = cases[trajectory.task]
         pairs.append((case, Attempt(case=case.id, repeat=trajectory.trial, trace=trajectory.trace)))
     names = ["action_match", "tool_selection"]
     scored = score_attempts(build_metrics(names, Settings(tools=settings)), pairs)

@@ -85,7 +85,7 @@ def test_broken_content_is_named_with_its_line(tmp_path, content, what):
 
 
 def test_a_missing_file_is_an_error(tmp_path):
-    with pytest.raises(TraceError, match="cannot be read"):
+    with pytest.raises(TraceError, match="there is no such file"):
         read_trace_file(tmp_path / "none.json")
 
 

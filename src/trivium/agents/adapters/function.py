@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from trivium.agents.attempt import AgentAdapter, AgentFailure, AgentResponse, EventLoopBlocked, Request
-from trivium.agents.failures import reason
+from trivium.agents.failures import as_failure
 from trivium.agents.response import AnswerFinder, parse_response
 from trivium.errors import AgentError
 
@@ -71,11 +71,11 @@ class FunctionAgent:
             try:
                 response = await self._call(request)
             except Exception as error:
-                trace = found.trace
-                if trace is None or isinstance(error, AgentFailure):
+                if found.trace is None or isinstance(error, AgentFailure):
                     raise
-                # retryable=None: the original error decides whether to retry.
-                raise AgentFailure(reason(error), retryable=None, trace=trace) from error
+                failure = as_failure(error)
+                failure.trace = found.trace
+                raise failure from failure.__cause__
         return (
             response if response.trace is not None else msgspec.structs.replace(response, trace=found.trace)
         )

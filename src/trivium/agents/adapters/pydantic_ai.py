@@ -19,7 +19,8 @@ from pydantic_ai.capabilities import AbstractCapability, Instrumentation, Wrappe
 from pydantic_ai.models.instrumented import InstrumentationSettings
 
 from trivium.agents.adapters.pydantic_ai_input import prompt_of
-from trivium.agents.attempt import AgentFailure, AgentResponse, Request, Usage
+from trivium.agents.attempt import AgentResponse, Request, Usage
+from trivium.agents.failures import as_failure
 from trivium.agents.worlds.world import World
 from trivium.errors import AgentError, MissingExtra
 from trivium.suites.case import Case
@@ -93,12 +94,9 @@ class PydanticAgent:
                     model_settings=ModelSettings(seed=request.seed),
                 )
             except Exception as error:
-                # retryable=None: the original error decides whether to retry.
-                raise AgentFailure(
-                    f"{type(error).__name__}: {error}",
-                    retryable=None,
-                    trace=_with_history(found.trace, history, self.name),
-                ) from error
+                failure = as_failure(error)
+                failure.trace = _with_history(found.trace, history, self.name)
+                raise failure from failure.__cause__
         trace = _with_history(found.trace, history, self.name)
         return AgentResponse(
             output=_plain(result.output),

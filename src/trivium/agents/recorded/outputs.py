@@ -13,6 +13,7 @@ from trivium.agents.recorded.columns import OutputColumns, output_columns_of
 from trivium.agents.recorded.record import (
     Output,
     attempt_from,
+    duplicate_of,
     message_problems,
     no_such_case,
     trace_problems,
@@ -280,7 +281,7 @@ class RecordedOutputs:
             if output is not None:
                 earlier = first.setdefault((output.case, output.repeat), index)
                 if earlier != index:
-                    what = f'duplicate of {self.place(earlier)}: case "{output.case}", repeat {output.repeat}'
+                    what = duplicate_of(self.place(earlier), output.case, output.repeat)
                     self.mistakes.add_output(index, [Problem(self.place(index), what)])
 
 
@@ -350,9 +351,7 @@ class OutputsFiles:
             for _, attempt in self.read(range(index, index + 1)):
                 earlier = first.setdefault((attempt.case, attempt.repeat), index)
                 if earlier != index:
-                    what = (
-                        f'duplicate of {self._place(earlier)}: case "{attempt.case}", repeat {attempt.repeat}'
-                    )
+                    what = duplicate_of(self._place(earlier), attempt.case, attempt.repeat)
                     number, within = self._within(index)
                     file = self._files[number]
                     file.mistakes.add_output(within, [Problem(file.place(within), what)])

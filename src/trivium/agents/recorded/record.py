@@ -97,12 +97,6 @@ class _Traced(Output, frozen=True, kw_only=True, forbid_unknown_fields=True):
     trace: Trace | None = None
 
 
-class _FastOutput(Output, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A line whose trace stays undecoded until it is needed."""
-
-    trace: msgspec.Raw = msgspec.Raw()
-
-
 @resolved
 class TraceFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A reference to a trace in a file; ``trace_id`` names one of several traces in it."""
@@ -113,8 +107,6 @@ class TraceFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 _TRACED_DECODER = msgspec.json.Decoder(_Traced)
-_DECODER = msgspec.json.Decoder(_FastOutput)
-_TRACE_DECODER = msgspec.json.Decoder(Trace)
 
 ParsedLine = tuple[Output | None, list[Problem], tuple[str, ...]]
 """The parsed line, or None; every problem of it; and flags for what sanitising changed."""
@@ -123,11 +115,10 @@ ParsedLine = tuple[Output | None, list[Problem], tuple[str, ...]]
 def read_line(line: bytes, place: str) -> ParsedLine:
     """Parse a line, apart from its trace, which ``trace_problems`` and ``attempt_from`` read."""
     if not _SUSPECT.search(line):
-        for decoder in (_TRACED_DECODER, _DECODER):
-            try:
-                return decoder.decode(line), [], ()
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                pass  # the slower path below finds and describes the mistake
+        try:
+            return _TRACED_DECODER.decode(line), [], ()
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            pass  # its trace is in a file, or the slower path below finds and describes the mistake
     raw = parse_line(line, place)
     return (None, [raw], ()) if isinstance(raw, Problem) else read_row(raw, place)
 
@@ -160,7 +151,7 @@ def trace_problems(output: Output, place: str, folder: Path) -> list[Problem]:
     """List the mistakes in the trace of a record; a trace file is not read."""
     where = f"{place}: trace"
     try:
-        trace = _trace_value(output)
+        trace = output.trace
         if trace is None or isinstance(trace, Trace):
             return []
         if _is_file(trace):
@@ -203,6 +194,11 @@ def no_such_case(suite: Suite, case: str, *, suggests: bool = True) -> str:
     return f'the suite has no case "{case}".{suggest(case, [each.id for each in suite]) if near else ""}'
 
 
+def duplicate_of(earlier: str, case: str, repeat: int) -> str:
+    """What is wrong with an attempt that is at an earlier place, too."""
+    return f'duplicate of {earlier}: case "{case}", repeat {repeat}'
+
+
 def attempt_from(output: Output, flags: tuple[str, ...], *, folder: Path, limit: int) -> Attempt:
     """Make an attempt from a line.
 
@@ -240,7 +236,7 @@ def attempt_from(output: Output, flags: tuple[str, ...], *, folder: Path, limit:
 
 
 def _trace_of(output: Output, folder: Path) -> Trace | None:
-    trace = _trace_value(output)
+    trace = output.trace
     if trace is None:
         return None
     if not _is_file(trace):
@@ -281,23 +277,6 @@ def _quoted(ids: list[str]) -> str:
     more = len(ids) - MOST_IDS_LISTED
     listed = ", ".join(f'"{each}"' for each in ids[:MOST_IDS_LISTED])
     return f"{listed} and {more:,} more" if more > 0 else listed
-
-
-def _trace_value(output: Output) -> Any:
-    """Decode the trace: a Trace that is not normalised, or any other JSON value."""
-    raw = output.trace
-    if not isinstance(raw, msgspec.Raw):
-        return raw
-    if not memoryview(raw):
-        return None
-    try:
-        return _TRACE_DECODER.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        pass  # null, a file, or wrong
-    try:
-        return msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise TraceError("", f"cannot be read: {error}") from error
 
 
 def _is_file(trace: Any) -> bool:
@@ -353,17 +332,11 @@ def checked_attempt(attempt: Attempt, *, limit: int, trace_error: str | None = N
     seconds = attempt.seconds
     if seconds is None and trace is not None:
         seconds = wall_seconds(trace)
-    return Attempt(
-        case=attempt.case,
-        repeat=attempt.repeat,
+    return msgspec.structs.replace(
+        attempt,
         output=output,
         seconds=seconds,
-        trace=trace,
-        usage=attempt.usage,
-        reward=attempt.reward,
         error=error,
         flags=tuple(dict.fromkeys([*flags, *more])),
         metadata=metadata,
-        world=attempt.world,
-        messages=attempt.messages,
     )

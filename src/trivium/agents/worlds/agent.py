@@ -12,9 +12,9 @@ import msgspec
 
 from trivium.agents.adapters.command import CommandAgent
 from trivium.agents.adapters.http import EndpointAgent
-from trivium.agents.attempt import AgentAdapter, AgentFailure, AgentResponse, Request, WorldFailure
+from trivium.agents.attempt import AgentAdapter, AgentResponse, Request, WorldFailure
 from trivium.agents.conversation import Answered, Ask, User, converse
-from trivium.agents.failures import reason
+from trivium.agents.failures import as_failure
 from trivium.agents.worlds.making import OpenWorld, Worlds
 from trivium.agents.worlds.watch import Watch
 from trivium.suites.case import Case
@@ -64,10 +64,7 @@ class AgentInWorlds:
             self._close_later(opened)
             raise
         except Exception as error:
-            failure = error if isinstance(error, AgentFailure) else None
-            if failure is None:  # retryable=None: the original error decides whether to retry
-                failure = AgentFailure(reason(error), retryable=None)
-                failure.__cause__ = error
+            failure = as_failure(error)
             failure.world = await self._ended(opened, request.case)
             raise failure from failure.__cause__
         except BaseException:
@@ -185,10 +182,7 @@ class _InTurns:
         try:
             response = await _timed(self._agent, request)
         except Exception as error:
-            failure = error if isinstance(error, AgentFailure) else None
-            if failure is None:  # retryable=None: the original error decides whether to retry
-                failure = AgentFailure(reason(error), retryable=None)
-                failure.__cause__ = error
+            failure = as_failure(error)
             failure.spoiled = not await self._worlds.look(lambda: watch.untouched(begun))
             raise failure from failure.__cause__
         await self._worlds.look(watch.turn_ends)

@@ -3,7 +3,6 @@
 Inspect has compressed with Zstandard since 2026, which Python's own ``zipfile`` reads only from 3.14 on.
 """
 
-import json
 import lzma
 import re
 import struct
@@ -14,11 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, Self, cast
 
-import msgspec
-
 from trivium.errors import InputError, MissingExtra, Problem, TraceError
 from trivium.storage import open_file, path_of
-from trivium.values import TOO_MANY_VALUES, JsonObject, dict_, holds_too_many_values, list_, nonempty_text
+from trivium.traces.readers.json_input import documents_of, head_of, json_value
+from trivium.values import JsonObject, dict_, list_, nonempty_text
 
 MAX_FILE_BYTES = 4 * 2**30
 """Largest file read."""
@@ -162,9 +160,6 @@ class _Zstandard:
             raise zipfile.BadZipFile(str(error)) from error
 
 
-MAX_JSON_BYTES = 512 * 2**20
-"""Largest log that is one JSON document."""
-
 _HEADERS = ("header.json", "_journal/start.json")
 _SAMPLE = re.compile(r"samples/[^/]+\.json")
 _ZIP = b"PK\x03\x04"
@@ -195,7 +190,7 @@ class Log:
     def __init__(self, path: str | Path) -> None:
         self.path = path_of(path)
         self._document: JsonObject | None = None
-        self._archived = is_archive(self.path)
+        self._archived = head_of(self.path).startswith(_ZIP)
         header = self._archive_header() if self._archived else self._read_document()
         spec = header.get("eval")
         if not isinstance(spec, dict):
@@ -222,7 +217,7 @@ class Log:
         with Archive(self.path) as archive:
             for name in archive.names():
                 if _SAMPLE.fullmatch(name):
-                    raw = decode_json(archive.read(name), source=str(self.path), where=name)
+                    raw = json_value(archive.read(name), name, str(self.path))
                     yield self._sample(raw, name)
 
     def _sample(self, raw: Any, where: str) -> Sample:
@@ -240,59 +235,17 @@ class Log:
             names = set(archive.names())
             for name in _HEADERS:
                 if name in names:
-                    header = decode_json(archive.read(name), source=str(self.path), where=name)
-                    return dict_(header)
+                    return dict_(json_value(archive.read(name), name, str(self.path)))
         raise TraceError(
             str(self.path), f"is not a log of Inspect AI: it holds none of {', '.join(_HEADERS)}"
         )
 
     def _read_document(self) -> JsonObject:
-        try:
-            with open_file(self.path) as file:
-                content = file.read(MAX_JSON_BYTES + 1)
-        except OSError as error:
-            raise TraceError(str(self.path), f"cannot be read: {error.strerror or error}") from error
-        if len(content) > MAX_JSON_BYTES:
-            raise TraceError(str(self.path), f"holds more than {MAX_JSON_BYTES:,} bytes")
-        document = decode_json(content, source=str(self.path), where="")
-        if not isinstance(document, dict):
+        documents = documents_of(self.path)
+        if len(documents) != 1 or not isinstance(documents[0], dict):
             raise TraceError(str(self.path), 'is not a log of Inspect AI: expected an object with "eval"')
-        self._document = document
-        return document
-
-
-def is_archive(path: Path) -> bool:
-    """Whether a file starts like a zip file.
-
-    Raises:
-        TraceError: If it cannot be read.
-    """
-    try:
-        if not path.is_file():
-            raise TraceError(str(path), "is not a file" if path.exists() else "there is no such file")
-        with open_file(path) as file:
-            return file.read(len(_ZIP)) == _ZIP
-    except OSError as error:
-        raise TraceError(str(path), f"cannot be read: {error.strerror or error}") from error
-
-
-def decode_json(content: bytes, *, source: str, where: str) -> Any:
-    """Decode JSON; NaN and Infinity, which Inspect writes for missing scores, are accepted.
-
-    Raises:
-        TraceError: If it is not JSON, or holds too many values.
-    """
-    if holds_too_many_values(content):
-        raise TraceError(source, Problem(where, TOO_MANY_VALUES))
-    try:
-        return msgspec.json.decode(content)
-    except RecursionError as error:
-        raise TraceError(source, Problem(where, "nested too deep to be read")) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as strict:
-        try:
-            return json.loads(content)
-        except (ValueError, RecursionError):
-            raise TraceError(source, Problem(where, f"not valid JSON: {strict}")) from strict
+        self._document = documents[0]
+        return self._document
 
 
 def _headline(header: JsonObject) -> str | None:

@@ -14,12 +14,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trivium.agents.attempt import Attempt, Usage
-from trivium.agents.recorded.record import attempt_from, checked_attempt, no_such_case, read_row
+from trivium.agents.recorded.record import attempt_from, checked_attempt, read_row
 from trivium.errors import (
     ItemsError,
-    OutputsError,
     Problem,
-    Problems,
     SuiteError,
     TraceError,
     raise_problems,
@@ -27,6 +25,7 @@ from trivium.errors import (
 )
 from trivium.formats.inspect_log.archive import Log, Sample
 from trivium.formats.inspect_log.traces import completion_of, trace_of_sample, usage_of
+from trivium.formats.samples import Found, NamedAttempts
 from trivium.runs.items.records import Item
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
 from trivium.suites.case import Case
@@ -193,48 +192,26 @@ def _plain_case(id_: str, raw: JsonObject) -> JsonObject:
     }
 
 
-def read_attempts(path: Path, suite: Suite) -> "InspectSamples":
-    """Every sample of a log.
+def read_attempts(path: Path, suite: Suite) -> NamedAttempts:
+    """Every sample of a log as an attempt: repeat = epoch, from 0.
+
+    The output is the model's last completion, the time that of the sample. The metrics ``inspect.SCORER``
+    read its scores from ``metadata.scores``. A sample that ended with an error is a failed attempt; one that
+    hit a limit is not, and ``metadata.limit`` names the limit.
 
     Raises:
         OutputsError: If a sample is not a case of the suite, or an epoch of a sample occurs twice.
         TraceError: If the log cannot be read.
     """
-    return InspectSamples(path, suite)
+    log = Log(path)
 
+    def find() -> Iterator[Found]:
+        for sample in log.samples():
+            yield Found(sample.id, sample.epoch - 1, sample.where, sample)
 
-class InspectSamples:
-    """The samples of a log as attempts, read one by one: repeat = epoch, from 0.
-
-    The output is the model's last completion, the time that of the sample. The metrics ``inspect.SCORER``
-    read its scores from ``metadata.scores``. A sample that ended with an error is a failed attempt; one that
-    hit a limit is not, and ``metadata.limit`` names the limit.
-    """
-
-    def __init__(self, path: Path, suite: Suite) -> None:
-        self._suite = suite
-        self._log = Log(path)
-        problems = Problems(str(path), OutputsError)
-        first_positions: dict[tuple[str, int], str] = {}
-        for sample in self._log.samples():
-            first = first_positions.setdefault((sample.id, sample.epoch), sample.where)
-            if suite.position(sample.id) is None:
-                what = no_such_case(suite, sample.id, suggests=not problems.full)
-                problems.add(Problem(sample.where, what))
-            elif first != sample.where:
-                what = f"duplicate epoch {sample.epoch} of sample {sample.id} (first in {first})"
-                problems.add(Problem(sample.where, what))
-        self._count = len(first_positions)
-        problems.check()
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
-        """Each sample with its case."""
-        limit = self._suite.settings.limits.output_bytes
-        for sample in self._log.samples():
-            yield self._suite.case(sample.id), _attempt(sample, self._log.path.parent, limit)
+    return NamedAttempts(
+        str(path), suite, find, lambda found, limit: _attempt(found.held, log.path.parent, limit)
+    )
 
 
 def kept(raw: JsonObject, case: Case, attempt: Attempt) -> JsonObject:

@@ -18,9 +18,15 @@ from trivium.traces.readers import (
     read_paths,
     sniff_format,
 )
-from trivium.traces.readers.json_input import MAX_BYTES, head_of, is_value, opened, parse_documents
+from trivium.traces.readers.json_input import (
+    MAX_BYTES,
+    check_values,
+    head_of,
+    is_value,
+    opened,
+    parse_documents,
+)
 from trivium.traces.trace import Trace
-from trivium.values import TOO_MANY_VALUES, holds_too_many_values
 
 EXTENSIONS = frozenset(
     {".json", ".jsonl", ".ndjson", ".pb", ".binpb", ".bin", ".otlp", ".db", ".sqlite", ".sqlite3"}
@@ -287,6 +293,5 @@ def _sniffed(documents: Sequence[object]) -> str | None:
 
 
 def _native(line: bytes, number: int, source: str) -> Trace:
-    if holds_too_many_values(line):
-        raise TraceError(source, Problem(f"line {number}", TOO_MANY_VALUES))
+    check_values(line, source=source, where=f"line {number}")
     return native_trace(line, source=source, where=f"line {number}")

@@ -3,7 +3,6 @@
 import gzip
 import json
 import re
-import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import IO, Any, TypeVar, cast
 import msgspec
 
 from trivium.errors import Problem, TraceError
+from trivium.records.documents import check_is_file
 from trivium.storage import open_file
 from trivium.traces.trace import SpanUsage, Trace, TraceProblem
 from trivium.values import (
@@ -116,8 +116,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         TraceError: If it cannot be opened, or if the block fails to read it.
     """
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe may block for ever
-            raise TraceError(str(path), "is a device or a pipe, not a file: it may never end")
+        check_is_file(path, error=TraceError)  # opening a pipe may block for ever
         with open_file(path, read_at_once=_BUFFER_BYTES) as file:
             start = file.read(len(_GZIP))
             file.seek(0)
@@ -149,30 +148,36 @@ def parse_documents(content: bytes, *, source: str) -> list[Any]:
             ) from strict
         lines = [(number, line) for number, line in enumerate(content.split(b"\n"), start=1) if line.strip()]
         if len(lines) > 1 and is_value(lines[0][1]):
-            return [_value(line, f"line {number}", source) for number, line in lines]
+            return [json_value(line, f"line {number}", source) for number, line in lines]
         return [_lenient(content, "", source, strict)]
 
 
-def check_values(content: bytes, *, source: str) -> None:
+def check_values(content: bytes, *, source: str, where: str = "") -> None:
     """Raise TraceError if a JSON text holds more values than the limit."""
     if holds_too_many_values(content):
-        raise TraceError(source, TOO_MANY_VALUES)
+        raise TraceError(source, Problem(where, TOO_MANY_VALUES))
 
 
 def is_value(line: bytes) -> bool:
     """Whether a line is a JSON value."""
     try:
-        _value(line, "", "")
+        json_value(line, "", "")
     except TraceError:
         return False
     return True
 
 
-def _value(line: bytes, where: str, source: str) -> Any:
+def json_value(content: bytes, where: str, source: str) -> Any:
+    """Decode JSON as its standard has it, else as Python does: with NaN, infinity and lone surrogates.
+
+    Raises:
+        TraceError: If it is no JSON, not UTF-8, nested too deep or holds too many values.
+    """
+    check_values(content, source=source, where=where)
     try:
-        return strict_value(line, where, source)
+        return strict_value(content, where, source)
     except msgspec.DecodeError as error:
-        return _lenient(line, where, source, error)
+        return _lenient(content, where, source, error)
 
 
 def strict_value(content: bytes, where: str, source: str) -> Any:
