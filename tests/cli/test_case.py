@@ -205,3 +205,12 @@ def test_what_cannot_become_a_case_is_named(arguments, says, capsys):
     assert (code, out) == (2, "")
     assert says in err
     assert HERE.read_text() == SUITE
+
+
+def test_one_of_two_traces_of_the_same_id_is_not_taken_silently(capsys):
+    Path("twice").mkdir()
+    for name in ("a", "b"):
+        Path(f"twice/{name}.jsonl").write_bytes(Path("traces.jsonl").read_bytes())
+    code, out, err = outcome(capsys, "twice", "--trace-id", "t1")
+    assert (code, out) == (2, "")
+    assert 'holds 2 traces "t1": name the file of the right one' in err

@@ -146,7 +146,11 @@ def _compare(store: str, base: str, head: str) -> None:
 
 def load_for_run(suite: str, given: Mapping[str, Any]) -> "Suite":
     """Load the suite of ``trivium run`` and apply its options."""
-    loaded = load_suite(suite, given)
+    try:
+        loaded = load_suite(suite, given)
+    except InputError:
+        _check_no_traces(suite)
+        raise
     if given["agent"] is None and loaded.settings.agent is None:
         raise click.UsageError("Missing option '--agent': the suite names no agent (agent: …) either")
     return loaded
@@ -242,9 +246,9 @@ def _check_no_traces(source: str) -> None:
     from trivium.traces.readers.collection import trace_format
 
     path = source.removeprefix(TRACES)
-    if source.startswith(TRACES) or (
-        Path(path).is_file() and trace_format(Path(path), unless_key="case") is not None
-    ):
+    files = sorted(Path(path).iterdir()) if Path(path).is_dir() else [Path(path)]
+    first = next((each for each in files if each.is_file()), None)
+    if source.startswith(TRACES) or (first and trace_format(first, unless_key="case") is not None):
         raise click.UsageError(
             f"{path} holds traces, and no cases. To score them as they are: trivium traces score {path}. "
             f"To score them against a suite: trivium score SUITE --outputs {TRACES}{path}"

@@ -35,6 +35,9 @@ MOST_ROWS = 15
 MOST_WORST = 10
 """Worst traces that are listed."""
 
+FORMATS_NAMED = 4
+"""Formats of files that the first line names."""
+
 WORTH_A_LINE = 0.05
 """Share of an agent's calls in loops from which the answer names it."""
 
@@ -99,8 +102,8 @@ def headline(report: TraceReport) -> str:
         though = f" as a whole ({counted(inside, 'run of an agent', 'runs of agents')} inside did)"
         start = f"{traces}, none failed{though if inside else ''}"
     unfinished = f", {report.unfinished:,} not finished" if report.unfinished else ""
-    formats = ", ".join(f"{one_line(name)}" for name in list(report.formats)[:3])
-    more = len(report.formats) - 3
+    formats = ", ".join(f"{one_line(name)}" for name in list(report.formats)[:FORMATS_NAMED])
+    more = len(report.formats) - FORMATS_NAMED
     which = f" ({formats}{f' and {more} more' if more > 0 else ''})" if report.formats else ""
     files = f" · {counted(report.files, 'file')}{which}" if report.files else ""
     unreadable = f" · {report.unreadable:,} unreadable" if report.unreadable else ""
@@ -145,7 +148,7 @@ def compact(number: int | None) -> str:
 
 def worst_lines(report: TraceReport) -> Iterator[str]:
     """The tool with most failed calls, and the agent with most calls in loops."""
-    tool = max(report.tools, key=lambda row: row.failed, default=None)
+    tool = max(report.tools, key=lambda row: (row.failed, -row.calls), default=None)
     if tool is not None and tool.failed:
         yield (
             f"most failed calls: tool {_name(tool.tool)}, {tool.failed:,} of its {tool.calls:,} "

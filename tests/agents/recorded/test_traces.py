@@ -157,13 +157,17 @@ def test_score_takes_a_file_of_traces_for_outputs(capsys, outputs):
 
 
 @pytest.mark.usefixtures("_files")
-@pytest.mark.parametrize("source", ["t.jsonl", "traces:t.jsonl"])
-def test_traces_in_place_of_a_suite_point_at_traces_score(capsys, source):
-    assert run_command(["score", source]) == 2
+@pytest.mark.parametrize("command", [["score"], ["run", "--agent", "cmd:true"]])
+@pytest.mark.parametrize("source", ["t.jsonl", "traces:t.jsonl", "folder"])
+def test_traces_in_place_of_a_suite_point_at_traces_score(capsys, source, command):
+    Path("folder").mkdir()
+    Path("folder/t.jsonl").write_bytes(Path("t.jsonl").read_bytes())
+    assert run_command([*command, source]) == 2
     message = " ".join(capsys.readouterr().err.split())
-    assert "t.jsonl holds traces, and no cases" in message
-    assert "trivium traces score t.jsonl" in message
-    assert "--outputs traces:t.jsonl" in message
+    path = source.removeprefix("traces:")
+    assert f"{path} holds traces, and no cases" in message
+    assert f"trivium traces score {path}" in message
+    assert f"--outputs traces:{path}" in message
 
 
 CHAT = [

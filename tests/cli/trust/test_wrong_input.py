@@ -9,6 +9,16 @@ from tests.cli.trust.trust_commands import answer, items, run_trust
 from trivium.cli.main import run_command
 
 
+@pytest.mark.parametrize(
+    ("column", "misspelt"), [("ground_truth", "ground_thruth"), ("prediction", "predicton")]
+)
+def test_a_misspelt_name_of_another_tool_is_told(capsys, column, misspelt):
+    header = "paper_id,prediction,ground_truth,confidence".replace(column, misspelt)
+    Path("verdicts.csv").write_text(f"{header}\np1,1,1,0.9\n")
+    code, _, err = run_trust(capsys, "curve", "verdicts.csv")
+    assert (code, f'unknown column "{misspelt}". Did you mean "{column}"?' in err) == (2, True)
+
+
 @pytest.mark.parametrize("command", ["curve", "agree", "calibrate"])
 def test_no_command_takes_a_value_off_the_scale(capsys, command):
     code, _, err = run_trust(capsys, command, items(5, pred=7), "--range", "0:1")

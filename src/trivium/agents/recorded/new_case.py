@@ -67,11 +67,13 @@ def find_trace(path: str, *, trace_id: str | None = None) -> Recorded:
         more = f" and {len(ids) - MOST_LISTED:,} more" if len(ids) > MOST_LISTED else ""
         what = f"holds {len(ids):,} traces: name one by --trace-id ({', '.join(ids[:MOST_LISTED])}{more})"
         raise TraceError(path, what)
-    chosen = next((trace for trace in found if trace_id in {None, trace.trace_id}), None)
-    if chosen is None:
+    named = [trace for trace in found if trace_id in {None, trace.trace_id}]
+    if not named:
         near = suggest(str(trace_id), ids) or f" There are: {', '.join(ids[:MOST_LISTED])}."
         raise TraceError(path, f'holds no trace "{trace_id}".{near}')
-    return Recorded(chosen, _earlier(chosen, found))
+    if len(named) > 1:
+        raise TraceError(path, f'holds {len(named):,} traces "{trace_id}": name the file of the right one')
+    return Recorded(named[0], _earlier(named[0], found))
 
 
 def _earlier(chosen: Trace, found: Sequence[Trace]) -> tuple[Trace, ...]:

@@ -72,12 +72,13 @@ class OtherTools:
                 del plain[plain_name(other)]
         wrong = []
         absent = [field for field in known if field not in found.values()]
+        absent += [name for field in ("pred", "gt") if field in absent for name in ITEM_NAMES[field]]
         for name in names:
             if name in found:
                 continue
             second = plain_name(name) in (*ITEM_NAMES["pred"], *ITEM_NAMES["gt"])
             if second or get_close_matches(plain_name(name), absent, n=1, cutoff=_ALIKE):
-                wrong.append(unknown_key(name, known))
+                wrong.append(unknown_key(name, (*known, *absent)))
             else:
                 self.unread[name] = None
         return found, wrong

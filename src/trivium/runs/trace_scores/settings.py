@@ -80,12 +80,8 @@ def settings_of_traces(
     rubric: Rubrics | None,
     config: str | PathLike[str] | None,
 ) -> Settings:
-    """Settings of the run: only ``completed`` has a weight, since nothing says whether a result is right."""
-    keys = {
-        "passed": {"metric": COMPLETED},
-        "composite": {"weights": {COMPLETED: 1.0}},
-    }
-    settings = with_changes(Settings(), keys, source="settings")
+    """Settings of the run: what is ``completed`` passes, since nothing says whether a result is right."""
+    settings = with_changes(Settings(), {"passed": {"metric": COMPLETED}}, source="settings")
     if config is not None:
         settings = with_changes(settings, read_config(Path(config)), source=str(config))
     judged = _judge(judge, rubric, settings)
