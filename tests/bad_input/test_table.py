@@ -338,7 +338,7 @@ WRONG = {
     "run of other cases": Row(
         {"other.jsonl": CASE.replace("q", "z")},
         "score other.jsonl --outputs good.jsonl --resume RUN",
-        ("its cases have changed",),
+        ("its cases or their ids have changed",),
     ),
     "run of other settings": Row(
         {},

@@ -66,8 +66,8 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
 def test_common_names_mean_the_same_everywhere(source: Callable[[Path], Any], tmp_path: Path) -> None:
     suite = Suite.load(source(tmp_path))
     assert [(case.id, case.input, case.references, case.metadata) for case in suite] == [
-        ("0", "1 + 1?", ("2",), {"level": "easy"}),
-        ("1", "2 + 2?", ("4",), {"level": "hard"}),
+        ("1", "1 + 1?", ("2",), {"level": "easy"}),
+        ("2", "2 + 2?", ("4",), {"level": "hard"}),
     ]
     assert suite.notes == ("read question as input, answer as references; kept as metadata: level",)
 

@@ -224,7 +224,9 @@ class _Record:
         """
         run = self._store.run(id)
         if run.suite != self._suite.digest:
-            raise InputError(self._suite.name, f"its cases have changed since run {run.id} began")
+            raise InputError(
+                self._suite.name, f"its cases or their ids have changed since run {run.id} began"
+            )
         changed = changed_settings(run.settings, self._settings)
         if changed:
             raise InputError(

@@ -202,7 +202,7 @@ def _finished(
 
 
 def rows_as_cases(
-    rows: Sequence[Any], *, lenient: bool = False, first: int = 0
+    rows: Sequence[Any], *, lenient: bool = False, first: int = 1
 ) -> tuple[list[Any], Columns | None]:
     """Rename the keys of raw cases; rows that are all Trivium's own, or no mappings, are left as they are.
 

@@ -132,9 +132,9 @@ def test_cases_without_ids_are_numbered_on_from_file_to_file(tmp_path, suffix):
         else:
             path.write_text(json.dumps(rows) if suffix == "json" else "\n".join(map(json.dumps, rows)))
     suite = Suite.load(tmp_path / f"*.{suffix}")
-    assert ids(suite) == list("0123")
+    assert ids(suite) == list("1234")
     assert [case.input for case in suite] == ["a?", "b?", "a?", "b?"]
-    assert ids(Suite.load(tmp_path / f"b.{suffix}")) == list("01")
+    assert ids(Suite.load(tmp_path / f"b.{suffix}")) == list("12")
 
 
 def test_a_folder_with_brackets_in_its_name_is_no_pattern(folder, tmp_path):

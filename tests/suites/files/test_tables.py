@@ -126,7 +126,7 @@ def test_large_files_of_other_tools_are_numbered_from_file_to_file(tmp_path):
         (tmp_path / f"{name}.csv").write_text("question,answer\nq,s\nr,t\n")
     suite = Suite.load(tmp_path)
     assert [(case.id, case.references) for case in suite] == [
-        ("0", ("s",)), ("1", ("t",)), ("2", ("s",)), ("3", ("t",)),
+        ("1", ("s",)), ("2", ("t",)), ("3", ("s",)), ("4", ("t",)),
     ]  # fmt: skip
     assert "question" in suite.notes[0]
 

@@ -130,7 +130,7 @@ def test_columns_of_other_tools_and_numbers_from_file_to_file(tmp_path):
         pq.write_table(pa.table({"question": ["q", "r"], "answer": ["s", "t"]}), tmp_path / f"{name}.parquet")
     suite = Suite.load(tmp_path)
     assert [(case.id, case.references) for case in suite] == [
-        ("0", ("s",)), ("1", ("t",)), ("2", ("s",)), ("3", ("t",)),
+        ("1", ("s",)), ("2", ("t",)), ("3", ("s",)), ("4", ("t",)),
     ]  # fmt: skip
     assert "question" in suite.notes[0]
 

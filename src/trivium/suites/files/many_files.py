@@ -61,7 +61,7 @@ class CaseFiles(Cases):
         spill = SpillFile()
         for file in files:
             try:
-                cases, found, where = read(file, count, spill)
+                cases, found, where = read(file, count + 1, spill)
             except SuiteError as error:
                 problems.add_file(error)
                 continue

@@ -204,7 +204,7 @@ def _read_origin(origins: Mapping[str, Any], folder: Path, problems: list[Proble
     return None
 
 
-def _cases_of_list(raw: Sequence[Any], where: str, first: int = 0) -> tuple[CasesRead, list[Problem]]:
+def _cases_of_list(raw: Sequence[Any], where: str, first: int = 1) -> tuple[CasesRead, list[Problem]]:
     """Convert a list to cases; also returns every mistake."""
     rows, columns = rows_as_cases(raw, first=first)
     if columns is not None and columns.problems:
@@ -214,7 +214,7 @@ def _cases_of_list(raw: Sequence[Any], where: str, first: int = 0) -> tuple[Case
     return CasesRead(cases, () if columns is None else (columns.note(),), places), problems
 
 
-def read_cases(path: Path, first: int = 0, spill: SpillFile | None = None) -> CasesRead:
+def read_cases(path: Path, first: int = 1, spill: SpillFile | None = None) -> CasesRead:
     """Read a file that holds only cases, which are numbered from ``first`` if they have no ids.
 
     Args:

@@ -47,7 +47,7 @@ LARGE_FROM = 16 * 1024**2
 
 
 def read_rows(
-    path: Path, first: int = 0, *, largest: int | None = None
+    path: Path, first: int = 1, *, largest: int | None = None
 ) -> tuple[Iterator[tuple[str, Any]], tuple[str, ...]]:
     """Return place and raw case of every record of a file, and a note on what was mapped.
 
@@ -65,7 +65,7 @@ def read_rows(
     _check_columns(records.names, path, columns)
     notes = (columns.note(),) if columns is not None and columns.renamed else ()
     given = "id" in (columns.fields if columns else names)
-    return _raw_cases(records, columns, first=None if given else first), notes
+    return _raw_cases(records, columns, first=first, numbered=not given), notes
 
 
 def _opened(path: Path, largest: int | None = None) -> Records:
@@ -133,7 +133,7 @@ class TableCases(CaseFile):
         SuiteError: With the first mistakes in the file, and the number of the others.
     """
 
-    def __init__(self, path: Path, first: int = 0, spill: SpillFile | None = None) -> None:
+    def __init__(self, path: Path, first: int = 1, spill: SpillFile | None = None) -> None:
         self._first = first
         _, self.notes = read_rows(path, first, largest=_largest(path))
         super().__init__(path, spill)
@@ -193,8 +193,10 @@ def _parsed(records: Records, number: int, content: Any) -> Mapping[str, Any]:
     return found
 
 
-def _raw_cases(records: Records, columns: Columns | None, *, first: int | None) -> Iterator[tuple[str, Any]]:
-    for count, (number, content) in enumerate(records.scan(), first or 0):
+def _raw_cases(
+    records: Records, columns: Columns | None, *, first: int, numbered: bool
+) -> Iterator[tuple[str, Any]]:
+    for count, (number, content) in enumerate(records.scan(), first):
         where = records.named(number)
         row = _parsed(records, number, content)
         if columns is not None and not records.names:
@@ -205,7 +207,7 @@ def _raw_cases(records: Records, columns: Columns | None, *, first: int | None) 
             raw = _raw_case(cells if columns is None else _renamed(cells, columns))
         except MalformedDocument as malformed:
             raise SuiteError(str(records.path), Problem(where, malformed.problem.what)) from malformed
-        yield f"{where}:", raw if first is None else {"id": str(count), **raw}
+        yield f"{where}:", {"id": str(count), **raw} if numbered else raw
 
 
 def _renamed(row: Mapping[str, Any], columns: Columns) -> dict[str, Any]:

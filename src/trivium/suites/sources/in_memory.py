@@ -60,8 +60,8 @@ def _raw_cases(rows: Sequence[Any], *, lenient: bool) -> tuple[list[Any], tuple[
 
 
 def _numbered(rows: list[Any]) -> list[Any]:
-    """Give raw cases without an id their number as id."""
+    """Give raw cases without an id their number as id, from 1."""
     return [
         {"id": str(number), **row} if isinstance(row, Mapping) and "id" not in row else row
-        for number, row in enumerate(rows)
+        for number, row in enumerate(rows, 1)
     ]
