@@ -209,8 +209,6 @@ def lcs_length(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
 
 T = TypeVar("T")
 
-_ABSENT: Any = object()
-
 
 def cached(trace: Trace, key: Hashable, make: Callable[[], T]) -> T:
     """Return ``make()``, cached on the trace.
@@ -221,7 +219,7 @@ def cached(trace: Trace, key: Hashable, make: Callable[[], T]) -> T:
         make: Computes the value on the first call.
     """
     cache: dict[Hashable, Any] = trace.__dict__.setdefault("_once", {})
-    value: T = cache.get(key, _ABSENT)
-    if value is _ABSENT:  # an exception would take longer than most of what is computed
-        value = cache[key] = make()
+    if key not in cache:
+        cache[key] = make()
+    value: T = cache[key]
     return value

@@ -32,8 +32,6 @@ _SHARED = 256
 Distances = NDArray[np.float64]
 T = TypeVar("T")
 
-_ABSENT: Any = object()
-
 
 class Edge(msgspec.Struct, frozen=True, omit_defaults=True):
     """An edge of a graph that people see.
@@ -137,9 +135,9 @@ def _once(measure: Callable[[IndexGraph], T]) -> Callable[[IndexGraph], T]:
 
     @wraps(measure)
     def computed_once(graph: IndexGraph) -> T:
-        value: T = graph.measured.get(measure, _ABSENT)
-        if value is _ABSENT:  # an exception would take longer than some measures
-            value = graph.measured[measure] = measure(graph)
+        if measure not in graph.measured:
+            graph.measured[measure] = measure(graph)
+        value: T = graph.measured[measure]
         return value
 
     return computed_once

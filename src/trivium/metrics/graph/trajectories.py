@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain, combinations, pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from trivium.metrics.graph.matching import (
     cached,
@@ -77,7 +77,7 @@ class PathConvergence(ToolMetric):
         if self.tools.by == "run":
             graphs = [indexed_tool_graph(trace, self.tools)]
         else:
-            graphs = [ToolGraph([walk]) for walk in tool_walks(trace, self.tools)]
+            graphs = [ToolGraph.of([walk]) for walk in tool_walks(trace, self.tools)]
         return sum((each.graph.hops(0, 1) or 1) - 1 for each in graphs)
 
 
@@ -292,7 +292,7 @@ def tool_graph(
     return NamedGraph(nodes, {pair: Edge(count) for pair, count in counts.items()})
 
 
-class ToolGraph:
+class ToolGraph(NamedTuple):
     """The tool graph with nodes as integers: 0 is START, 1 is END, the others are tools.
 
     Attributes:
@@ -300,22 +300,19 @@ class ToolGraph:
         tools: Names of nodes 2, 3, …
     """
 
-    def __init__(self, walks: list[tuple[str, ...]]) -> None:
-        place: dict[str, int] = {}
-        edges: dict[tuple[int, int], None] = {}
-        for walk in walks:
-            at = 0
-            for name in walk:
-                to = place.setdefault(name, len(place) + 2)
-                edges[at, to] = None
-                at = to
-            edges[at, 1] = None
-        self.tools = tuple(place)
-        self.graph = IndexGraph.shared(len(place) + 2 if place else 0, tuple(edges))
+    graph: IndexGraph
+    tools: tuple[str, ...]
+
+    @classmethod
+    def of(cls, walks: Sequence[Sequence[str]]) -> "ToolGraph":
+        """Make the graph of some call sequences, none of them empty."""
+        tools = tuple(dict.fromkeys(chain.from_iterable(walks)))
+        edges = chain.from_iterable(pairwise([0, *walk, 1]) for walk in walks)
+        return cls(IndexGraph.of([0, 1, *tools] if tools else [], edges), tools)
 
 
 def indexed_tool_graph(trace: Trace, tools: ToolSettings) -> ToolGraph:
     """Return the tool graph of a trace, cached."""
     return cached(
-        trace, ("indexed_tool_graph", tools.ignore, tools.by), lambda: ToolGraph(tool_walks(trace, tools))
+        trace, ("indexed_tool_graph", tools.ignore, tools.by), lambda: ToolGraph.of(tool_walks(trace, tools))
     )
