@@ -21,7 +21,7 @@ from trivium.metrics.judge.evidence import EvidenceSimilarity, quoted_document, 
 from trivium.metrics.judge.judgement import Judgement, judgement_of, usage_of
 from trivium.metrics.judge.panel import MissingVote, Vote, combine_votes
 from trivium.metrics.judge.prompts.context import Context, build_context, why_without
-from trivium.metrics.judge.prompts.prompt import PreparedRequest, Wording, prepare_requests
+from trivium.metrics.judge.prompts.prompt import PreparedRequest, WithoutCase, prepare_requests
 from trivium.metrics.metric import MetricInput, Stopped
 from trivium.suites.rubrics.rubric import Dimension, Rubric
 from trivium.suites.settings import JudgeSettings
@@ -65,7 +65,7 @@ class Judge:
         self.executor = executor
         self._similar = EvidenceSimilarity(settings.evidence_similarity, encoder=encoder)
         self._warned = set() if warned is None else warned
-        self._wordings: dict[tuple[str, ...], Wording] = {}
+        self._known: WithoutCase = {}
 
     def prefetch(self, metric_inputs: Sequence[MetricInput]) -> None:
         """Start judging attempts without waiting; :meth:`judge` returns the judgements."""
@@ -123,7 +123,7 @@ class Judge:
         self, due: Sequence[Dimension], metric_input: MetricInput, context: Context
     ) -> list[PreparedRequest]:
         case, settings = metric_input.case, self.settings
-        return prepare_requests(self.rubric, due, case, context, settings, wordings=self._wordings)
+        return prepare_requests(self.rubric, due, case, context, settings, known=self._known)
 
     async def _judge_due(
         self, metric_input: MetricInput, context: Context, prepared: PreparedRequest

@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -89,6 +89,9 @@ class Aspect(msgspec.Struct, frozen=True, kw_only=True):
     aspect: str
     quote: str
     covered: str
+
+
+Part = TypeVar("Part", Claim, Aspect)
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -344,21 +347,11 @@ def _level(fields: Mapping[str, Any], dimension: Dimension, where: str) -> str |
 
 def _claims(fields: _Fields, where: str, *, whole: bool) -> tuple[Claim, ...]:
     raw = _list(_field(fields, "claims", where), f"{where}.claims")[:MAX_CLAIMS]
-    claims = []
-    for index, each in enumerate(raw):
-        place = f"{where}.claims[{index}]"
-        claim = fields.inner(each, place)
-        verdict = _word(_field(claim, "verdict", place), VERDICTS, f"{place}.verdict")
-        claims.append(
-            Claim(
-                claim=_text(claim, "claim", place),
-                quote=claim.told("quote"),
-                reasoning=claim.told("reasoning"),
-                importance=_word(_field(claim, "importance", place), IMPORTANCE, f"{place}.importance"),
-                verdict="unverifiable" if whole and verdict == NOT_SHOWN else verdict,
-            )
-        )
-    return tuple(claims)
+    found = _parts(fields, raw, f"{where}.claims", Claim, {"verdict": VERDICTS, "importance": IMPORTANCE})
+    return tuple(
+        msgspec.structs.replace(each, verdict="unverifiable") if whole and each.verdict == NOT_SHOWN else each
+        for each in found
+    )
 
 
 def _aspects(fields: _Fields, where: str, count: int) -> tuple[Aspect, ...]:
@@ -367,18 +360,24 @@ def _aspects(fields: _Fields, where: str, count: int) -> tuple[Aspect, ...]:
         raise MalformedAnswer(
             f"{where}.aspects", f"a list of {count}, one an aspect", f"a list of {len(raw)}"
         )
-    aspects = []
-    for index, each in enumerate(raw if count else raw[:MAX_ASPECTS]):
-        place = f"{where}.aspects[{index}]"
-        aspect = fields.inner(each, place)
-        aspects.append(
-            Aspect(
-                aspect=_text(aspect, "aspect", place),
-                quote=aspect.told("quote"),
-                covered=_word(_field(aspect, "covered", place), COVERED, f"{place}.covered"),
-            )
-        )
-    return tuple(aspects)
+    raw = raw if count else raw[:MAX_ASPECTS]
+    return tuple(_parts(fields, raw, f"{where}.aspects", Aspect, {"covered": COVERED}))
+
+
+def _parts(
+    fields: _Fields, raw: Sequence[Any], where: str, kind: type[Part], words: Mapping[str, Sequence[str]]
+) -> Iterator[Part]:
+    """Read the claims or aspects of a list; ``words`` has what some of their fields may be.
+
+    The first field must be there; the others explain or cite.
+    """
+    first, *told = (name for name in kind.__struct_fields__ if name not in words)
+    for index, each in enumerate(raw):
+        place = f"{where}[{index}]"
+        part = fields.inner(each, place)
+        read = {name: _word(_field(part, name, place), words[name], f"{place}.{name}") for name in words}
+        read[first] = _text(part, first, place)
+        yield kind(**read | {name: part.told(name) for name in told})
 
 
 def _number(value: Any, allowed: Sequence[float], where: str) -> float | None:

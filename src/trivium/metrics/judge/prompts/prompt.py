@@ -4,7 +4,6 @@ import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
-from typing import NamedTuple
 
 import msgspec
 
@@ -196,28 +195,28 @@ class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         dimensions: The judged dimensions.
         static: The system message: instructions without judged text.
-        case: The delimited material: the first part of the user message.
         ask: The task: the last part of the user message. Never empty.
-        texts: The judged texts as shown, by name; quotes are looked up in them.
-        cut: How much is shown of each truncated text, by name.
         schema: JSON schema of the answer.
         scores: The values that a Likert criterion may have, rising.
-        aspects: Number of aspects that the case lists; 0 if the judge finds them in the input.
         prompt: Digest of the prompt without the judged texts.
         alone: Whether the answer has neutral keys for its one dimension and its criteria.
+        case: The delimited material: the first part of the user message.
+        texts: The judged texts as shown, by name; quotes are looked up in them.
+        cut: How much is shown of each truncated text, by name.
+        aspects: Number of aspects that the case lists; 0 if the judge finds them in the input.
     """
 
     dimensions: tuple[Dimension, ...]
     static: str
-    case: str
     ask: str
-    texts: dict[str, str]
-    cut: dict[str, Truncation]
     schema: Schema
     scores: tuple[float, ...]
-    aspects: int
     prompt: str
     alone: bool
+    case: str = ""
+    texts: dict[str, str] = {}
+    cut: dict[str, Truncation] = {}
+    aspects: int = 0
 
     def key(self, dimension: Dimension) -> str:
         """Key of a dimension in the answer."""
@@ -240,13 +239,8 @@ class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Wording(NamedTuple):
-    """The part that requests about the same dimensions share in all cases; see :class:`PreparedRequest`."""
-
-    static: str
-    ask: str
-    schema: Schema
-    prompt: str
+WithoutCase = dict[tuple[str, ...], PreparedRequest]
+"""Requests without what they have of a case, by the names of their dimensions."""
 
 
 def prepare_requests(
@@ -256,7 +250,7 @@ def prepare_requests(
     texts: Context,
     settings: JudgeSettings,
     *,
-    wordings: dict[tuple[str, ...], Wording] | None = None,
+    known: WithoutCase | None = None,
 ) -> list[PreparedRequest]:
     """Build the requests for one attempt: one, or one per dimension (``judge.together: false``).
 
@@ -266,57 +260,42 @@ def prepare_requests(
         case: The case.
         texts: The context of the attempt.
         settings: The suite's settings.
-        wordings: What earlier calls with this rubric and these settings built, by the names of the
-            dimensions; this call adds to it.
+        known: What earlier calls with this rubric and these settings built; this call adds to it.
     """
-    scores = likert_scale(rubric.step or settings.step)
-    groups = [tuple(due)] if settings.together else [(dimension,) for dimension in due]
-    alone = not settings.together and rubric.instructions is None
-    known = {} if wordings is None else wordings
-    return [_prepare(rubric, dimensions, case, texts, scores, known, alone=alone) for dimensions in groups]
+    known = {} if known is None else known
+    requests = []
+    for dimensions in [tuple(due)] if settings.together else [(dimension,) for dimension in due]:
+        names = tuple(dimension.name for dimension in dimensions)
+        if names not in known:
+            known[names] = _without_case(rubric, dimensions, settings)
+        seen: set[str] = {name for dimension in dimensions for name in dimension.sees}
+        visible = {name: neutralize_marks(text) for name, text in texts.texts.items() if name in seen}
+        request = msgspec.structs.replace(
+            known[names],
+            case=material(rubric.material or MATERIAL, visible, delimiter_code(texts.texts)),
+            texts=visible,
+            cut={name: part for name, part in texts.cut.items() if name in seen},
+            aspects=len(case.expect.aspects),
+        )
+        requests.append(request)
+    return requests
 
 
-def _prepare(
-    rubric: Rubric,
-    dimensions: tuple[Dimension, ...],
-    case: Case,
-    shown: Context,
-    scores: tuple[float, ...],
-    wordings: dict[tuple[str, ...], Wording],
-    *,
-    alone: bool,
+def _without_case(
+    rubric: Rubric, dimensions: tuple[Dimension, ...], settings: JudgeSettings
 ) -> PreparedRequest:
-    names = tuple(dimension.name for dimension in dimensions)
-    if names not in wordings:
-        wordings[names] = _wording(rubric, dimensions, scores, alone=alone)
-    wording = wordings[names]
-    seen: set[str] = {name for dimension in dimensions for name in dimension.sees}
-    visible = {name: neutralize_marks(text) for name, text in shown.texts.items() if name in seen}
-    return PreparedRequest(
-        dimensions=dimensions,
-        static=wording.static,
-        case=material(rubric.material or MATERIAL, visible, delimiter_code(shown.texts)),
-        ask=wording.ask,
-        texts=visible,
-        cut={name: part for name, part in shown.cut.items() if name in seen},
-        schema=wording.schema,
-        scores=scores,
-        aspects=len(case.expect.aspects),
-        prompt=wording.prompt,
-        alone=alone,
-    )
-
-
-def _wording(
-    rubric: Rubric, dimensions: tuple[Dimension, ...], scores: tuple[float, ...], *, alone: bool
-) -> Wording:
+    scores = likert_scale(rubric.step or settings.step)
+    alone = not settings.together and rubric.instructions is None
     static, ask = static_and_ask(rubric, dimensions, scores, alone=alone)
     written = f"{static}\0{rubric.material or MATERIAL}\0{ask}"
-    return Wording(
+    return PreparedRequest(
+        dimensions=dimensions,
         static=static,
         ask=ask,
         schema=schema(dimensions, scores, alone=alone),
+        scores=scores,
         prompt=blake2b(written.encode(), digest_size=8).hexdigest(),
+        alone=alone,
     )
 
 
