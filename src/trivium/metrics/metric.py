@@ -203,7 +203,7 @@ class Metric:
             return self.skipped(str(skip))
 
     def ok(self, value: float | None, **fields: Any) -> Score:
-        """Make a score with status ok."""
+        """Make a score with status ok, unless the fields name another."""
         return Score(name=self.name, tier=self.tier, value=value, **fields)
 
     def skipped(self, reason: str, **fields: Any) -> Score:

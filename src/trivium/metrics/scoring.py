@@ -362,13 +362,7 @@ class _Recorded(Metric):
             key: recorded[key] for key in ("answer", "explanation", "edits", "original") if key in recorded
         }
         if recorded.get("unscored") is not None:
-            return Score(
-                name=self.name,
-                tier=self.tier,
-                status="abstained",
-                reason=str(recorded["unscored"]),
-                detail=detail,
-            )
+            return self.ok(None, status="abstained", reason=str(recorded["unscored"]), detail=detail)
         return self.ok(_share(recorded.get("value")), raw=recorded.get("raw"), detail=detail)
 
 

@@ -61,11 +61,11 @@ class ActiveMean(msgspec.Struct, frozen=True, kw_only=True):
         reason: Why there is no value or no interval, or None.
     """
 
-    value: float | None
-    interval: Interval | None
-    interval_items: Interval | None
+    value: float | None = None
+    interval: Interval | None = None
+    interval_items: Interval | None = None
     judge: float | None
-    weight: float | None
+    weight: float | None = None
     items: int
     labels: int
     cannot_tell: int
@@ -168,24 +168,10 @@ def active_mean(
         "waiting": len(sampling.draws) - drawn.items.size,
     }
     if not told.any():
-        return ActiveMean(
-            value=None,
-            interval=None,
-            interval_items=None,
-            weight=None,
-            reason="no item has a label",
-            **figures,
-        )
+        return ActiveMean(reason="no item has a label", **figures)
     fit = _Fit(drawn, f, codes, told, y, ends=(low, high))
     if fit.why_no_interval:
-        return ActiveMean(
-            value=fit.shown,
-            interval=None,
-            interval_items=None,
-            weight=fit.weight,
-            reason=fit.why_no_interval,
-            **figures,
-        )
+        return ActiveMean(value=fit.shown, weight=fit.weight, reason=fit.why_no_interval, **figures)
     further, items = fit.interval(level, further=True), fit.interval(level, further=False)
     worst_and_best = fit.end(low, -1, level), fit.end(high, 1, level)
     effective = fit.effective_labels(items.std_error)

@@ -59,8 +59,8 @@ class Corrected(msgspec.Struct, frozen=True, kw_only=True):
         warnings: Caveats for the reader.
     """
 
-    value: float | None
-    interval: Interval | None
+    value: float | None = None
+    interval: Interval | None = None
     judge: float | None
     people: float | None
     labelled: int
@@ -118,18 +118,13 @@ def corrected_mean(
     codes, codes_only, total = _codes(groups, groups_only, y.size, rest.size)
     summary = _sample_summary(y, f, rest)
     if not y.size:
-        return Corrected(value=None, interval=None, reason="no item has a label of people", **summary)
+        return Corrected(reason="no item has a label of people", **summary)
     weight = _weight(y, f, rest)
     value = float((y - weight * f).mean() + (weight * rest.mean() if rest.size else 0.0))
     clusters = np.unique(codes).size
     if clusters < 2:
-        return Corrected(
-            value=value,
-            interval=None,
-            weight=weight,
-            reason="one labelled group gives no interval",
-            **summary,
-        )
+        why = "one labelled group gives no interval"
+        return Corrected(value=value, weight=weight, reason=why, **summary)
     ends = _ends((y, f, rest), (codes, codes_only, total), value, weight, level=level, span=(low, high))
     interval = Interval(
         low=max(low, min(value, ends[0])),
@@ -217,12 +212,12 @@ def corrected_rate(
         (not rest.size, "the judge scored nothing but the labelled items"),
     ):
         if missing:
-            return Corrected(value=None, interval=None, reason=what, **summary)
+            return Corrected(reason=what, **summary)
     sensitivity, specificity = float(f[right].mean()), float(1 - f[wrong].mean())
     summary |= {"sensitivity": sensitivity, "specificity": specificity}
     if sensitivity + specificity <= 1:
         what = "the judge is no better than chance: what it calls right is no more often right"
-        return Corrected(value=None, interval=None, reason=what, **summary)
+        return Corrected(reason=what, **summary)
     rate = float(rest.mean())
     value = min(1.0, max(0.0, (rate + specificity - 1) / (sensitivity + specificity - 1)))
     sizes = [
@@ -238,7 +233,7 @@ def corrected_rate(
     ends = _lee_interval(rate, specificity, sensitivity, *sizes, level=level)
     if ends is None or min(np.unique(codes).size, np.unique(codes_only).size) < 2:
         what = "one group gives no interval" if ends else "too few labels to tell the judge from chance"
-        return Corrected(value=value, interval=None, reason=what, warnings=warnings, **summary)
+        return Corrected(value=value, reason=what, warnings=warnings, **summary)
     interval = Interval(
         low=min(ends[0], value),
         high=max(ends[1], value),

@@ -200,7 +200,7 @@ def test_a_predicate_that_is_a_coroutine_is_an_error_not_a_success(rules: str):
         (SuccessRule(exact=True, at_least=0.5), "goes with success.metric only"),
         (SuccessRule(regex="("), "is no pattern"),
         (SuccessRule(predicate="no_colon"), "expected package.module:function"),
-        (SuccessRule(predicate="no_such_module_here:f"), "importing no_such_module_here failed"),
+        (SuccessRule(predicate="no_such_module_here:f"), 'there is no module "no_such_module_here"'),
         (SuccessRule(predicate="math:sqr"), 'Did you mean "sqrt"?'),
     ],
 )

@@ -96,10 +96,8 @@ class JudgedDimension(Metric):
     def _score(self, metric_input: MetricInput, judgement: Judgement) -> Score:
         if judgement.status == "failed":
             return self._without_judge(metric_input, judgement.reason, judgement.detail)
-        return Score(
-            name=self.name,
-            tier=self.tier,
-            value=judgement.value,
+        return self.ok(
+            judgement.value,
             status=judgement.status,
             raw=judgement.raw,
             reason=judgement.reason,
@@ -117,15 +115,7 @@ class JudgedDimension(Metric):
         if fallback.value is None:
             why = f"{why}; nor is there a {JUDGE_FALLBACK}: {fallback.reason}"
             return self.skipped(why, missing=True, detail=detail)
-        return Score(
-            name=self.name,
-            tier=self.tier,
-            value=fallback.value,
-            status="fallback",
-            reason=why,
-            method=JUDGE_FALLBACK,
-            detail=detail,
-        )
+        return self.ok(fallback.value, status="fallback", reason=why, method=JUDGE_FALLBACK, detail=detail)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,10 +160,8 @@ class Overall(Metric):
         if lacking:
             passed = self._passed_without(value, total, sum(self.weights[name] for name in lacking))
         detail = {"passed": passed, "pass_mark": self.pass_mark, "dimensions": scored}
-        return Score(
-            name=self.name,
-            tier=self.tier,
-            value=value,
+        return self.ok(
+            value,
             reason=f"without {', '.join(lacking)}: {scores[lacking[0]].reason}" if lacking else None,
             method=", ".join(each for each in methods if each) or None,
             detail=detail | ({"by_judge": each} if each else {}),
@@ -195,14 +183,7 @@ class Overall(Metric):
         values = [score.value for score in scores.values() if score.value is not None]
         if not values:
             return self.skipped(why, missing=True)
-        return Score(
-            name=self.name,
-            tier=self.tier,
-            value=values[0],
-            status="fallback",
-            reason=why,
-            method=JUDGE_FALLBACK,
-        )
+        return self.ok(values[0], status="fallback", reason=why, method=JUDGE_FALLBACK)
 
 
 class JudgedMetrics(NamedTuple):

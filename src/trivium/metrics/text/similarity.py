@@ -72,10 +72,8 @@ class Similarity(Metric):
             for index in range(len(metric_input.case.references))
         ]
         value = max(values) if self.references == "best" else sum(values) / len(values)
-        return Score(
-            name=self.name,
-            tier=self.tier,
-            value=min(1.0, value),  # rounded weights may sum to slightly more than 1
+        return self.ok(
+            min(1.0, value),  # rounded weights may sum to slightly more than 1
             status="fallback" if gone else "ok",
             raw=values,
             reason=f"without {'; '.join(gone)}" if gone else None,

@@ -9,8 +9,8 @@ from typing import Any, Self
 import msgspec
 
 from trivium.agents.attempt import Attempt
-from trivium.agents.loading import import_here
-from trivium.errors import Problem, SuiteError, suggest
+from trivium.agents.loading import load_object
+from trivium.errors import AgentError, Problem, SuiteError
 from trivium.metrics.metric import Metric, MetricInput, Score, Skip, is_missing
 from trivium.metrics.registry import metric, metric_class
 from trivium.metrics.text.matching import contains, equals, holds_number, word_count
@@ -170,10 +170,8 @@ class Success(Metric):
             return self.skipped(f"{judged.name} is missing: {judged.reason}", missing=True)
         if judged.value is None:
             raise Skip(f"{judged.name} has no score: {judged.reason}")
-        return Score(
-            name=self.name,
-            tier=self.tier,
-            value=float(judged.value >= threshold),
+        return self.ok(
+            float(judged.value >= threshold),
             status=judged.status,
             raw=judged.value,
             reason=judged.reason,
@@ -282,21 +280,14 @@ def _matches(pattern: str, text: str) -> bool:
 
 
 def _predicate(spec: str) -> Predicate:
-    """Load the function ``package.module:name``; modules in the working folder are found, too."""
-    module, _, name = spec.partition(":")
-    where = "success.predicate"
-    if not (module and name):
-        raise SuiteError("", Problem(where, f'found "{spec}", expected package.module:function'))
+    """Load the function of a rule; modules in the working folder are found, too."""
     try:
-        found = import_here(module)
-    except (Exception, SystemExit) as error:  # user code may raise anything
-        raise SuiteError("", Problem(where, f"importing {module} failed: {error!r}")) from error
-    function = getattr(found, name, None)
+        function: Predicate = load_object(spec, what="function", forms="package.module:function")
+    except AgentError as wrong:
+        raise SuiteError("", Problem("success.predicate", str(wrong))) from wrong
     if not callable(function):
-        known = [each for each in dir(found) if not each.startswith("_")]
-        raise SuiteError("", Problem(where, f'{module} has no function "{name}".{suggest(name, known)}'))
-    predicate: Predicate = function
-    return predicate
+        raise SuiteError("", Problem("success.predicate", f"{spec} is no function"))
+    return function
 
 
 def _verdict(answer: Any) -> float:
