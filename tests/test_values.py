@@ -10,22 +10,21 @@ from hypothesis import strategies as st
 
 from tests.odd_values import AS_TEXT, ODD, PLAIN, NoText
 from tests.strategies import json_values
+from trivium.any_object import encode, plain_text
 from trivium.store import records as bodies
+from trivium.suites.chat import dialogue_text
 from trivium.values import (
     amount,
     batched,
     count,
-    dialogue_text,
     dict_,
     dicts,
-    encode,
     is_number,
     json_or_text,
     json_text,
     list_,
     nonempty_text,
     number,
-    plain_text,
     sum_known,
     text_or_json,
 )

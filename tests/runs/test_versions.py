@@ -70,7 +70,7 @@ def test_an_agent_that_does_not_say_what_it_runs_has_no_version(repository, agen
     assert recorded_version(None, agent, None) == {}
 
 
-@pytest.mark.parametrize("agent", ["trivium.values:plain", "ignored/app.py:answer", "missing.py:answer"])
+@pytest.mark.parametrize("agent", ["trivium.any_object:plain", "ignored/app.py:answer", "missing.py:answer"])
 def test_an_agent_whose_code_is_not_that_of_the_repository_has_no_version(repository, agent):
     (repository / "ignored").mkdir()
     (repository / "ignored" / "app.py").write_text("def answer(question):\n    return '1'\n")

@@ -12,8 +12,9 @@ import msgspec
 
 from trivium.agents.worlds.world import World
 from trivium.suites.case import Case
+from trivium.suites.chat import dialogue_text
 from trivium.traces.trace import TURN, Trace
-from trivium.values import JsonObject, dialogue_text, json_text, resolved, text_or_json
+from trivium.values import JsonObject, json_text, resolved, text_or_json
 
 TRACE_LEFT_OUT = "trace_left_out"
 """Flag of an attempt whose trace could not be read; ``metadata.trace_error`` says why."""

@@ -7,8 +7,8 @@ import msgspec
 from trivium.errors import InputError
 from trivium.labels.records import Task
 from trivium.store.store import Store
+from trivium.suites.chat import dialogue_text
 from trivium.traces.trace import Trace
-from trivium.values import dialogue_text
 
 __all__ = ["Material", "material_at", "material_of"]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -11,10 +11,10 @@ from trivium.agents.failures import shown
 from trivium.agents.recorded import new_case
 from trivium.agents.recorded.record import checked_attempt
 from trivium.agents.recorded.traces import attempt_of_trace
+from trivium.any_object import encode, plain
 from trivium.errors import TraceError
 from trivium.store.live_records import FAILED_TOOL, CompleteTrace
 from trivium.store.live_traces import LiveTraces
-from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.traces.native import native_trace
 from trivium.traces.opentelemetry.deployment import CONVERSATION, SERVICE, VERSION
@@ -28,7 +28,10 @@ from trivium.traces.outcome import (
     thread_of,
 )
 from trivium.traces.trace import Trace, wall_seconds
-from trivium.values import encode, nonempty_text, plain
+from trivium.values import nonempty_text
+
+if TYPE_CHECKING:
+    from trivium.store.store import Store
 
 MOST_VALUES = 50
 """Values of one facet that are kept of an interaction; a trace may name thousands of tools."""
@@ -167,7 +170,7 @@ def begun(trace: Trace | None, otherwise: float) -> float:
     return otherwise if stated is None else min(stated, otherwise)
 
 
-def received_trace(store: Store, trace_id: str) -> new_case.Recorded | None:
+def received_trace(store: "Store", trace_id: str) -> new_case.Recorded | None:
     """A received trace and the earlier ones of its session, to make a case of; None without one.
 
     Raises:

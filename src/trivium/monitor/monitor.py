@@ -9,6 +9,7 @@ from typing import Any, Self, TypedDict, Unpack
 import msgspec
 
 from trivium.agents.failures import reason
+from trivium.any_object import encode, plain_text
 from trivium.monitor.interaction import Recorded, begun, interaction_of_trace
 from trivium.monitor.monitored import monitored
 from trivium.monitor.recorder import Recorder
@@ -21,7 +22,6 @@ from trivium.store.store import Store
 from trivium.suites.monitor_settings import StatusThresholds
 from trivium.suites.suite import Suite
 from trivium.traces.trace import Trace
-from trivium.values import encode, plain_text
 
 log = logging.getLogger(__name__)
 

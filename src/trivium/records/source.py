@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from trivium.any_object import is_absent
 from trivium.errors import Problem, SuiteError
 from trivium.number_buffer import SpillFile
 from trivium.records.csv_file import CsvFile
@@ -19,7 +20,6 @@ from trivium.records.documents import InputErrorType, MalformedDocument, check_i
 from trivium.records.lines import PART_RECORDS, JsonLines
 from trivium.records.parquet import ParquetFile
 from trivium.storage import is_local, is_named_file, is_remote, joined, matching
-from trivium.values import is_absent
 
 
 class Records(Protocol):

@@ -10,6 +10,7 @@ import msgspec
 
 from trivium.agents.attempt import Attempt, Usage
 from trivium.agents.response import masked
+from trivium.any_object import plain
 from trivium.errors import StoreError
 from trivium.metrics.evaluation import Composite, Evaluation
 from trivium.metrics.metric import Status, Tier
@@ -17,7 +18,7 @@ from trivium.suites.case import Case
 from trivium.suites.sanitize import sanitise
 from trivium.suites.settings import Settings
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace
-from trivium.values import JsonObject, plain, resolved
+from trivium.values import JsonObject, resolved
 
 RunKind = Literal["agent", "recorded", "human", "live", "confirm"]
 RunState = Literal["running", "done", "interrupted"]

@@ -9,15 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, overload
 import msgspec
 from msgspec import UNSET, Meta
 
-from trivium.values import (
-    FileRecord,
-    JsonObject,
-    chat_problem,
-    dialogue_text,
-    is_like_a_chat,
-    resolved,
-    text_or_json,
-)
+from trivium.suites.chat import chat_problem, dialogue_text, is_like_a_chat
+from trivium.values import FileRecord, JsonObject, resolved, text_or_json
 
 Complexity = Literal["simple", "medium", "complex", "very_complex"]
 COMPLEXITIES: tuple[Complexity, ...] = ("simple", "medium", "complex", "very_complex")

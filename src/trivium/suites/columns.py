@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from trivium.any_object import is_absent
 from trivium.errors import Problem, suggest
 from trivium.records.names import (
     CASE_NAMES,
@@ -20,7 +21,7 @@ from trivium.records.names import (
     plain_name,
 )
 from trivium.suites.case import Case
-from trivium.values import dict_, is_absent, json_text, list_
+from trivium.values import dict_, json_text, list_
 
 OUTPUT_FIELDS = (
     "case",

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from trivium.agents.attempt import AgentFailure
 from trivium.suites.case import Case
-from trivium.values import JsonObject, dialogue_text, dict_, dicts, text_or_json
+from trivium.suites.chat import dialogue_text
+from trivium.values import JsonObject, dict_, dicts, text_or_json
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, UserContent

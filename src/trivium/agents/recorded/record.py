@@ -4,7 +4,7 @@ import math
 import re
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -16,14 +16,17 @@ from trivium.errors import InputError, Problem, TraceError, suggest
 from trivium.records.documents import parse_line
 from trivium.storage import Stamp, named_path, stamp_of
 from trivium.suites.case import Id
+from trivium.suites.chat import chat_problem
 from trivium.suites.sanitize import sanitise
-from trivium.suites.suite import Suite
 from trivium.suites.validation import at, convert, describe, problem
 from trivium.traces.native import native_trace
 from trivium.traces.readers import FORMATS, read_trace_file
 from trivium.traces.readers.chat import answer_of, trace_of_chat
 from trivium.traces.trace import TURN, Trace, wall_seconds
-from trivium.values import FileRecord, chat_problem, dicts, resolved
+from trivium.values import FileRecord, dicts, resolved
+
+if TYPE_CHECKING:
+    from trivium.suites.suite import Suite
 
 _SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 """Escapes of NUL and of surrogates: the texts of such a line are sanitised."""
@@ -182,7 +185,7 @@ def message_problems(output: Output, place: str) -> list[Problem]:
     return []
 
 
-def no_such_case(suite: Suite, case: str, *, suggests: bool = True) -> str:
+def no_such_case(suite: "Suite", case: str, *, suggests: bool = True) -> str:
     """What is wrong with the id of a case that a suite does not have.
 
     Args:

@@ -15,9 +15,10 @@ from trivium.agents.attempt import StateCheck, WorldRecord
 from trivium.agents.failures import reason, shown
 from trivium.agents.loading import load_object
 from trivium.agents.worlds.state import NOTHING, at_path, changes, same, shown_value
+from trivium.any_object import encode
 from trivium.errors import InputError
 from trivium.suites.case import Case, ExpectedState, ExpectedTool, Forbidden
-from trivium.values import encode, is_number
+from trivium.values import is_number
 
 QUERY_STEPS = 50_000_000
 """Most steps of SQLite's virtual machine for one query, about some seconds."""

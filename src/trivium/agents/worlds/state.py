@@ -20,9 +20,10 @@ from uuid import UUID
 import msgspec
 
 from trivium.agents.attempt import CUT, StateChange, bounded_text
+from trivium.any_object import encode
 from trivium.masking import OutputMasker
 from trivium.suites.sanitize import sanitise
-from trivium.values import JsonObject, encode, json_text
+from trivium.values import JsonObject, json_text
 
 MOST_VALUES = 200_000
 """Most values in a state that is compared."""

@@ -17,8 +17,9 @@ from trivium.agents.failures import reason
 from trivium.agents.worlds.checks import End, ended, forbidden, forbidden_calls
 from trivium.agents.worlds.state import NOTHING, StateTooLarge, same, shown_value, snapshot
 from trivium.agents.worlds.world import World
+from trivium.any_object import encode
 from trivium.suites.case import Case, ExpectedTool
-from trivium.values import JsonObject, encode
+from trivium.values import JsonObject
 
 LARGEST_FILE = 50_000_000
 """Largest file with a JSON state that is read, in bytes."""

@@ -10,7 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
-from trivium.values import JsonObject, plain_text
+from trivium.any_object import plain_text
+from trivium.values import JsonObject
 
 Tool = Callable[..., Any]
 

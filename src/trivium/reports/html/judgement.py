@@ -21,7 +21,8 @@ from trivium.reports.html.fragments import (
     folded,
     short,
 )
-from trivium.values import count, dialogue_text, dict_, is_number, list_
+from trivium.suites.chat import dialogue_text
+from trivium.values import count, dict_, is_number, list_
 
 ROWS_SHOWN = 30
 """Largest number of criteria, claims, quotes and votes shown."""

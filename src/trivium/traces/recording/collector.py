@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, ParamSpec,
 
 import msgspec
 
+from trivium.any_object import plain_text
 from trivium.errors import InputError
 from trivium.traces.normalize import recorded_as_text
 from trivium.traces.opentelemetry.assemble import merged_trace
@@ -36,7 +37,6 @@ from trivium.traces.recording.span import (
     with_decoded_values,
 )
 from trivium.traces.trace import Message, SpanKind, Trace, TraceProblem
-from trivium.values import plain_text
 
 if TYPE_CHECKING:
     from trivium.traces.opentelemetry.semconv import RecordedSpan

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from types import CoroutineType, TracebackType
 from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
+from trivium.any_object import MOST_CHARS, plain_text
 from trivium.keywords import keywords
 from trivium.traces.recording.collector import CURRENT, start_span
 from trivium.traces.recording.span import LiveSpan, NoSpan, ParentSpan
 from trivium.traces.trace import SpanKind
-from trivium.values import MOST_CHARS, plain_text
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from trivium.any_object import encode, plain_text
 from trivium.errors import MissingExtra
 from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.semconv import IS_REMOTE, RecordedSpan, recognised
@@ -14,7 +15,7 @@ from trivium.traces.recording.collector import CURRENT, Collector, OtelHooks, co
 from trivium.traces.recording.config import Recording, recording
 from trivium.traces.recording.file_exporter import RotatingFile
 from trivium.traces.recording.span import Content, ParentSpan, new_number, write_open_parents
-from trivium.values import JsonObject, encode, plain_text
+from trivium.values import JsonObject
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

@@ -13,12 +13,13 @@ from typing import Any, Protocol
 
 import msgspec
 
+from trivium.any_object import MOST_CHARS, encode, plain_text
 from trivium.masking import MASK, Masker
 from trivium.processes import after_fork
 from trivium.traces.readers.json_input import DETAIL_KEYS, USAGE_KEYS, read_usage
 from trivium.traces.recording.config import Recording
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage
-from trivium.values import MOST_CHARS, amount, count, encode, plain_text
+from trivium.values import amount, count
 
 _PLAIN = frozenset({float, bool, type(None)})
 

@@ -20,9 +20,10 @@ from trivium.errors import InputError
 from trivium.metrics.judge.evidence import EvidenceSimilarity, passages
 from trivium.metrics.judge.pairwise import Pair
 from trivium.metrics.metric import MetricInput
+from trivium.suites.chat import dialogue_text
 from trivium.suites.sanitize import sanitise
 from trivium.traces.trace import Message, Span, Trace
-from trivium.values import dialogue_text, text_or_json
+from trivium.values import text_or_json
 
 ADJACENT, GAP = "\n\n", "\n\n[…]\n\n"
 """Separators between passages that are adjacent in the document, and between those that are not."""
