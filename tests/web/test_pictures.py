@@ -96,7 +96,7 @@ def environment() -> dict[str, str]:
 _RESTYLE = "rule => { const sheet = document.styleSheets[0]; sheet.insertRule(rule, sheet.cssRules.length); }"
 
 
-_UNFETCHED = "[hx-trigger=revealed] > a.quiet"
+_UNFETCHED = "[hx-trigger=revealed]"
 """Links that stand without scripts where a page fetches something when it is seen."""
 
 

@@ -5,7 +5,6 @@ Definition: docs/definitions/comparisons.md#run-before.
 
 from trivium.errors import InputError
 from trivium.reports.comparison_text import verdict_words
-from trivium.reports.document.blocks import ANSWERS, Tone
 from trivium.reports.escape import one_line
 from trivium.reports.wording import signed, signed_interval
 from trivium.runs.comparing.compare import compare
@@ -49,11 +48,6 @@ def _compared(store: Store, pair: Before) -> AgainstBefore:
         low=low,
         high=high,
     )
-
-
-def mark_of(answer: AgainstBefore) -> tuple[str, Tone]:
-    """The sign of the answer and its tone, as on the comparison's page."""
-    return ANSWERS.get(answer.answer or "", ("–", "quiet"))
 
 
 def figure_of(answer: AgainstBefore) -> str:

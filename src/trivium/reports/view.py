@@ -9,11 +9,12 @@ import msgspec
 from trivium.agents.attempt import Attempt
 from trivium.agents.contexts import contexts_of, numbered_texts
 from trivium.errors import InputError
-from trivium.metrics.evaluation import Composite
+from trivium.metrics.evaluation import Composite, Evaluation
 from trivium.metrics.metric import Score
-from trivium.runs.aggregation import why_not_passed
+from trivium.runs.aggregation import why_no_verdict, why_not_passed
 from trivium.runs.run import Run
 from trivium.suites.case import Case
+from trivium.suites.settings import Settings
 
 
 class EvaluationView(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +26,7 @@ class EvaluationView(msgspec.Struct, frozen=True, kw_only=True):
         scores: By metric, in the order of the suite.
         composite: The weighted mean of the scores.
         passed: The verdict; None if the metric of the pass rule has no value.
-        why: Why it did not pass, if known.
+        why: Why it did not pass, or has no verdict, if known.
         composite_shown: Whether the suite uses the composite.
     """
 
@@ -88,16 +89,30 @@ def anchor(case: str, repeat: int) -> str:
     return f"attempt-{blake2b(identity, digest_size=8).hexdigest()}"
 
 
+def view_of(
+    row: tuple[Case, Attempt, Evaluation], settings: Settings, *, with_trace: bool = True
+) -> EvaluationView:
+    """An attempt with what reports show of it.
+
+    Args:
+        row: The case, the attempt and its evaluation.
+        settings: Those of the run.
+        with_trace: Whether its trace is among that.
+    """
+    case, attempt, evaluation = row
+    why = why_no_verdict if evaluation.passed is None else why_not_passed
+    return EvaluationView(
+        case=case,
+        attempt=attempt if with_trace else msgspec.structs.replace(attempt, trace=None),
+        scores=evaluation.scores,
+        composite=evaluation.composite,
+        passed=evaluation.passed,
+        why=None if evaluation.passed else why(evaluation, settings),
+        composite_shown=settings.asks_for_composite,
+    )
+
+
 def views_of(run: Run, *, worst_first: bool = False) -> Iterator[EvaluationView]:
     """Yield the attempts of a run, in the order of the suite or from the lowest composite up."""
-    settings = run.record.settings
-    for case, attempt, evaluation in run.store.views(run.record, worst_first=worst_first):
-        yield EvaluationView(
-            case=case,
-            attempt=attempt,
-            scores=evaluation.scores,
-            composite=evaluation.composite,
-            passed=evaluation.passed,
-            why=None if evaluation.passed else why_not_passed(evaluation, settings),
-            composite_shown=settings.asks_for_composite,
-        )
+    for row in run.store.views(run.record, worst_first=worst_first):
+        yield view_of(row, run.record.settings)

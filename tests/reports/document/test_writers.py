@@ -39,6 +39,11 @@ def every_block(text):
     columns += [b.Column(text, lambda row: b.Toned(row, "strong"), "text")]
     columns += [b.Column(text, lambda row: b.Mark(row, row, brief=False), "mark")]
     columns += [b.Column(text, lambda row: b.Range(0.5, (0.25, 0.75)), "range")]
+    columns += [b.Column(text, lambda row: b.Choice("form", "name", row, row), "text", where="page")]
+    columns += [
+        b.Column(text, lambda row: b.Lines((b.Toned(row), b.Mark(row, row), b.Toned(row, "quiet"))), kind)
+        for kind in ("name", "text")
+    ]
     leaves = [
         b.Title(text=text, beside=text, answer=text),
         b.Paragraph((text, text)),

@@ -228,9 +228,9 @@ def test_two_ticked_runs_are_compared_without_scripts(browser, site):
 
 def test_the_list_of_runs_fetches_the_answers_that_it_lacks(page, site):
     page.goto(f"{site.address}/runs?kind=agent")
-    page.wait_for_selector("td.before a.pill.good:has-text('Better')")
+    page.wait_for_selector("td a.pill.good:has-text('Better')")
     page.reload()
-    assert page.locator("td.before[hx-get]").count() == 0
+    assert page.locator("td [hx-get]").count() == 0
     assert complaints(page) == []
 
 

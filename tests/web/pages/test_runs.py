@@ -135,11 +135,12 @@ def test_the_list_has_the_answer_against_the_run_before_once_it_was_asked_for(cl
 
     def cells():
         body = client.get("/runs", headers=HTML).text
-        found = re.findall(r"<td class=.clip before.*?</td>", body, re.DOTALL)
+        rows = re.findall(r"<tr data-row.*?</tr>", body, re.DOTALL)
+        found = [re.findall(r"<td.*?</td>", row)[1] for row in rows]
         return [re.sub(r"<[^>]+>", " ", each).split() for each in found]
 
     assert cells() == [["compare"], ["no", "run", "before"]]
-    part = client.get(f"/runs/{head}/before", headers=HTML | {"HX-Request": "true", "HX-Target": "before-1"})
+    part = client.get(f"/runs/{head}/before", headers=HTML | {"HX-Request": "true", "HX-Target": ""})
     assert f'href="/compare/{base}/{head}"' in part.text
     assert "<html" not in part.text
     assert cells()[0][:4] == ["✓", "Better", "pass_rate", "+1.000"]

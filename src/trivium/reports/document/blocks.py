@@ -35,11 +35,19 @@ ANSWERS: dict[str, tuple[str, Tone]] = {
 
 
 class Toned(msgspec.Struct, frozen=True):
-    """A text with a tone, and the address that it leads to on a page, made by us; or an empty text."""
+    """A text with a tone.
+
+    Attributes:
+        text: The text.
+        tone: Its tone.
+        link: The address that it leads to on a page, made by us, or an empty text.
+        later: Address of what a page of a server fetches into its place once it is seen, or an empty text.
+    """
 
     text: str
     tone: Tone = ""
     link: str = ""
+    later: str = ""
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -49,11 +57,22 @@ class Mark(msgspec.Struct, frozen=True):
         answer: The answer.
         words: What it says.
         brief: Whether terminals and Markdown show its sign only.
+        link: The address that it leads to on a page, made by us, or an empty text.
     """
 
     answer: str
     words: str
     brief: bool = True
+    link: str = ""
+
+
+VERDICTS = {
+    "error": Mark("fail", "error"),
+    "failed": Mark("fail", "not passed"),
+    "undecided": Mark("undecided", "undecided"),
+    "passed": Mark("pass", "passed"),
+}
+"""The verdicts of attempts, the worst first."""
 
 
 class Range(msgspec.Struct, frozen=True):
@@ -64,7 +83,29 @@ class Range(msgspec.Struct, frozen=True):
     human: float | None = None
 
 
-Cell = str | Toned | Mark | Range
+class Choice(msgspec.Struct, frozen=True):
+    """A box to tick, on pages only.
+
+    Attributes:
+        form: The form that it belongs to.
+        name: Name of its field.
+        value: What it chooses.
+        label: What ticking it means, for screen readers.
+    """
+
+    form: str
+    name: str
+    value: str
+    label: str
+
+
+class Lines(msgspec.Struct, frozen=True):
+    """Words below one another in one cell; empty ones are left out."""
+
+    lines: tuple[Toned | Mark, ...]
+
+
+Cell = str | Toned | Mark | Range | Choice | Lines
 """A cell of a table."""
 
 Row = TypeVar("Row")
@@ -177,7 +218,12 @@ def table_of(
 def _is_something(cell: Cell) -> bool:
     if isinstance(cell, Range):
         return cell.ends is not None
-    return isinstance(cell, Mark) or (cell.text if isinstance(cell, Toned) else cell) not in {"", "–"}
+    if isinstance(cell, Lines):
+        return any(map(_is_something, cell.lines))
+    return not isinstance(cell, Toned | str) or (cell.text if isinstance(cell, Toned) else cell) not in {
+        "",
+        "–",
+    }
 
 
 class Title(msgspec.Struct, frozen=True, kw_only=True):

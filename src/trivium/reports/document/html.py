@@ -71,6 +71,8 @@ _CLASSES: dict[b.Tone, str] = {
 }
 _PILLS: dict[b.Tone, str] = {"strong": "warn", "quiet": "plain", "": "plain"}
 """Class of a pill, where it is not its tone."""
+_SHORT_NAME = 32
+"""Characters of the longest name that is kept on one line."""
 _NARROW = 30
 """Characters of the longest text that may stand in a narrow column."""
 _RELATIONS = {"Previous": "prev", "Next": "next"}
@@ -173,8 +175,13 @@ class Html:
             yield element("p", self._linked(text), class_=_CLASSES.get(text.tone, "quiet"))
 
     def _linked(self, text: b.Toned) -> str:
-        words = _line(text.text)
-        return element("a", words, href=text.link) if text.link and self._styles is None else words
+        words = self._to(text.link, _line(text.text))
+        if text.later and self._styles is None:
+            return element("span", words, hx_get=text.later, hx_trigger="revealed", hx_swap="outerHTML")
+        return words
+
+    def _to(self, link: str, words: str) -> str:
+        return element("a", words, href=link) if link and self._styles is None else words
 
     def _answer(self, block: b.Answer) -> str:
         mark, tone = b.ANSWERS.get(block.answer, ("?", "warn"))
@@ -220,14 +227,13 @@ class Html:
                     self._cell(cell, column, side)
                     for cell, column, side in zip(row, block.columns, sides, strict=True)
                 ),
-                data_row="" if any(isinstance(cell, b.Toned) and cell.link for cell in row) else None,
+                data_row="" if _leads_on(row) else None,
             )
             for row in block.rows
         ]
         named = any(column.head for column in block.columns)
         head = element("thead", self._element("tr", *heads)) if named else ""
-        linked = any(isinstance(cell, b.Toned) and cell.link for row in block.rows for cell in row)
-        role = "small numbers rows" if linked else "small numbers"
+        role = "small numbers rows" if any(map(_leads_on, block.rows)) else "small numbers"
         table = self._element("table", head, element("tbody", *rows), role=role)
         key = _range_key(block) if self._styles is None else ""
         notes = [self._paragraph(note, "quiet") for note in block.notes]
@@ -248,23 +254,41 @@ class Html:
     def _cell(self, cell: b.Cell, column: b.Column[Any], side: str) -> str:
         if isinstance(cell, b.Range):
             return self._element("td", self._range(cell), role="drawn")
-        if isinstance(cell, b.Mark):
-            mark, tone = b.ANSWERS.get(cell.answer, ("?", "warn"))
-            return self._element(
-                "td",
-                self._element("span", f"{mark} {_line(cell.words)}", role=f"pill {_PILLS.get(tone, tone)}"),
-            )
-        shown = cell if isinstance(cell, b.Toned) else b.Toned(cell)
-        if column.kind == "name" and shown.text:
-            short = "nowrap" if len(shown.text) <= 32 else ""
-            return self._element("th", self._element("bdi", self._linked(shown)), role=short, scope="row")
+        if isinstance(cell, b.Choice):
+            return self._element("td", _box(cell) if self._styles is None else "")
+        kept = _lines(cell)
+        longest = max((len(each.text) for each in kept if isinstance(each, b.Toned)), default=0)
+        if column.kind == "name" and kept:
+            said = "<br>".join(self._element("bdi", each) for each in self.lines(kept))
+            return self._element("th", said, role="nowrap" if longest <= _SHORT_NAME else "", scope="row")
         if column.kind == "mark":
-            pill = _PILLS.get(shown.tone, shown.tone)
-            said = self._element("span", _line(shown.text), role=f"pill {pill}") if shown.text else ""
-            return self._element("td", said)
-        wide = "words" if column.kind == "text" and len(shown.text) > _NARROW else ""
-        roles = filter(None, (side, _CLASSES.get(shown.tone, ""), wide))
-        return self._element("td", self._linked(shown), role=" ".join(roles))
+            return self._element("td", *(self._pill(each) for each in kept))
+        alone = kept[0] if len(kept) == 1 else None
+        tone = _CLASSES.get(alone.tone, "") if isinstance(alone, b.Toned) else ""
+        wide = "words" if column.kind == "text" and longest > _NARROW else ""
+        said = self._linked(alone) if isinstance(alone, b.Toned) else "<br>".join(self.lines(kept))
+        role = " ".join(filter(None, (side, tone, wide)))
+        return self._element("td", said, role=role, dir="auto" if wide else None)
+
+    def lines(self, lines: Iterable[b.Toned | b.Mark]) -> Iterator[str]:
+        """Yield the lines of a cell."""
+        for line in lines:
+            if isinstance(line, b.Mark):
+                yield self._pill(line)
+            elif tone := _CLASSES.get(line.tone, ""):
+                yield self._element("span", self._linked(line), role=tone, dir="auto")
+            else:
+                yield self._linked(line)
+
+    def _pill(self, said: b.Mark | b.Toned) -> str:
+        if isinstance(said, b.Mark):
+            mark, tone = b.ANSWERS.get(said.answer, ("?", "warn"))
+            words = f"{mark} {_line(said.words)}"
+        else:
+            words, tone = _line(said.text), said.tone
+        role = f"pill {_PILLS.get(tone, tone)}"
+        link = said.link if self._styles is None else ""
+        return self._element("a" if link else "span", words, role=role, href=link or None)
 
     def _links(self, block: b.Links) -> str:
         links = "".join(
@@ -366,6 +390,22 @@ def _range_key(block: b.Table) -> str:
     return element("p", words, class_="key") if ranges else ""
 
 
+def _lines(cell: str | b.Toned | b.Mark | b.Lines) -> list[b.Toned | b.Mark]:
+    """The lines of a cell that say something."""
+    given = cell.lines if isinstance(cell, b.Lines) else (b.Toned(cell) if isinstance(cell, str) else cell,)
+    return [line for line in given if isinstance(line, b.Mark) or line.text]
+
+
+def _leads_on(row: Iterable[b.Cell]) -> bool:
+    """Whether a row has a link."""
+    return any(line.link for cell in row if not isinstance(cell, b.Range | b.Choice) for line in _lines(cell))
+
+
+def _box(choice: b.Choice) -> str:
+    attributes = {"type": "checkbox", "form": choice.form, "name": choice.name, "value": choice.value}
+    return element("input", **attributes, aria_label=choice.label).removesuffix("</input>")
+
+
 def _heading(words: str) -> str:
     return _line(words[:1].upper() + words[1:], at_most=300)
 
@@ -386,6 +426,13 @@ def html(blocks: Iterable[b.Block]) -> "Markup":
     from markupsafe import Markup
 
     return Markup("".join(Html().write(blocks)))  # noqa: S704 - every text is escaped where it is written
+
+
+def cell(lines: b.Lines) -> "Markup":
+    """What stands in a cell of a table on a page."""
+    from markupsafe import Markup
+
+    return Markup("<br>".join(Html().lines(lines.lines)))  # noqa: S704 - escaped
 
 
 def fragment(blocks: Iterable[b.Block]) -> str:

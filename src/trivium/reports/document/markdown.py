@@ -138,8 +138,10 @@ def _cell(cell: b.Cell, *, name: bool) -> str:
     if isinstance(cell, b.Mark):
         mark = ANSWER_MARKS.get(cell.answer, "❔")
         return mark if cell.brief else f"{mark} {prose(cell.words, at_most=40)}"
-    if isinstance(cell, b.Range):
+    if isinstance(cell, b.Range | b.Choice):
         return ""
+    if isinstance(cell, b.Lines):
+        return "<br>".join(filter(None, (_cell(line, name=name) for line in cell.lines)))
     text, tone = (cell.text, cell.tone) if isinstance(cell, b.Toned) else (cell, "")
     words = code(text) if name else prose(text)
     return f"**{words}**" if tone == "strong" and words and not name else words

@@ -198,6 +198,10 @@ def _cell(cell: b.Cell) -> Text:
             return Text(mark if cell.brief else f"{mark} {one_line(cell.words)}", style=STYLES[tone])
         case b.Range():
             return Text(range_bar(cell.mean, cell.ends, columns=BAR_COLUMNS), style="cyan")
+        case b.Lines():
+            return Text("\n").join(filter(None, map(_cell, cell.lines)))
+        case b.Choice():
+            return Text()
         case b.Toned():
             return Text(one_line(cell.text), style=STYLES[cell.tone])
         case _:

@@ -1,7 +1,7 @@
 """A case of a run: output beside reference, scores, judgements with their evidence, trace by level."""
 
 from collections import OrderedDict
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from threading import Lock
 from typing import Annotated, Any, Final
 
@@ -12,22 +12,21 @@ from litestar.response import Redirect
 from markupsafe import Markup
 
 from trivium.reports import wording
+from trivium.reports.document.blocks import Column, Table, Toned, table
 from trivium.reports.document.html import marked
 from trivium.reports.escape import one_line
 from trivium.reports.html.case import case_context
 from trivium.reports.html.fragments import Folded, folded
 from trivium.reports.moved_cases.word_diff import shortened, word_diff
-from trivium.reports.view import EvaluationView
-from trivium.runs.aggregation import why_not_passed
+from trivium.reports.view import view_of
 from trivium.store.browsing.attempts import Row, attempts_of_case, position_of
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
-from trivium.suites.settings import Settings
 from trivium.traces.trace import Span, SpanKind, Trace
 from trivium.web.errors import Refused
 from trivium.web.pages.site import Crumb, Site, case_address, run_of, segment, way_back
 
-__all__ = ["level_of", "repeat_of", "routes", "rows_of", "view_of"]
+__all__ = ["level_of", "repeat_of", "routes", "rows_of", "spans_table"]
 
 DRAWN_SPANS = 1_000
 """Most spans of a trace that is drawn as a whole; a larger one is opened level by level."""
@@ -49,6 +48,9 @@ Back = Annotated[str, QueryParameter(max_length=200_000)]
 """Address of the page from which this one was opened."""
 
 Start = Annotated[int, QueryParameter(ge=0, le=10**9)]
+
+Addresses = Callable[..., str]
+"""Gives the address of a level of a trace: below a span, from a place on."""
 
 
 def routes(site: Site) -> list[Any]:
@@ -73,6 +75,7 @@ def _case_route(site: Site, trees: "_Trees") -> Any:
         trace = attempt.trace
         too_large = trace is not None and len(trace.spans) > DRAWN_SPANS
         tree = trees.of(record, case, attempt.repeat, trace) if too_large and trace is not None else None
+        trace_at = _addresses(record, case, attempt.repeat, back)
         return site.page(
             request,
             "case_page.html",
@@ -85,13 +88,10 @@ def _case_route(site: Site, trees: "_Trees") -> Any:
             case=case,
             repeat=attempt.repeat,
             repeats=[each[1].repeat for each in rows],
-            level=None if tree is None else tree.level(None, 0),
-            spans=0 if trace is None else len(trace.spans),
+            **_level_shown(None if tree is None else tree.level(None, 0), trace_at),
+            number_of_spans=0 if trace is None else len(trace.spans),
             trail=way_back(back, _way_to(record)),
             back=back,
-            trace_at=lambda span: case_address(
-                record.id, case, attempt.repeat, part="trace", span=span, back=back
-            ),
             missing_part=None if trace is None else trace.missing_part,
         )
 
@@ -120,18 +120,29 @@ def _level_route(site: Site, trees: "_Trees") -> Any:
             "trace_level.html",
             title=f"Trace of {case}",
             section="runs",
-            run=record,
-            case=case,
-            repeat=repeat,
-            level=tree.level(span, start),
+            **_level_shown(tree.level(span, start), _addresses(record, case, repeat, back)),
             trail=[
                 *way_back(back, _way_to(record)),
                 (one_line(case, at_most=60), case_address(record.id, case, repeat, back=back)),
             ],
-            back=back,
         )
 
     return level
+
+
+def _addresses(run: RunRecord, case: str, repeat: int, back: str) -> Addresses:
+    """Addresses of the levels of an attempt's trace: below a span, from a place on."""
+
+    def trace_at(span: str | None = None, start: int | None = None) -> str:
+        return case_address(run.id, case, repeat, part="trace", back=back, span=span, start=start)
+
+    return trace_at
+
+
+def _level_shown(level: "_Level | None", trace_at: Addresses) -> dict[str, Any]:
+    """What the pages show of a level of a trace."""
+    spans = spans_table(level.rows, trace_at) if level and level.rows else None
+    return {"level": level, "spans": spans, "trace_at": trace_at}
 
 
 def _way_to(run: RunRecord) -> list[Crumb]:
@@ -139,20 +150,6 @@ def _way_to(run: RunRecord) -> list[Crumb]:
     if run.kind == "live":
         return [("Production", "/monitors"), (run.suite_name, f"/monitors/{segment(run.suite_name)}")]
     return [("Runs", "/runs"), (f"{run.suite_name} {run.id}", f"/runs/{segment(run.id)}")]
-
-
-def view_of(row: Row, settings: Settings, *, with_trace: bool = True) -> EvaluationView:
-    """Convert an attempt to what reports show of it."""
-    case, attempt, evaluation = row
-    return EvaluationView(
-        case=case,
-        attempt=attempt if with_trace else msgspec.structs.replace(attempt, trace=None),
-        scores=evaluation.scores,
-        composite=evaluation.composite,
-        passed=evaluation.passed,
-        why=why_not_passed(evaluation, settings) if evaluation.passed is False else None,
-        composite_shown=settings.asks_for_composite,
-    )
 
 
 def rows_of(store: Store, run: RunRecord, case: str) -> list[Row]:
@@ -295,6 +292,24 @@ class _Tree:
 def level_of(trace: Trace) -> _Level:
     """The first spans at the top of a trace."""
     return _Tree(trace).level(None, 0)
+
+
+def spans_table(spans: Sequence[_SpanRow], trace_at: Addresses | None = None) -> Table:
+    """Spans of one level; each leads to those below it, if their addresses are given."""
+
+    def name(each: _SpanRow) -> Toned:
+        return Toned(each.name or "unnamed", link=trace_at(each.id) if trace_at else "")
+
+    columns: list[Column[_SpanRow]] = [
+        Column("kind", lambda each: Toned(each.kind, "quiet"), "text"),
+        Column("name", name, "name"),
+        Column("agent", lambda each: each.agent, "text", optional=True),
+        Column("at", lambda each: each.at),
+        Column("took", lambda each: each.took),
+        Column("state", lambda each: Toned(each.state, "quiet" if each.state == "ok" else "warn"), "text"),
+        Column("below", lambda each: f"{each.children:,}" if each.children else "", optional=True),
+    ]
+    return table(columns, spans, label="Spans")
 
 
 class _Trees:

@@ -13,7 +13,6 @@ from trivium.errors import InputError
 from trivium.reports.comparison import describe, page_cases
 from trivium.reports.comparison_text import verdict_words
 from trivium.reports.document.blocks import Block, Case, Cases, Links
-from trivium.reports.document.html import html
 from trivium.reports.wording import counted
 from trivium.runs.comparing.compare import compare
 from trivium.runs.comparing.comparison import Comparison
@@ -21,7 +20,6 @@ from trivium.runs.comparing.moved_cases import MovedCase
 from trivium.runs.run import Run
 from trivium.web.errors import Refused
 from trivium.web.pages.site import (
-    Column,
     Form,
     Site,
     case_address,
@@ -45,10 +43,7 @@ Start = Annotated[int, QueryParameter(ge=0, le=10**9)]
 
 Ticked = Annotated[tuple[str, ...], QueryParameter(name="run", max_items=1_000)]
 
-COLUMNS: Final = tuple(
-    Column(name=name, field=name)
-    for name in ("metric", "answer", "base", "head", "delta", "low", "high", "p", "p_holm", "n", "groups")
-)
+COLUMNS: Final = ("metric", "answer", "base", "head", "delta", "low", "high", "p", "p_holm", "n", "groups")
 
 
 def routes(site: Site) -> list[Any]:
@@ -104,7 +99,7 @@ def routes(site: Site) -> list[Any]:
             comparison=found,
             base=first,
             head=second,
-            body=html(describe(found, "page", moved=moved)),
+            body=describe(found, "page", moved=moved),
         )
 
     return [choose, compared]

@@ -24,7 +24,7 @@ from trivium.store.labels import answers_in
 from trivium.suites.sanitize import sanitise
 from trivium.web.errors import Refused
 from trivium.web.labellers import LABELLER, labeller_in, labeller_of, token_of, typed_in_browser
-from trivium.web.pages.case import level_of
+from trivium.web.pages.case import level_of, spans_table
 from trivium.web.pages.forms import figure_in, form_in, typed_in, whole_in
 from trivium.web.pages.site import Site, queue_called, segment, set_cookie
 
@@ -124,5 +124,5 @@ def _shown(material: Material) -> dict[str, Any]:
         "output": marked(material.output, []),
         "references": [marked(text, []) for text in material.references if text],
         "source": folded(material.source, at_most=200_000) if material.source else None,
-        "level": None if trace is None else level_of(trace),
+        "spans": None if trace is None or not trace.spans else spans_table(level_of(trace).rows),
     }

@@ -34,7 +34,7 @@ from trivium.store.live_samples import Sample, cases_of_traces, latest_samples
 from trivium.suites.sanitize import sanitise
 from trivium.web.errors import RETRY_AFTER, Refused
 from trivium.web.labellers import token_of
-from trivium.web.pages.site import Column, Form, Site, case_address, table_export
+from trivium.web.pages.site import Form, Site, case_address, table_export
 
 __all__ = ["routes"]
 
@@ -59,24 +59,21 @@ MOST_STREAMS = 100
 MOST_STREAMS_OF_ONE = 20
 """Of those, the pages of one token, so that nobody takes all."""
 
-SAMPLE_COLUMNS: Final = tuple(
-    Column(name=name, field=name)
-    for name in (
-        "trace",
-        "version",
-        "time",
-        "scored",
-        "probability",
-        "rule",
-        "score",
-        "passed",
-        "confidence",
-        "failed",
-        "seconds",
-        "session",
-        "query",
-        "output",
-    )
+SAMPLE_COLUMNS: Final = (
+    "trace",
+    "version",
+    "time",
+    "scored",
+    "probability",
+    "rule",
+    "score",
+    "passed",
+    "confidence",
+    "failed",
+    "seconds",
+    "session",
+    "query",
+    "output",
 )
 
 Before = Annotated[int | None, QueryParameter(ge=1, le=2**53)]
@@ -97,15 +94,14 @@ def _monitor_routes(site: Site) -> list[Any]:
         now = clock()
         statuses = [live.status(name, now) for name in sorted(live.names())]
         alerts = [alert for each in statuses for alert in each.alerts]
-        firing = Section(title="firing", blocks=[alerts_table(alerts, now=now)])
         return site.page(
             request,
             "monitors.html",
             title="Production",
             section="monitors",
-            monitors=html([monitors_table(statuses)]) if statuses else "",
-            firing=html([firing]) if alerts else "",
-            refused=html(history((), (), _refused(site, now), now=now)),
+            monitors=monitors_table(statuses) if statuses else None,
+            firing=Section(title="firing", blocks=[alerts_table(alerts, now=now)]) if alerts else None,
+            refused=history((), (), _refused(site, now), now=now),
         )
 
     @get("/monitors/{monitor:str}", include_in_schema=False, sync_to_thread=True)
@@ -131,14 +127,14 @@ def _monitor_routes(site: Site) -> list[Any]:
             section="monitors",
             forms=True,
             status=live.drawn(name, now),
-            samples=html([samples_table(samples)]) if samples else "",
+            samples=samples_table(samples) if samples else None,
             older=older,
             newer=before is not None,
             part=part,
             parts=_parts(live.status(name, now), part),
             failed=failed,
             dimensions=dimensions_of_monitor(store, name),
-            history=html(history(past, marks_of(store, name, limit=10), _refused(site, now), now=now)),
+            history=history(past, marks_of(store, name, limit=10), _refused(site, now), now=now),
         )
 
     @get("/monitors/{monitor:str}/events", include_in_schema=False)
@@ -171,7 +167,7 @@ def _routes_of_one(site: Site) -> list[Any]:
             forms=True,
             alert=alert,
             dimensions=dimensions_of_monitor(site.store, alert.monitor),
-            body=html(describe_message(message, state=alert.state, resolved=alert.resolved, places=places)),
+            body=describe_message(message, state=alert.state, resolved=alert.resolved, places=places),
         )
 
     @get("/traces/{trace:str}", include_in_schema=False, sync_to_thread=True)

@@ -1,7 +1,7 @@
 """The page on how far the people of a queue agree, with the items that need a decision."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -10,11 +10,12 @@ from litestar.params import FromPath, QueryParameter
 from litestar.response import Redirect
 
 from trivium.errors import InputError
-from trivium.labels.agreement import SAME, Disagreement, agreement_of, disagreements_of
+from trivium.labels.agreement import SAME, Disagreement, Pair, agreement_of, disagreements_of
 from trivium.labels.blind import material_at
 from trivium.labels.people import shown_names, token_id
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LabelQueue
+from trivium.reports.document.blocks import Column, Table, table
 from trivium.reports.html.fragments import Folded, folded
 from trivium.store.browsing.attempts import position_of
 from trivium.web.errors import Refused
@@ -80,6 +81,7 @@ def routes(site: Site) -> list[Any]:
             forms=True,
             queue=asked,
             found=found,
+            pairs=_pairs(found.pairs, names),
             items=[_item(site, asked, each, names, mine) for each in shown],
             total=len(apart),
             start=start,
@@ -108,6 +110,27 @@ def routes(site: Site) -> list[Any]:
         return Redirect(f"/labels/{segment(asked.id)}/people#apart", status_code=303)
 
     return [Router("/labels/{queue:str}/people", route_handlers=[people, decide])]
+
+
+def _pairs(pairs: Sequence[Pair], names: Mapping[str, str]) -> Table:
+    """How far two people agree each."""
+
+    def figure(pair: Pair, name: str, form: str) -> str:
+        value = pair.agreement.figures[name].value
+        return "undefined" if value is None else f"{value:{form}}".replace("%", " %")
+
+    def ends(pair: Pair) -> str:
+        found = pair.agreement.figures["exact"].interval
+        return "" if found is None else f"[{100 * found.low:.0f}, {100 * found.high:.0f}]"
+
+    columns: list[Column[Pair]] = [
+        Column("people", lambda pair: " and ".join(names[each] for each in pair.people), "name"),
+        Column("items", lambda pair: f"{pair.agreement.n:,}"),
+        Column("same label", lambda pair: figure(pair, "exact", ".0%")),
+        Column("95 % interval", ends, "interval", optional=True),
+        Column("quadratic κ", lambda pair: figure(pair, "kappa_quadratic", ".2f")),
+    ]
+    return table(columns, pairs, label="Pairs of people")
 
 
 def said(queue: LabelQueue, value: float | None) -> str:

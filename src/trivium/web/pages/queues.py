@@ -14,9 +14,10 @@ from trivium.labels.monitored import queue_of_alert, queue_of_monitor, since_dep
 from trivium.labels.progress import state_of
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LONGEST_NAME, LabelQueue, QueueSettings
+from trivium.reports.document.blocks import Column, Toned, table
+from trivium.reports.wording import moment
 from trivium.store.browsing.runs import RunFilters, find_runs
-from trivium.store.labels import answers_in
-from trivium.store.store import Store
+from trivium.store.labels import Answers, answers_in
 from trivium.suites.sanitize import sanitise
 from trivium.web.errors import Refused
 from trivium.web.labellers import token_of, typed_in_browser
@@ -39,10 +40,8 @@ def routes(site: Site) -> list[Any]:
         run: Annotated[str, QueryParameter(max_length=100)] = "",
         dimension: Annotated[str, QueryParameter(max_length=200)] = "",
     ) -> Response[str]:
-        store, rows = site.store, []
-        for each in queues.all(limit=QUEUES):
-            counts = answers_in(store, each)
-            rows.append((each, counts, state_of(each, counts.complete)))
+        store = site.store
+        rows = [(each, answers_in(store, each)) for each in queues.all(limit=QUEUES)]
         runs = list(find_runs(store, limit=RUNS).runs)
         chosen = run_of(store, run or runs[0].run) if run or runs else None
         if chosen is not None and chosen.id not in {each.run for each in runs}:
@@ -53,7 +52,7 @@ def routes(site: Site) -> list[Any]:
             title="Labels",
             section="labels",
             forms=True,
-            queues=rows,
+            queues=table(COLUMNS, rows, label="Queues") if rows else None,
             chosen=chosen,
             runs=runs,
             dimensions=[] if chosen is None else scores_in(store, chosen),
@@ -64,7 +63,7 @@ def routes(site: Site) -> list[Any]:
     async def create(request: Request[Any, Any, Any]) -> Redirect:
         form = await form_in(request)
         try:
-            queue = await asyncio.to_thread(_made, site.store, queues, form, _actor(request))
+            queue = await asyncio.to_thread(_made, queues, form, _actor(request))
         except (InputError, ValueError) as error:
             raise Refused(400, str(error)) from None
         return Redirect(f"/labels/{segment(queue.id)}", status_code=303)
@@ -72,7 +71,25 @@ def routes(site: Site) -> list[Any]:
     return [Router("/labels", route_handlers=[list_queues, create])]
 
 
-def _made(store: Store, queues: LabelQueues, form: Mapping[str, str], by: str) -> LabelQueue:
+def _asked_of(row: tuple[LabelQueue, Answers]) -> Toned:
+    """The run or the monitor whose items a queue has."""
+    queue, _ = row
+    if queue.run:
+        return Toned(queue.run, link=f"/runs/{segment(queue.run)}")
+    return Toned(queue.monitor or "", link=f"/monitors/{segment(queue.monitor or '')}")
+
+
+COLUMNS: tuple[Column[tuple[LabelQueue, Answers]], ...] = (
+    Column("dimension", lambda row: Toned(row[0].dimension, link=f"/labels/{segment(row[0].id)}"), "name"),
+    Column("of", _asked_of, "text"),
+    Column("made (UTC)", lambda row: moment(row[0].created), "interval"),
+    Column("labelled", lambda row: f"{row[1].items:,}"),
+    Column("items", lambda row: f"{row[0].population:,}"),
+    Column("state", lambda row: Toned(state_of(row[0], row[1].complete)), "mark"),
+)
+
+
+def _made(queues: LabelQueues, form: Mapping[str, str], by: str) -> LabelQueue:
     """The queue that a form asks for: of a run, of a monitor's samples, or of the worst ones of an alert."""
     dimension = form.get("dimension", "")
     if "alert" in form:
@@ -84,11 +101,11 @@ def _made(store: Store, queues: LabelQueues, form: Mapping[str, str], by: str) -
             name,
             dimension,
             by=by,
-            since=since_deployment(store, name, queues.now()),
+            since=since_deployment(queues.store, name, queues.now()),
             settings=QueueSettings(uniform=True),
         )
     overlap = figure_in("the share that several people label", form.get("overlap") or "0") / 100
-    run = run_of(store, form.get("run", ""))
+    run = run_of(queues.store, form.get("run", ""))
     settings = QueueSettings(overlap=overlap, uniform="uniform" in form)
     return queues.create(run, dimension, by=by, settings=settings)
 

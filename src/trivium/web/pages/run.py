@@ -1,6 +1,6 @@
 """The page of a run: its answer, its attempts with the worst first, figures, slices and caveats."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Annotated, Any, Final, Literal
 
@@ -10,10 +10,11 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect, Stream
 
 from trivium.errors import InputError
-from trivium.reports.document.html import html
+from trivium.reports.document.blocks import VERDICTS, Column, Lines, Table, Toned, table
 from trivium.reports.escape import one_line
 from trivium.reports.html.overview import answer, sections
-from trivium.reports.wording import headline
+from trivium.reports.view import view_of
+from trivium.reports.wording import attempt_name, headline, number
 from trivium.runs.slices import Slices, slices_of
 from trivium.runs.summarize import summarise
 from trivium.runs.summary import Summary
@@ -31,8 +32,17 @@ from trivium.store.browsing.runs import RunFilters, find_runs
 from trivium.store.records import RunRecord
 from trivium.suites.settings import Settings
 from trivium.web.errors import Refused
-from trivium.web.pages.case import view_of
-from trivium.web.pages.site import Column, Form, Site, called, redirected, run_of, segment, table_export
+from trivium.web.pages.site import (
+    Form,
+    Site,
+    called,
+    case_address,
+    here,
+    redirected,
+    run_of,
+    segment,
+    table_export,
+)
 
 __all__ = ["ListedAttempt", "cursor_of", "listed", "routes", "stored_summary"]
 
@@ -46,10 +56,7 @@ SORT_WORDS: Final[dict[AttemptSort, str]] = {"worst": "worst first", "best": "be
 
 VERDICT_WORDS: Final = (("failed", "not passed"), ("undecided", "undecided"), ("passed", "passed"))
 
-COLUMNS: Final = tuple(
-    Column(name=name, field=name)
-    for name in ("case", "repeat", "verdict", "composite", "why", "input", "output", "tags")
-)
+COLUMNS: Final = ("case", "repeat", "verdict", "composite", "why", "input", "output", "tags")
 
 Text = Annotated[str, QueryParameter(max_length=10_000)]
 VerdictQuery = FromQuery[Literal["failed", "undecided", "passed", ""]]
@@ -105,7 +112,7 @@ def routes(site: Site) -> list[Any]:
         page = find(after=cursor_of(after), limit=ROWS)
         context: dict[str, Any] = {
             "run": record,
-            "found": [listed(row, settings) for row in page.rows],
+            "attempts": _table([listed(row, settings) for row in page.rows], record, request),
             "next": None if page.next is None else msgspec.json.encode(page.next).decode(),
             "later": bool(after),
             "total": count_attempts(store, record, verdict=wanted, text=q),
@@ -113,7 +120,6 @@ def routes(site: Site) -> list[Any]:
             "chosen": {"q": q, "verdict": verdict, "sort": sort, "by": by},
             "sorts": [(each, SORT_WORDS[each]) for each in ATTEMPT_SORTS],
             "verdicts": VERDICT_WORDS,
-            "composite_shown": settings.asks_for_composite,
         }
         title = called(record)
         if request.headers.get("HX-Target") == "attempts":
@@ -133,13 +139,39 @@ def routes(site: Site) -> list[Any]:
             **context,
             has_summary=summary is not None,
             headline="" if summary is None else headline(summary),
-            answer="" if summary is None else html(answer(summary)),
-            figures="" if summary is None else html(sections(summary, record.provenance, slices=slices)),
+            answer=None if summary is None else answer(summary),
+            figures=None if summary is None else sections(summary, record.provenance, slices=slices),
             slices_problem=problem,
             others=others[:20],
         )
 
     return [one_run]
+
+
+def _table(
+    attempts: Sequence[ListedAttempt], run: RunRecord, request: Request[Any, Any, Any]
+) -> Table | None:
+    """The list of attempts; each leads to its case, and from there back here."""
+
+    def name(each: ListedAttempt) -> Toned:
+        back = here(request) if request.query_params else ""
+        address = case_address(run.id, each.case, each.repeat, back=back)
+        return Toned(attempt_name(each.case, each.repeat), link=address)
+
+    def composite(each: ListedAttempt) -> str:
+        return number(each.composite) if run.settings.asks_for_composite else ""
+
+    columns: list[Column[ListedAttempt]] = [
+        Column("verdict", lambda each: VERDICTS[each.verdict], "mark"),
+        Column("case", name, "name"),
+        Column(
+            "input, and why it did not pass",
+            lambda each: Lines((Toned(each.input), Toned(each.why or "", "quiet"))),
+            "text",
+        ),
+        Column("composite", composite, optional=True),
+    ]
+    return table(columns, attempts, label="Attempts") if attempts else None
 
 
 def cursor_of(text: str) -> Cursor | None:

@@ -1,19 +1,22 @@
 """The list of runs: filter, search, sort, export."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Final, Literal
 
-from litestar import Request, Response, get
+from litestar import MediaType, Request, Response, get
 from litestar.di import NamedDependency, Provide
 from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect, Stream
 from markupsafe import Markup
 
-from trivium.reports.before import answer_before, figure_of, mark_of
+from trivium.reports.before import answer_before, figure_of
+from trivium.reports.document.blocks import Choice, Column, Lines, Mark, Table, Toned, table
+from trivium.reports.document.html import cell
 from trivium.reports.drawings.trend import trend
-from trivium.store.browsing.before import before
+from trivium.reports.wording import NOTHING, known_share, moment, number, run_name
+from trivium.store.browsing.before import AgainstBefore, Before, before
 from trivium.store.browsing.runs import (
     RUN_SORTS,
     RunFilters,
@@ -27,7 +30,7 @@ from trivium.store.browsing.runs import (
     version_names,
 )
 from trivium.store.store import Store
-from trivium.web.pages.site import Column, Form, Site, run_of, segment, table_export
+from trivium.web.pages.site import Form, Site, run_of, segment, table_export
 from trivium.web.threads import slowly
 
 __all__ = ["routes"]
@@ -48,30 +51,27 @@ SORT_WORDS: Final[dict[RunSort, str]] = {
     "suite": "by suite",
 }
 
-COLUMNS: Final = tuple(
-    Column(name=name, field=name)
-    for name in (
-        "run",
-        "suite",
-        "kind",
-        "state",
-        "started",
-        "finished",
-        "attempts",
-        "due",
-        "pass_rate",
-        "pass_rate_low",
-        "pass_rate_high",
-        "composite",
-        "agent",
-        "version",
-        "git_commit",
-        "git_subject",
-    )
+COLUMNS: Final = (
+    "run",
+    "suite",
+    "kind",
+    "state",
+    "started",
+    "finished",
+    "attempts",
+    "due",
+    "pass_rate",
+    "pass_rate_low",
+    "pass_rate_high",
+    "composite",
+    "agent",
+    "version",
+    "git_commit",
+    "git_subject",
 )
 
-ANSWER: Final[dict[str, Any]] = {"mark_of": mark_of, "figure_of": figure_of}
-"""How the answer against the run before is shown."""
+KINDS: Final = {"live": "production", "human": "people", "confirm": "confirming"}
+"""What the list calls kinds of runs that are not the usual ones."""
 
 Text = Annotated[str, QueryParameter(max_length=10_000)]
 Kind = FromQuery[Literal["agent", "recorded", "human", "live", "confirm", ""]]
@@ -111,8 +111,7 @@ def routes(site: Site) -> list[Any]:
             section="runs",
             found=found,
             trends=list(_trends(site.store, dict.fromkeys(each.suite for each in found.runs))),
-            before=before(site.store, [each.run for each in found.runs]),
-            **ANSWER,
+            runs=_table(found.runs, before(site.store, [each.run for each in found.runs])),
             chosen=filters,
             suites=suite_names(site.store),
             versions=version_names(site.store),
@@ -130,9 +129,64 @@ def routes(site: Site) -> list[Any]:
         if "HX-Request" not in request.headers:
             base = "" if answer is None else f"{segment(answer.base)}/"
             return Redirect(f"/compare/{base}{segment(run)}" if base else f"/runs/{segment(run)}")
-        return site.page(request, "before.html", title="", run=run, answer=answer, **ANSWER)
+        return Response(str(cell(_answer(run, answer))), media_type=MediaType.HTML)
 
     return [home, list_runs, against_before]
+
+
+def _table(runs: Sequence[RunOutline], pairs: Mapping[str, Before]) -> Table:
+    """The list of runs, each with a box that chooses it for a comparison."""
+
+    def called(run: RunOutline) -> Lines:
+        names = " · ".join(filter(None, (run.run, run.git_commit)))
+        agent = run.agent if run.agent and ":" in run.agent else ""
+        link = f"/runs/{segment(run.run)}"
+        return Lines(
+            (Toned(run_name(run.suite, run), link=link), Toned(names, "quiet"), Toned(agent, "quiet"))
+        )
+
+    def against_before(run: RunOutline) -> Lines:
+        pair = pairs.get(run.run)
+        if pair is None or pair.answer is not None:
+            return _answer(run.run, pair.answer if pair else None)
+        address = f"/compare/{segment(pair.base)}/{segment(run.run)}"
+        return Lines((Toned("compare", "", address, f"/runs/{segment(run.run)}/before"),))
+
+    def attempts(run: RunOutline) -> str:
+        if run.attempts is None:
+            return NOTHING
+        lacking = run.due and run.due != run.attempts and run.kind != "live"
+        return f"{run.attempts:,} of {run.due:,}" if lacking else f"{run.attempts:,}"
+
+    def ends(run: RunOutline) -> str:
+        if run.pass_rate_low is None or run.pass_rate_high is None:
+            return ""
+        return f"[{100 * run.pass_rate_low:.0f}, {100 * run.pass_rate_high:.0f}]"
+
+    columns: list[Column[RunOutline]] = [
+        Column("", lambda run: Choice("picked", "run", run.run, f"compare {run.run}"), "text", where="page"),
+        Column("run", called, "name"),
+        Column("kind", lambda run: Toned(KINDS.get(run.kind, "")), "mark", optional=True),
+        Column("against the run before", against_before, "text"),
+        Column("passed", lambda run: known_share(run.pass_rate)),
+        Column("95 %", ends, "interval", optional=True),
+        Column("started (UTC)", lambda run: moment(run.started), "interval"),
+        Column("state", lambda run: Toned(run.state, "warn" if run.state == "interrupted" else ""), "mark"),
+        Column("attempts", attempts),
+        Column("composite", lambda run: number(run.composite), optional=True),
+    ]
+    return table(columns, runs, label="Runs")
+
+
+def _answer(run: str, answer: AgainstBefore | None) -> Lines:
+    """The answer of a run against the run before."""
+    if answer is None:
+        return Lines((Toned("no run before", "quiet"),))
+    link = f"/compare/{segment(answer.base)}/{segment(run)}"
+    if answer.verdict is None:
+        return Lines((Toned("cannot be compared", "quiet", link),))
+    mark = Mark(answer.answer or "", answer.words, link=link)
+    return Lines((mark, Toned(figure_of(answer), "quiet")))
 
 
 def _filters(

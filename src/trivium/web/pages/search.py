@@ -9,7 +9,7 @@ from litestar.response import Stream
 
 from trivium.store.browsing.search import COUNTED, Hit, search
 from trivium.store.records import RunRecord
-from trivium.web.pages.site import Column, Form, Site, run_of, table_export
+from trivium.web.pages.site import Form, Site, run_of, table_export
 
 __all__ = ["routes"]
 
@@ -27,10 +27,7 @@ FIELD_WORDS: Final = {
     "case": "case",
 }
 
-COLUMNS: Final = tuple(
-    Column(name=name, field=name)
-    for name in ("run", "suite", "case", "repeat", "passed", "composite", "field", "excerpt")
-)
+COLUMNS: Final = ("run", "suite", "case", "repeat", "passed", "composite", "field", "excerpt")
 
 Text = Annotated[str, QueryParameter(max_length=10_000)]
 Before = Annotated[str | None, QueryParameter(pattern="^[0-9]{1,19}$")]

@@ -20,10 +20,13 @@ import msgspec
 from litestar import MediaType, Request, Response, get
 from litestar.params import FromQuery, PathParameter
 from litestar.response import Redirect, Stream
+from markupsafe import Markup
 
 from trivium.errors import InputError, StoreError
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LabelQueue
+from trivium.reports.document.blocks import Block
+from trivium.reports.document.html import html
 from trivium.reports.escape import one_line
 from trivium.reports.html.shell import asset as report_asset
 from trivium.reports.html.shell import environment
@@ -49,12 +52,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ASSETS_PATH",
-    "Column",
     "Crumb",
     "Form",
     "Site",
     "asset_url",
     "case_address",
+    "here",
     "query",
     "queue_called",
     "redirected",
@@ -113,22 +116,8 @@ LONGEST_BACK: Final = 2_000
 Crumb = tuple[str, str]
 """A link above the title of a page: its words and its address."""
 
-Columns = Sequence["Column"]
-
 Form = FromQuery[Literal["html", "csv", "json"]]
 """Form in which a table is returned: a page, or a file."""
-
-
-class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """A column of an exported table.
-
-    Attributes:
-        name: Its heading.
-        field: Attribute of a row, or key of a mapping.
-    """
-
-    name: str
-    field: str
 
 
 class Asset(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,6 +188,7 @@ class Site:
             "segment": segment,
             "run_name": run_name,
             "called": called,
+            "drawn": drawn,
         }
         templates.globals = {
             **reports.globals,
@@ -237,7 +227,6 @@ class Site:
             visitor = secrets.token_urlsafe(24)
             digest = form_digest(visitor)
         arguments = list(request.query_params.multi_items())
-        address = quoted_path(request.scope) + (query(arguments) if arguments else "")
         body = self.templates.get_template(template).render(
             context,
             title=title,
@@ -246,7 +235,7 @@ class Site:
             partial=partial,
             path=request.scope["path"],
             arguments=arguments,
-            this_page=address if len(address) <= LONGEST_BACK else "",
+            this_page=here(request),
             form=digest,
             logged_in=bool(cookie_in(request.scope, SESSION))
             and request.scope["state"].get("token") is not None,
@@ -317,6 +306,11 @@ class Site:
         return [asset_file]
 
 
+def drawn(blocks: Block | Iterable[Block] | None) -> Markup:
+    """Blocks as HTML; nothing for None."""
+    return html(blocks if isinstance(blocks, Iterable) else [blocks] if blocks else [])
+
+
 def called(run: RunRecord) -> str:
     """What a page calls a run."""
     return run_name(run.suite_name, run.names)
@@ -342,6 +336,13 @@ def queue_called(queues: LabelQueues, queue: str) -> LabelQueue:
         return queues.get(queue[:100])
     except InputError as error:
         raise Refused(404, str(error)) from None
+
+
+def here(request: Request[Any, Any, Any]) -> str:
+    """Address of a page with its query, as the way back to it; empty if it is too long."""
+    arguments = request.query_params.multi_items()
+    address = quoted_path(request.scope) + (query(arguments) if arguments else "")
+    return address if len(address) <= LONGEST_BACK else ""
 
 
 def redirected(request: Request[Any, Any, Any], address: str) -> Redirect:
@@ -404,12 +405,12 @@ def query(arguments: Iterable[tuple[str, str]], **changed: object) -> str:
     return "?" + urlencode(kept + new)
 
 
-def table_export(rows: Iterable[Any], columns: Columns, *, file: str, form: str) -> Stream:
+def table_export(rows: Iterable[Any], columns: Sequence[str], *, file: str, form: str) -> Stream:
     """Answer with a table as CSV or JSON lines, row by row.
 
     Args:
         rows: Records or mappings.
-        columns: What is written.
+        columns: Names of the attributes or keys that are written.
         file: Name of the file, without its ending.
         form: csv or json.
     """
@@ -420,26 +421,23 @@ def table_export(rows: Iterable[Any], columns: Columns, *, file: str, form: str)
     return Stream(lines, media_type=media, headers=headers)
 
 
-def _values(row: Any, columns: Columns) -> list[Any]:
+def _values(row: Any, columns: Sequence[str]) -> list[Any]:
     if isinstance(row, Mapping):
-        return [row.get(column.field) for column in columns]
-    return [getattr(row, column.field) for column in columns]
+        return [row.get(name) for name in columns]
+    return [getattr(row, name) for name in columns]
 
 
-def _json_lines(rows: Iterable[Any], columns: Columns) -> Iterator[bytes]:
+def _json_lines(rows: Iterable[Any], columns: Sequence[str]) -> Iterator[bytes]:
     for row in rows:
-        yield (
-            msgspec.json.encode({c.name: v for c, v in zip(columns, _values(row, columns), strict=True)})
-            + b"\n"
-        )
+        yield msgspec.json.encode(dict(zip(columns, _values(row, columns), strict=True))) + b"\n"
 
 
-def _csv(rows: Iterable[Any], columns: Columns) -> Iterator[bytes]:
+def _csv(rows: Iterable[Any], columns: Sequence[str]) -> Iterator[bytes]:
     from trivium.store.export.tables import escape_formula
 
     buffer = io.StringIO()
     writer = csv.writer(buffer)
-    writer.writerow([column.name for column in columns])
+    writer.writerow(columns)
     for row in rows:
         writer.writerow(
             [escape_formula(value) if isinstance(value, str) else value for value in _values(row, columns)]
