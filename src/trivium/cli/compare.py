@@ -147,9 +147,8 @@ def run_compare(base: str | None, head: str | None, given: Mapping[str, Any]) ->
         given: The store, and the options of ``trivium compare`` that are given.
     """
     from trivium.cli.output import WITH_ERRORS, write_report
-    from trivium.runs.comparing.base_run import previous_run
     from trivium.runs.comparing.compare import compare as compare_runs
-    from trivium.runs.run import Run
+    from trivium.runs.run import Run, previous_run
     from trivium.store.store import Store
 
     statistics = taken(signature(compare_runs).parameters.keys() & given.keys(), given)
@@ -298,8 +297,8 @@ def plan(base: str | None, head: str | None, **given: Any) -> int:
 
 def _with_one_before(newest: "Run") -> "Run | tuple[Run, Run]":
     """A run with the last one before it that it can be compared with, if there is one."""
-    from trivium.runs.comparing.base_run import earlier_runs
     from trivium.runs.comparing.decision import incomparabilities
+    from trivium.runs.run import earlier_runs
 
     alike = (one for one in earlier_runs(newest) if not any(incomparabilities(one, newest)))
     before = next(alike, None)

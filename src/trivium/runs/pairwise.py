@@ -43,7 +43,7 @@ from trivium.suites.case import Case
 from trivium.suites.rubrics.loader import OVERALL
 from trivium.suites.rubrics.rubric import Rubric
 from trivium.suites.settings import JudgeSettings, Settings
-from trivium.trust.sequential_mean import METHOD, SequentialMean, sequential_interval
+from trivium.trust.sequential_mean import METHOD, MeanBetweenEnds
 
 P = TypeVar("P")
 
@@ -61,9 +61,7 @@ class PairsUntilDecided:
 
     def __init__(self, dimension: str, *, level: float) -> None:
         self.dimension, self.due = dimension, 0
-        self._alpha = round(1 - level, 12)
-        self._wins, self._loses = (SequentialMean(0.5, alpha=self._alpha) for _ in range(2))
-        self._values: list[tuple[float, float, float, float]] = []
+        self._mean = MeanBetweenEnds({"half": 0.5}, level=level)
         self._largest = 1
         self._handicaps: dict[str, float] = {}
         self.decided: Literal["win", "loss"] | None = None
@@ -117,12 +115,11 @@ class PairsUntilDecided:
         low, high = (
             fmean(fmean(ends[side] for ends in of_case) for of_case in cases.values()) for side in (0, 1)
         )
-        weight, handicap = len(cases) / self._largest, self._handicaps[pairs[0].group]
-        self._values.append((low, high, weight, handicap))
-        self._wins.bet(low, weight, handicap=handicap)
-        self._loses.bet(high, weight, handicap=handicap)
+        handicap = self._handicaps[pairs[0].group]
+        self._mean.bet(low, high, len(cases) / self._largest, handicap=handicap)
         if self.decided is None:
-            self.decided = "win" if self._wins.at_least else "loss" if self._loses.at_most else None
+            wins, loses = self._mean.at_least("half"), self._mean.at_most("half")
+            self.decided = "win" if wins else "loss" if loses else None
 
     def _ends(self, pair: JudgedPair) -> tuple[float, float] | None:
         """The lowest and the highest value that a pair can have; None if nothing is known and nothing due."""
@@ -136,12 +133,9 @@ class PairsUntilDecided:
 
     def on(self, figure: PairFigure) -> PairFigure:
         """The deciding figure, with the interval that holds at every look."""
-        if not self._values:
+        ends = self._mean.interval
+        if ends is None:
             return figure
-        lowest, highest, weights, handicaps = zip(*self._values, strict=True)
-        low, _ = sequential_interval(lowest, weights, alpha=self._alpha, handicaps=handicaps)
-        _, high = sequential_interval(highest, weights, alpha=self._alpha, handicaps=handicaps)
-        ends = min(low, high), max(low, high)
         return msgspec.structs.replace(figure, ci95=ends, method=METHOD, p=None, probability=None)
 
     def sentence(self, judged: int) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from trivium.agents.attempt import Attempt
 from trivium.display import HtmlRepr
+from trivium.errors import StoreError
 from trivium.metrics.evaluation import Evaluation
 from trivium.runs.summary import Summary
 from trivium.store.connection import DEFAULT_URL
@@ -175,3 +176,24 @@ class Run(HtmlRepr):
 
     def __repr__(self) -> str:
         return f"<Run {self.id} of {self.record.suite_name!r}, {self.record.state}>"
+
+
+def previous_run(run: Run) -> Run:
+    """The newest earlier run of the same suite.
+
+    Raises:
+        StoreError: If there is none.
+    """
+    for earlier in earlier_runs(run):
+        return earlier
+    raise StoreError(
+        f"run {run.id} is the first of {run.record.suite_name}: there is none to compare it with"
+    )
+
+
+def earlier_runs(run: Run) -> Iterator[Run]:
+    """Yield the earlier runs of the same suite, the newest first."""
+    for record in run.store.runs():
+        same = record.suite_name == run.record.suite_name and record.kind == run.record.kind
+        if same and record.number < run.record.number:
+            yield Run(run.store, record)

@@ -12,8 +12,7 @@ from trivium.display import RichRepr
 from trivium.errors import InputError, suggest
 from trivium.runs.aggregation import Aggregation, evaluated_cases
 from trivium.runs.columns import Column
-from trivium.runs.summary import Figure
-from trivium.runs.warnings import TOO_FEW_GROUPS
+from trivium.runs.summary import TOO_FEW_GROUPS, Figure
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.case import Case

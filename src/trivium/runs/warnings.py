@@ -7,20 +7,13 @@ from trivium.metrics.evaluation import pass_rule
 from trivium.metrics.metric import NONE_RELEVANT, RECORDED_BY
 from trivium.metrics.registry import ACCEPTED, JUDGE_FALLBACK
 from trivium.runs.columns import NO_JUDGE, Column, most_frequent
-from trivium.runs.summary import Summary
+from trivium.runs.summary import Summary, about_groups
 from trivium.suites.rubrics.loader import OVERALL
 from trivium.suites.settings import Settings
 from trivium.traces.readers import FORMATS
 
 _ONE_WAY = frozenset({"trivium", *FORMATS})
 """Recorders that are not the instrumentation of a framework: decorators, and files of one tool."""
-
-FEW_GROUPS = 20
-TOO_FEW_GROUPS = 10
-"""Fewer groups give a warning, and their intervals are not labelled with a level.
-
-Definition: docs/definitions/intervals.md#groups.
-"""
 
 
 def warnings_of(
@@ -268,27 +261,6 @@ def _about_groups(summary: Summary, settings: Settings, columns: Mapping[str, Co
     mean = columns[name].clustered_mean if groups > 1 and name in columns else None
     equal = 0.0 if mean is None else mean.effective_groups
     yield from about_groups(groups, equal, level=settings.level)
-
-
-def about_groups(groups: int, equal: float, *, level: float) -> Iterator[str]:
-    """Yield a warning if intervals rest on few groups, or on many of which few hold most of the values.
-
-    Args:
-        groups: Number of groups; 0 for none.
-        equal: As many groups of equal size weigh the same (``ClusteredMean.effective_groups``).
-        level: Level of the intervals.
-    """
-    if groups == 1:
-        yield "one group gives no interval: how much another group would differ is unknown"
-    elif 1 < groups < TOO_FEW_GROUPS:
-        yield f"intervals rest on {groups} groups: too few to call them {100 * level:g} % intervals"
-    elif TOO_FEW_GROUPS <= groups < FEW_GROUPS:
-        yield f"intervals rest on {groups} groups: with fewer than 20 they are wide"
-    elif groups and equal < FEW_GROUPS:
-        yield (
-            f"intervals rest on {groups:,} unequal groups that weigh as much as {equal:.0f} equal ones: "
-            "with fewer than 20 they are wide"
-        )
 
 
 def _reason(column: Column, status: str, *, beginning: str = "") -> str:

@@ -20,6 +20,7 @@ the variance of the values so far, as in ``confidence_sequences``, decides as so
 the middle of the range, and half as often where it lies towards the nearer end.
 """
 
+from collections.abc import Mapping
 from math import isfinite, log
 from typing import Final
 
@@ -89,6 +90,48 @@ class SequentialMean:
         self._down += _growth(1 - x, w, 1 - self._limit)[0]
         self.at_least = self.at_least or bool(_capital(self._up) >= rich)
         self.at_most = self.at_most or bool(_capital(self._down) >= rich)
+
+
+class MeanBetweenEnds:
+    """Tests of a mean whose values are known to lie between two ends each, as where scores are missing.
+
+    Args:
+        limits: Limits of the mean by name, each in [0, 1].
+        level: 1 minus the probability that an answer on a limit is ever wrong, in (0, 1).
+    """
+
+    def __init__(self, limits: Mapping[str, float], *, level: float) -> None:
+        self._alpha = round(1 - level, 12)
+        self._lows, self._highs = (
+            {name: SequentialMean(limit, alpha=self._alpha) for name, limit in limits.items()}
+            for _ in range(2)
+        )
+        self._seen: list[tuple[float, float, float, float]] = []
+
+    def bet(self, low: float, high: float, weight: float, *, handicap: float = 0.0) -> None:
+        """Add the value of a group, which lies between two ends in [0, 1]; see :meth:`SequentialMean.bet`."""
+        self._seen.append((low, high, weight, handicap))
+        for tests, value in ((self._lows, low), (self._highs, high)):
+            for test in tests.values():
+                test.bet(value, weight, handicap=handicap)
+
+    def at_least(self, name: str) -> bool:
+        """Whether the mean is surely at least a limit, wherever the values lie."""
+        return bool(self._seen) and self._lows[name].at_least
+
+    def at_most(self, name: str) -> bool:
+        """Whether the mean is surely at most a limit, wherever the values lie."""
+        return bool(self._seen) and self._highs[name].at_most
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The interval of the mean that holds at every look; None without a value."""
+        if not self._seen:
+            return None
+        lows, highs, weights, handicaps = zip(*self._seen, strict=True)
+        low, _ = sequential_interval(lows, weights, alpha=self._alpha, handicaps=handicaps)
+        _, high = sequential_interval(highs, weights, alpha=self._alpha, handicaps=handicaps)
+        return min(low, high), max(low, high)
 
 
 def sequential_interval(

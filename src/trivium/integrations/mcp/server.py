@@ -25,10 +25,9 @@ from trivium.errors import InputError, TriviumError
 from trivium.integrations.mcp import answers
 from trivium.processes import interrupting_signal
 from trivium.reports.escape import one_line
-from trivium.runs.comparing.base_run import previous_run
 from trivium.runs.comparing.compare import compare
 from trivium.runs.comparing.comparison import Comparison
-from trivium.runs.run import Run
+from trivium.runs.run import Run, previous_run
 from trivium.store.store import Store
 
 try:

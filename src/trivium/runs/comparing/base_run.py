@@ -1,14 +1,14 @@
-"""Finds the run to compare with: the suite's previous one, or by git that of where a change left its branch.
+"""Finds the run to compare with by git: that of the commit where a change left its branch.
 
 Definition: docs/definitions/comparisons.md#base-run.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trivium.errors import InputError, StoreError
+from trivium.errors import InputError
 from trivium.runs.provenance import ask_git
 from trivium.runs.run import Run
 from trivium.store.records import RunRecord
@@ -35,27 +35,6 @@ class BaseRun(NamedTuple):
 
     run: Run
     why: str
-
-
-def previous_run(run: Run) -> Run:
-    """The newest earlier run of the same suite.
-
-    Raises:
-        StoreError: If there is none.
-    """
-    for earlier in earlier_runs(run):
-        return earlier
-    raise StoreError(
-        f"run {run.id} is the first of {run.record.suite_name}: there is none to compare it with"
-    )
-
-
-def earlier_runs(run: Run) -> Iterator[Run]:
-    """Yield the earlier runs of the same suite, the newest first."""
-    for record in run.store.runs():
-        same = record.suite_name == run.record.suite_name and record.kind == run.record.kind
-        if same and record.number < run.record.number:
-            yield Run(run.store, record)
 
 
 def base_of_branch(head: Run, branch: str, *, folder: Path, environment: Mapping[str, str]) -> BaseRun:

@@ -203,6 +203,8 @@ class _Pair:
 
     def another_user(self, name: str, *, level: float) -> AnotherUser | None:
         """How much the user models change the difference of a metric."""
+        if self.head.record.settings.user is None:
+            return None
         from trivium.runs.comparing.another_user import another_user
 
         return another_user(self.head, name, self.figures[name], self.clusters, level=level)

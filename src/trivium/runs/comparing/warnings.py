@@ -10,8 +10,8 @@ from trivium.runs.comparing.comparison import MetricDelta
 from trivium.runs.comparing.decision import Options, listed
 from trivium.runs.comparing.pairing import WHOLE, PairedScores, ScoredRun, repeats_of
 from trivium.runs.run import Run
+from trivium.runs.summary import about_groups
 from trivium.runs.until_decided.difference import stopped_for
-from trivium.runs.warnings import about_groups
 from trivium.suites.rubrics.loader import OVERALL
 from trivium.trust.arrays import Ints
 

@@ -107,13 +107,10 @@ def counted(number: int, singular: str, plural: str | None = None) -> str:
 
 def _report(spool: Spool, selection: Selection, run: str, summary: Summary) -> TraceReport:
     files, totals = spool.files, spool.totals
-    whole = totals.whole
-    return TraceReport(
+    return totals.whole.row(
+        TraceReport,
         run=run,
         source=spool.name,
-        traces=whole.traces,
-        failed=whole.failed,
-        unfinished=whole.unfinished,
         files=files.files,
         formats=dict(files.formats.most_common()),
         unreadable=files.unreadable,
@@ -121,12 +118,6 @@ def _report(spool: Spool, selection: Selection, run: str, summary: Summary) -> T
         without_traces=tuple(files.without_traces),
         not_selected=selection.left_out,
         renamed=spool.renamed,
-        seconds=whole.seconds,
-        tokens=whole.tokens,
-        calls=whole.calls,
-        failed_calls=whole.failed_calls,
-        retries=whole.retries,
-        loops=whole.loops,
         agents=totals.agents,
         tools=totals.tools,
         models=totals.models,

@@ -7,7 +7,9 @@ import heapq
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from trivium.metrics.judge.budget.prices import Prices
 from trivium.runs.trace_scores.report import AgentRow, ModelRow, Seconds, Tokens, ToolRow, WorstTrace
@@ -22,6 +24,8 @@ from trivium.traces.process.loops import CallRepeats
 from trivium.traces.process.timing import agent_of
 from trivium.traces.trace import Span, SpanUsage, Trace, wall_seconds
 
+R = TypeVar("R", bound=msgspec.Struct)
+
 WORST_KEPT = 100
 """Most traces that are listed among the worst."""
 
@@ -31,11 +35,11 @@ class _Tally:
 
     def __init__(self) -> None:
         self.traces = self.spans = self.failed = self.unfinished = 0
-        self.calls = self.failed_calls = self.retries = self.loops = self.looped = 0
+        self.calls = self.failed_calls = self.retries = self.loops = self.looped_calls = 0
         self.requests = self.listed = self.unpriced = self.partly = 0
         self.input_tokens: int | None = None
         self.output_tokens: int | None = None
-        self.cost: float | None = None
+        self.cost_usd: float | None = None
         self.durations = array("d")
 
     def add_span(self, span: Span) -> None:
@@ -51,7 +55,7 @@ class _Tally:
         if usage.output_tokens is not None:
             self.output_tokens = (self.output_tokens or 0) + usage.output_tokens
         if cost is not None:
-            self.cost = (self.cost or 0.0) + cost
+            self.cost_usd = (self.cost_usd or 0.0) + cost
             self.listed += usage.cost_usd is None
             self.partly += not complete
         elif usage.input_tokens or usage.output_tokens:
@@ -63,14 +67,12 @@ class _Tally:
 
     @property
     def tokens(self) -> Tokens:
-        return Tokens(
-            input_tokens=self.input_tokens,
-            output_tokens=self.output_tokens,
-            cost_usd=self.cost,
-            listed=self.listed,
-            unpriced=self.unpriced,
-            partly=self.partly,
-        )
+        return self.row(Tokens)
+
+    def row(self, kind: type[R], **others: Any) -> R:
+        """A record of the counts; ``others`` are the fields that are called otherwise here."""
+        names = [name for name in kind.__struct_fields__ if name not in others]
+        return kind(**others, **{name: getattr(self, name) for name in names})
 
 
 def seconds_of(durations: "array[float] | Sequence[float]") -> Seconds:
@@ -149,7 +151,7 @@ class TraceTotals:
             for tally in tallies:
                 tally.failed_calls += call.ok is False
                 tally.retries += position in retries
-                tally.looped += position in looped
+                tally.looped_calls += position in looped
         for loop in content.repeats.loops:
             self._agents[loop.agent].loops += 1
             self.whole.loops += 1
@@ -213,57 +215,19 @@ class TraceTotals:
     @property
     def agents(self) -> tuple[AgentRow, ...]:
         """Figures by agent."""
-        rows = [
-            AgentRow(
-                agent=name,
-                traces=tally.traces,
-                runs=tally.spans,
-                failed=tally.failed,
-                unfinished=tally.unfinished,
-                seconds=tally.seconds,
-                calls=tally.calls,
-                failed_calls=tally.failed_calls,
-                retries=tally.retries,
-                loops=tally.loops,
-                looped_calls=tally.looped,
-                requests=tally.requests,
-                tokens=tally.tokens,
-            )
-            for name, tally in self._agents.items()
-        ]
+        rows = [tally.row(AgentRow, agent=name, runs=tally.spans) for name, tally in self._agents.items()]
         return tuple(sorted(rows, key=lambda row: (row.agent is None, -row.runs, row.agent or "")))
 
     @property
     def tools(self) -> tuple[ToolRow, ...]:
         """Figures by tool."""
-        rows = [
-            ToolRow(
-                tool=name,
-                traces=tally.traces,
-                calls=tally.calls,
-                failed=tally.failed,
-                unfinished=tally.unfinished,
-                seconds=tally.seconds,
-                retries=tally.retries,
-                looped_calls=tally.looped,
-            )
-            for name, tally in self._tools.items()
-        ]
+        rows = [tally.row(ToolRow, tool=name) for name, tally in self._tools.items()]
         return tuple(sorted(rows, key=lambda row: (-row.calls, row.tool)))
 
     @property
     def models(self) -> tuple[ModelRow, ...]:
         """Figures by model."""
-        rows = [
-            ModelRow(
-                model=name,
-                requests=tally.spans,
-                failed=tally.failed,
-                seconds=tally.seconds,
-                tokens=tally.tokens,
-            )
-            for name, tally in self._models.items()
-        ]
+        rows = [tally.row(ModelRow, model=name, requests=tally.spans) for name, tally in self._models.items()]
         return tuple(sorted(rows, key=lambda row: (-row.requests, row.model)))
 
 

@@ -5,7 +5,7 @@ Definition: docs/definitions/comparisons.md#until-decided.
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Set
 from threading import Lock
 from typing import Protocol, Self
 
@@ -71,23 +71,6 @@ class InTurn:
         self._postponed.append(planned)
 
 
-class Decider(Protocol):
-    """Takes the evaluations of one group after the other, and says when no more are needed."""
-
-    @property
-    def decided(self) -> bool:
-        """Whether the answer is decided."""
-
-    def take(self, cases: Sequence[Sequence[AnyEvaluation]], *, cluster: str, handicap: float) -> None:
-        """Take the evaluations of the cases of a group.
-
-        Args:
-            cases: The evaluations of each case, one a repeat.
-            cluster: Name of the group.
-            handicap: Handicap of a test after this group.
-        """
-
-
 class Asker:
     """Hands out the attempts of a run in random order until its gates, or a comparison, are decided.
 
@@ -97,8 +80,8 @@ class Asker:
         run: The run.
         suite: The suite.
         settings: Its settings.
-        decider: What is to be decided; None for the gates of the settings.
-        only: Ids of the cases to ask; None for all.
+        comparison: The comparison that is to be decided, at the cases that it has; None for the gates of the
+            settings.
     """
 
     def __init__(
@@ -106,9 +89,7 @@ class Asker:
         run: RunRecord,
         suite: Suite,
         settings: Settings,
-        decider: Decider | None = None,
-        *,
-        only: Set[str] | None = None,
+        comparison: ComparisonWith | None = None,
     ) -> None:
         self._settings = settings
         judged = settings.judge.concurrency if settings.judge is not None else None
@@ -116,13 +97,13 @@ class Asker:
         """Most attempts that are handed out and not evaluated yet; more would mostly be asked in vain."""
         groups: defaultdict[str, list[int]] = defaultdict(list)
         for position, case in enumerate(suite):
-            if only is None or case.id in only:
+            if comparison is None or case.id in comparison.cases:
                 groups[suite.group_of(case)].append(position)
         tagged = ((name, suite.cases[position]) for name, at in groups.items() for position in at)
         self._groups = GroupOrder(run.id, tags_of(tagged))
         self._order = [groups[name] for name in self._groups.names]
         self._suite = suite
-        self._decider = decider or Gates(settings, [len(positions) for positions in self._order])
+        self._decider = comparison or Gates(settings, [len(positions) for positions in self._order])
         self._evaluations: defaultdict[int, list[AnyEvaluation]] = defaultdict(list)
         self._next_group = 0
         self._lock = Lock()
@@ -137,7 +118,7 @@ class Asker:
         """What decides how many cases a run asks; None if it asks all."""
         if not settings.until_decided:
             return None
-        return cls(run, suite, settings, comparison, only=None if comparison is None else comparison.cases)
+        return cls(run, suite, settings, comparison)
 
     @property
     def decided(self) -> bool:

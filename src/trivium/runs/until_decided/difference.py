@@ -45,7 +45,7 @@ from trivium.store.store import Store
 from trivium.suites.settings import Policy, Settings
 from trivium.suites.suite import Suite
 from trivium.trust.decision import loss_of_differences
-from trivium.trust.sequential_mean import METHOD, SequentialMean, sequential_interval
+from trivium.trust.sequential_mean import METHOD, MeanBetweenEnds
 from trivium.values import resolved
 
 if TYPE_CHECKING:  # every run imports this module, few compare: comparing takes SciPy, which imports slowly
@@ -105,14 +105,11 @@ class Difference:
     """
 
     def __init__(self, *, margin: float, level: float, largest: int, policy: Policy = "proof") -> None:
-        self._alpha, self._largest = round(1 - level, 12), largest
-        self._margin, self._level = margin, level
+        self._margin, self._level, self._largest = margin, level, largest
         self._by_what_is_likely = policy == "balanced"
         self._known: list[Floats] = []
         self._sure = False
-        self._passes = SequentialMean((1 - margin) / 2, alpha=self._alpha)
-        self._fails = SequentialMean(0.5, alpha=self._alpha)
-        self._values: list[tuple[float, float, float, float]] = []
+        self._mean = MeanBetweenEnds({"loss": (1 - margin) / 2, "none": 0.5}, level=level)
         self.answer: Answer = "inconclusive"
 
     def bet(
@@ -134,13 +131,10 @@ class Difference:
         if not known.any():
             return
         self._known.append(np.stack([low[known], high[known]]))
-        ends = [min(1.0, max(0.0, (float(side[known].mean()) + 1) / 2)) for side in (low, high)]
-        weight = int(np.count_nonzero(known)) / self._largest
-        self._values.append((*ends, weight, handicap))  # type: ignore[arg-type]
-        self._passes.bet(ends[0], weight, handicap=handicap)
-        self._fails.bet(ends[1], weight, handicap=handicap)
+        least, most = (min(1.0, max(0.0, (float(side[known].mean()) + 1) / 2)) for side in (low, high))
+        self._mean.bet(least, most, int(np.count_nonzero(known)) / self._largest, handicap=handicap)
         if self.answer == "inconclusive":
-            passes, fails = self._passes.at_least, self._fails.at_most
+            passes, fails = self._mean.at_least("loss"), self._mean.at_most("none")
             self.answer = "pass" if passes else "fail" if fails else "inconclusive"
         # Here and not where it is asked, by the event loop while this thread bets.
         self._sure = self._by_what_is_likely and self._sure_enough()
@@ -164,12 +158,8 @@ class Difference:
     @property
     def interval(self) -> tuple[float, float] | None:
         """The interval of the mean difference that holds at every look; None without a value."""
-        if not self._values:
-            return None
-        lowest, highest, weights, handicaps = zip(*self._values, strict=True)
-        low, _ = sequential_interval(lowest, weights, alpha=self._alpha, handicaps=handicaps)
-        _, high = sequential_interval(highest, weights, alpha=self._alpha, handicaps=handicaps)
-        return 2 * min(low, high) - 1, 2 * max(low, high) - 1
+        ends = self._mean.interval
+        return None if ends is None else (2 * ends[0] - 1, 2 * ends[1] - 1)
 
 
 def ends_of(figure: "PairedScores") -> tuple[Floats, Floats]:

@@ -26,7 +26,7 @@ from trivium.runs.until_decided.order import GroupOrder, tags_of
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
-from trivium.trust.sequential_mean import METHOD, SequentialMean, sequential_interval
+from trivium.trust.sequential_mean import METHOD, MeanBetweenEnds
 
 Answer = Literal["pass", "fail", "inconclusive"]
 
@@ -83,13 +83,12 @@ class Gates:
     def __init__(self, settings: Settings, sizes: Sequence[int]) -> None:
         self._settings, self._largest = settings, max(sizes, default=1)
         self.due, self.cases = sum(sizes), 0
-        self._alpha = round(1 - settings.level, 12)
-        self._values: dict[str, list[tuple[float, float, float, float]]] = {
-            name: [] for name in settings.gates
-        }
-        self._tests = {
-            (name, side): tuple(SequentialMean(limit, alpha=self._alpha) for _ in range(2))
-            for name, side, limit in limits_of(settings)
+        self._limits = limits_of(settings)
+        self._means = {
+            name: MeanBetweenEnds(
+                {side: limit for of, side, limit in self._limits if of == name}, level=settings.level
+            )
+            for name in settings.gates
         }
 
     def take(
@@ -110,44 +109,31 @@ class Gates:
             handicap: See :class:`~trivium.runs.until_decided.order.GroupOrder`.
         """
         self.cases += len(cases)
-        for name, values in self._values.items():
+        for name, mean in self._means.items():
             known = [case[name] for case in cases if name in case]
             if known:
                 low, high = (min(1.0, sum(ends) / len(known)) for ends in zip(*known, strict=True))
-                values.append((low, high, len(known) / self._largest, handicap))
-        for (name, _), (at_lowest, at_highest) in self._tests.items():
-            if self._values[name] and len(self._values[name]) > at_lowest.n:
-                low, high, weight, _ = self._values[name][-1]
-                at_lowest.bet(low, weight, handicap=handicap)
-                at_highest.bet(high, weight, handicap=handicap)
+                mean.bet(low, high, len(known) / self._largest, handicap=handicap)
 
     def answer(self, name: str, side: str) -> Answer:
         """The answer of a gate's limit on one side."""
-        at_lowest, at_highest = self._tests[name, side]
-        if not at_lowest.n:
-            return "inconclusive"
-        above, below = at_lowest.at_least, at_highest.at_most
+        above, below = self._means[name].at_least(side), self._means[name].at_most(side)
         good, bad = (above, below) if side == "at_least" else (below, above)
         return "pass" if good else "fail" if bad else "inconclusive"
 
     def interval(self, name: str) -> tuple[float, float] | None:
         """The interval of a gate's mean that holds at every look; None without a value."""
-        if not self._values[name]:
-            return None
-        lowest, highest, weights, handicaps = zip(*self._values[name], strict=True)
-        low, _ = sequential_interval(lowest, weights, alpha=self._alpha, handicaps=handicaps)
-        _, high = sequential_interval(highest, weights, alpha=self._alpha, handicaps=handicaps)
-        return min(low, high), max(low, high)
+        return self._means[name].interval
 
     @property
     def given(self) -> bool:
         """Whether there is any gate."""
-        return bool(self._tests)
+        return bool(self._limits)
 
     @property
     def decided(self) -> bool:
         """Whether every gate has passed or failed."""
-        return all(self.answer(*each) != "inconclusive" for each in self._tests)
+        return all(self.answer(name, side) != "inconclusive" for name, side, _ in self._limits)
 
 
 def limits_of(settings: Settings) -> list[tuple[str, str, float]]:
