@@ -20,11 +20,11 @@ def outcome(capsys, *arguments):
     return code, captured.out, captured.err
 
 
-def test_the_answer_comes_first_then_agents_tools_metrics_and_the_worst(capsys):
+def test_the_answer_comes_first_then_the_worst_agents_tools_and_metrics(capsys):
     code, out, err = outcome(capsys, "t.jsonl")
     assert (code, err) == (0, "")
     assert out.splitlines()[1].startswith("1 of 4 traces failed (33 % of those that ended, interval")
-    heads = ("most failed calls: tool search", "\nagent ", "\ntool ", "\nmetric ", "worst traces")
+    heads = ("most failed calls: tool search", "worst traces", "\nagent ", "\ntool ", "\nmetric ")
     places = [out.index(head) for head in heads]
     assert places == sorted(places)
     assert "looped failed: TimeoutError: gave up; 4 looped calls; 30.0 s" in " ".join(out.split())

@@ -127,7 +127,7 @@ def test_names_of_strangers_are_shown_and_never_obeyed(tmp_path):
     assert {line.count("|") for line in rows} == {8}
 
 
-def test_no_common_traces_are_reported():
+def test_without_common_traces_there_is_no_section():
     empty = graphs(attempts=0, cases=0, groups=0)
-    assert "0 pairs of attempts with traces" in printed(samples.comparison(graphs=empty))
+    assert "traces" not in printed(samples.comparison(graphs=empty))
     assert msgspec.json.decode(msgspec.json.encode(empty))["edges"] == []

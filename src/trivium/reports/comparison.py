@@ -102,7 +102,6 @@ def _figures(comparison: Comparison, surface: Surface) -> Iterator[Block]:
         yield Section(title="metrics", blocks=[figures(comparison, note)], key="figures")
         return
     yield figures(comparison)
-    yield Paragraph(tuple(phrases.outlook(comparison)))
 
 
 def _reservations(comparison: Comparison, surface: Surface) -> Iterator[Block]:
@@ -111,6 +110,7 @@ def _reservations(comparison: Comparison, surface: Surface) -> Iterator[Block]:
             yield Section(title="how to read this", blocks=[Remarks(remarks)])
         yield from _unpaired(comparison)
         return
+    yield Paragraph(tuple(phrases.outlook(comparison)))
     yield Remarks(comparison.warnings)
     runs = [", ".join(phrases.sides(comparison))] if surface == "comment" else []
     lines = (phrases.rule(comparison), phrases.note(comparison), phrases.TERMS, *runs)

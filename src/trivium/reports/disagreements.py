@@ -28,15 +28,16 @@ SHOWN: dict[Surface, int] = {"terminal": 20, "comment": 50, "notebook": 20}
 
 
 def describe(disagreements: Disagreements, surface: Surface) -> Iterator[Block]:
-    """Yield the blocks of disagreements: counts and spread by dimension, then the largest ones."""
+    """Yield the blocks of disagreements: the largest ones, then counts and spread by dimension."""
     yield Title(text=disagreements.suite, beside=disagreements.run)
     yield Paragraph((_compared(disagreements),))
-    yield Remarks(disagreements.notes)
-    if disagreements.tallies:
-        yield table(TALLIES, disagreements.tallies, label="Disagreement by dimension")
     if disagreements.found:
         largest = table(LARGEST, disagreements.found[: SHOWN[surface]], label="Disagreements")
         yield Section(title="largest disagreements", blocks=[largest])
+    if disagreements.tallies:
+        by = table(TALLIES, disagreements.tallies, label="Disagreement by dimension")
+        yield Section(title="by dimension", blocks=[by])
+    yield Remarks(disagreements.notes)
     if surface == "comment":
         yield Paragraph((f"run {disagreements.run}",), "quiet")
 

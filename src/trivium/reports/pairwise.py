@@ -29,7 +29,6 @@ def describe(comparison: PairComparison, surface: Surface) -> Iterator[Block]:
     sides = f"{comparison.head} against {comparison.base}"
     yield Title(text=comparison.suite, beside=sides)
     yield Paragraph((headline(comparison),))
-    yield Remarks(comparison.notes)
     columns: list[Column[tuple[str, PairFigure]]] = [
         Column("dimension", lambda row: row[0], "name"),
         Column("win rate", lambda row: Toned(number(row[1].win_rate), "strong")),
@@ -46,6 +45,7 @@ def describe(comparison: PairComparison, surface: Surface) -> Iterator[Block]:
     if surface == "comment":
         title = "the two orders contradict each other"
         yield from _pairs(title, contradictions(comparison), name, PAIRS[surface])
+    yield Remarks(comparison.notes)
     runs = [f"head {comparison.head}, base {comparison.base}"] if surface == "comment" else []
     yield Paragraph((left_out(comparison), note(comparison), *runs), "quiet")
 

@@ -14,7 +14,6 @@ def describe(plan: ComparisonPlan) -> Iterator[Block]:
     """Yield the blocks of a plan."""
     yield Title(text=plan.suite, beside=f"{plan.metric}, to detect a difference of {plan.detect:g}")
     yield Paragraph(tuple(filter(None, (answer(plan), margin_sentence(plan)))))
-    yield Remarks(tuple(plan.warnings))
     columns: list[Column[Design]] = [
         Column("repeats", lambda each: str(each.repeats)),
         Column("groups", lambda each: _count(each.groups) if plan.groups < plan.cases else "", optional=True),
@@ -25,6 +24,7 @@ def describe(plan: ComparisonPlan) -> Iterator[Block]:
         Column(f"{counted(plan.cases, 'case')} detect", lambda each: number(each.detects)),
     ]
     yield table(columns, plan.designs, label="Designs")
+    yield Remarks(tuple(plan.warnings))
     yield Paragraph(tuple(provenance(plan)), "quiet")
 
 

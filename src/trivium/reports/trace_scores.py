@@ -1,4 +1,4 @@
-"""The report of ``trivium traces score`` as blocks: what failed, figures by agent and tool, metrics."""
+"""The report of ``trivium traces score`` as blocks: what failed, then figures by agent, tool and model."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -54,7 +54,7 @@ WITHOUT_VALUE = ("has no score:", "have no score:")
 
 
 def describe(report: TraceReport, *, rows: int = MOST_ROWS) -> Iterator[Block]:
-    """Yield the blocks of a trace report: what failed, figures by agent, tool and model, metrics.
+    """Yield the blocks of a trace report: what failed, figures by agent, tool and model, reservations.
 
     Args:
         report: The report.
@@ -62,21 +62,21 @@ def describe(report: TraceReport, *, rows: int = MOST_ROWS) -> Iterator[Block]:
     """
     yield Title(text=report.summary.suite, beside=report.run)
     yield Paragraph((headline(report),), "bad" if report.failed else "")
-    yield Paragraph((usage_line(report.seconds, report.tokens),))
-    yield Paragraph(tuple(worst_lines(report)), "warn")
-    yield from _first("Agents", AGENTS, report.agents, rows)
-    yield from _first("Tools", TOOLS, report.tools, rows)
-    yield from _first("Models", MODELS, report.models, rows)
-    if figures := wording.measured_metrics(report.summary):
-        yield table(_metrics(report.unfinished), figures.items(), label="Metrics")
     if report.summary.gates:
         yield table(GATES, report.summary.gates, label="Gates")
+    yield Paragraph((usage_line(report.seconds, report.tokens),))
+    yield Paragraph(tuple(worst_lines(report)), "warn")
     if report.worst:
         most = MOST_WORST if rows == MOST_ROWS else rows
         kept = len(report.worst) - most
         more = f"the first {most:,} of {len(report.worst):,} listed by --json" if kept > 0 else ""
         worst = table(WORST, report.worst[:most], label="Worst traces", notes=(more,))
         yield Section(title="worst traces", blocks=[worst])
+    yield from _first("Agents", AGENTS, report.agents, rows)
+    yield from _first("Tools", TOOLS, report.tools, rows)
+    yield from _first("Models", MODELS, report.models, rows)
+    if figures := wording.measured_metrics(report.summary):
+        yield table(_metrics(report.unfinished), figures.items(), label="Metrics")
     yield Remarks(tuple(reservations(report)))
     yield Paragraph(tuple(filter(None, (wording.interval_note(report.summary),))), "quiet")
 

@@ -28,7 +28,7 @@ COVERAGES = (0.25, 0.5, 0.75, 1.0)
 
 
 def describe_curve(curve: Curve) -> Iterator[Block]:
-    """The curve drawn, its areas, and the risk at a few coverages."""
+    """Its areas, the curve drawn, and the risk at a few coverages."""
     if not curve.coverage.size:
         yield Title(text="risk and coverage")
         yield Paragraph(("no item is predicted",))
@@ -41,8 +41,8 @@ def describe_curve(curve: Curve) -> Iterator[Block]:
     areas = f"AURC {number(aurc(curve))}, AUGRC {number(augrc(curve))} over coverages to {share(curve.cmax)}"
     predicted = f"{curve.n_items:,} items, {share(curve.cmax)} predicted"
     yield Title(text="risk and coverage", beside=predicted)
-    yield Drawing((Picture(_curve_svg(curve)),))
     yield Paragraph((areas,))
+    yield Drawing((Picture(_curve_svg(curve)),))
     yield table_of(("coverage", "reached", "risk"), (), rows)
 
 
@@ -111,9 +111,9 @@ def describe_calibrator(calibrator: Calibrator) -> Iterator[Block]:
     method = calibrator.training_metadata.get("method", calibrator.method)  # as it was asked for
     target = f"target {calibrator.target}" if calibrator.target else ""
     yield Title(text=f"{method} on {on}", beside=target)
-    yield Remarks(tuple(calibrator.warnings))
     if rows:
         yield table_of(("", *(MEASURES[name] for name in shown)), ("text",), rows)
+    yield Remarks(tuple(calibrator.warnings))
 
 
 def describe_certificate(certificate: Certificate) -> Iterator[Block]:

@@ -198,8 +198,8 @@ def certificate_blocks(answer: CertificateAnswer) -> Iterator[Block]:
         f"{counted(answer.n, 'labelled verdict')} in {counted(answer.groups, 'group')}, "
         f"{counted(answer.tested, 'threshold')} tested, {answer.method}.{judge}"
     )
-    yield Paragraph((tested, confidence_sentence([name], answer)), "quiet")
     yield Remarks(tuple(answer.warnings))
+    yield Paragraph((tested, confidence_sentence([name], answer)), "quiet")
 
 
 def confidence_sentence(names: Sequence[str], answer: CertificateAnswer | CurveArtifact) -> str:
@@ -241,27 +241,25 @@ FIGURES = {
 
 
 def curve_blocks(artifact: CurveArtifact) -> Iterator[Block]:
-    """Yield metrics of each confidence with their intervals; for two inputs their differences.
+    """Yield what the confidences are worth, and their metrics with intervals; of two inputs the differences.
 
     Args:
         artifact: Result of ``trivium.runs.artifacts.curve.curve_artifact``.
     """
     paired = artifact.comparison.enabled
     interval = _interval(artifact.population.participants_included)
+    yield Conclusion(tuple(_words(artifact) if paired else conclusions(artifact)))
     yield Paragraph((_items(artifact),))
-    places = ("first: ", "second: ") if paired else ("",)
-    sources = [f"{place}{source_line(each)}" for place, each in zip(places, artifact.inputs, strict=True)]
-    yield Paragraph(tuple(sources), "quiet")
     if paired:
         yield _differences(artifact, interval)
-        yield Conclusion(tuple(_words(artifact)))
     else:
-        yield Conclusion(tuple(conclusions(artifact)))
         yield _areas(artifact, interval)
         yield from _risks(artifact)
     yield Remarks(tuple(artifact.warnings))
     names = list(artifact.confidence_variants)
-    yield Paragraph((confidence_sentence(names, artifact), _resampled(artifact)), "quiet")
+    places = ("first: ", "second: ") if paired else ("",)
+    sources = (f"{place}{source_line(each)}" for place, each in zip(places, artifact.inputs, strict=True))
+    yield Paragraph((*sources, confidence_sentence(names, artifact), _resampled(artifact)), "quiet")
 
 
 def _items(artifact: CurveArtifact) -> str:
