@@ -21,7 +21,7 @@ from trivium.store.live_records import Choice, RecordedTrace
 from trivium.store.live_samples import latest_samples, samples_of
 from trivium.store.live_traces import LiveTraces
 from trivium.store.store import Store
-from trivium.traces.trace import Span, Trace
+from trivium.traces.trace import Span, SpanUsage, Trace
 
 NOW = 20_000 * DAY + 3600.0
 
@@ -69,6 +69,35 @@ def test_an_interaction_becomes_a_sample_with_its_scores(any_url):
         assert counts_of(store)["support", "scored", ""] == 1
         assert LiveJobs(store).of_trace("t1")[0].state == "done"
         assert LiveJobs(store).backlog("support").waiting == 0
+
+
+LISTED = SpanUsage(input_tokens=1_000_000, output_tokens=0)
+
+
+@pytest.mark.parametrize(
+    ("requests", "cost"),
+    [
+        ([("llm-1", SpanUsage(cost_usd=0.25)), ("llm-1", SpanUsage(cost_usd=0.5))], 0.75),
+        ([("gpt-4o-mini", LISTED)], 0.15),
+        ([("gpt-4o-mini", LISTED), ("a model of our own", LISTED)], None),
+        ([("llm-1", None)], None),
+        ([("llm-1", SpanUsage(cost_usd=0.0))], 0.0),
+        ([], None),
+    ],
+)
+def test_a_sample_has_the_cost_of_its_interaction_if_all_of_it_is_known(url, requests, cost):
+    spans = [
+        Span(id=str(place), kind="llm", name=name, start=0.0, end=1.0, usage=usage)
+        for place, (name, usage) in enumerate(requests)
+    ]
+    recorded = Recorded(time=NOW, input="what?", output="this", trace=Trace(spans=tuple(spans)))
+    choice = Choice(monitor="support", sampled=True, probability=1.0)
+    received = RecordedTrace(trace_id="t1", body=encode_recorded(recorded), choices=[choice])
+    with Store(url) as store, Scorer(store, monitored(suite())) as scorer:
+        LiveTraces(store).record([received], NOW)
+        scorer.score_all(NOW)
+        (found,) = samples_of(store, "support")
+    assert found.cost_usd == (None if cost is None else pytest.approx(cost))
 
 
 def test_a_sample_is_an_attempt_of_the_run_of_its_day(any_url):

@@ -104,7 +104,34 @@ def test_samples_of_one_session_are_a_cluster():
     assert clustered.high - clustered.low > 2 * (apart.high - apart.low)
 
 
+def test_what_interactions_took_is_weighted_and_what_is_unknown_is_left_out():
+    """The oracle: each sample as often as the interactions that it stands for, by nearest rank."""
+    draw = np.random.default_rng(3)
+    weights, took = draw.integers(1, 9, 40), draw.exponential(2.0, 40)
+    samples = [
+        sample(n, probability=1 / weights[n], seconds=took[n], cost_usd=None if n % 4 == 0 else took[n] / 1e3)
+        for n in range(40)
+    ]
+    samples += [sample(40, seconds=None, version="2")]
+    whole, version = window(samples).resources
+    every = np.repeat(took, weights)
+    for share, found in ((0.5, whole.latency_p50), (0.95, whole.latency_p95)):
+        assert found == np.quantile(every, share, method="inverted_cdf")
+    paid = [n for n in range(40) if n % 4]
+    assert whole.cost_usd == pytest.approx(np.repeat(took[paid], weights[paid]).mean() / 1e3)
+    assert (whole.samples, whole.timed, whole.with_cost) == (41, 40, 30)
+    assert whole.interactions == pytest.approx(weights.sum() + 1)
+    assert (version.facet, version.value, version.latency_p50, version.cost_usd) == (
+        "version",
+        "2",
+        None,
+        None,
+    )
+
+
 def test_a_series_puts_each_sample_into_its_part():
     samples = [sample(n, n >= 2, time=BEGIN + n) for n in range(4)]
     points = series(samples, "pass_rate", begin=BEGIN, end=BEGIN + 8, points=4)
     assert [(point.samples, point.mean) for point in points] == [(2, 0.0), (2, 1.0), (0, None), (0, None)]
+    assert [point.resources.interactions for point in points] == [2, 2, 0, 0]
+    assert [point.resources.latency_p95 for point in points] == [1.0, 1.0, None, None]

@@ -9,12 +9,14 @@ import sys
 from contextlib import suppress
 
 import pytest
-from sqlalchemy import Engine, create_engine, event, insert, select
+from sqlalchemy import Engine, create_engine, event, insert, select, text
 
+from tests.monitor.samples import sample
 from trivium.errors import StoreError
 from trivium.store import schema
 from trivium.store.connection import upgrade
 from trivium.store.labels import NOBODY
+from trivium.store.live_samples import Sample, samples_of
 from trivium.store.store import Store
 
 
@@ -116,6 +118,24 @@ def test_a_store_that_kept_no_grants_takes_who_holds_or_answered_an_item_as_aske
     with Store(any_url) as store, store.engine.connect() as connection:
         found = connection.execute(select(schema.label_grants).order_by(schema.label_grants.c.place))
         assert [tuple(row) for row in found] == [(1, 1, "ann", 5.0, 5.0), (1, 2, "ben", 9.0, 9.0)]
+
+
+def test_samples_that_were_stored_before_costs_were_have_none(any_url):
+    engine = create_engine(any_url.replace("postgresql:", "postgresql+psycopg:"))
+    fields = {name: getattr(sample(1), name) for name in Sample.__struct_fields__}
+    row = {**fields, "facets": "{}"}
+    with pytest.MonkeyPatch.context() as older, engine.begin() as connection:
+        older.setattr("trivium.store.connection.NEWEST", "0011")
+        upgrade(connection)
+        columns = ", ".join(
+            column.name for column in schema.live_samples.columns if column.name != "cost_usd"
+        )
+        values = ", ".join(f":{name}" for name in columns.split(", "))
+        connection.execute(text(f"INSERT INTO live_samples ({columns}) VALUES ({values})"), row)
+    engine.dispose()
+    with Store(any_url) as store:
+        (found,) = samples_of(store, "support")
+        assert (found.trace, found.seconds, found.cost_usd) == ("t1", 1.0, None)
 
 
 def test_a_new_store_is_made_once_by_processes_that_begin_together(tmp_path):

@@ -182,6 +182,8 @@ def _watched(store: Store) -> int:
                 trace=f"{number:032x}",
                 query=question,
                 output="I am not sure." if wrong else right,
+                seconds=(2.4 if version == "1.4" else 1.1) + number % 7 / 5,
+                cost_usd=None if number % 10 == 0 else (0.0021 if version == "1.4" else 0.0034),
             )
         )
     watcher = Watcher(store, monitors(), clock=lambda: NOW)

@@ -9,12 +9,14 @@ from typing import Any
 
 import msgspec
 
+from trivium.agents.attempt import Attempt
 from trivium.errors import StoreError
+from trivium.metrics.judge.budget.prices import Prices
 from trivium.metrics.metric import Metric
 from trivium.metrics.registry import build_metrics, default_metrics
 from trivium.metrics.scoring import Scores, score_attempts
 from trivium.monitor.monitored import Monitored
-from trivium.runs.costs import AttachedJudges
+from trivium.runs.costs import AttachedJudges, cost_of
 from trivium.runs.provenance import judge_provenance, provenance
 from trivium.runs.summarize import summarise
 from trivium.store.records import RunRecord
@@ -40,6 +42,7 @@ class Day:
         self.number = number
         self._store = store
         self._lock = Lock()
+        self._prices = Prices((), {})
         self.settings = with_day_budget(monitored)
         self.metrics = build_metrics(default_metrics(self.settings), self.settings)
         self.fingerprints = fingerprints(self.metrics, self.settings)
@@ -55,6 +58,11 @@ class Day:
         """
         with self._lock:
             return score_attempts(self.metrics, cases)
+
+    def cost(self, attempt: Attempt) -> float | None:
+        """What an interaction cost, in US dollars; None unless all of it is known."""
+        cost, complete = cost_of(attempt, self._prices)
+        return cost if complete else None
 
     def abandon(self) -> None:
         """Stop scoring; what judges are being asked is not waited for."""

@@ -258,6 +258,7 @@ class Scorer:
                 session=interaction.session,
                 facets=interaction.facets,
                 fingerprints=day.fingerprints,
+                cost_usd=day.cost(attempt),
                 unjudged=unjudged(each),
             )
             for (job, interaction), (case, attempt), each in zip(pairs, cases, scores, strict=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
+import numpy as np
 
 from trivium.store.live_records import FAILED_TOOL
 from trivium.store.live_samples import Sample
@@ -69,16 +70,44 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     failed: int = 0
 
 
+class Resources(msgspec.Struct, frozen=True, kw_only=True):
+    """Time and money that interactions took, each weighted by inverse probability.
+
+    Definition: docs/definitions/monitoring.md#resources.
+
+    Attributes:
+        facet: As of an :class:`Estimate`; empty for all traffic.
+        value: The facet's value.
+        samples: Number of samples.
+        interactions: Number of interactions that they stand for, estimated.
+        timed: Number of samples that state how long they took.
+        latency_p50: Seconds that half of the interactions do not exceed; None if none is timed.
+        latency_p95: Seconds that 95 % of them do not exceed.
+        with_cost: Number of samples whose cost is known.
+        cost_usd: Mean cost of an interaction in US dollars, of those; None without them.
+    """
+
+    facet: str = ""
+    value: str = ""
+    samples: int = 0
+    interactions: float = 0.0
+    timed: int = 0
+    latency_p50: float | None = None
+    latency_p95: float | None = None
+    with_cost: int = 0
+    cost_usd: float | None = None
+
+
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """A mean of a figure over a part of a window.
+    """A mean of a figure, and what interactions took, over a part of a window.
 
     Attributes:
         time: Unix time at which the part begins.
-        samples: Number of samples.
+        samples: Number of samples with a value of the figure.
         mean: The estimate, in [0, 1]; None without samples.
         low: Lower end of its interval of 95 %.
         high: Upper end of its interval of 95 %.
-        seconds: Mean duration of its interactions, weighted; None if none states it.
+        resources: What its interactions took.
     """
 
     time: float
@@ -86,7 +115,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     mean: float | None = None
     low: float | None = None
     high: float | None = None
-    seconds: float | None = None
+    resources: Resources
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +127,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
         samples: Number of samples.
         figures: Each figure over all traffic.
         by: Each figure by each value of each facet, values with most samples first.
+        resources: What interactions took: of all traffic, then of the same values.
         left_out: Number of values that ``by`` leaves out, by facet.
         shortened: Whether there were more samples than are read.
     """
@@ -107,6 +137,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     samples: int
     figures: tuple[Estimate, ...] = ()
     by: tuple[Estimate, ...] = ()
+    resources: tuple[Resources, ...] = ()
     left_out: Mapping[str, int] = {}
     shortened: bool = False
 
@@ -170,13 +201,14 @@ def window_of(
         settings: Settings of the monitor.
         begin: Unix time at which it begins.
         end: Unix time at which it ends.
-        intervals: Whether there are intervals at all.
+        intervals: Whether there are intervals at all, and what interactions took.
     """
     figures = figures_of(settings)
     bounded = {PASS_RATE, *settings.figures} if intervals else set()
     grouped = by_facet(samples, settings.by)
     counts: Counter[str] = Counter()
     rows = []
+    took = [resources(samples)] if intervals else []
     for (facet, value), members in sorted(grouped.items(), key=lambda item: (-len(item[1]), item[0])):
         counts[facet] += 1
         if counts[facet] <= MOST_VALUES:
@@ -187,12 +219,14 @@ def window_of(
                 for figure in figures
             )
             rows += [msgspec.structs.replace(each, called=len(told), failed=failed) for each in found]
+            took += [resources(members, facet=facet, value=value)] if intervals else []
     return Window(
         begin=begin,
         end=end,
         samples=len(samples),
         figures=tuple(estimate(samples, figure, settings, interval=intervals) for figure in figures),
         by=tuple(rows),
+        resources=tuple(took),
         left_out={facet: count - MOST_VALUES for facet, count in counts.items() if count > MOST_VALUES},
         shortened=len(samples) >= MOST_SAMPLES,
     )
@@ -287,17 +321,39 @@ def series(
     rows = []
     for place, members in enumerate(parts):
         found = mean_of(members, figure)
-        time, took = begin + place * step, _seconds(members)
-        if found is None:
-            rows.append(Point(time=time, samples=0, seconds=took))
-        else:
+        point = Point(time=begin + place * step, samples=0, resources=resources(members))
+        if found is not None:
             ends = {"low": found.low, "high": found.high}
-            rows.append(Point(time=time, samples=found.n, mean=found.mean, seconds=took, **ends))
+            point = msgspec.structs.replace(point, samples=found.n, mean=found.mean, **ends)
+        rows.append(point)
     return tuple(rows)
 
 
-def _seconds(samples: Iterable[Sample]) -> float | None:
-    """Mean duration, weighted by inverse probability."""
+def resources(samples: Sequence[Sample], *, facet: str = "", value: str = "") -> Resources:
+    """What the interactions of samples took: latency, cost and number, weighted by inverse probability."""
     timed = [(each.seconds, 1 / each.probability) for each in samples if each.seconds is not None]
-    weight = sum(each for _, each in timed)
-    return sum(seconds * each for seconds, each in timed) / weight if timed else None
+    paid = [(each.cost_usd, 1 / each.probability) for each in samples if each.cost_usd is not None]
+    p50, p95 = _quantiles(timed, (0.5, 0.95))
+    weight = sum(each for _, each in paid)
+    return Resources(
+        facet=facet,
+        value=value,
+        samples=len(samples),
+        interactions=sum(1 / each.probability for each in samples),
+        timed=len(timed),
+        latency_p50=p50,
+        latency_p95=p95,
+        with_cost=len(paid),
+        cost_usd=sum(usd * each for usd, each in paid) / weight if paid else None,
+    )
+
+
+def _quantiles(weighted: Sequence[tuple[float, float]], shares: Sequence[float]) -> list[float | None]:
+    """The smallest values that at least these shares of the weight do not exceed; None without values."""
+    if not weighted:
+        return [None] * len(shares)
+    values, weights = np.array(sorted(weighted)).T
+    up_to = weights.cumsum()
+    # A share that is reached but for rounding is reached.
+    places = np.searchsorted(up_to, np.asarray(shares) * up_to[-1] * (1 - 1e-12))
+    return [float(each) for each in values[places]]

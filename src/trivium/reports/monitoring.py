@@ -10,13 +10,14 @@ from trivium.monitor.alerting.messages import Example, Message, duration, facts,
 from trivium.monitor.replay import Replayed
 from trivium.monitor.status import MonitorStatus
 from trivium.monitor.trials import Trial
-from trivium.monitor.windows import Estimate, Point
+from trivium.monitor.windows import Estimate, Point, Resources
 from trivium.reports.document.blocks import (
     Answer,
     Block,
     Cell,
     Column,
     Drawing,
+    Facts,
     Links,
     Mark,
     Paragraph,
@@ -30,7 +31,7 @@ from trivium.reports.document.blocks import (
 )
 from trivium.reports.drawings.over_time import over_time_svg
 from trivium.reports.escape import one_line
-from trivium.reports.wording import counted, moment, number, share
+from trivium.reports.wording import counted, dollars, moment, number, seconds, share
 from trivium.store.live_alerts import Mark as Recorded
 from trivium.store.live_alerts import StoredAlert
 from trivium.store.live_samples import Sample
@@ -54,9 +55,10 @@ def describe(status: MonitorStatus, surface: Surface, *, rows: int = MOST_ROWS) 
         yield alerts_table(status.alerts, now=status.time)
     if status.window.samples:
         yield table(FIGURES, status.window.figures, label="Figures of all traffic")
+        yield _resources(status.window.resources[0])
         line = sparkline(status.series)
         if line or surface == "page":
-            label = "Pass rate, samples and latency over the window; ▲ deployments, ◆ alerts, // no sample"
+            label = "Pass rate, cost, latency and volume over the window; ▲ deployments, ◆ alerts, // unknown"
             drawn = Picture(over_time_svg(status), label, label)
             yield Drawing((drawn,), f"{line}  pass rate, oldest first")
         yield from _facets(status, surface, rows)
@@ -71,8 +73,27 @@ def _answer(status: MonitorStatus, surface: Surface) -> Iterator[Block]:
     yield Answer(answer=words(status.status), words=what, sentence=sentence, grounds=())
 
 
+def _resources(took: Resources) -> Facts:
+    """What the interactions of all traffic took."""
+    cost = f"{_cost(took)}, mean of an interaction" if took.with_cost else "unknown: no trace states it"
+    latency = f"p50 {seconds(took.latency_p50)}, p95 {seconds(took.latency_p95)}" if took.timed else "unknown"
+    volume = f"about {counted(round(took.interactions), 'interaction')}"
+    return Facts((("cost", cost), ("latency", latency), ("volume", volume)))
+
+
+def _cost(took: Resources) -> str:
+    """The mean cost of an interaction, and of how many samples it is known if not of all."""
+    known = "" if took.with_cost == took.samples else f" ({took.with_cost:,} of {took.samples:,})"
+    return f"{dollars(took.cost_usd)}{known}" if took.with_cost else ""
+
+
+def _latency(took: Resources) -> str:
+    return f"{seconds(took.latency_p50)}, {seconds(took.latency_p95)}" if took.timed else ""
+
+
 def _facets(status: MonitorStatus, surface: Surface, rows: int) -> Iterator[Table]:
     """Yield the pass rate by each facet that has more than one value, a table each."""
+    took = {(each.facet, each.value): each for each in status.window.resources}
     for facet, worst in sentences.by_facet(status).items():
         shown = worst if surface == "page" else worst[:rows]
         columns: list[Column[Estimate]] = [
@@ -80,6 +101,8 @@ def _facets(status: MonitorStatus, surface: Surface, rows: int) -> Iterator[Tabl
             *FIGURES[1:2],
             Column("pass rate", lambda each: Toned(sentences.mean(each), "strong")),
             *FIGURES[3:5],
+            Column("latency p50, p95", lambda each: _latency(took[each.facet, each.value]), "interval"),
+            Column("cost", lambda each: _cost(took[each.facet, each.value]), "interval", optional=True),
             Column("its own calls failed in", _own_failures, "text", optional=True),
         ]
         more = f"… {len(shown)} of {len(worst)} shown" if len(shown) < len(worst) else ""
@@ -242,6 +265,8 @@ SAMPLES: tuple[Column[Sample], ...] = (
     Column("input", lambda each: _asked(each.query, each.output), "text"),
     Column("output", lambda each: one_line(each.output, at_most=200), "text"),
     Column("composite", lambda each: number(each.score)),
+    Column("latency", lambda each: seconds(each.seconds)),
+    Column("cost", lambda each: dollars(each.cost_usd)),
     Column(
         "sampled by",
         lambda each: Toned(f"{each.rule or 'rate'}, {share(each.probability)}", "quiet"),

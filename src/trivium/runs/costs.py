@@ -232,18 +232,16 @@ class AgentTally:
         seconds = attempt.seconds
         if seconds is not None and isfinite(seconds) and seconds >= 0:
             self._seconds.append(seconds)
-        requests = _requests_of(attempt)
-        usage = attempt.usage or _usage_of(requests)
+        usage = attempt.usage or _usage_of(_requests_of(attempt))
         for side, tokens in enumerate((usage.input_tokens, usage.output_tokens)):
             if tokens is not None:
                 self._tokens[side] += tokens
                 self._with_tokens[side] += 1
-        cost = usage.cost_usd
-        if cost is None:
-            cost, complete = self._listed_cost(requests)
+        cost, complete = cost_of(attempt, self._prices)
+        if usage.cost_usd is None:
             self._priced += cost is not None
             self._partly += not complete
-        if cost is not None and isfinite(cost):
+        if cost is not None:
             self._cost.add([cost])
             self._with_cost += 1
 
@@ -260,20 +258,6 @@ class AgentTally:
         self._partly += other._partly
         self._attempts += other._attempts
         self._failures += other._failures
-
-    def _listed_cost(self, requests: Sequence[Span | RequestUsage]) -> tuple[float | None, bool]:
-        """Cost of model requests in USD, and whether every class of their tokens has a price.
-
-        None unless the cost of each is reported, or its price is listed.
-        """
-        total, whole = 0.0, True
-        for span in requests:
-            cost, complete = self._prices.recorded_cost(span.name, span.usage or SpanUsage())
-            if cost is None:
-                return None, True
-            total += cost
-            whole = whole and complete
-        return (total if requests else None), whole
 
     def totals(self) -> AgentTotals:
         """The sums and quantiles of the attempts added so far."""
@@ -293,6 +277,25 @@ class AgentTally:
             priced=self._priced,
             partly=self._partly,
         )
+
+
+def cost_of(attempt: Attempt | AttemptUsage, prices: Prices) -> tuple[float | None, bool]:
+    """Cost of an attempt in USD, and whether every class of its tokens has a price.
+
+    What it states, or its model requests do, else their tokens at list price; None unless the cost of each
+    request is reported, or its price is listed.
+
+    Definition: docs/definitions/scores.md#agent-totals.
+    """
+    requests = _requests_of(attempt)
+    stated = (attempt.usage or _usage_of(requests)).cost_usd
+    if stated is not None:
+        return (stated if isfinite(stated) else None), True
+    costs = [prices.recorded_cost(span.name, span.usage or SpanUsage()) for span in requests]
+    known = [cost for cost, _ in costs if cost is not None]
+    if not known or len(known) < len(costs):
+        return None, True
+    return sum(known), all(complete for _, complete in costs)
 
 
 def quantile(numbers: NumberBuffer[float], percent: int) -> float | None:

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEFAULT_URL = "sqlite:///.trivium/store.db"
-NEWEST = "0011"
+NEWEST = "0012"
 """Revision that this version of Trivium writes; the last file in ``migrations/versions``."""
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", NEWEST)
+REVISIONS = tuple(f"{number:04}" for number in range(1, int(NEWEST) + 1))
 """Revisions that this version can read or migrate."""
 
 _FIRST_TABLES = frozenset({"runs", "cases", "attempts", "evaluations", "case_scores"})

@@ -46,6 +46,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         output: First characters of the output.
         session: Its session.
         facets: Its agents, tools, tags, models, version and service, and the tools of which a call failed.
+        cost_usd: What it cost, in US dollars; None if that is unknown.
         scores: Values by metric, as far as they were asked for; metrics without a value are left out.
     """
 
@@ -69,6 +70,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     output: str
     session: str | None
     facets: Mapping[str, tuple[str, ...]]
+    cost_usd: float | None = None
     scores: Mapping[str, float] = {}
 
 
@@ -136,6 +138,7 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
         session: Its session.
         facets: Its agents, tools, tags, models, version and service.
         fingerprints: Digest of the scorer of each metric.
+        cost_usd: What the interaction cost, in US dollars; None if that is unknown.
         unjudged: Why a judge did not answer, for the counts; None if all answered, or none was asked.
     """
 
@@ -149,6 +152,7 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None
     facets: Mapping[str, Sequence[str]]
     fingerprints: Mapping[str, str]
+    cost_usd: float | None = None
     unjudged: str | None = None
 
 
@@ -446,6 +450,7 @@ def _sample_row(scored: Scored, run: RunRecord, position: int, now: float) -> di
         "output": _preview(attempt.output),
         "session": sanitise(scored.session)[0],
         "facets": encode(scored.facets),
+        "cost_usd": scored.cost_usd,
     }
 
 

@@ -273,6 +273,7 @@ live_samples = Table(
     Column("output", Text, nullable=False),  # first 200 characters
     Column("session", Text),  # interactions of one session are not independent
     Column("facets", Text, nullable=False),  # JSON: {"agent": […], "tool": […], "tag": […], …}
+    Column("cost_usd", Double),  # what the interaction cost; null where that is unknown
     Index("ux_live_samples", "trace", "monitor", "version", unique=True),
     Index("ix_live_samples_time", "monitor", "time"),
     Index("ix_live_samples_latest", "monitor", "number"),

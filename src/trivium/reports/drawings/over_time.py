@@ -1,76 +1,104 @@
-"""Draws a monitor over time: pass rate, volume and latency, with deployments, alerts and missing data."""
+"""Draws a monitor over time: pass rate, cost, latency, volume; deployments, alerts and missing data."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
+
+import msgspec
 
 from trivium.monitor.status import MonitorStatus
 from trivium.monitor.windows import Point
 from trivium.reports.drawings.svg import element, text
-from trivium.reports.wording import moment, seconds
+from trivium.reports.wording import counted, dollars, known_share, moment, seconds
 
-WIDTH, LEFT, TOP = 720, 64, 26
-HEIGHTS = (("pass rate", 84), ("samples", 36), ("latency", 36))
-"""Panels, from the top, with their heights in pixels."""
+WIDTH, TOP, HEAD, GAP = 560, 28, 18, 8
 
-GAP = 18
+
+class _Panel(msgspec.Struct, frozen=True):
+    """One of the charts that lie below one another.
+
+    Attributes:
+        name: What it shows.
+        height: In pixels.
+        value: Gives the height of a bar.
+        samples: Gives the number of samples that it rests on.
+        say: Puts a value into words.
+        top: The value at the top; None for the highest of all.
+        second: Gives the height of the outline around it.
+    """
+
+    name: str
+    height: int
+    value: Callable[[Point], float | None]
+    samples: Callable[[Point], int]
+    say: Callable[[float | None], str]
+    top: float | None = None
+    second: Callable[[Point], float | None] | None = None
+
+
+_PANELS = (
+    _Panel("pass rate", 84, lambda each: each.mean, lambda each: each.samples, known_share, top=1.0),
+    _Panel("cost", 36, lambda each: each.resources.cost_usd, lambda each: each.resources.with_cost, dollars),
+    _Panel(
+        "latency p50, p95",
+        36,
+        lambda each: each.resources.latency_p50,
+        lambda each: each.resources.timed,
+        seconds,
+        second=lambda each: each.resources.latency_p95,
+    ),
+    _Panel(
+        "volume",
+        36,
+        lambda each: each.resources.interactions,
+        lambda each: each.resources.samples,
+        lambda value: f"{value or 0:,.0f}",
+    ),
+)
 
 
 def over_time_svg(status: MonitorStatus) -> str:
-    """Pass rate, number of samples and mean latency over the window; a pass rate that is missing is hatched.
+    """Pass rate, cost, latency and volume over the window; what is missing is hatched.
 
     Deployments are lines that begin with a triangle, alerts lines that begin with a diamond, each with its
     name, so that neither rests on its colour.
     """
-    points = status.series
-    values = {
-        "pass rate": [
-            (each.mean, 1.0, f"{each.mean:.0%}" if each.mean is not None else "") for each in points
-        ],
-        "samples": _scaled([float(each.samples) for each in points], "{:,.0f}"),
-        "latency": _scaled([each.seconds for each in points], ""),
-    }
     drawn, top = [], TOP
-    for name, height in HEIGHTS:
-        drawn += _panel(points, name, values[name], top, height)
-        top += height + GAP
+    for panel in _PANELS:
+        drawn += _panel(panel, status.series, top + HEAD)
+        top += HEAD + panel.height + GAP
     drawn += _marks(status, top - GAP)
     return element("svg", *drawn, viewBox=f"0 0 {WIDTH} {top}", class_="bars over-time", aria_hidden="true")
 
 
-Bar = tuple[float | None, float, str]
-"""Value, the highest one, and how it is said."""
-
-
-def _scaled(values: Sequence[float | None], form: str) -> list[Bar]:
-    most = max((each for each in values if each is not None), default=0.0) or 1.0
-    return [(each, most, _said(each, form)) for each in values]
-
-
-def _said(value: float | None, form: str) -> str:
-    if value is None:
-        return ""
-    return form.format(value) if form else seconds(value)
-
-
-def _panel(points: Sequence[Point], name: str, bars: Sequence[Bar], top: float, height: float) -> list[str]:
-    step = (WIDTH - LEFT) / max(1, len(points))
-    most = max(bars, key=lambda each: each[0] or 0.0, default=(None, 1.0, ""))
-    high = "100 %" if name == "pass rate" else most[2]
+def _panel(panel: _Panel, points: tuple[Point, ...], top: float) -> list[str]:
+    step, height, base = WIDTH / max(1, len(points)), panel.height, top + panel.height
+    values = [(panel.value(each), panel.second(each) if panel.second else None) for each in points]
+    known = [each for pair in values for each in pair if each is not None]
+    highest = (panel.top or max(known, default=0.0)) or 1.0
+    ends = f"0 to {panel.say(highest)}" if known else "unknown"
     drawn = [
-        element("line", x1=LEFT, x2=WIDTH, y1=top + height, y2=top + height),
-        element("text", text(name), x=0, y=top + height),
-        element("text", text(high), x=0, y=top + 10),
+        element("line", x1=0, x2=WIDTH, y1=base, y2=base),
+        element("text", text(f"{panel.name}, {ends}"), x=0, y=top - 5),
     ]
-    for place, (point, (value, largest, said)) in enumerate(zip(points, bars, strict=True)):
-        x, what = LEFT + place * step + 1, f"{moment(point.time)}: {name}"
+    for place, (point, (value, second)) in enumerate(zip(points, values, strict=True)):
+        x = place * step + 1
+        shapes = [element("title", text(f"{moment(point.time)}: {_said(panel, point, value, second)}"))]
         if value is None:
-            title = element("title", text(f"{what}: no sample"))
-            y = top + height - 6
-            drawn.append(element("path", title, d=f"M{x:.1f} {y + 6} l6 -6 M{x + 8:.1f} {y + 6} l6 -6"))
-            continue
-        tall = max(1.0, height * value / largest)
-        title = element("title", text(f"{what} {said} of {point.samples:,} samples"))
-        drawn.append(element("rect", title, x=x, y=top + height - tall, width=step - 2, height=tall))
+            shapes.append(element("path", d=f"M{x:.1f} {base} l6 -6 M{x + 8:.1f} {base} l6 -6"))
+        for kind, each in ((None, value), ("outline", second)):
+            if each is not None:
+                tall = max(1.0, height * each / highest)
+                shapes.append(element("rect", x=x, y=base - tall, width=step - 2, height=tall, class_=kind))
+        drawn.append(element("g", *shapes))
     return drawn
+
+
+def _said(panel: _Panel, point: Point, value: float | None, second: float | None) -> str:
+    """What a bar says when it is pointed at."""
+    if value is None:
+        known = point.resources.samples
+        return f"{panel.name} unknown of {counted(known, 'sample')}" if known else "no sample"
+    more = "" if second is None else f", {panel.say(second)}"
+    return f"{panel.name} {panel.say(value)}{more} ({counted(panel.samples(point), 'sample')})"
 
 
 def _marks(status: MonitorStatus, bottom: float) -> list[str]:
@@ -81,7 +109,7 @@ def _marks(status: MonitorStatus, bottom: float) -> list[str]:
     for place, (shape, time, name) in enumerate(sorted(marks, key=lambda each: each[1])):
         if not begin <= time <= end or end <= begin:
             continue
-        x = LEFT + (WIDTH - LEFT) * (time - begin) / (end - begin)
+        x = WIDTH * (time - begin) / (end - begin)
         right = x > WIDTH - 90
         label = text(f"{shape} {name}", at_most=24)
         drawn += [
@@ -94,6 +122,6 @@ def _marks(status: MonitorStatus, bottom: float) -> list[str]:
                 y2=bottom,
                 class_="mark",
             ),
-            element("text", label, x=x, y=10 + 12 * (place % 2), text_anchor="end" if right else "start"),
+            element("text", label, x=x, y=10 + 14 * (place % 2), text_anchor="end" if right else "start"),
         ]
     return drawn

@@ -71,6 +71,7 @@ SAMPLE_COLUMNS: Final = (
     "confidence",
     "failed",
     "seconds",
+    "cost_usd",
     "session",
     "query",
     "output",
