@@ -59,56 +59,38 @@ if TYPE_CHECKING:
     from trivium.traces.trace import Span as Span
     from trivium.traces.trace import Trace as Trace
 
-_HOME = {
-    "Attempt": "trivium.agents.attempt",
-    "Case": "trivium.suites.case",
-    "Comparison": "trivium.runs.comparing.comparison",
-    "ComparisonPlan": "trivium.runs.comparing.planning",
-    "Criterion": "trivium.suites.rubrics.rubric",
-    "Dimension": "trivium.suites.rubrics.rubric",
-    "Example": "trivium.suites.rubrics.rubric",
-    "Expect": "trivium.suites.case",
-    "ExpectedTool": "trivium.suites.case",
-    "InputError": "trivium.errors",
-    "JudgeSettings": "trivium.suites.settings",
-    "Level": "trivium.suites.rubrics.rubric",
-    "Message": "trivium.traces.trace",
-    "Metric": "trivium.metrics.metric",
-    "MetricInput": "trivium.metrics.metric",
-    "MissingExtra": "trivium.errors",
-    "Monitor": "trivium.monitor.monitor",
-    "PairComparison": "trivium.runs.pairwise_result",
-    "RegressionError": "trivium.errors",
-    "Rubric": "trivium.suites.rubrics.rubric",
-    "Run": "trivium.runs.run",
-    "Score": "trivium.metrics.metric",
-    "Settings": "trivium.suites.settings",
-    "Skip": "trivium.metrics.metric",
-    "Span": "trivium.traces.trace",
-    "Store": "trivium.store.store",
-    "Suite": "trivium.suites.suite",
-    "Summary": "trivium.runs.summary",
-    "TextMetric": "trivium.metrics.metric",
-    "Trace": "trivium.traces.trace",
-    "TraceMetric": "trivium.metrics.metric",
-    "TraceReport": "trivium.runs.trace_scores.report",
-    "TriviumError": "trivium.errors",
-    "Usage": "trivium.agents.attempt",
-    "World": "trivium.agents.worlds.world",
-    "compare": "trivium.runs.comparing.compare",
-    "confirm": "trivium.runs.confirming.confirm",
-    "confirm_async": "trivium.runs.confirming.confirm",
-    "evaluate": "trivium.runs.evaluate",
-    "evaluate_async": "trivium.runs.evaluate",
-    "judge_pairs": "trivium.runs.pairwise",
-    "metric": "trivium.metrics.registry",
-    "mock_tools": "trivium.agents.worlds.mocks",
-    "plan": "trivium.runs.comparing.planning",
-    "read_traces": "trivium.traces.readers:read_trace_file",
-    "score": "trivium.metrics.scoring",
-    "score_traces": "trivium.runs.trace_scores.score",
+_HOMES = {
+    "agents.attempt": ("Attempt", "Usage"),
+    "agents.worlds.mocks": ("mock_tools",),
+    "agents.worlds.world": ("World",),
+    "errors": ("InputError", "MissingExtra", "RegressionError", "TriviumError"),
+    "metrics.metric": ("Metric", "MetricInput", "Score", "Skip", "TextMetric", "TraceMetric"),
+    "metrics.registry": ("metric",),
+    "metrics.scoring": ("score",),
+    "monitor.monitor": ("Monitor",),
+    "runs.comparing.compare": ("compare",),
+    "runs.comparing.comparison": ("Comparison",),
+    "runs.comparing.planning": ("ComparisonPlan", "plan"),
+    "runs.confirming.confirm": ("confirm", "confirm_async"),
+    "runs.evaluate": ("evaluate", "evaluate_async"),
+    "runs.pairwise": ("judge_pairs",),
+    "runs.pairwise_result": ("PairComparison",),
+    "runs.run": ("Run",),
+    "runs.summary": ("Summary",),
+    "runs.trace_scores.report": ("TraceReport",),
+    "runs.trace_scores.score": ("score_traces",),
+    "store.store": ("Store",),
+    "suites.case": ("Case", "Expect", "ExpectedTool"),
+    "suites.rubrics.rubric": ("Criterion", "Dimension", "Example", "Level", "Rubric"),
+    "suites.settings": ("JudgeSettings", "Settings"),
+    "suites.suite": ("Suite",),
+    "traces.readers": ("read_traces",),
+    "traces.trace": ("Message", "Span", "Trace"),
 }
+"""The names of each module."""
 
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_OWN_NAMES = {"read_traces": "read_trace_file"}
 _ROOMS = {"trace": "trivium.traces.recording", "trust": "trivium.trust"}
 
 __all__ = ["__version__", *_ROOMS, *_HOME]  # noqa: PLE0604 - the names of the table above
@@ -123,8 +105,7 @@ def __getattr__(name: str) -> "Any":
         home = _HOME[name]
     except KeyError:
         raise AttributeError(f"module 'trivium' has no attribute {name!r}") from None
-    module, _, own_name = home.partition(":")
-    value = getattr(import_module(module), own_name or name)
+    value = getattr(import_module(f"trivium.{home}"), _OWN_NAMES.get(name, name))
     globals()[name] = value
     return value
 

@@ -131,7 +131,7 @@ def test_whoever_goes_over_the_oracle_finds_its_mean():
         (lambda: SequentialMean(0.5, alpha=0), "alpha must lie"),
         (lambda: SequentialMean(0.5).bet(2.0), r"values\[0\]: must be between 0 and 1"),
         (lambda: SequentialMean(0.5).bet(1.0, 2.0), r"weights\[0\]: must be above 0 and at most 1"),
-        (lambda: sequential_interval([0.5], [0.5, 1.0]), "each value needs a weight"),
+        (lambda: sequential_interval([0.5], [0.5, 1.0]), "weights must have shape"),
     ],
 )
 def test_bad_input_is_named(make, said):

@@ -89,7 +89,7 @@ def test_equal_values_have_no_variance():
 @pytest.mark.parametrize(
     ("values", "cases", "groups", "message"),
     [
-        ([1, 2, 3], [0, 1], [0, 1, 2], "three shapes"),
+        ([1, 2, 3], [0, 1], [0, 1, 2], "of equal length"),
         ([1, np.nan], [0, 1], [0, 1], "finite"),
         ([1, 2, 3], [0, 0, 1], [0, 1, 1], "in two groups"),
         ([1, 2, 3], [0, 1, 2], [0, 0, 0], "one group"),

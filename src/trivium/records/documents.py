@@ -115,13 +115,13 @@ def check_is_file(
     raise error(str(path), f"there is no such file.{hint}")
 
 
-def read_text(path: Path, *, error: InputErrorType = SuiteError, largest: int = LARGEST_DOCUMENT) -> str:
+def read_text(path: Path, *, error: InputErrorType = SuiteError) -> str:
     """Read the text of a file, without a byte order mark."""
     check_is_file(path, error=error)
     with readable(path, error):
         size = path.stat().st_size
-        if size > largest:
-            most = f"{size:,} bytes are more than the {largest:,} a document may have"
+        if size > LARGEST_DOCUMENT:
+            most = f"{size:,} bytes are more than the {LARGEST_DOCUMENT:,} a document may have"
             raise error(str(path), f"{most}: use .jsonl, which is read line by line")
         raw = path.read_bytes()
         if path.suffix.lower() == ".json" and holds_too_many_values(raw):
@@ -269,19 +269,6 @@ def _without_dates(value: Any) -> Any:
             return value
 
 
-def parse_yaml(text: str) -> Any:
-    """Parse YAML; see the docstring of this module."""
-    return load(text)
-
-
-PARSERS: dict[str, Callable[[str], Any]] = {
-    ".yaml": parse_yaml,
-    ".yml": parse_yaml,
-    ".json": parse_json,
-    ".toml": parse_toml,
-}
-
-
 MOST_NODES = 20_000_000
 """Most nodes of a document with its aliases expanded."""
 
@@ -331,8 +318,8 @@ def _loader() -> Any:
     return Loader
 
 
-def load(text: str) -> Any:
-    """Parse a YAML text.
+def parse_yaml(text: str) -> Any:
+    """Parse YAML; see the docstring of this module.
 
     Raises:
         MalformedDocument: If it is malformed, with line and column.
@@ -467,6 +454,14 @@ def _check_keys(node: Any) -> None:
         if key.value in seen:
             raise MalformedDocument(_place(key.start_mark), f'duplicate key "{key.value}" in one mapping')
         seen.add(key.value)
+
+
+PARSERS: dict[str, Callable[[str], Any]] = {
+    ".yaml": parse_yaml,
+    ".yml": parse_yaml,
+    ".json": parse_json,
+    ".toml": parse_toml,
+}
 
 
 def dump_toml(raw: Mapping[str, Any], *, source: str) -> str:

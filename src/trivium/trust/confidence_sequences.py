@@ -19,8 +19,8 @@ are not, so make one bet a cluster: give their weighted mean as the value and th
 weight, which may then be above 1 (:class:`~trivium.trust.gamblers.ClusterWeight`).
 """
 
-from math import log, log1p, sqrt
-from typing import Any, Literal, overload
+from math import log
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -151,15 +151,10 @@ def final_interval(
     return last_excluded(x) / grid, (grid - last_excluded(1 - x)) / grid
 
 
-@overload
-def stake(step: int, variance: float, alpha: float) -> float: ...
-@overload
-def stake(step: Floats, variance: Floats, alpha: float) -> Floats: ...
-def stake(step: Any, variance: Any, alpha: float) -> Any:
+def stake(step: npt.ArrayLike, variance: npt.ArrayLike, alpha: float) -> Floats:
     """The stake λ on the ``step``-th value, given the variance of the earlier ones (both of one shape)."""
-    if isinstance(step, int):
-        return sqrt(2 * log(2 / alpha) / (variance * step * log1p(step)))
-    return np.sqrt(2 * log(2 / alpha) / (variance * step * np.log1p(step)))
+    steps, variances = floats(step, variance)
+    return np.asarray(np.sqrt(2 * log(2 / alpha) / (variances * steps * np.log1p(steps))))
 
 
 def _earlier_variance(x: Floats, w: Floats) -> Floats:

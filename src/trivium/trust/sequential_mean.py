@@ -28,7 +28,15 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import TrustError
-from trivium.trust.arrays import Floats, check_between, check_inside_unit, check_positive
+from trivium.trust.arrays import (
+    Floats,
+    check_between,
+    check_inside_unit,
+    check_lengths,
+    check_positive,
+    floats,
+    weights_of,
+)
 
 METHOD: Final = "betting, valid at every look"
 """Name of the intervals and tests."""
@@ -157,10 +165,9 @@ def sequential_interval(
     Raises:
         TrustError: If a value, a weight or ``alpha`` is out of range.
     """
-    x = np.asarray(values, dtype=np.float64)
-    w = np.ones(x.shape) if weights is None else np.asarray(weights, dtype=np.float64)
-    if x.ndim != 1 or x.shape != w.shape:
-        raise TrustError(f"each value needs a weight; found shapes {x.shape} and {w.shape}")
+    (x,) = floats(values)
+    check_lengths(values=x)
+    w = weights_of(weights, x.size)
     _check(x, w)
     rich = _rich(alpha) + np.broadcast_to(np.asarray(handicaps, dtype=np.float64), x.shape)
     low, high = _last_refuted(x, w, rich), 1 - _last_refuted(1 - x, w, rich)

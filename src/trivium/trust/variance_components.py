@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from trivium.trust.arrays import check_finite, check_lengths, floats
 from trivium.trust.distributions import t_critical_value
 from trivium.trust.sample_size import fewest_groups
 
@@ -82,12 +83,9 @@ def variance_components(
     Raises:
         ValueError: If the shapes differ, a case lies in two groups, or there are fewer than two groups.
     """
-    y = np.asarray(values, np.float64)
-    case, group = np.asarray(cases), np.asarray(groups)
-    if y.ndim != 1 or y.shape != case.shape or y.shape != group.shape:
-        raise ValueError(f"expected three shapes (n,); found {y.shape}, {case.shape}, {group.shape}")
-    if not np.isfinite(y).all():
-        raise ValueError("values must be finite")
+    (y,), case, group = floats(values), np.asarray(cases), np.asarray(groups)
+    check_lengths(values=y, cases=case, groups=group)
+    check_finite(values=y)
     _, first, case = np.unique(case, return_index=True, return_inverse=True)
     if (group != group[first][case]).any():
         raise ValueError("a case lies in two groups")

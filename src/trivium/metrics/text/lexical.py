@@ -214,10 +214,6 @@ class Cosine(TextMetric):
         return cosine(ours, theirs)
 
 
-# Capacity in characters; about 20 MB of words.
-_JACCARD_REFERENCES: SizedCache[frozenset[str]] = SizedCache(capacity=1_000_000)
-
-
 @metric("jaccard")
 class Jaccard(TextMetric):
     """Share of distinct words that output and reference have in common.
@@ -229,11 +225,7 @@ class Jaccard(TextMetric):
 
     def compare(self, output: str, reference: str) -> float:
         """Shared words / all words, in [0, 1]."""
-        ours = set(output.lower().split())
-        theirs = _JACCARD_REFERENCES.get(reference)
-        if theirs is None:
-            theirs = frozenset(reference.lower().split())
-            _JACCARD_REFERENCES.put(reference, theirs, _ENTRY + len(reference))
+        ours, theirs = set(output.lower().split()), set(reference.lower().split())
         shared = len(ours & theirs)
         union = len(ours) + len(theirs) - shared
         return shared / union if union else 1.0

@@ -344,10 +344,7 @@ class RequestScheduler:
     def _fail_all(self, error: Exception) -> None:
         """Fail what waits, now and later: once the limiter is broken, nothing else would end the waiting."""
         self._fault = error
-        for queue in self._waiting.values():
-            while queue:
-                if not (turn := queue.popleft()).done():
-                    turn.set_exception(error)
+        self._fail_waiting(lambda: error)
 
     def _dispatch(self) -> None:
         try:
@@ -453,7 +450,7 @@ class RequestScheduler:
         if self._off_until != math.inf:
             self._off_until, self._off_reason = math.inf, why
             log.warning("the judge %s is off: %s", self._name, why)
-            self._fail_waiting()
+            self._fail_waiting(self._off)
 
     def _record_wait(self, failure: RequestError) -> None:
         """Record the Retry-After of a failure, and log it if it is long."""
@@ -516,15 +513,17 @@ class RequestScheduler:
             self._off_until = max(now + 30, self._wait_until)  # requests waiting for a Retry-After fail, too
             self._off_reason = f"{failure}; the judge is unavailable"
             log.warning("judge unavailable, giving up for now: %s", failure)
-            self._fail_waiting()
+            self._fail_waiting(self._off)
 
-    def _fail_waiting(self) -> None:
+    def _off(self) -> RequestError:
+        return RequestError(self._off_reason, kind="permanent")
+
+    def _fail_waiting(self, error: Callable[[], Exception]) -> None:
         """Fail every queued request."""
         for queue in self._waiting.values():
             while queue:
-                turn = queue.popleft()
-                if not turn.done():
-                    turn.set_exception(RequestError(self._off_reason, kind="permanent"))
+                if not (turn := queue.popleft()).done():
+                    turn.set_exception(error())
 
     def _delay(self, failure: RequestError, state: RetryState) -> float:
         """Seconds until a request is queued again; the limiter decides when it is sent."""

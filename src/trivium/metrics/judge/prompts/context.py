@@ -334,20 +334,19 @@ def _fitting_ends(lengths: Sequence[int], most: int) -> tuple[int, int]:
 
 def _steps(trace: Trace) -> list[str]:
     """One line for each thought, tool call and message, ordered by time where it is known."""
+    thoughts = [
+        (span.start, f"{_shortened(span.agent or 'agent')} thought: {_shortened(thought)}")
+        for span in trace.spans
+        if span.kind == "llm" and (thought := _model_words(span.output))
+    ]
+    calls = [(span.start, _call(span)) for span in trace.tool_calls]
+    messages = [(message.time, _message(message)) for message in trace.agent_messages]
     steps: list[tuple[float, str]] = []
-    latest = float("-inf")
-    for span in trace.spans:
-        if span.kind == "llm" and (thought := _model_words(span.output)):
-            latest = span.start if span.start is not None else latest
-            steps.append((latest, f"{_shortened(span.agent or 'agent')} thought: {_shortened(thought)}"))
-    latest = float("-inf")
-    for span in trace.tool_calls:
-        latest = span.start if span.start is not None else latest
-        steps.append((latest, _call(span)))
-    latest = float("-inf")
-    for message in trace.agent_messages:
-        latest = message.time if message.time is not None else latest
-        steps.append((latest, _message(message)))
+    for each in (thoughts, calls, messages):
+        latest = float("-inf")
+        for time, line in each:
+            latest = latest if time is None else time
+            steps.append((latest, line))
     steps.sort(key=lambda step: step[0])
     return [f"{number}. {line}" for number, (_, line) in enumerate(steps, 1)]
 
