@@ -25,6 +25,8 @@ What = Literal["scores", "attempts", "summary", "judgements", "items", "labels",
 """Kinds of rows: one per score, attempt, summary metric, judgement, joined item, label, or judgement for
 people to check."""
 
+Library = Literal["polars", "pandas"]
+
 RowSource = Callable[..., Iterator[Row]]
 
 _RUN_TABLES: dict[str, tuple[RowSource, tuple[str, ...]]] = {
@@ -73,44 +75,35 @@ def arrow_table(store: Store, run: RunRecord, what: str, labels: str | Path | No
     return pa.Table.from_batches(arrow_batches(rows(store, run), columns), schema=schema)
 
 
-def polars_frame(store: Store, run: RunRecord, what: str, labels: str | Path | None) -> Any:
-    """Return the rows of a kind as a ``polars.DataFrame`` that shares the Arrow columns.
+def frame_of_run(store: Store, run: RunRecord, what: str, labels: str | Path | None, library: Library) -> Any:
+    """Return the rows of a kind as a frame: of Polars with the Arrow columns, of pandas with ``Int64``.
 
     Raises:
-        MissingExtra: If Polars or PyArrow is not installed.
+        MissingExtra: If the library or PyArrow is not installed.
+        InputError: If there is no such kind of rows.
     """
-    try:
-        import polars
-    except ImportError as error:
-        raise MissingExtra("polars", "A Polars frame") from error
-    return polars.from_arrow(arrow_table(store, run, what, labels))
-
-
-def pandas_frame(store: Store, run: RunRecord, what: str, labels: str | Path | None) -> Any:
-    """Return the rows of a kind as a ``pandas.DataFrame``; columns of integers are ``Int64``.
-
-    Raises:
-        MissingExtra: If pandas or PyArrow is not installed.
-    """
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise MissingExtra("pandas", "A pandas frame") from error
+    frames = _imported(library)
     table = arrow_table(store, run, what, labels)
+    if library == "polars":
+        return frames.from_arrow(table)
     import pyarrow as pa
 
-    return table.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
+    return table.to_pandas(types_mapper={pa.int64(): frames.Int64Dtype()}.get)
 
 
-def frame_of_rows(rows: Sequence[Row], library: Literal["polars", "pandas"]) -> Any:
+def frame_of_rows(rows: Sequence[Row], library: Library) -> Any:
     """Return flat rows with the same keys as a frame.
 
     Raises:
         MissingExtra: If the library is not installed.
     """
+    # By column, so that the type of each is inferred from all of its values.
+    columns = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
+    return _imported(library).DataFrame(columns)
+
+
+def _imported(library: Library) -> Any:
     try:
-        frames = import_module(library)
+        return import_module(library)
     except ImportError as error:
         raise MissingExtra(library, f"A frame of {library}") from error
-    # By column, so that the type of each is inferred from all of its values.
-    return frames.DataFrame({name: [row[name] for row in rows] for name in (rows[0] if rows else ())})

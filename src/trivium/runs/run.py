@@ -164,15 +164,15 @@ class Run(HtmlRepr):
 
     def to_polars(self, what: "What" = "scores", *, labels: str | Path | None = None) -> Any:
         """Return rows of the run as a ``polars.DataFrame``; see :meth:`to_arrow`."""
-        from trivium.runs.dataframes import polars_frame
+        from trivium.runs.dataframes import frame_of_run
 
-        return polars_frame(self.store, self.record, what, labels)
+        return frame_of_run(self.store, self.record, what, labels, "polars")
 
     def to_pandas(self, what: "What" = "scores", *, labels: str | Path | None = None) -> Any:
         """Return rows of the run as a ``pandas.DataFrame``; see :meth:`to_arrow`."""
-        from trivium.runs.dataframes import pandas_frame
+        from trivium.runs.dataframes import frame_of_run
 
-        return pandas_frame(self.store, self.record, what, labels)
+        return frame_of_run(self.store, self.record, what, labels, "pandas")
 
     def __repr__(self) -> str:
         return f"<Run {self.id} of {self.record.suite_name!r}, {self.record.state}>"

@@ -98,14 +98,8 @@ def _figures(run: RunRecord, columns: Mapping[str, Column], *, level: float) -> 
 
 
 def _rate(figure: Figure) -> Rate:
-    return Rate(
-        value=figure.mean,
-        ci95=figure.ci95,
-        n=figure.n,
-        groups=figure.groups,
-        method=figure.method,
-        coverage=figure.coverage,
-    )
+    names = [name for name in Rate.__struct_fields__ if name != "value"]
+    return Rate(value=figure.mean, **{name: getattr(figure, name) for name in names})
 
 
 def _gates(

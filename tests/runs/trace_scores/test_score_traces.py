@@ -316,11 +316,11 @@ def test_a_process_that_finds_no_file_scores_what_it_is_sent(tmp_path):
     with Spool(
         [tmp_path / "t.jsonl"], format=None, selection=Selection(), limit=settings.limits.output_bytes
     ) as spool:
-        part = next(spool.attempts.parts())
-        task = Task(part, tuple(spool.attempts.rows(part)))
+        part = next(spool.parts())
+        task = Task(part, tuple(spool.rows(part)))
         suite = Suite(name="t", cases=spool.cases, settings=settings)
         job = pickle.dumps(Job(None, suite, settings, names, run.record, frozenset({(1, 0)})))
-        expected = list(spool.attempts.read(part))
+        expected = list(spool.read(part))
     scored = PartScorer(pickle.loads(job)).score(task)
     assert [row["position"] for row in scored.rows.attempts] == [0, 2, 3]
     bodies = [msgspec.json.decode(row["body"], type=Attempt) for row in scored.rows.attempts]

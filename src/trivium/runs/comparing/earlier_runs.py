@@ -18,6 +18,7 @@ from trivium.runs.run import Run
 from trivium.runs.summary import summary_of
 from trivium.store.records import RunRecord
 from trivium.trust.arrays import Floats, Ints
+from trivium.trust.case_model import Tally
 from trivium.trust.decision import (
     DEFAULT_PRIOR,
     FEWEST_COMPARISONS,
@@ -181,6 +182,11 @@ class SideCounts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     sums: Floats
     squares: Floats
     earlier: Ints
+
+    @property
+    def tally(self) -> Tally:
+        """Number and sums of the values, as the model of cases takes them."""
+        return Tally(self.attempts, self.sums, self.squares)
 
 
 class CaseCounts(msgspec.Struct, frozen=True, kw_only=True, eq=False):

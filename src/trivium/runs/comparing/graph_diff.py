@@ -165,39 +165,38 @@ Key = tuple[str, int]
 
 
 class _Side:
-    """Edges and times of one run, stored sparsely; a row is an attempt with a trace."""
+    """Edges and times of one run, stored sparsely; a row is an attempt with a trace.
+
+    Attributes:
+        rows: Row of each attempt with a trace.
+        bare: The attempts without one.
+        values: By edge or step, the rows that have it, and its counts or times there.
+        case_of: Place of the case of each row, shape (rows,); -1 for attempts that are not paired.
+    """
 
     def __init__(self, run: Run) -> None:
         self.rows: dict[Key, int] = {}
         self.bare: set[Key] = set()
-        self.edges: dict[Edge, tuple[array[int], array[int]]] = {}
-        self.paces: dict[Step, tuple[array[int], array[float]]] = {}
+        self.values: dict[Edge | Step, tuple[array[int], array[float]]] = {}
         for outline in run.store.attempt_outlines(run.record):
             key = (outline.case, outline.repeat)
-            trace = outline.steps
-            if trace is None:
+            if outline.steps is None:
                 self.bare.add(key)
                 continue
             row = self.rows[key] = len(self.rows)
-            for edge, count in edges_of(trace).items():
-                if edge not in self.edges:
-                    self.edges[edge] = (array("q"), array("q"))
-                self.edges[edge][0].append(row)
-                self.edges[edge][1].append(count)
-            for step, seconds in paces_of(trace).items():
-                if step not in self.paces:
-                    self.paces[step] = (array("q"), array("d"))
-                self.paces[step][0].append(row)
-                self.paces[step][1].append(seconds)
+            for found in (edges_of(outline.steps), paces_of(outline.steps)):
+                for name, value in found.items():
+                    if name not in self.values:
+                        self.values[name] = (array("q"), array("d"))
+                    self.values[name][0].append(row)
+                    self.values[name][1].append(value)
+        self.case_of: Ints = np.full(len(self.rows), -1, np.int64)
 
-
-class EdgeColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Mean count of an edge per attempt by case, shape (cases,), and the number of attempts that have it."""
-
-    base: Floats
-    head: Floats
-    with_base: int
-    with_head: int
+    def of(self, name: "Edge | Step") -> tuple[Ints, Floats]:
+        """The cases of the paired attempts that have an edge or a step, and its counts or times, (n,)."""
+        rows, values = self.values.get(name, (array("q"), array("d")))
+        cases: Ints = self.case_of[np.asarray(rows, np.int64)]
+        return cases[cases >= 0], np.asarray(values)[cases >= 0]
 
 
 class PairedGraphs:
@@ -215,60 +214,48 @@ class PairedGraphs:
     """
 
     def __init__(self, base: Run, head: Run, *, clusters: dict[str, str]) -> None:
-        self._base, self._head = _Side(base), _Side(head)
-        keys = [key for key in self._head.rows if key in self._base.rows]
+        self._base, self._head = ours, theirs = _Side(base), _Side(head)
+        keys = [key for key in theirs.rows if key in ours.rows]
         self.attempts = len(keys)
-        ours, theirs = self._base, self._head
         self.without_trace = len(
             (ours.bare & (theirs.bare | theirs.rows.keys())) | (theirs.bare & ours.rows.keys())
         )
         places = {case: place for place, case in enumerate(dict.fromkeys(case for case, _ in keys))}
-        self._sizes = np.zeros(len(places))
-        self._case_of = {side: np.full(len(side.rows), -1, np.int64) for side in (ours, theirs)}
-        for key in keys:
-            place = places[key[0]]
-            self._sizes[place] += 1
-            for side, cases in self._case_of.items():
-                cases[side.rows[key]] = place
+        for side in (ours, theirs):
+            for key in keys:
+                side.case_of[side.rows[key]] = places[key[0]]
+        self._sizes = np.bincount([places[case] for case, _ in keys], minlength=len(places))
         codes = {name: code for code, name in enumerate(dict.fromkeys(clusters[case] for case in places))}
         self.groups: Ints = np.fromiter((codes[clusters[case]] for case in places), np.int64, len(places))
 
     @property
-    def edges(self) -> dict[Edge, None]:
+    def edges(self) -> list[Edge]:
         """Every edge that either run has."""
-        return dict.fromkeys([*self._head.edges, *self._base.edges])
+        return [name for name in {**self._head.values, **self._base.values} if len(name) == 3]
 
     @property
-    def steps(self) -> dict[Step, None]:
+    def steps(self) -> list[Step]:
         """Every tool and agent that has times in both runs."""
-        return {step: None for step in self._head.paces if step in self._base.paces}
+        return [name for name in self._head.values if len(name) == 2 and name in self._base.values]
 
-    def edge(self, edge: Edge) -> EdgeColumns:
-        """Return the counts of an edge by case."""
-        base, with_base = self._counts(self._base, edge)
-        head, with_head = self._counts(self._head, edge)
-        return EdgeColumns(base=base, head=head, with_base=with_base, with_head=with_head)
+    def counts(self, edge: Edge) -> tuple[tuple[Floats, int], tuple[Floats, int]]:
+        """Of base and of head: an edge's mean count per attempt by case, and the attempts that have it."""
+        return self._counts(self._base, edge), self._counts(self._head, edge)
 
     def _counts(self, side: _Side, edge: Edge) -> tuple[Floats, int]:
-        rows, counts = side.edges.get(edge, (array("q"), array("q")))
-        cases = self._case_of[side][np.frombuffer(rows, np.int64) if rows else np.zeros(0, np.int64)]
-        paired = cases >= 0
-        weights = np.array(counts, np.float64)[paired]
-        sums = np.bincount(cases[paired], weights=weights, minlength=len(self._sizes))
-        return sums / self._sizes, int(np.count_nonzero(paired))
+        cases, counts = side.of(edge)
+        return np.bincount(cases, counts, len(self._sizes)) / self._sizes, cases.size
 
     def pace(self, step: Step) -> tuple[Floats, Floats]:
         """Return the median times by case in base and in head, NaN without a time, shape (cases,)."""
         return self._times(self._base, step), self._times(self._head, step)
 
     def _times(self, side: _Side, step: Step) -> Floats:
-        rows, seconds = side.paces[step]
-        cases = self._case_of[side][np.frombuffer(rows, np.int64)]
+        cases, seconds = side.of(step)
         medians = np.full(len(self._sizes), np.nan)
-        order = np.lexsort((np.array(seconds), cases))
-        order = order[cases[order] >= 0]
+        order = np.lexsort((seconds, cases))
         present, starts, sizes = np.unique(cases[order], return_index=True, return_counts=True)
-        ascending = np.array(seconds)[order]
+        ascending = seconds[order]
         # Sorted within each case, so that its median lies in the middle.
         medians[present] = (ascending[starts + (sizes - 1) // 2] + ascending[starts + sizes // 2]) / 2
         return medians
@@ -328,13 +315,13 @@ def compare_graphs(base: Run, head: Run, *, clusters: dict[str, str], level: flo
 
 def _edge(edge: Edge, paired: PairedGraphs) -> EdgeChange:
     """Compute the change of an edge, without its interval."""
-    columns = paired.edge(edge)
-    deltas = _cleared(columns.head - columns.base)
+    (base, with_base), (head, with_head) = paired.counts(edge)
+    deltas = _cleared(head - base)
     more, fewer = _signs(deltas, paired.groups)
     delta = float(deltas.mean())
     became = "more" if delta > ROUNDING else "fewer" if delta < -ROUNDING else "same"
-    if not columns.with_base or not columns.with_head:
-        became = "appeared" if columns.with_head else "vanished" if columns.with_base else "same"
+    if not with_base or not with_head:
+        became = "appeared" if with_head else "vanished" if with_base else "same"
     kind, source, target = edge
     return EdgeChange(
         kind=kind,
@@ -342,12 +329,12 @@ def _edge(edge: Edge, paired: PairedGraphs) -> EdgeChange:
         target=target,
         became=became,  # type: ignore[arg-type]  # one of the words above
         sure=False,
-        base=float(columns.base.mean()),
-        head=float(columns.head.mean()),
+        base=float(base.mean()),
+        head=float(head.mean()),
         delta=delta,
         ci95=None,
-        share_base=columns.with_base / paired.attempts,
-        share_head=columns.with_head / paired.attempts,
+        share_base=with_base / paired.attempts,
+        share_head=with_head / paired.attempts,
         groups_more=more,
         groups_fewer=fewer,
         p=sign_test(more, fewer),
@@ -356,8 +343,8 @@ def _edge(edge: Edge, paired: PairedGraphs) -> EdgeChange:
 
 
 def _with_interval(change: EdgeChange, paired: PairedGraphs, level: float) -> EdgeChange:
-    columns = paired.edge((change.kind, change.source, change.target))
-    deltas = _cleared(columns.head - columns.base)
+    (base, _), (head, _) = paired.counts((change.kind, change.source, change.target))
+    deltas = _cleared(head - base)
     return msgspec.structs.replace(change, ci95=_interval(deltas, paired.groups, level))
 
 

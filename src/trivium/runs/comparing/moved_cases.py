@@ -3,6 +3,7 @@
 A case broke, was fixed, is flaky, or it is unclear (docs/definitions/comparisons.md#case-states).
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import isnan
@@ -158,10 +159,6 @@ class ChangeColumns(Sequence[CaseChange]):
             state=(*STATES, None)[self.states[at]],
             **dict(zip(CaseChange.__struct_fields__[-6:], self.tried[:, at].tolist(), strict=True)),
         )
-
-    def decided(self) -> Iterator[tuple[str, bool]]:
-        """Yield the deciding metric of each case, and whether the case got better."""
-        return ((self.by[at], bool(better)) for at, better in zip(self.decisive, self.better, strict=True))
 
 
 class ScoredAttempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -395,13 +392,6 @@ class MovedCases:
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """Count, by deciding metric, the cases that got better and worse; each case counts once."""
-        counts = {name: [0, 0] for name in self.by}
-        columns = self._columns
-        decided = (
-            columns.decided()
-            if isinstance(columns, ChangeColumns)
-            else ((change.by, change.better) for change in columns)
-        )
-        for name, better in decided:
-            counts[name][not better] += 1
-        return {name: (better, worse) for name, (better, worse) in counts.items() if better or worse}
+        counts = Counter((change.by, change.better) for change in self._columns)
+        both = {name: (counts[name, True], counts[name, False]) for name in self.by}
+        return {name: each for name, each in both.items() if any(each)}

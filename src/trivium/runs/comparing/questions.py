@@ -55,7 +55,7 @@ def questions(
     Returns:
         None if no case has attempts on both sides, or values lie outside [0, 1].
     """
-    base, head = (Tally(side.attempts, side.sums, side.squares) for side in (counts.base, counts.head))
+    base, head = counts.base.tally, counts.head.tally
     both = (base.attempts > 0) & (head.attempts > 0)
     if delta.delta is None or not both.any() or not _within_the_range(base, head):
         return None

@@ -2,7 +2,6 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ import msgspec
 
 from trivium.agents.attempt import AgentAdapter
 from trivium.agents.loading import load_agent
-from trivium.errors import AgentError, ComparisonError, InputError, Problem
+from trivium.errors import ComparisonError, InputError, Problem
 from trivium.runs.checks import prepared
 from trivium.runs.comparing.decision import differences_from
 from trivium.runs.pipeline import Prepared
@@ -114,19 +113,6 @@ def _fingerprint(agent: str, recorded: str | None) -> str | None:
     if recorded is not None and folder != agent and (not folder or folder.endswith("/")):
         return fingerprint(recorded, Path(folder), dict(os.environ))
     return fingerprint(agent, Path.cwd(), dict(os.environ))
-
-
-def check_all_failed(name: str, reasons: Sequence[str]) -> None:
-    """Refuse an agent whose attempts all failed, although it answered the same cases before.
-
-    Raises:
-        AgentError: With the first reason.
-    """
-    raise AgentError(
-        name,
-        f"all of the first {len(reasons):,} attempts failed, at cases that the run answered (first: "
-        f"{reasons[0]}): nothing is decided by them, and they do not count",
-    )
 
 
 def prepared_again(run: Run) -> Prepared:

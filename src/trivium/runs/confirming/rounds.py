@@ -14,7 +14,7 @@ import numpy.typing as npt
 from trivium.runs.aggregation import AnyEvaluation
 from trivium.runs.comparing.compare import clusters_of
 from trivium.runs.comparing.comparison import Comparison
-from trivium.runs.comparing.earlier_runs import CaseCounts, CaseTotals, SideCounts, case_counts, earlier_runs
+from trivium.runs.comparing.earlier_runs import CaseCounts, CaseTotals, case_counts, earlier_runs
 from trivium.runs.comparing.pairing import Methods, Pairing, ScoredRun
 from trivium.runs.provenance import End
 from trivium.runs.run import Run
@@ -105,7 +105,7 @@ class Rounds:
         calls: int,
         first: bool = False,
     ) -> None:
-        self._tallies = [_tally(counts.base), _tally(counts.head)]
+        self._tallies = [counts.base.tally, counts.head.tally]
         self._groups, self._question = counts.groups, question
         known = (counts.base.attempts > 0) & (counts.head.attempts > 0)
         self._open = np.outer(asked, known)
@@ -176,10 +176,6 @@ class Rounds:
             return False
         saving = self._question.saving(difference, min(1.0, gain / difference.variance))
         return calls * decide.costs.call > saving
-
-
-def _tally(counts: SideCounts) -> Tally:
-    return Tally(counts.attempts, counts.sums, counts.squares)
 
 
 class Tallies:

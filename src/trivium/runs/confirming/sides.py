@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from trivium.errors import InputError
+from trivium.errors import AgentError, InputError
 from trivium.masking import mask
 from trivium.runs.aggregation import AnyEvaluation
-from trivium.runs.confirming.agents import SideAgent, check_all_failed, next_repeats, prepared_again
+from trivium.runs.confirming.agents import SideAgent, next_repeats, prepared_again
 from trivium.runs.execution import execute
 from trivium.runs.origin import Origin
 from trivium.runs.pipeline import NoProgress
@@ -173,7 +173,11 @@ class Side:
         if last or len(reasons) >= FEWEST_FAILURES:
             outlines = self.run.store.outlines(self.run.record)
             if any(each.failed is None for position, each in outlines if position in self._asked):
-                check_all_failed(self._agent.adapter.name, reasons)
+                what = (
+                    f"all of the first {len(reasons):,} attempts failed, at cases that the run answered "
+                    f"(first: {reasons[0]}): nothing is decided by them, and they do not count"
+                )
+                raise AgentError(self._agent.adapter.name, what)
 
     def note(self, store: Store, *, refused: str | None = None, end: End | None = None) -> None:
         """Note in the confirming run why its attempts do not count, or why there are no further ones."""

@@ -73,7 +73,7 @@ def score_traces(
         name = options["name"] or _name(sources)
         suite = Suite(name=name, cases=spool.cases, settings=settings, notes=notes)
         how = taken(("store", "resume", "workers", "engine", "progress"), options)
-        run = evaluate(suite, outputs=spool.attempts, **how)
+        run = evaluate(suite, outputs=spool, **how)
         summary = msgspec.convert(run.record.summary, Summary)
         return _report(spool, selection, run.id, summary)
 

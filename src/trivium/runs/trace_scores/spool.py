@@ -34,7 +34,7 @@ _AT_ONCE = 1 << 20
 
 
 class Spool(ReadyAttempts):
-    """The selected traces as cases and attempts, in temporary files; a context manager.
+    """The selected traces as cases and attempts, in temporary files; a context manager; see ``Carried``.
 
     A trace is a case of its own: its id is the trace's id, its input the trace's input (of a conversation the
     messages before the last answer), its tags the trace's tags, and its group the conversation that the trace
@@ -101,14 +101,7 @@ class Spool(ReadyAttempts):
 
     def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
         """Each attempt with its case."""
-        return iter(self.attempts)
-
-    @property
-    def attempts(self) -> "SpooledAttempts":
-        """Each attempt with its case, also by parts."""
-        return SpooledAttempts(
-            self.name, Path(self._folder.name) / "attempts.jsonl", self.cases, self._starts
-        )
+        return self.read(range(len(self)))
 
     def _located(self) -> Iterable[LocatedTrace]:
         objects = (LocatedTrace(native_trace(trace), IN_MEMORY, "native") for trace in self._objects)
@@ -185,30 +178,6 @@ class Spool(ReadyAttempts):
             return TraceError(self.name, what)
         return TraceError(self.name, Problem("", "there is no trace in it"))
 
-
-class SpooledAttempts(ReadyAttempts):
-    """The attempts of a spool, which are temporary files of this machine; see ``Carried``.
-
-    Args:
-        name: What the attempts are called in the run.
-        path: Their file, a line each.
-        cases: Their cases.
-        starts: The offset of each line.
-    """
-
-    def __init__(self, name: str, path: Path, cases: CaseFile, starts: "array[int]") -> None:
-        self.name = name
-        self._path = path
-        self._cases = cases
-        self._starts = starts
-
-    def __len__(self) -> int:
-        return len(self._starts)
-
-    def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
-        """Each attempt with its case."""
-        return self.read(range(len(self)))
-
     def parts(self) -> Iterator[range]:
         """Yield ranges of indices of bounded number and size; see ``Partitioned``."""
         return parts_of(self._starts)
@@ -217,15 +186,15 @@ class SpooledAttempts(ReadyAttempts):
         """Yield the attempts of a range of indices; see ``Partitioned``."""
         decode = msgspec.json.Decoder(Attempt).decode
         for index, line in zip(part, self._lines(part), strict=False):
-            yield self._cases[index], decode(line)
+            yield self.cases[index], decode(line)
 
     def rows(self, part: range) -> Iterator[tuple[int, str, str]]:
         """Yield the attempts of a range of indices, encoded; see ``Carried``."""
         encode = msgspec.json.Encoder().encode
         for index, line in zip(part, self._lines(part), strict=False):
-            yield index, encode(self._cases[index]).decode(), line.decode()
+            yield index, encode(self.cases[index]).decode(), line.decode()
 
     def _lines(self, part: range) -> Iterator[bytes]:
-        with self._path.open("rb", buffering=_AT_ONCE) as file:
+        with (Path(self._folder.name) / "attempts.jsonl").open("rb", buffering=_AT_ONCE) as file:
             file.seek(self._starts[part.start] if part else 0)
             yield from file
