@@ -14,9 +14,12 @@ from tests.monitor.samples import open_alert, sample, store_samples
 from tests.otlp_requests import agent_trace, body
 from tests.store.conftest import url  # noqa: F401
 from tests.web.pages.served import Served
+from trivium.monitor.interaction import Recorded, encode_recorded
 from trivium.monitor.monitored import monitored
 from trivium.store import schema
+from trivium.store.live_records import RecordedTrace
 from trivium.store.live_samples import latest_samples
+from trivium.store.live_traces import LiveTraces
 from trivium.store.schema import live_scores
 from trivium.store.store import Store
 from trivium.suites.certificate import read_certificate
@@ -224,6 +227,33 @@ def test_two_ticked_runs_are_compared_without_scripts(browser, site):
             page.check(f"input[name=run][value='{run}']")
         page.click("button:has-text('Compare the two ticked')")
         page.wait_for_url(f"**/compare/{site.runs[0]}/{site.runs[1]}")
+
+
+def test_a_tick_outlasts_a_filter_and_another_page(page, site):
+    page.goto(f"{site.address}/runs?kind=agent")
+    page.check(f"input[name=run][value='{site.runs[0]}']")
+    page.fill("#q", site.runs[1])
+    page.wait_for_selector(f"tr input[value='{site.runs[0]}']", state="detached")
+    assert page.is_checked(f"#picked input[value='{site.runs[0]}']")
+    page.check(f"input[name=run][value='{site.runs[1]}']")
+    page.goto(f"{site.address}/runs?q=nothing&kind=agent")
+    page.goto(f"{site.address}/runs?kind=agent")
+    page.click("button:has-text('Compare the two ticked')")
+    page.wait_for_url(f"**/compare/{site.runs[0]}/{site.runs[1]}")
+    page.goto(f"{site.address}/runs?kind=agent")
+    assert page.locator("input:checked").count() == 0  # they are compared
+    assert complaints(page) == []
+
+
+def test_a_case_of_a_trace_is_copied_with_a_key(browser, site):
+    body = encode_recorded(Recorded(time=1.0, input=HOSTILE, output="no"))
+    LiveTraces(site.services.store).record([RecordedTrace(trace_id="told", body=body)], 1.0)
+    with browser.new_context(permissions=["clipboard-read", "clipboard-write"]) as context:
+        page = context.new_page()
+        page.goto(f"{site.address}/traces/told/case")
+        page.keyboard.press("y")
+        page.wait_for_selector("button:has-text('Copied')")
+        assert page.evaluate("navigator.clipboard.readText()") == page.text_content("#yaml")
 
 
 def test_the_list_of_runs_fetches_the_answers_that_it_lacks(page, site):

@@ -165,7 +165,10 @@ def _cases(block: b.Cases, *, room: int) -> list[str]:
 def _case(case: b.Case) -> str:
     rows = "\n".join(f"| {_label(part)} | {_part(part)} |" for part in case.parts)
     name, facts = f"<code>{_in_html(case.name)}</code>", _in_html(" · ".join(case.facts))
-    title = f"{_TONES.get(case.tone, '⚪')} {name} {facts}"
+    differs = "".join(
+        f" {_TAGS[each.kind][0]}{_in_html(each.text)}{_TAGS[each.kind][1]}" for each in case.differs
+    )
+    title = f"{_TONES.get(case.tone, '⚪')} {name} {facts}{differs}"
     return f"<details><summary>{title}</summary>\n\n| | |\n|:--|:--|\n{rows}\n\n</details>"
 
 

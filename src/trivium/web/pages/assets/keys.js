@@ -1,4 +1,5 @@
-// The keys of every page. Links and forms do the work; a key only presses them.
+// The keys of every page, what copies a text, and ticks that stay. Links and forms do the work; a key only
+// presses them.
 (() => {
   "use strict";
   const typing = (target) => target.closest("input, textarea, select, [contenteditable]") !== null;
@@ -70,4 +71,41 @@
       }
     }
   });
+
+  // A button copies the text of an element. Browsers offer the clipboard to secure pages only.
+  for (const button of document.querySelectorAll("[data-copies]")) {
+    button.hidden = !navigator.clipboard;
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(document.getElementById(button.dataset.copies).textContent);
+      button.textContent = "Copied";
+    });
+  }
+
+  // What is ticked stays ticked when a list is filtered or turned; boxes that it no longer has stand in its form.
+  const boxes = (form) => [...form.elements].filter((each) => each.type === "checkbox");
+  const stored = (form) => `ticked ${form.action}`;
+  function restore() {
+    for (const form of document.querySelectorAll("form[data-keeps]")) {
+      for (const value of JSON.parse(sessionStorage.getItem(stored(form)) ?? "[]")) {
+        let box = boxes(form).find((each) => each.value === value);
+        if (!box) {
+          box = Object.assign(document.createElement("input"), { type: "checkbox", name: form.dataset.keeps, value });
+          const label = document.createElement("label");
+          label.append(box, ` ${value} `);
+          form.append(label);
+        }
+        box.checked = true;
+      }
+    }
+  }
+  document.addEventListener("change", ({ target }) => {
+    if (target.type !== "checkbox" || !target.form?.dataset.keeps) return;
+    const ticked = boxes(target.form).filter((each) => each.checked);
+    sessionStorage.setItem(stored(target.form), JSON.stringify(ticked.map((each) => each.value)));
+  });
+  document.addEventListener("submit", ({ target }) => {
+    if (target.dataset.keeps) sessionStorage.removeItem(stored(target));
+  });
+  document.addEventListener("htmx:afterSwap", restore);
+  restore();
 })();
