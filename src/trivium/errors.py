@@ -20,7 +20,8 @@
 A failed attempt is not an exception: it is an Attempt with ``error`` set, and the run continues.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -72,10 +73,22 @@ class InputError(TriviumError):
         self.source = source
         self.problems = tuple(problems)
         self.left_out = left_out
-        lines = [f"{source}: {problem}" if source else str(problem) for problem in self.problems]
+        lines = [f"{source}: {line}" if source else line for line in _lines(self.problems)]
         if left_out:
             lines.append(f"… and {left_out:,} more")
         super().__init__("\n".join(lines))
+
+
+def _lines(problems: Iterable[Problem]) -> Iterator[str]:
+    """A line for each mistake; one for those that are the same in more than three numbered places."""
+    alike: dict[tuple[str, str], list[Problem]] = {}
+    for problem in problems:
+        alike.setdefault((re.sub(r"\d+", "0", problem.where), problem.what), []).append(problem)
+    for same in alike.values():
+        if len(same) > ALIKE:
+            yield f"{same[0]} (and in {len(same) - 1} other places, the last {same[-1].where})"
+        else:
+            yield from map(str, same)
 
 
 class SuiteError(InputError):
@@ -154,6 +167,9 @@ class Overloaded(TriviumError):
         self.retry_after = retry_after
         super().__init__(what)
 
+
+ALIKE = 3
+"""Most mistakes that differ only in the numbers of their places and have a line each."""
 
 MOST_PROBLEMS = 20
 """Most mistakes that one message lists; further ones are counted."""

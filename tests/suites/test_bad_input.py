@@ -319,3 +319,17 @@ def test_what_cannot_be_written_says_so_and_leaves_nothing(tmp_path, where, expe
     with pytest.raises(SuiteError, match=expected):
         suite.save(tmp_path / where)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_mistake_that_many_cases_share_is_told_once(tmp_path):
+    cases = [{"id": f"c{number}", "input": "q", "expect": {"equals": "x"}} for number in range(30)]
+    cases[2] = {"id": "c2", "input": "q", "repeat": 2}
+    (tmp_path / "suite.json").write_text(json.dumps({"cases": cases}))
+    with pytest.raises(SuiteError) as raised:
+        Suite.load(tmp_path / "suite.json")
+    shared, other, rest = str(raised.value).splitlines()
+    assert 'cases[0].expect: unknown key "equals"' in shared
+    assert shared.endswith(" (and in 18 other places, the last cases[19].expect)")
+    assert 'cases[2]: unknown key "repeat"' in other
+    assert rest == "… and 10 more"
+    assert len(raised.value.problems) == 20

@@ -138,7 +138,7 @@ def test_columns_of_other_tools_and_numbers_from_file_to_file(tmp_path):
 @pytest.mark.usefixtures("large")
 def test_mistakes_of_a_large_file_are_told_with_their_rows(tmp_path):
     wrong = {"id": [str(i) for i in range(40)], "input": ["q"] * 40, "complexity": ["huge"] * 40}
-    with pytest.raises(SuiteError, match=r'row 20: complexity: found the text "huge"') as told:
+    with pytest.raises(SuiteError, match=r"row 1: complexity: found .* the last row 20") as told:
         Suite.load(written(tmp_path, wrong))
     assert (len(told.value.problems), told.value.left_out) == (20, 20)
     with pytest.raises(SuiteError, match=r'row 3: duplicate id "a" \(first in row 1\)'):
