@@ -115,8 +115,8 @@ def reservations(status: MonitorStatus) -> Iterator[str]:
         yield f"{number:,} further values of {facet} are not shown"
     if status.unwatched:
         yield f"{status.unwatched:,} values of facets are not watched for alerts: there are too many"
-    if status.looked is not None and status.time - status.looked > LOST_SECONDS:
-        yield f"nobody has watched since {moment(status.looked)}: what is sure, and the alerts, are of then"
+    if unwatched := _unwatched(status):
+        yield unwatched
     since = "the beginning" if status.since is None else moment(status.since)
     mark = status.mark
     if mark is not None and status.since is not None:
@@ -128,3 +128,12 @@ def reservations(status: MonitorStatus) -> Iterator[str]:
 
 def _samples(number: int) -> str:
     return "1 sample" if number == 1 else f"{number:,} samples"
+
+
+def _unwatched(status: MonitorStatus) -> str:
+    """That nobody decides what is sure and sends alerts; empty where somebody does."""
+    if status.looked is None:
+        return "nobody watches yet: trivium serve SUITE, on this store, says what is sure and sends alerts"
+    if status.time - status.looked > LOST_SECONDS:
+        return f"nobody has watched since {moment(status.looked)}: what is sure, and the alerts, are of then"
+    return ""

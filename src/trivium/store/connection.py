@@ -117,7 +117,9 @@ def _prepared_file(database: str | None, *, create: bool) -> Path:
             if not file.is_file():
                 raise StoreError(f"{file}: is not a file")
         elif not create:
-            raise StoreError(f"{file}: there is no store yet. `trivium run` or `trivium score` makes one.")
+            raise StoreError(
+                f"{file}: there is no store yet. `trivium run`, `trivium score` or a monitor makes one."
+            )
         else:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             # Its log gets the same mode. Connections do not create files, so a deleted store stays deleted.

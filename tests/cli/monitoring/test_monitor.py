@@ -289,11 +289,11 @@ def test_a_status_without_traffic_says_since_when(url, capsys):
     assert shown.startswith("support\n✗ no data. No traffic since 1970-01-02 00:00 UTC.")
 
 
-def forsake(url, seconds: float) -> None:
-    """Let the last look of the watcher be some time ago."""
+def forsake(url, looked: float) -> None:
+    """Let the last look of the watcher be at a time; 0: nobody has looked."""
     with Store(url) as store, locked_state(store, "support", STATE, time.time()) as state:
         watched = watched_of(state.body)
-        watched.looked = time.time() - seconds
+        watched.looked = looked
         state.save(msgspec.json.encode(watched).decode(), time.time())
 
 
@@ -302,12 +302,15 @@ def test_an_alert_of_a_monitor_that_nobody_watches_can_be_resolved(url, capsys):
     assert "nobody has watched" not in screen(capsys, "status", "--store", url, code=1)
     assert run_command(["monitor", "alerts", "--resolve", "1", "--store", url]) == 2
     assert "support is watched, so the alert ends" in " ".join(capsys.readouterr().err.split())
-    forsake(url, 700)
+    forsake(url, time.time() - 700)
     assert "nobody has watched since" in screen(capsys, "status", "--store", url, code=1)
     assert run_command(["monitor", "alerts", "--resolve", "77", "--store", url]) == 2
     assert "no alert 77 is firing (firing: 1)" in " ".join(capsys.readouterr().err.split())
     assert screen(capsys, "alerts", "--resolve", "1", "--store", url) == "alert 1: resolved\n"
     assert screen(capsys, "alerts", "--store", url) == "no alert is firing\n"
+    forsake(url, 0.0)
+    assert "nobody watches yet: trivium serve SUITE" in screen(capsys, "status", "--store", url)
+    assert "no alert is firing: nobody watches yet" in screen(capsys, "alerts", "--store", url)
     with Store(url) as store:
         assert audit_log(store)[0].action == "alert resolved by hand"
         Watcher(store, [Monitored(name="support", settings=Settings(monitor=MonitorSettings()))]).look(

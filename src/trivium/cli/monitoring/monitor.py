@@ -164,8 +164,9 @@ def alerts(
 
     from trivium.cli.output import print_json, show
     from trivium.monitor.alerting.messages import Message
+    from trivium.monitor.status import STATE, watched_of
     from trivium.reports.monitoring import describe_message
-    from trivium.store.live_alerts import alerts_of
+    from trivium.store.live_alerts import alerts_of, monitors_of, state_of
     from trivium.store.store import Store
 
     if resolve is not None:
@@ -174,13 +175,14 @@ def alerts(
         click.echo(f"alert {resolve}: resolved")
         return
     with Store(store, create=False, read_only=True) as opened:
-        if monitor is not None:
-            _names(opened, monitor)
+        names = monitors_of(opened) if monitor is None else _names(opened, monitor)
         found = alerts_of(opened, monitor, firing=not every, limit=last)
+        watched = any(watched_of(state_of(opened, name, STATE)).looked for name in names)
     if as_json:
         print_json(found)
     elif not found:
-        click.echo("no alert" if every else "no alert is firing")
+        lost = "" if watched else ": nobody watches yet (trivium serve SUITE, on this store, does)"
+        click.echo(("no alert" if every else "no alert is firing") + lost)
     else:
         show(
             block

@@ -83,9 +83,7 @@ def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
         asked = await asyncio.to_thread(queue_called, queues, queue)
         here = Redirect(f"/labels/{segment(asked.id)}", status_code=303)
         if "name" in form:
-            name = labeller_of(request, sanitise(form["name"].strip())[0][:LONGEST_NAME])
-            set_cookie(here, request, LABELLER, name.encode("utf-8").hex())
-            return here
+            return called_from_now(request, form["name"], here)
         by = labeller_of(request, "" if token_of(request) else typed_in_browser(request))
         try:
             if "undo" in form:
@@ -98,6 +96,13 @@ def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
         return here
 
     return [label, answer]
+
+
+def called_from_now(request: Request[Any, Any, Any], name: str, here: Redirect) -> Redirect:
+    """Keep the name that a person typed in their browser."""
+    name = labeller_of(request, sanitise(name.strip())[0][:LONGEST_NAME])
+    set_cookie(here, request, LABELLER, name.encode("utf-8").hex())
+    return here
 
 
 def _store(queues: LabelQueues, queue: str, name: str, form: Mapping[str, str]) -> None:
