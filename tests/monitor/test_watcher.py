@@ -112,11 +112,18 @@ def test_one_message_names_the_tool_that_fails(store):
 
 def test_two_causes_are_two_messages(store):
     fine = traffic(600, 0.99, agent="sales", tool="search")
-    one = traffic(200, 0.2, first=600, agent="billing", tool="refund")
-    other = traffic(200, 0.3, first=800, agent="travel", tool="book")
-    store_samples(store, mixed(fine + one + other))
-    messages = watcher(store, by=("agent",)).look(at(1000))
-    assert {message.origin.value for message in messages} == {"billing", "travel"}
+    billing = traffic(200, 0.2, first=600, agent="billing", tool="refund")
+    travel = traffic(200, 0.3, first=800, agent="travel", tool="book")
+    store_samples(store, mixed(fine + billing + travel))
+    one, other = watcher(store, by=("agent",)).look(at(1000))
+    assert (one.origin.value, other.origin.value) == ("billing", "travel")
+    for message, beside in ((one, other), (other, one)):
+        named = f"#{beside.alert} (agent {beside.origin.value})"
+        assert f"beside alert {named}: another cause at the same time" in text_of(message)
+    rate, rest = (percent(np.mean([each.passed for each in of])) for of in (fine, fine + travel))
+    assert one.title.endswith(f"all other agents {rest}")
+    assert other.title.endswith(f"all other agents except agent billing {rate}")
+    assert "of the drop that is left without agent billing" in text_of(other)
 
 
 def test_a_small_facet_alerts_though_all_traffic_is_fine(store):

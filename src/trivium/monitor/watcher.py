@@ -8,7 +8,7 @@ from typing import Self
 import msgspec
 
 from trivium.monitor.alerting.alerts import Alerting, Event, Health, from_state, to_state
-from trivium.monitor.alerting.messages import Message, text_of
+from trivium.monitor.alerting.messages import Beside, Message, text_of
 from trivium.monitor.levels import Key, Levels, references_of
 from trivium.monitor.loop import Loop
 from trivium.monitor.monitored import Monitored
@@ -110,7 +110,10 @@ class Watcher:
                         oldest_seconds=age,
                     )
                     alerting = Alerting(name, settings, from_state(watched.alerts))
-                    for event in alerting.look(window, samples, levels, health, now):
+                    events = alerting.look(window, samples, levels, health, now)
+                    for event in events:  # all have a number before a message names that of another
+                        _open(state, event, now)
+                    for event in events:
                         sent += _store_event(state, event, channels, now)
                     watched.alerts = to_state(alerting.state)
                 watched.levels = levels.to_state()
@@ -178,15 +181,21 @@ class Watcher:
         return done
 
 
+def _open(state: StateTransaction, event: Event, now: float) -> None:
+    """Store an alert that is new, which gives it its number."""
+    alert = event.alert
+    if not alert.number:
+        alert.id = secrets.token_hex(8)
+        body = msgspec.to_builtins(event.message)
+        alert.number = state.open_alert(cause=alert.cause, status=event.message.status, body=body, now=now)
+
+
 def _store_event(state: StateTransaction, event: Event, channels: Iterable[int], now: float) -> list[Message]:
     """Store what has changed of an alert, and its message on the way to each channel if it is sent."""
     alert = event.alert
-    body = msgspec.to_builtins(event.message)
-    if not alert.number:
-        alert.id = secrets.token_hex(8)
-        alert.number = state.open_alert(cause=alert.cause, status=event.message.status, body=body, now=now)
     key = f"{alert.id or alert.number}-{alert.messages}"
-    message = msgspec.structs.replace(event.message, alert=alert.number, key=key)
+    beside = tuple(Beside(each.number, *(each.origin.part if each.origin else ())) for each in event.beside)
+    message = msgspec.structs.replace(event.message, alert=alert.number, key=key, beside=beside)
     alert.body = message
     body = msgspec.to_builtins(message)
     state.change_alert(

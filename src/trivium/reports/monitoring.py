@@ -184,6 +184,9 @@ def describe_message(
     yield Answer(answer=word, sentence=f"{message.title}.", grounds=grounds)
     if message.origin is not None:
         yield _samples_of(message.monitor, *message.origin.part)
+    if message.beside:
+        others = ((f"alert {each.alert}", f"/alerts/{each.alert}") for each in message.beside)
+        yield Links("Beside it:", tuple(others))
     if message.examples:
         yield table(_examples(places), message.examples, label="Worst cases")
     if message.advice and state != "resolved":

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from trivium.monitor.alerting.messages import Bad, Kind, Message, Note, message_of
-from trivium.monitor.alerting.origins import Origin, explained, followed, origin_of
+from trivium.monitor.alerting.origins import Origin, Part, explained, followed, origin_of
 from trivium.monitor.levels import Key, Levels, key_of, key_text
 from trivium.monitor.windows import Estimate, Window, mean_of
 from trivium.store.live_samples import Sample
@@ -78,6 +78,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
         changed: Whether its status is another one than at the last look.
         resolved: Whether it is over.
         send: Whether the message is sent.
+        beside: The other alerts about quality that fire at the same time.
     """
 
     alert: Open
@@ -85,6 +86,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     changed: bool = False
     resolved: bool = False
     send: bool = False
+    beside: tuple[Open, ...] = ()
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -269,7 +271,7 @@ class Alerting:
 
     def _quality(self, bad: Sequence[Bad], samples: Sequence[Sample], now: float) -> list[Event]:
         left, rest = list(bad), list(samples)
-        events = []
+        events: list[Event] = []
         for alert in [each for each in self.state.open if each.cause == "quality"]:
             mine = [each for each in left if _belongs(each, alert.origin, rest)]
             if mine:
@@ -277,16 +279,20 @@ class Alerting:
                 self._seek(alert, mine, rest)
                 if before in self.state.told:
                     self.state.told[_cause(alert)] = self.state.told[before]
-            events.append(self._changed(alert, mine, rest, now))
+            events.append(self._changed(alert, mine, rest, now, _causes(events)))
             left, rest = [each for each in left if each not in mine], _without(rest, alert.origin)
         while left:
             alert = Open(cause="quality", opened=now)
             self._seek(alert, left, rest)
             mine = [each for each in left if _belongs(each, alert.origin, rest)] or left
             self.state.open.append(alert)
-            events.append(self._changed(alert, mine, rest, now))
+            events.append(self._changed(alert, mine, rest, now, _causes(events)))
             left, rest = [each for each in left if each not in mine], _without(rest, alert.origin)
-        return events
+        firing = [each.alert for each in events if not each.resolved]
+        return [
+            msgspec.structs.replace(each, beside=tuple(other for other in firing if other is not each.alert))
+            for each in events
+        ]
 
     def _seek(self, alert: Open, bad: Sequence[Bad], samples: Sequence[Sample]) -> None:
         """Look for the cause of the worst of some bad means; how one that was named does is only followed.
@@ -309,9 +315,17 @@ class Alerting:
         alpha = self.settings.alpha / 2**alert.tests
         alert.origin = origin_of(samples, worst.figure, facets, expected=expected, alpha=alpha, among=parts)
 
-    def _changed(self, alert: Open, bad: Sequence[Bad], samples: Sequence[Sample], now: float) -> Event:
+    def _changed(
+        self,
+        alert: Open,
+        bad: Sequence[Bad],
+        samples: Sequence[Sample],
+        now: float,
+        without: tuple[Part, ...],
+    ) -> Event:
         severity = max((each.severity for each in bad), default=0)
-        note = Note(monitor=self.monitor, now=now, opened=alert.opened, before=NAMES.get(alert.told))
+        before = NAMES.get(alert.told)
+        note = Note(monitor=self.monitor, now=now, opened=alert.opened, before=before, without=without)
         if not severity:
             message = message_of(
                 note,
@@ -390,6 +404,10 @@ class Alerting:
 def _belongs(bad: Bad, origin: Origin | None, samples: Sequence[Sample]) -> bool:
     part = None if origin is None else (origin.facet, origin.value)
     return explained(samples, bad.figure, (bad.facet, bad.value), part, bad.threshold)
+
+
+def _causes(events: Sequence[Event]) -> tuple[Part, ...]:
+    return tuple(each.alert.origin.part for each in events if each.alert.origin is not None)
 
 
 def _without(samples: Sequence[Sample], origin: Origin | None) -> list[Sample]:

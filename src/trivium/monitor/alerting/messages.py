@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from trivium.monitor.alerting.origins import Origin
+from trivium.monitor.alerting.origins import Origin, Part
 from trivium.monitor.windows import PASS_RATE, value_of
 from trivium.store.live_samples import Sample
 from trivium.suites.monitor_settings import MonitorSettings
@@ -64,6 +64,20 @@ class Bad(msgspec.Struct, frozen=True, kw_only=True):
         return self.figure, self.facet, self.value
 
 
+class Beside(msgspec.Struct, frozen=True):
+    """Another alert about quality that fires at the same time.
+
+    Attributes:
+        alert: Its number.
+        facet: Facet of its cause; empty if none was found.
+        value: The facet's value.
+    """
+
+    alert: int
+    facet: str = ""
+    value: str = ""
+
+
 class Example(msgspec.Struct, frozen=True, kw_only=True):
     """One of the worst samples.
 
@@ -104,6 +118,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         sure: Whether its status is sure.
         error: Probability that any of the monitor's statuses is wrongly called sure, at most.
         origin: Where it comes from; None if from everywhere.
+        without: Causes of earlier alerts, whose samples are left out where the rest is spoken of.
+        beside: The other alerts about quality that fire at the same time.
         also: The other figures that are bad, each over all traffic or the cause.
         examples: The worst samples.
         advice: What to do.
@@ -127,6 +143,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sure: bool = False
     error: float | None = None
     origin: Origin | None = None
+    without: tuple[Part, ...] = ()
+    beside: tuple[Beside, ...] = ()
     also: tuple[Bad, ...] = ()
     examples: tuple[Example, ...] = ()
     advice: str = ""
@@ -137,7 +155,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts that a message states."""
+    """The facts that a message states; ``without`` as in :class:`Message`."""
 
     monitor: str
     now: float
@@ -147,6 +165,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int = 0
     oldest_seconds: float | None = None
     last: float | None = None
+    without: tuple[Part, ...] = ()
 
 
 def message_of(
@@ -200,19 +219,25 @@ def message_of(
     return msgspec.structs.replace(
         common,
         status=status,
-        title=one_line(f"{note.monitor}: {sentence(first, origin)}"),
+        title=one_line(f"{note.monitor}: {sentence(first, origin, without=note.without)}"),
         mean=first,
         sure=first.sure,
         error=settings.alpha if first.severity > 1 and first.sure else None,
         origin=origin,
+        without=note.without,
         also=_also(bad, first, named),
         examples=_examples(samples, first, origin, settings.alerts.examples),
         advice=_advice(note.monitor, first, origin),
     )
 
 
-def sentence(bad: Bad, origin: Origin | None) -> str:
+def sentence(bad: Bad, origin: Origin | None, *, without: Sequence[Part] = ()) -> str:
     """Describe a bad figure, and the cause of the drop, in one sentence.
+
+    Args:
+        bad: The figure.
+        origin: The cause.
+        without: Causes of other alerts, whose samples are not among the rest of the traffic.
 
     >>> sentence(Bad(figure="pass_rate", severity=3, threshold=0.7, sure=True, mean=0.61, samples=240), None)
     'pass rate is critical: 61 % of 240 samples, surely below 70 %'
@@ -226,11 +251,11 @@ def sentence(bad: Bad, origin: Origin | None) -> str:
         what += f" of {bad.facet} {bad.value}"
     if origin is None:
         return f"{what} is {status}: {_level(bad)}"
-    return f"{what} is {status} in {origin.facet} {origin.value}: {fall(origin)}"
+    return f"{what} is {status} in {origin.facet} {origin.value}: {fall(origin, without=without)}"
 
 
-def fall(origin: Origin) -> str:
-    """How much the cause of a drop fell, and what the rest did.
+def fall(origin: Origin, *, without: Sequence[Part] = ()) -> str:
+    """How much the cause of a drop fell, and what the rest did, without the causes of other alerts.
 
     >>> from msgspec.structs import replace
     >>> one = Origin(facet="tool", value="a", samples=50, mean=0.4, before=None, others=0.96, explains=1.0)
@@ -238,12 +263,17 @@ def fall(origin: Origin) -> str:
     '40 % of 50 samples; all traffic without it 96 %'
     >>> fall(replace(one, facet="version", before=0.95, others_before=0.96, since=0.0))
     '95 % → 40 % since 1970-01-01 00:00 UTC; all other versions unchanged at 96 %'
+    >>> fall(one, without=[("version", "1.5")])
+    '40 % of 50 samples; all traffic without it and version 1.5 96 %'
     """
     if origin.before is None or origin.since is None:
         own = f"{percent(origin.mean)} of {origin.samples:,} samples"
     else:
         own = f"{percent(origin.before)} → {percent(origin.mean)} since {moment(origin.since)}"
-    rest = PLURALS.get(origin.facet, "all traffic without it")
+    others = _named(without)
+    rest = f"all traffic without it{others and f' and {others}'}"
+    if origin.facet in PLURALS:
+        rest = f"{PLURALS[origin.facet]}{others and f' except {others}'}"
     if origin.others is None:
         return f"{own}; nothing ran beside it"
     if origin.others_before is None:
@@ -251,6 +281,10 @@ def fall(origin: Origin) -> str:
     if origin.others_fell:
         return f"{own}; {rest} {percent(origin.others_before)} → {percent(origin.others)}"
     return f"{own}; {rest} unchanged at {percent(origin.others)}"
+
+
+def _named(parts: Sequence[Part]) -> str:
+    return ", ".join(f"{facet} {value}" for facet, value in parts)
 
 
 def _level(bad: Bad) -> str:
@@ -290,27 +324,32 @@ def facts(message: Message, *, resolved: float | None = None) -> list[str]:
         wrong = f"; wrong with a probability of at most {percent(message.error)}" if message.error else ""
         lines.append(f"{interval}{wrong}")
     if origin is not None:
-        lines += _grounds(origin)
+        lines += _grounds(origin, message.without)
     elif message.cause == "quality" and message.kind != "resolved":
         lines.append("no cause was found: no part of the traffic surely fell more than the rest")
+    if message.beside:
+        named = ", ".join(
+            f"#{each.alert}{each.value and f' ({each.facet} {each.value})'}" for each in message.beside
+        )
+        lines.append(f"beside alert {named}: another cause at the same time")
     if message.also:
         lines.append(f"also low: {', '.join(map(_brief, message.also))}")
     return lines
 
 
-def _grounds(origin: Origin) -> list[str]:
+def _grounds(origin: Origin, without: Sequence[Part]) -> list[str]:
     """Why a part is named as the cause, and what speaks against it."""
     name = f"{origin.facet} {origin.value}"
-    lines = [f"{name} explains {percent(origin.explains)} of the drop, {origin.samples:,} samples"]
+    left = f" that is left without {_named(without)}" if without else ""
+    lines = [f"{name} explains {percent(origin.explains)} of the drop{left}, {origin.samples:,} samples"]
     if origin.compared:
         how = "is lower" if origin.since is None else "fell more"
         parts = f"{origin.compared} part{'s' * (origin.compared != 1)} of the traffic compared"
         lines.append(f"it {how} than the rest beyond chance, {parts}")
     if origin.likewise:
-        named = [f"{facet} {value}" for facet, value in origin.likewise]
-        more = f" and {len(named) - MOST_LIKEWISE} more" if len(named) > MOST_LIKEWISE else ""
-        same = "they are in the same interactions"
-        lines.append(f"not to be told from it: {', '.join(named[:MOST_LIKEWISE])}{more}; {same}")
+        more, same = len(origin.likewise) - MOST_LIKEWISE, "they are in the same interactions"
+        named = f"{_named(origin.likewise[:MOST_LIKEWISE])}{f' and {more} more' if more > 0 else ''}"
+        lines.append(f"not to be told from it: {named}; {same}")
     if origin.others is None:
         lines.append(f"whatever else changed when {name} came would look the same: nothing ran beside it")
     return lines
