@@ -92,6 +92,11 @@ def test_the_answer_comes_first_then_failures_then_numbers_then_reservations_the
     assert places == sorted(places)
 
 
+def test_a_run_is_called_by_the_name_of_its_version():
+    named = samples.summary(metadata={**samples.summary().metadata, "version": "blue"})
+    assert lines(named)[0] == f"{named.suite}  blue ({named.run})"
+
+
 def test_the_pass_rate_is_in_the_first_five_lines():
     assert any(line.startswith("pass rate") for line in lines(samples.summary(gates=()))[:5])
 

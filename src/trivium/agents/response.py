@@ -109,6 +109,14 @@ class AnswerFinder:
                 "The setting agent.output names one.",
                 *(self._agent, keys, near),
             )
+        is_whole = found is None and not self._names and _is_without_output(value)
+        if is_whole and "" not in self._said and (meant := _answer(value, ANSWER_FIELDS)):
+            self._said.add("")
+            log.warning(
+                '%s returns an object without "output": all of it is the output. If its "%s" is the answer, '
+                'return that alone or call it "output".',
+                *(self._agent, meant[0]),
+            )
         return found
 
 

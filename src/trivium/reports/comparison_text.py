@@ -5,6 +5,7 @@ from itertools import islice
 
 import msgspec
 
+from trivium.reports import wording
 from trivium.reports.document.blocks import Answer, Tone
 from trivium.reports.escape import one_line
 from trivium.reports.wording import (
@@ -187,8 +188,7 @@ def policy_sentence(comparison: Comparison) -> str:
 def called(comparison: Comparison, side: str) -> str:
     """What people call a run of a comparison: its id, behind the name of its version if it has one."""
     run = comparison.head if side == "head" else comparison.base
-    version = comparison.versions.get(side)
-    return run if version is None else f"{one_line(version, at_most=60)} ({run})"
+    return wording.called(run, comparison.versions.get(side))
 
 
 def sides(comparison: Comparison) -> tuple[str, str]:

@@ -67,7 +67,7 @@ def describe(
         provenance: The run's provenance, for the details.
         then: Commands that come next in a terminal, before those that show more.
     """
-    yield Title(text=summary.suite, beside=summary.run)
+    yield Title(text=summary.suite, beside=wording.called(summary.run, summary.metadata.get("version")))
     lacking = summary.missing or any(summary.errors.values())
     yield Paragraph((wording.headline(summary),), "bad" if lacking else "")
     if summary.gates:

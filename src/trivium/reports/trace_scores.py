@@ -60,6 +60,7 @@ def describe(report: TraceReport, *, rows: int = MOST_ROWS) -> Iterator[Block]:
         report: The report.
         rows: Most rows of each table; of the worst traces as many as the report has, if more than usual.
     """
+    worst = MOST_WORST if rows == MOST_ROWS else rows
     yield Title(text=report.summary.suite, beside=report.run)
     yield Paragraph((headline(report),), "bad" if report.failed else "")
     if report.summary.gates:
@@ -67,11 +68,7 @@ def describe(report: TraceReport, *, rows: int = MOST_ROWS) -> Iterator[Block]:
     yield Paragraph((usage_line(report.seconds, report.tokens),))
     yield Paragraph(tuple(worst_lines(report)), "warn")
     if report.worst:
-        most = MOST_WORST if rows == MOST_ROWS else rows
-        kept = len(report.worst) - most
-        more = f"the first {most:,} of {len(report.worst):,} listed by --json" if kept > 0 else ""
-        worst = table(WORST, report.worst[:most], label="Worst traces", notes=(more,))
-        yield Section(title="worst traces", blocks=[worst])
+        yield Section(title="worst traces", blocks=tuple(_first("Worst traces", WORST, report.worst, worst)))
     yield from _first("Agents", AGENTS, report.agents, rows)
     yield from _first("Tools", TOOLS, report.tools, rows)
     yield from _first("Models", MODELS, report.models, rows)
@@ -83,7 +80,8 @@ def describe(report: TraceReport, *, rows: int = MOST_ROWS) -> Iterator[Block]:
 
 def _first(label: str, columns: Iterable[Column[Row]], rows: Sequence[Row], most: int) -> Iterator[Table]:
     """The table of the first rows, and the number of the others; none without rows."""
-    more = f"… and {len(rows) - most:,} more (--rows {len(rows)})" if len(rows) > most else ""
+    asked = max(len(rows), MOST_ROWS + 1)  # the usual number lists fewer of the worst traces
+    more = f"… and {len(rows) - most:,} more (--rows {asked})" if len(rows) > most else ""
     if rows:
         yield table(columns, rows[:most], label=label, notes=(more,))
 

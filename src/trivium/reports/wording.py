@@ -442,6 +442,11 @@ def _of_attempts(known: int, attempts: int) -> str:
     return "" if known == attempts else f" ({known:,} of {counted(attempts, 'attempt')})"
 
 
+def called(run: str, version: object) -> str:
+    """The id of a run, behind the name of its version if it has one."""
+    return f"{one_line(version, at_most=60)} ({run})" if isinstance(version, str) else run
+
+
 def provenance_line(summary: Summary) -> str:
     """Agent, version, commit, judges and seed of a run, in one line."""
     made = summary.metadata

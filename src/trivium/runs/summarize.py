@@ -114,11 +114,12 @@ def _gates(
 
 
 def _origin(run: RunRecord) -> dict[str, object]:
-    """Return the origin of a run: the agent, the version of Trivium, the commit and the judges."""
+    """Return the origin of a run: the agent and its version, Trivium's, the commit and the judges."""
     made = run.provenance
     git = made.get("git") or {}
     return {
         "agent": made.get("agent"),
+        **({} if (version := run.names.version) is None else {"version": version}),
         "trivium": made.get("trivium"),
         "commit": git.get("commit"),
         "judges": list(made.get("judges", ())),

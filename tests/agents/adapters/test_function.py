@@ -433,6 +433,16 @@ def test_of_a_frameworks_result_the_text_is_the_output_which_is_said_once(caplog
         assert len([line for line in caplog.messages if "answers with an object" in line]) == 1, name
 
 
+def test_a_mapping_that_may_hold_the_answer_is_the_output_and_said_once(caplog):
+    returned = {"answer": "Paris", "cost": 1}
+    agent = load_agent(lambda question: returned)
+    for _ in range(2):
+        request = Request(case=Case(id="1", input=""), repeat=0, seed=1, output_bytes=99)
+        assert asyncio.run(agent.call(request)).output == returned
+    (said,) = caplog.messages
+    assert 'If its "answer" is the answer, return that alone or call it "output".' in said
+
+
 @pytest.mark.parametrize(
     "result",
     [
