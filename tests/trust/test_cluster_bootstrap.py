@@ -143,7 +143,7 @@ def test_bca_leaves_out_whole_groups_for_any_statistic():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "bc"}, "method must be one of .*bca.*; found 'bc'; did you mean 'bca'"),
+        ({"method": "bc"}, "method must be one of .*bca.*; found 'bc'. Did you mean .bca."),
         ({"rng": "mt"}, "rng must be one of pcg64, legacy; found 'mt'"),
         ({"resamples": -1}, "found -1"),
         ({"seed": -1}, "found 10000 and -1"),

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from difflib import get_close_matches
 from math import sqrt
 from typing import Any, Literal, Unpack, get_args
 
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri, stdtrit
 
+from trivium.errors import suggest
 from trivium.trust.arrays import Floats, check_inside_unit
 from trivium.trust.distributions import Interval
 from trivium.trust.resampling import Computing, Counts, Rng, leave_one_out, over_resamples
@@ -117,10 +117,9 @@ def check_method(method: str, level: float) -> None:
     Raises:
         ValueError: If ``method`` is unknown, or ``level`` does not lie between 0 and 1.
     """
-    if method not in get_args(Method):
-        near = get_close_matches(method, get_args(Method), 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"method must be one of {', '.join(get_args(Method))}; found {method!r}{hint}")
+    if method not in (known := get_args(Method)):
+        near = suggest(method, known)
+        raise ValueError(f"method must be one of {', '.join(known)}; found {method!r}.{near}")
     check_inside_unit(level=level)
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import isfinite, sqrt
@@ -25,6 +26,8 @@ from trivium.metrics.registry import metric
 from trivium.suites.case import Case
 from trivium.suites.settings import MessageSettings, Settings
 from trivium.traces.trace import Trace
+
+DEFAULT_MESSAGES = MessageSettings()
 
 
 class Overhead(msgspec.Struct, frozen=True):
@@ -54,27 +57,33 @@ def overhead(types: Mapping[str, int], messages: MessageSettings) -> Overhead:
     )
 
 
-@metric("communication_overhead")
-class CommunicationOverhead(TraceMetric):
-    """1 − coordination messages / all messages between agents, in [0, 1]; ``raw`` is the share itself.
-
-    Definition: docs/definitions/traces.md#communication-overhead.
-
-    Skipped without messages.
+@dataclass(frozen=True, kw_only=True)
+class MessageMetric(TraceMetric):
+    """A metric of the messages between agents.
 
     Attributes:
         messages: Which types are coordination and which are productive work.
     """
 
-    unit = "of messages"
-    better = "lower"
-
-    messages: MessageSettings = MessageSettings()
+    messages: MessageSettings = DEFAULT_MESSAGES
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
         """Make the metric with the suite's message types."""
         return cls(messages=settings.messages)
+
+
+@metric("communication_overhead")
+class CommunicationOverhead(MessageMetric):
+    """1 − coordination messages / all messages between agents, in [0, 1]; ``raw`` is the share itself.
+
+    Definition: docs/definitions/traces.md#communication-overhead.
+
+    Skipped without messages.
+    """
+
+    unit = "of messages"
+    better = "lower"
 
     def measure(self, trace: Trace, case: Case) -> Score:
         """Score one trace.
@@ -105,7 +114,7 @@ Pair = tuple[str, str]
 
 
 @metric("coordination_quality", version="2")
-class CoordinationQuality(TraceMetric):
+class CoordinationQuality(MessageMetric):
     """(1 − share of coordination messages) × efficiency, in [0, 1].
 
     Definition: docs/definitions/traces.md#coordination-quality.
@@ -118,17 +127,7 @@ class CoordinationQuality(TraceMetric):
 
     Frameworks record the same work differently: a hand-off in one is a request and an answer in another.
     ``method`` therefore names what recorded the trace, and traces of different recorders are not compared.
-
-    Attributes:
-        messages: Which types are coordination and which are productive work.
     """
-
-    messages: MessageSettings = MessageSettings()
-
-    @classmethod
-    def from_settings(cls, settings: Settings) -> Self:
-        """Make the metric with the suite's message types."""
-        return cls(messages=settings.messages)
 
     def measure(self, trace: Trace, case: Case) -> Score:
         """Score one trace; ``detail`` has both factors, and missing and extra hand-offs."""

@@ -111,8 +111,9 @@ class Judge:
             else:
                 due.append(dimension)
         if due:
+            ask = self._ask_panel if settings.panel else self._ask_in_order
             requests = self._prepared(due, metric_input, context)
-            pending = [self._judge_due(metric_input, context, prepared) for prepared in requests]
+            pending = [ask(metric_input, context, prepared) for prepared in requests]
             # A task for each takes time, and there is often one.
             judged = [await pending[0]] if len(pending) == 1 else await asyncio.gather(*pending)
             for judgements in judged:
@@ -125,32 +126,29 @@ class Judge:
         case, settings = metric_input.case, self.settings
         return prepare_requests(self.rubric, due, case, context, settings, known=self._known)
 
-    async def _judge_due(
-        self, metric_input: MetricInput, context: Context, prepared: PreparedRequest
-    ) -> Judgements:
-        """Judge with every model of a panel, or with the first model that answers."""
-        models = self._models_for(metric_input)
-        if self.settings.panel:
-            return await self._ask_panel(models, metric_input, prepared)
-        return await self._ask_in_order(models, metric_input, context, prepared)
-
     async def _ask_panel(
-        self, models: Sequence[str], metric_input: MetricInput, prepared: PreparedRequest
+        self, metric_input: MetricInput, _context: Context, prepared: PreparedRequest
     ) -> Judgements:
+        """Judge with every model of a panel."""
+        models = self._models_for(metric_input)
         missing: list[MissingVote] = []
         votes: list[tuple[str, Judgements]] = []
         asking = [self._vote(name, metric_input, prepared) for name in models]
         for name, found in zip(models, await asyncio.gather(*asking), strict=True):
-            if isinstance(found, BudgetExhausted | MissingVote):
-                missing.append(_missing(name, found))
+            if isinstance(found, MissingVote):
+                missing.append(found)
             else:
                 votes.append((name, found))
         if not votes:
             return {each.name: _no_judgement(missing) for each in prepared.dimensions}
-        return await self._compute(partial(self._combine_dimensions, votes, missing, prepared))
+
+        def combined() -> Judgements:
+            return {each.name: self._combine(each, votes, missing, prepared) for each in prepared.dimensions}
+
+        return await self._compute(combined)
 
     async def _ask_in_order(
-        self, models: Sequence[str], metric_input: MetricInput, context: Context, prepared: PreparedRequest
+        self, metric_input: MetricInput, context: Context, prepared: PreparedRequest
     ) -> Judgements:
         """Take each dimension from the first model that answers it.
 
@@ -161,25 +159,25 @@ class Judge:
         judgements: Judgements = {}
         missing: dict[str, list[MissingVote]] = {each.name: [] for each in prepared.dimensions}
         left = prepared.dimensions
-        for name in models:
+        for name in self._models_for(metric_input):
             if len(left) < len(prepared.dimensions):
                 (prepared,) = self._prepared(left, metric_input, context)
             found = await self._vote(name, metric_input, prepared)
             for each in left:
-                if isinstance(found, BudgetExhausted | MissingVote):
-                    missing[each.name].append(_missing(name, found))
+                if isinstance(found, MissingVote):
+                    missing[each.name].append(found)
                 elif found[each.name].status == "failed":
                     missing[each.name].append(MissingVote(model=name, reason=found[each.name].reason))
                 else:
                     judgements[each.name] = _with_earlier_failures(missing[each.name], found[each.name])
             left = tuple(each for each in left if each.name not in judgements)
-            if not left or isinstance(found, BudgetExhausted):
+            if not left or (isinstance(found, MissingVote) and found.cause == "budget"):
                 break  # the budget allows no other model either
         return judgements | {each.name: _no_judgement(missing[each.name]) for each in left}
 
     async def _vote(
         self, name: str, metric_input: MetricInput, prepared: PreparedRequest
-    ) -> Judgements | MissingVote | BudgetExhausted:
+    ) -> Judgements | MissingVote:
         """Return one model's judgement of every dimension, or why there is none."""
         try:
             model = self.executor.models.opened(name)
@@ -194,7 +192,7 @@ class Judge:
             return MissingVote(model=name, reason=str(why), cause=why.cause)
         except BudgetExhausted as spent:
             self._warn_once("the budget", str(spent))
-            return spent
+            return MissingVote(model=name, reason=str(spent), cause="budget")
         facts: dict[str, object] = {"model": name, "prompt": prepared.prompt}
         if left_out := samples[-1].results[-1].left_out:
             facts["left_out"] = list(left_out)
@@ -221,14 +219,6 @@ class Judge:
             )
             for each in prepared.dimensions
         }
-
-    def _combine_dimensions(
-        self,
-        votes: Sequence[tuple[str, Judgements]],
-        missing: Sequence[MissingVote],
-        prepared: PreparedRequest,
-    ) -> Judgements:
-        return {each.name: self._combine(each, votes, missing, prepared) for each in prepared.dimensions}
 
     def _combine(
         self,
@@ -311,12 +301,6 @@ def _with_earlier_failures(missing: Sequence[MissingVote], judgement: Judgement)
         method=f"{judgement.detail['model']} in place of {', '.join(each.model for each in missing)}",
         detail=judgement.detail | why_not,
     )
-
-
-def _missing(model: str, found: BudgetExhausted | MissingVote) -> MissingVote:
-    if isinstance(found, MissingVote):
-        return found
-    return MissingVote(model=model, reason=str(found), cause="budget")
 
 
 def _no_judgement(missing: Sequence[MissingVote]) -> Judgement:

@@ -96,15 +96,7 @@ class JudgedDimension(Metric):
     def _score(self, metric_input: MetricInput, judgement: Judgement) -> Score:
         if judgement.status == "failed":
             return self._without_judge(metric_input, judgement.reason, judgement.detail)
-        return self.ok(
-            judgement.value,
-            status=judgement.status,
-            raw=judgement.raw,
-            reason=judgement.reason,
-            method=judgement.method,
-            detail=judgement.detail,
-            missing=judgement.missing,
-        )
+        return self.ok(**msgspec.structs.asdict(judgement))
 
     def _without_judge(self, metric_input: MetricInput, why: str, detail: dict[str, object]) -> Score:
         if self.on_failure == "fail":
