@@ -8,6 +8,8 @@ import click
 
 from trivium.cli import options
 from trivium.cli.main import LazyCommands
+from trivium.errors import Problem, StoreError, SuiteError, TraceError
+from trivium.storage import is_remote
 
 if TYPE_CHECKING:
     from trivium.agents.recorded.new_case import Recorded
@@ -20,14 +22,12 @@ def case() -> None:
     """Make cases of what happened in production."""
 
 
-@click.command(
-    "from",
-    epilog=options.examples(
-        "trivium case from trace.json",
-        "trivium case from traces/ --trace-id 5b8efff798038103 --suite suite.yaml",
-        "trivium case from trace.json --suite suite.yaml --calls calls.jsonl --yes",
-        "trivium case from 5b8efff798038103 --suite suite.yaml --yes",
-    ),
+@options.command(
+    "trivium case from trace.json",
+    "trivium case from traces/ --trace-id 5b8efff798038103 --suite suite.yaml",
+    "trivium case from trace.json --suite suite.yaml --calls calls.jsonl --yes",
+    "trivium case from 5b8efff798038103 --suite suite.yaml --yes",
+    name="from",
 )
 @click.argument("trace", metavar="TRACE")
 @options.option("--suite", metavar="FILE", help="The suite, or the file of its cases, that gets the case.")
@@ -54,7 +54,6 @@ def from_(
     given. --calls keeps what its tools returned, with which the mocks of a world answer.
     """
     from trivium.agents.recorded.new_case import case_of_trace
-    from trivium.errors import Problem, SuiteError
     from trivium.suites.files.new_case import add_case, add_line, yaml_of_case
     from trivium.suites.suite import Suite
 
@@ -87,9 +86,7 @@ def from_(
 def _found(trace: str, trace_id: str | None, store: str) -> "Recorded":
     """The trace of a file, or one that was received."""
     from trivium.agents.recorded.new_case import find_trace
-    from trivium.errors import StoreError, TraceError
     from trivium.monitor.interaction import received_trace
-    from trivium.storage import is_remote
     from trivium.store.store import Store
 
     if is_remote(trace) or Path(trace).exists():

@@ -3,7 +3,6 @@
 import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trivium.cli import options
-from trivium.cli.options import F
+from trivium.cli.output import (
+    DONE,
+    WITH_ERRORS,
+    ProgressBar,
+    print_answer,
+    show,
+    storing,
+    write_report,
+    write_text,
+)
+from trivium.errors import StoreError
 from trivium.keywords import taken
 
 if TYPE_CHECKING:
@@ -23,63 +32,55 @@ if TYPE_CHECKING:
 _EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
 
 
-EXAMPLES = """\b
-Examples:
-  trivium compare                                    the two newest runs of the suite
-  trivium compare 20261121-09 20261121-10 --cases 10
-  trivium compare --html comparison.html --base-page before.html --head-page after.html
-  trivium compare --markdown comment.md --policy strict --margin 0.05
-  trivium compare --against-branch auto              in CI: with the run of the target branch
-"""
+comparing = options.together(
+    options.option(
+        "--margin", type=float, help="The loss that does not matter (default: the suite's, 0.02)."
+    ),
+    options.option(
+        "--level", type=float, help="Confidence level of the intervals (default: the suite's, 0.95)."
+    ),
+    options.option("--resamples", type=int, help="Bootstrap resamples (default: the suite's, 10000)."),
+    options.option("--seed", type=int, help="Seed of the bootstrap (default: the suite's, 42)."),
+    options.option("--graphs", is_flag=True, help="Also compare their traces: graph edges and times."),
+    options.by,
+    options.store,
+    options.as_json,
+    options.quiet,
+    options.policy,
+    options.about,
+    options.option(
+        "--cases",
+        type=click.IntRange(min=0),
+        help="Moved cases with outputs (default: 3; Markdown 5, JSON 100; the page always has all).",
+    ),
+    options.output_file("--html", help="Write one self-contained HTML page."),
+    options.option("--base-page", metavar="FILE|URL", help="Page of BASE, to which the HTML page links."),
+    options.option("--head-page", metavar="FILE|URL", help="Page of HEAD, to which the HTML page links."),
+    options.output_file("--markdown", help="Write Markdown, for a comment."),
+    options.output_file("--junit", help="Write JUnit XML, for CI: a case that broke is a failure."),
+    options.output_file("--chart", help="Write the forest plot, as .svg or .png."),
+    options.option(
+        "--agent",
+        metavar="PKG.MOD:NAME|URL|cmd:…|SUITE",
+        help="HEAD's agent, to ask again (default: HEAD's own).",
+    ),
+    options.option(
+        "--base-agent",
+        metavar="…",
+        help="BASE's agent, to ask again (default: BASE's own, if unchanged).",
+    ),
+    options.version,
+)
+"""The options of a comparison: how it is made, who may be asked again, and what is written."""
 
 
-def comparing(command: F) -> F:
-    """Add the options of a comparison: how it is made, who may be asked again, and what is written."""
-    shared: tuple[Callable[[F], F], ...] = (
-        options.option(
-            "--margin", type=float, help="The loss that does not matter (default: the suite's, 0.02)."
-        ),
-        options.option(
-            "--level", type=float, help="Confidence level of the intervals (default: the suite's, 0.95)."
-        ),
-        options.option("--resamples", type=int, help="Bootstrap resamples (default: the suite's, 10000)."),
-        options.option("--seed", type=int, help="Seed of the bootstrap (default: the suite's, 42)."),
-        options.option("--graphs", is_flag=True, help="Also compare their traces: graph edges and times."),
-        options.by,
-        options.store,
-        options.as_json,
-        options.quiet,
-        options.policy,
-        options.about,
-        options.option(
-            "--cases",
-            type=click.IntRange(min=0),
-            help="Moved cases with outputs (default: 3; Markdown 5, JSON 100; the page always has all).",
-        ),
-        options.output_file("--html", help="Write one self-contained HTML page."),
-        options.option("--base-page", metavar="FILE|URL", help="Page of BASE, to which the HTML page links."),
-        options.option("--head-page", metavar="FILE|URL", help="Page of HEAD, to which the HTML page links."),
-        options.output_file("--markdown", help="Write Markdown, for a comment."),
-        options.output_file("--junit", help="Write JUnit XML, for CI: a case that broke is a failure."),
-        options.output_file("--chart", help="Write the forest plot, as .svg or .png."),
-        options.option(
-            "--agent",
-            metavar="PKG.MOD:NAME|URL|cmd:…|SUITE",
-            help="HEAD's agent, to ask again (default: HEAD's own).",
-        ),
-        options.option(
-            "--base-agent",
-            metavar="…",
-            help="BASE's agent, to ask again (default: BASE's own, if unchanged).",
-        ),
-        options.version,
-    )
-    for add in reversed(shared):
-        command = add(command)
-    return command
-
-
-@click.command(epilog=EXAMPLES)
+@options.command(
+    "trivium compare                                    the two newest runs of the suite",
+    "trivium compare 20261121-09 20261121-10 --cases 10",
+    "trivium compare --html comparison.html --base-page before.html --head-page after.html",
+    "trivium compare --markdown comment.md --policy strict --margin 0.05",
+    "trivium compare --against-branch auto              in CI: with the run of the target branch",
+)
 @click.argument("base", required=False)
 @click.argument("head", required=False)
 @options.option(
@@ -112,11 +113,9 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
     return run_compare(base, head, given)
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium confirm --calls 60",
-        "trivium confirm 20261121-09 20261121-10 --calls 60 --base-agent ../before/app.py:answer",
-    )
+@options.command(
+    "trivium confirm --calls 60",
+    "trivium confirm 20261121-09 20261121-10 --calls 60 --base-agent ../before/app.py:answer",
 )
 @click.argument("base", required=False)
 @click.argument("head", required=False)
@@ -146,7 +145,6 @@ def run_compare(base: str | None, head: str | None, given: Mapping[str, Any]) ->
         head: Id of the candidate run; None for the newest.
         given: The store, and the options of ``trivium compare`` that are given.
     """
-    from trivium.cli.output import WITH_ERRORS, write_report
     from trivium.runs.comparing.compare import compare as compare_runs
     from trivium.runs.run import Run, previous_run
     from trivium.store.store import Store
@@ -166,19 +164,7 @@ def run_compare(base: str | None, head: str | None, given: Mapping[str, Any]) ->
         _ask_again(older, newer, given)
     comparison = compare_runs(older, newer, **statistics)
     _present(comparison, as_json=given["as_json"], quiet=given["quiet"], cases=given["cases"])
-    links = {
-        name: _address(page, given["html"])
-        for name in ("base", "head")
-        if given["html"] is not None and (page := given[f"{name}_page"]) is not None
-    }
-    for name, write in (
-        ("html", partial(_html, links=links)),
-        ("markdown", partial(_markdown, cases=given["cases"])),
-        ("junit", _junit),
-        ("chart", _chart),
-    ):
-        if given[name] is not None:
-            write_report(given[name], partial(write, comparison))
+    _write_reports(comparison, given)
     if comparison.missing and comparison.answer != "fail":
         if given["quiet"]:
             from trivium.reports.comparison_text import what_is_missing
@@ -206,16 +192,30 @@ def _present(comparison: "Comparison", *, as_json: bool, quiet: bool, cases: int
             click.echo(part, nl=False)
         click.echo()
     elif not quiet:
-        from trivium.cli.output import show
         from trivium.reports.comparison import describe
 
         show(describe(comparison, "terminal", cases=cases))
 
 
-def _html(comparison: "Comparison", path: Path, *, links: dict[str, str]) -> None:
-    from trivium.reports.comparison import write_html
+def _write_reports(comparison: "Comparison", given: Mapping[str, Any]) -> None:
+    from trivium.reports.comparison import render_markdown, write_html
+    from trivium.reports.forest import write_chart
+    from trivium.reports.junit import comparison_junit
 
-    write_html(path, comparison, links=links)
+    links = {
+        name: _address(page, given["html"])
+        for name in ("base", "head")
+        if given["html"] is not None and (page := given[f"{name}_page"]) is not None
+    }
+    writers: dict[str, Callable[[Path], object]] = {
+        "html": lambda path: write_html(path, comparison, links=links),
+        "markdown": lambda path: write_text(path, [render_markdown(comparison, cases=given["cases"])]),
+        "junit": lambda path: write_text(path, comparison_junit(comparison)),
+        "chart": lambda path: write_chart(path, comparison),
+    }
+    for name, write in writers.items():
+        if given[name] is not None:
+            write_report(given[name], write)
 
 
 def _address(page: str, path: Path) -> str:
@@ -225,31 +225,10 @@ def _address(page: str, path: Path) -> str:
     return Path(os.path.relpath(page, path.parent)).as_posix()
 
 
-def _markdown(comparison: "Comparison", path: Path, *, cases: int | None) -> None:
-    from trivium.reports.comparison import render_markdown
-
-    path.write_text(render_markdown(comparison, cases=cases), encoding="utf-8")
-
-
-def _junit(comparison: "Comparison", path: Path) -> None:
-    from trivium.reports.junit import comparison_junit
-
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(comparison_junit(comparison))
-
-
-def _chart(comparison: "Comparison", path: Path) -> None:
-    from trivium.reports.forest import write_chart
-
-    write_chart(path, comparison)
-
-
-@click.command(
-    epilog=options.examples(
-        "trivium plan --detect 0.05",
-        "trivium plan suite.yaml --detect 0.05",
-        "trivium plan 20261121-09 20261121-10 --detect 0.02 --metric composite",
-    )
+@options.command(
+    "trivium plan --detect 0.05",
+    "trivium plan suite.yaml --detect 0.05",
+    "trivium plan 20261121-09 20261121-10 --detect 0.02 --metric composite",
 )
 @click.argument("base", required=False, metavar="[SUITE|BASE]")
 @click.argument("head", required=False)
@@ -261,7 +240,7 @@ def _chart(comparison: "Comparison", path: Path) -> None:
     help="The true difference that is to be found, such as 0.05.",
 )
 @options.option("--metric", metavar="NAME", help="The metric (default: pass_rate, else composite).")
-@options.option("--power", type=float, default=0.8, help="Probability of finding it (default: 0.8).")
+@options.option("--power", type=float, default=0.8, help="Probability of finding it.")
 @options.option("--level", type=float, help="Confidence level of the interval (default: the suite's, 0.95).")
 @options.store
 @options.as_json
@@ -272,7 +251,6 @@ def plan(base: str | None, head: str | None, **given: Any) -> int:
     or a name), or of the suite that was run last. One run alone (BASE without HEAD, or a suite with a
     single run) gives an upper bound.
     """
-    from trivium.cli.output import DONE, print_json, show
     from trivium.reports.plan import describe
     from trivium.runs.comparing.planning import plan as plan_comparison
     from trivium.runs.run import Run
@@ -288,10 +266,7 @@ def plan(base: str | None, head: str | None, **given: Any) -> int:
     else:
         pilot = Run.load(base, store=store)
     found = plan_comparison(pilot, **{name: given[name] for name in ("detect", "metric", "power", "level")})
-    if given["as_json"]:
-        print_json(found)
-    else:
-        show(describe(found))
+    print_answer(found, describe, as_json=given["as_json"])
     return DONE
 
 
@@ -307,7 +282,6 @@ def _with_one_before(newest: "Run") -> "Run | tuple[Run, Run]":
 
 def _newest_of_suite(suite: str, store: "Store") -> "Run | None":
     """The newest run of a suite, which is a file or a name; None if it is neither."""
-    from trivium.errors import StoreError
     from trivium.runs.run import Run
     from trivium.suites.suite import Suite
 
@@ -321,7 +295,6 @@ def _newest_of_suite(suite: str, store: "Store") -> "Run | None":
 
 def _ask_again(base: "Run", head: "Run", given: Mapping[str, Any]) -> None:
     """Make the attempts that confirm a comparison, with a progress bar; say what they cost at most."""
-    from trivium.cli.output import ProgressBar, storing
     from trivium.runs.confirming.confirm import ConfirmationOptions
     from trivium.runs.confirming.confirm import confirm as confirm_runs
 

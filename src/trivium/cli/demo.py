@@ -16,6 +16,15 @@ import click
 import msgspec
 
 from trivium.cli import options
+from trivium.cli.output import (
+    Presentation,
+    ProgressBar,
+    exit_code,
+    present,
+    print_json,
+    run_page,
+    stored_summary,
+)
 from trivium.errors import InputError, MissingExtra, TriviumError
 from trivium.runs.summary import Figure
 
@@ -47,12 +56,7 @@ COLUMNS, LABELS = 80, 10
 """Width of the last lines, and of what stands before each."""
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium demo",
-        "trivium demo papers",
-    )
-)
+@options.command("trivium demo", "trivium demo papers")
 @click.argument("example", type=options.Choice(["documents", "papers"]), default="documents")
 @options.option(
     "--output",
@@ -99,7 +103,6 @@ def demo(
 def _documents(
     folder: Path, *, judge: str | None, encoder: str | None, store: str, as_json: bool, quiet: bool
 ) -> int:
-    from trivium.cli.output import exit_code, print_json, stored_summary
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -134,7 +137,6 @@ def _papers(
     output: str, *, judge: str | None, encoder: str | None, store: str, as_json: bool, quiet: bool
 ) -> int:
     """Run the example reviewer on its papers, score it, print the table and write a report."""
-    from trivium.cli.output import Presentation, ProgressBar, exit_code, present, stored_summary
     from trivium.cli.run import load_suite
     from trivium.runs.evaluate import evaluate
 
@@ -252,7 +254,6 @@ def run_documents(
     Raises:
         MissingExtra: If ``trivium[judge]`` is not installed, which the stand-in needs too.
     """
-    from trivium.cli.output import ProgressBar
     from trivium.labels.files import import_labels
     from trivium.runs.artifacts.curve import CurveOptions, curve_artifact
     from trivium.runs.artifacts.judge import agreement_answer, certificate
@@ -320,7 +321,6 @@ def write_pages(result: Result, folder: Path) -> Path:
         InputError: If one cannot be written.
         MissingExtra: If ``trivium[report]`` is not installed.
     """
-    from trivium.cli.output import run_page
     from trivium.reports.comparison import write_html
     from trivium.reports.trust.page import curve_page
 
@@ -338,8 +338,6 @@ def write_pages(result: Result, folder: Path) -> Path:
 
 def as_document(result: Result, page: Path | None) -> dict[str, Any]:
     """What ``--json`` prints."""
-    from trivium.cli.output import stored_summary
-
     return {
         "a": stored_summary(result.a),
         "b": stored_summary(result.b),
@@ -368,8 +366,6 @@ def last_lines(result: Result, page: str) -> Iterator[str]:
         result: What was found.
         page: The page to open, or why there is none.
     """
-    from trivium.cli.output import stored_summary
-
     figure = result.comparison.metrics["pass_rate"]
     rates = f"Pass rate: {_difference(figure, result.comparison)}."
     yield f"{'answer':<{LABELS}}{_whether_to_ship(result.comparison)} {rates}"

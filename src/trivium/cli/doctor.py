@@ -1,6 +1,8 @@
 """``trivium doctor``, ``schema`` and ``completion``: what is installed, and texts for editors and shells."""
 
 import platform
+from datetime import UTC, datetime
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +14,8 @@ from click.shell_completion import get_completion_class
 
 from trivium.cli import options
 from trivium.cli.options import Choice
+from trivium.cli.output import print_json, write_report
+from trivium.errors import EncoderUnavailable, TriviumError
 from trivium.values import JsonObject, json_document
 
 if TYPE_CHECKING:
@@ -56,11 +60,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     to_do: str | None = None
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium doctor",
-    )
-)
+@options.command("trivium doctor")
 @options.encoder
 @options.option(
     "--empty-cache",
@@ -77,8 +77,6 @@ def doctor(encoder: str | None, empty_cache: bool, store: str, as_json: bool) ->
     findings = [_trivium(), *map(_extra, EXTRAS), *map(_judge, JUDGES), _encoder(encoder), *_store(store)]
     findings += _worlds()
     if as_json:
-        from trivium.cli.output import print_json
-
         print_json(findings)
         return
     width = max(len(finding.what) for finding in findings)
@@ -139,7 +137,6 @@ def _version(module: str) -> str:
 
 
 def _encoder(named: str | None) -> Finding:
-    from trivium.errors import EncoderUnavailable
     from trivium.metrics.text.encoders.loading import load
 
     try:
@@ -162,7 +159,6 @@ def _empty_cache(url: str) -> str:
 
 
 def _store(url: str) -> list[Finding]:
-    from trivium.errors import TriviumError
     from trivium.store.judge_cache import cache_size
     from trivium.store.sqlite import readable_by_others
     from trivium.store.store import Store
@@ -190,7 +186,6 @@ def _worlds() -> list[Finding]:
 
 
 def _cache(cache: "CacheSize") -> str:
-    from datetime import UTC, datetime
 
     if cache.oldest is None:
         return "no answers of judges"
@@ -220,8 +215,6 @@ LISTS = {"list", "doctor"}
 
 def answer_schema(command: str) -> JsonObject:
     """The JSON Schema of what a command prints with ``--json``."""
-    from importlib import import_module
-
     from trivium.suites.json_schema import DIALECT, record_schema
 
     module, _, name = ANSWERS[command].partition(":")
@@ -239,12 +232,7 @@ def answer_schema(command: str) -> JsonObject:
     return schema
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium schema suite --output suite.schema.json",
-        "trivium schema --command compare",
-    )
-)
+@options.command("trivium schema suite --output suite.schema.json", "trivium schema --command compare")
 @click.argument(
     "what",
     type=options.Choice(["suite", "rubric", "case", "output", "item", "label", "judgement"]),
@@ -260,7 +248,6 @@ def schema(what: str, command: str | None, output: Path) -> None:
     For cases, outputs, items, labels and judgements: the schema of one line of such a file.
     """
     from trivium.agents.recorded.outputs import output_schema
-    from trivium.cli.output import write_report
     from trivium.runs.items.records import Item, Judgement, Label
     from trivium.suites.case import Case
     from trivium.suites.json_schema import record_schema, suite_schema
@@ -282,12 +269,7 @@ def schema(what: str, command: str | None, output: Path) -> None:
     write_report(output, lambda path: path.write_bytes(json_document(document)))
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium completion bash >> ~/.bashrc",
-        "trivium completion zsh > ~/.zfunc/_trivium",
-    )
-)
+@options.command("trivium completion bash >> ~/.bashrc", "trivium completion zsh > ~/.zfunc/_trivium")
 @click.argument("shell", type=Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print the lines that complete trivium's commands and options in SHELL."""

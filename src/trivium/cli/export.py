@@ -1,5 +1,6 @@
 """``trivium export``: writes a run's data as tables, traces or graphs."""
 
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,10 @@ import click
 
 from trivium.cli import options
 from trivium.cli.options import STANDARD_OUTPUT, Choice
+from trivium.errors import InputError
+from trivium.masking import mask
 from trivium.storage import replaced_when_complete
+from trivium.values import json_text
 
 if TYPE_CHECKING:
     from trivium.runs.dataframes import RowSource
@@ -28,7 +32,6 @@ graph = options.option(
     "--graph",
     type=Choice(["agents", "tools"]),
     default="agents",
-    show_default=True,
     help="Which graph, for graphml, dot and edges-jsonl.",
 )
 to = options.option(
@@ -45,10 +48,6 @@ def open_output(output: Path) -> Iterator[BinaryIO]:
     Raises:
         InputError: If the file cannot be written.
     """
-    import sys
-
-    from trivium.errors import InputError
-
     if output == STANDARD_OUTPUT:
         yield sys.stdout.buffer
         return
@@ -85,7 +84,6 @@ def write_traces(traces: Iterable[Any], *, format_: str, graph: str, output: Pat
 
 def send_traces(traces: Iterable[Any], url: str) -> None:
     """Send traces to an OTLP endpoint and print the number of spans."""
-    from trivium.masking import mask
     from trivium.reports.wording import counted
     from trivium.store.export.otlp import send
     from trivium.traces.writers.otlp import resource_spans
@@ -94,18 +92,15 @@ def send_traces(traces: Iterable[Any], url: str) -> None:
     click.echo(f"sent {counted(sent, 'span')} to {mask(url)}", err=True)
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium export --format csv --output scores.csv",
-        "trivium export --what review --certificate certificate.json --output queue.jsonl",
-    )
+@options.command(
+    "trivium export --format csv --output scores.csv",
+    "trivium export --what review --certificate certificate.json --output queue.jsonl",
 )
 @click.argument("run", required=False)
 @options.option(
     "--what",
     type=options.Choice(TABLE_KINDS),
     default="scores",
-    show_default=True,
     help="Which data to write.",
 )
 @options.option(
@@ -125,7 +120,6 @@ def send_traces(traces: Iterable[Any], url: str) -> None:
     "format_",
     type=options.Choice([*TABLE_FORMATS, *TRACE_FORMATS, RECORD, LOG]),
     default="jsonl",
-    show_default=True,
     help="Format of a table, of traces and graphs, of the means, or of a whole run.",
 )
 @graph
@@ -161,7 +155,6 @@ def export(
         table = rows_of_kind(what, labels, certificate, confidence)
         _write_table(run, table, format_, output, stable=stable, store=store)
         return
-    from trivium.errors import InputError
     from trivium.store.export.otlp import traces_of_run
     from trivium.store.store import Store
 
@@ -189,7 +182,6 @@ def export(
 
 def _write_record(run: "RunRecord", output: Path) -> None:
     from trivium.store.export.every_eval_ever import record_of
-    from trivium.values import json_text
 
     with open_output(output) as file:
         file.write(json_text(record_of(run)).encode() + b"\n")
@@ -211,7 +203,6 @@ def _write_table(
     stable: bool,
     store: str,
 ) -> None:
-    from trivium.errors import InputError
     from trivium.store.export.tables import WRITERS
     from trivium.store.store import Store
 

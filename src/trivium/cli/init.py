@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +61,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     model: str
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium init",
-        "trivium init --yes",
-        "trivium init qa --cases questions.csv --agent app.py:answer --yes",
-        "trivium init --outputs outputs.csv --cases questions.csv --success exact --yes",
-    )
+@options.command(
+    "trivium init",
+    "trivium init --yes",
+    "trivium init qa --cases questions.csv --agent app.py:answer --yes",
+    "trivium init --outputs outputs.csv --cases questions.csv --success exact --yes",
 )
 @click.argument("folder", default=".", type=click.Path(file_okay=False, path_type=Path))
 @options.option("--cases", metavar="FILE", help="Cases: .jsonl, .csv, .json, .yaml, .parquet, or hf:NAME.")
@@ -316,7 +315,6 @@ def _report(plan: Plan, files: dict[str, bytes], count: int, success: str, then:
 
 
 def _say_what_the_judge_needs(model: str) -> None:
-    from importlib.util import find_spec
 
     needs = [] if find_spec("pydantic_ai") else ['pip install "trivium[judge]"']
     key = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}.get(model.partition(":")[0])

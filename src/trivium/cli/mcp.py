@@ -2,12 +2,10 @@
 
 from pathlib import Path
 
-import click
-
 from trivium.cli import options
 
 
-@click.command(epilog=options.examples("trivium mcp", "trivium mcp --allow-run"))
+@options.command("trivium mcp", "trivium mcp --allow-run")
 @options.store
 @options.option("--allow-run", is_flag=True, help="Let the client call agents: tools run and confirm.")
 def mcp(store: str, *, allow_run: bool) -> None:

@@ -21,10 +21,24 @@ _WRITERS = "trivium.standard_output"
 
 
 def option(*names: str, **settings: Any) -> Callable[[F], F]:
-    """Make a Click option that an environment variable can set: ``--at-once`` is TRIVIUM_AT_ONCE."""
+    """Make a Click option that an environment variable can set: ``--at-once`` is TRIVIUM_AT_ONCE.
+
+    Its help ends with its default, if it has one.
+    """
     long = next(name for name in names if name.startswith("--")).split("/")[0]
     variable = "TRIVIUM_" + long.removeprefix("--").replace("-", "_").upper()
-    return click.option(*names, envvar=variable, **settings)
+    return click.option(*names, **{"envvar": variable, "show_default": "default" in settings, **settings})
+
+
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Make a decorator that adds several options, in this order."""
+
+    def with_options(command: F) -> F:
+        for add in reversed(options):
+            command = add(command)
+        return command
+
+    return with_options
 
 
 def output_file(*names: str, **settings: Any) -> Callable[[F], F]:
@@ -33,6 +47,7 @@ def output_file(*names: str, **settings: Any) -> Callable[[F], F]:
     A document there takes the place of what the command prints (:func:`prints_document`).
     """
     path = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
+    settings = {"show_default": False, **settings}
     return option(*names, type=path, metavar="FILE", callback=_note_document, **settings)
 
 
@@ -57,6 +72,11 @@ def _note_document(context: click.Context, parameter: click.Parameter, value: An
 def examples(*commands: str) -> str:
     """Return the end of a help text that shows these commands, a line each (use as ``epilog``)."""
     return "\n".join(("\b", "Examples:", *(f"  {command}" for command in commands)))
+
+
+def command(*lines: str, name: str | None = None) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a Click command of a function, whose help ends with these examples, a line each."""
+    return click.command(name, epilog=examples(*lines))
 
 
 class Choice(click.Choice[str]):
@@ -92,9 +112,7 @@ def _packaged_encoder() -> str | None:
     return packaged_encoder()
 
 
-store = option(
-    "--store", default=DEFAULT_STORE, show_default=True, metavar="URL", help="Where runs are stored."
-)
+store = option("--store", default=DEFAULT_STORE, metavar="URL", help="Where runs are stored.")
 as_json = option(
     "--json",
     "as_json",
@@ -107,6 +125,7 @@ demo_encoder = option(
     "--encoder",
     metavar="NAME|FOLDER",
     default=_packaged_encoder,
+    show_default=False,
     help="Encoder of the semantic score.  [default: the one that `make demo` installs]",
 )
 metrics = option("--metrics", metavar="A,B,…", help="Metrics to use instead of the suite's.")
@@ -119,7 +138,7 @@ certificate = option(
     metavar="FILE",
     help="A certificate of `trust certify --output`: says which judgements need no human review.",
 )
-version = click.option(
+version = option(
     "--version",
     envvar="TRIVIUM_AGENT_VERSION",  # TRIVIUM_VERSION may be that of Trivium
     metavar="NAME",
@@ -156,15 +175,22 @@ about = option(
 )
 
 
-def reports(command: F) -> F:
-    """Add the options that write a report to a file."""
-    for name, what in (
-        ("--html", "one self-contained HTML page"),
-        ("--markdown", "Markdown, for a comment"),
-        ("--junit", "JUnit XML, for CI"),
-    ):
-        command = output_file(name, help=f"Write {what}.")(command)
-    return command
+reports = together(
+    output_file("--junit", help="Write JUnit XML, for CI."),
+    output_file("--markdown", help="Write Markdown, for a comment."),
+    output_file("--html", help="Write one self-contained HTML page."),
+)
+"""The options that write a report to a file."""
+
+
+def user_name() -> str:
+    """The user of this machine."""
+    from getpass import getuser
+
+    try:
+        return getuser()
+    except (OSError, KeyError):  # the user id has no name, as in containers
+        return "user"
 
 
 def split_names(text: str | None) -> list[str] | None:

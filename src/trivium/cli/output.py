@@ -2,10 +2,11 @@
 
 import os
 import re
+import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,6 +51,16 @@ def exit_code(summary: "Summary") -> int:
 def print_json(value: Any) -> None:
     """Print one JSON document, always in UTF-8."""
     click.echo(json_document(value), nl=False)
+
+
+def print_answer(
+    value: Any, shown: "Callable[[Any], Iterator[Block] | RenderableType]", *, as_json: bool
+) -> None:
+    """Print a record: with ``--json`` as one document, else as the blocks or the text that describe it."""
+    if as_json:
+        print_json(value)
+    else:
+        show(shown(value))
 
 
 def stored_summary(run: "Run") -> "Summary":
@@ -105,9 +116,12 @@ def present(run: "Run", summary: "Summary", how: Presentation) -> None:
     if how.html is not None:
         write_report(how.html, lambda path: _html(run, summary, path, how))
     if how.markdown is not None:
-        write_report(how.markdown, lambda path: path.write_text(_markdown(summary, how), encoding="utf-8"))
+        write_report(how.markdown, lambda path: write_text(path, [_markdown(summary, how)]))
     if how.junit is not None:
-        write_report(how.junit, lambda path: _junit(run, summary, path))
+        from trivium.reports.junit import junit_parts
+        from trivium.reports.view import views_of
+
+        write_report(how.junit, lambda path: write_text(path, junit_parts(summary, views_of(run))))
 
 
 def _print_missing(summary: "Summary") -> None:
@@ -168,6 +182,12 @@ def write_report(path: Path, write: Callable[[Path], object]) -> None:
         click.echo(document, nl=False)
 
 
+def write_text(path: Path, parts: Iterable[str]) -> None:
+    """Write the parts of a text to a file, in UTF-8."""
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(parts)
+
+
 def run_page(run: "Run", path: Path) -> None:
     """Write the page of a run.
 
@@ -212,19 +232,10 @@ def _markdown(summary: "Summary", how: Presentation) -> str:
     return f"{render_markdown(summary)}\n{markdown(run_slices(one, 'comment') for one in how.slices)}"
 
 
-def _junit(run: "Run", summary: "Summary", path: Path) -> None:
-    from trivium.reports.junit import junit_parts
-    from trivium.reports.view import views_of
-
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(junit_parts(summary, views_of(run)))
-
-
 def print_resume_hint(command: list[str], run: str | None, done: int) -> None:
     """Print how many attempts are stored and the command that resumes the run."""
     if run is None:
         return
-    import shlex
 
     resume = [part for part in command if part]
     if "--resume" not in resume:

@@ -3,19 +3,17 @@
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from trivium.cli import options
+from trivium.cli.output import DONE, WITH_ERRORS, print_json, show, write_report
 
 if TYPE_CHECKING:
     from trivium.runs.pairwise_result import PairComparison
     from trivium.suites.settings import JudgeSettings
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium pairs 20261121-09 20261121-10 --models openai:gpt-4o-mini",
-    )
-)
+@options.command("trivium pairs 20261121-09 20261121-10 --models openai:gpt-4o-mini")
 @click.argument("base")
 @click.argument("head")
 @options.option("--models", metavar="A,B,…", help="Judge models, instead of those of head's suite.")
@@ -47,7 +45,6 @@ def pairs(base: str, head: str, store: str, as_json: bool, quiet: bool, **given:
     position bias. The cost is printed below the table; a comparison has its own budget, independent of the
     runs. Exit code 3: some pairs got no verdict.
     """
-    from trivium.cli.output import DONE, WITH_ERRORS, print_json, write_report
     from trivium.runs.pairwise import judge_pairs
     from trivium.runs.run import Run
 
@@ -59,7 +56,6 @@ def pairs(base: str, head: str, store: str, as_json: bool, quiet: bool, **given:
     if as_json:
         print_json(comparison)
     elif not quiet:
-        from trivium.cli.output import show
         from trivium.reports.pairwise import describe
 
         show(describe(comparison, "terminal"))
@@ -76,8 +72,6 @@ def pairs(base: str, head: str, store: str, as_json: bool, quiet: bool, **given:
 
 def _judge_settings(judge: "JudgeSettings | None", given: dict[str, Any]) -> "JudgeSettings | None":
     """Return the suite's judge settings, changed by the options of the command line."""
-    import msgspec
-
     from trivium.suites.rubrics.rubric import Rubric
     from trivium.suites.settings import JudgeSettings
 
@@ -95,7 +89,6 @@ def _judge_settings(judge: "JudgeSettings | None", given: dict[str, Any]) -> "Ju
 
 
 def _lines(comparison: "PairComparison") -> bytes:
-    import msgspec
 
     return b"".join(msgspec.json.encode(pair) + b"\n" for pair in comparison.pairs)
 

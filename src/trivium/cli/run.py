@@ -3,13 +3,25 @@
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from trivium.cli import options
-from trivium.cli.options import F, prints_document, split_names
+from trivium.cli.logs import print_errors
+from trivium.cli.options import prints_document, split_names
+from trivium.cli.output import (
+    Presentation,
+    ProgressBar,
+    command_line,
+    exit_code,
+    present,
+    print_resume_hint,
+    stored_summary,
+    storing,
+)
 from trivium.errors import EncoderUnavailable, InputError, Problem, StoreError, StoreLost, TriviumError
 from trivium.keywords import taken
 
@@ -19,59 +31,53 @@ if TYPE_CHECKING:
     from trivium.suites.suite import Suite
 
 
-def _against(command: F) -> F:
-    """Add the options of a comparison that decides when a run stops."""
-    by = options.option(
-        "--against-metric",
-        metavar="NAME",
-        help="Metric of --against (default: decide.by, else pass_rate, else composite).",
-    )
-    return options.option(
+_against = options.together(
+    options.option(
         "--against",
         metavar="RUN",
         help="With --until-decided: stop when the comparison with this stored run is decided; show it.",
-    )(by(command))
+    ),
+    options.option(
+        "--against-metric",
+        metavar="NAME",
+        help="Metric of --against (default: decide.by, else pass_rate, else composite).",
+    ),
+)
+"""The options of a comparison that decides when a run stops."""
 
-
-def _confirm(command: F) -> F:
-    """Add the options of a run whose comparison is confirmed."""
-    base = options.option("--base-agent", metavar="…", help="The agent of the --against run, for --confirm.")
-    return options.option(
+_confirm = options.together(
+    options.option(
         "--confirm",
         type=click.IntRange(min=1),
         metavar="CALLS",
         help="With --against: then ask both agents again, at most so often, and show the comparison.",
-    )(base(command))
+    ),
+    options.option("--base-agent", metavar="…", help="The agent of the --against run, for --confirm."),
+)
+"""The options of a run whose comparison is confirmed."""
+
+_evaluation_options = options.together(
+    options.metrics,
+    options.config,
+    options.encoder,
+    options.certificate,
+    options.version,
+    options.store,
+    options.resume,
+    options.as_json,
+    options.quiet,
+    options.details,
+    options.policy,
+    options.by,
+    options.reports,
+)
+"""The options that ``run`` and ``score`` share."""
 
 
-def _evaluation_options(command: F) -> F:
-    """Add the options that ``run`` and ``score`` share."""
-    shared: tuple[Callable[[F], F], ...] = (
-        options.metrics,
-        options.config,
-        options.encoder,
-        options.certificate,
-        options.version,
-        options.store,
-        options.resume,
-        options.as_json,
-        options.quiet,
-        options.details,
-        options.policy,
-        options.by,
-        options.reports,
-    )
-    for add in reversed(shared):
-        command = add(command)
-    return command
-
-
-@click.command(
-    epilog=options.examples(
-        "trivium run suite.yaml --agent app.py:answer",
-        "trivium run suite.yaml --agent app.py:answer --watch",
-        "trivium run suite.yaml --agent http://localhost:8000/answer --repeats 3 --html report.html",
-    )
+@options.command(
+    "trivium run suite.yaml --agent app.py:answer",
+    "trivium run suite.yaml --agent app.py:answer --watch",
+    "trivium run suite.yaml --agent http://localhost:8000/answer --repeats 3 --html report.html",
 )
 @click.argument("suite", shell_complete=options.file_names)
 @options.option("--agent", metavar="PKG.MOD:NAME|URL|cmd:…", help="The agent to call (default: the suite's).")
@@ -113,7 +119,6 @@ def _run_once(
     suite: str, given: dict[str, Any], previous: str | None, loaded: Callable[[], None]
 ) -> tuple[int, str | None]:
     """Run once for --watch: score the attempts of a previous run again if cases and repeats are the same."""
-    from trivium.cli.logs import print_errors
     from trivium.store.store import Store
 
     stored: list[str] = []
@@ -139,7 +144,6 @@ def _run_once(
 def _compare(store: str, base: str, head: str) -> None:
     """Print a comparison, as ``trivium compare`` does."""
     from trivium.cli.compare import run_compare
-    from trivium.cli.logs import print_errors
 
     print_errors(lambda: run_compare(base, head, {"store": store}))
 
@@ -156,11 +160,9 @@ def load_for_run(suite: str, given: Mapping[str, Any]) -> "Suite":
     return loaded
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium score suite.yaml --outputs outputs.jsonl",
-        "trivium score suite.yaml --outputs outputs.csv --html report.html",
-    )
+@options.command(
+    "trivium score suite.yaml --outputs outputs.jsonl",
+    "trivium score suite.yaml --outputs outputs.csv --html report.html",
 )
 @click.argument("suite", shell_complete=options.file_names)
 @options.option(
@@ -240,8 +242,6 @@ def _check_saves(suite: "Suite", given: Mapping[str, Any]) -> None:
 
 def _check_no_traces(source: str) -> None:
     """Refuse traces where a suite is expected, and say how to score them."""
-    from pathlib import Path
-
     from trivium.agents.recorded import TRACES
     from trivium.traces.readers.collection import trace_format
 
@@ -317,7 +317,6 @@ def evaluate_and_present(suite: "Suite", given: dict[str, Any]) -> int:
 
 def evaluate_suite(suite: "Suite", given: Mapping[str, Any]) -> "Run":
     """Evaluate with a progress bar; if interrupted, print how to resume."""
-    from trivium.cli.output import ProgressBar, command_line, print_resume_hint, storing
     from trivium.runs.evaluate import EvaluationOptions, evaluate
     from trivium.suites.settings import Settings
 
@@ -338,8 +337,6 @@ def evaluate_suite(suite: "Suite", given: Mapping[str, Any]) -> "Run":
 
 def present_run(run: "Run", given: Mapping[str, Any]) -> int:
     """Print a run, write its reports, and return the exit code."""
-    from trivium.cli.output import Presentation, exit_code, present, stored_summary
-
     summary = stored_summary(run)
     then = ("trivium compare",) if _keep_answer(run, summary.attempts) else ()
     how = taken(Presentation, given) | {"slices": [run.slices(key) for key in given["by"]], "then": then}

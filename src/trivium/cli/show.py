@@ -6,24 +6,19 @@ from typing import Any
 import click
 
 from trivium.cli import options
-from trivium.cli.output import print_json
+from trivium.cli.output import Presentation, exit_code, present, print_answer, print_json
 from trivium.keywords import taken
 from trivium.metrics.registry import CASE_FIGURES, OFF_BY_DEFAULT, PLANNING, metric_class, usable_metrics
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium show",
-        "trivium show --html report.html --markdown report.md",
-        "trivium show metrics",
-    )
+@options.command(
+    "trivium show", "trivium show --html report.html --markdown report.md", "trivium show metrics"
 )
 @click.argument("run", required=False)
 @options.option(
     "--cases",
     type=click.IntRange(min=1),
     default=500,
-    show_default=True,
     help="Worst cases with judgements and drawings of traces in the HTML page; it has the others in brief.",
 )
 @options.option(
@@ -51,7 +46,6 @@ def show(run: str | None, **given: Any) -> int:
     With --disagreements, the table, Markdown and JSON list where judges disagree: the judges of a panel with
     each other, with human --labels, or with the judges of another run (--against).
     """
-    from trivium.cli.output import Presentation, exit_code, present
     from trivium.runs.run import Run
 
     if run == "metrics":
@@ -72,20 +66,14 @@ def show(run: str | None, **given: Any) -> int:
     return exit_code(summary)
 
 
-@click.command(
-    name="list",
-    epilog=options.examples(
-        "trivium list --limit 5",
-    ),
-)
-@options.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Runs shown.")
+@options.command("trivium list --limit 5", name="list")
+@options.option("--limit", type=click.IntRange(min=1), default=20, help="Runs shown.")
 @options.store
 @options.as_json
 def list_runs(limit: int, store: str, as_json: bool) -> None:
     """List the stored runs, newest first."""
     from msgspec.structs import asdict
 
-    from trivium.cli.output import print_json, show
     from trivium.reports.runs_table import RunRow, runs_blocks
     from trivium.reports.wording import run_name
     from trivium.runs.provenance import FINGERPRINT, confirms
@@ -119,10 +107,7 @@ def list_runs(limit: int, store: str, as_json: bool) -> None:
         found = opened.runs(limit=limit + 1)
         known = before(opened, [record.id for record in found[:limit]])
         rows = [row(record) for record in found[:limit]]
-    if as_json:
-        print_json(rows)
-    else:
-        show(runs_blocks(rows, older=len(found) > limit))
+    print_answer(rows, lambda each: runs_blocks(each, older=len(found) > limit), as_json=as_json)
 
 
 def show_metrics(*, as_json: bool) -> int:

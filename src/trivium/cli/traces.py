@@ -1,5 +1,6 @@
 """``trivium traces``: shows, scores, imports and exports traces of other tools."""
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from trivium.cli import export as exporting
 from trivium.cli import options
 from trivium.cli.main import LazyCommands
 from trivium.cli.options import Choice, split_names
+from trivium.cli.output import WITH_ERRORS, Presentation, ProgressBar, exit_code, present, print_json, storing
+from trivium.cli.output import show as print_
 from trivium.keywords import taken
 
 COMMANDS = {
@@ -18,14 +21,6 @@ COMMANDS = {
     "import": ("trivium.cli.traces:import_", "Convert other tools' traces to Trivium's format."),
     "export": ("trivium.cli.traces:export", "Write traces for OpenTelemetry and graph tools."),
 }
-
-SCORE_EXAMPLES = """\b
-Examples:
-  trivium traces score traces/
-  trivium traces score collector/*.jsonl --since 24h --agent researcher
-  trivium traces score runs.jsonl --trace-id 5b8efff798038103d269b633813fc60c
-  trivium traces score traces/ --judge openai:gpt-4o-mini --html report.html
-"""
 
 
 @click.group(cls=LazyCommands, table=COMMANDS)
@@ -38,12 +33,7 @@ def traces() -> None:
     """
 
 
-@click.command(
-    "import",
-    epilog=options.examples(
-        "trivium traces import claude-code.jsonl --output traces.jsonl",
-    ),
-)
+@options.command("trivium traces import claude-code.jsonl --output traces.jsonl", name="import")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @options.option("--format", "format_", metavar="NAME", help="Format of the files, if it cannot be detected.")
 @options.output_file("-o", "--output", default="-", help="Write here, not to standard output.")
@@ -59,11 +49,7 @@ def import_(files: tuple[str, ...], format_: str | None, output: Path) -> None:
     click.echo(f"read as {detected}: {len(traces):,}{problems}", err=True)
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium traces show trace.json",
-    )
-)
+@options.command("trivium traces show trace.json")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @options.option("--format", "format_", metavar="NAME", help="Format of the files, if it cannot be detected.")
 @options.as_json
@@ -73,10 +59,6 @@ def show(files: tuple[str, ...], format_: str | None, as_json: bool) -> None:
     Counts agents, tools, tokens, messages and repaired problems. Then reports time shares, the critical path,
     retries, loops and hand-offs.
     """
-    from itertools import chain
-
-    from trivium.cli.output import print_json
-    from trivium.cli.output import show as print_
     from trivium.reports.trace_tables import facts_blocks, process_blocks
     from trivium.traces.process.totals import handoffs_as_tools, process_totals, trace_facts
     from trivium.traces.readers import read_paths
@@ -90,18 +72,13 @@ def show(files: tuple[str, ...], format_: str | None, as_json: bool) -> None:
         print_(chain(recorded, process_blocks(totals, traces=len(traces))))
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium traces export trace.json --format otlp --output spans.json",
-    )
-)
+@options.command("trivium traces export trace.json --format otlp --output spans.json")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @options.option(
     "--format",
     "format_",
     type=Choice(exporting.TRACE_FORMATS),
     default="otlp",
-    show_default=True,
     help="What to write.",
 )
 @options.option("--from", "source", metavar="NAME", help="Format of the files, if it cannot be detected.")
@@ -122,14 +99,18 @@ def export(
         exporting.write_traces(exported, format_=format_, graph=graph, output=output)
 
 
-@click.command(epilog=SCORE_EXAMPLES)
+@options.command(
+    "trivium traces score traces/",
+    "trivium traces score collector/*.jsonl --since 24h --agent researcher",
+    "trivium traces score runs.jsonl --trace-id 5b8efff798038103d269b633813fc60c",
+    "trivium traces score traces/ --judge openai:gpt-4o-mini --html report.html",
+)
 @click.argument("paths", metavar="FILE|FOLDER...", nargs=-1, required=True)
 @options.option("--format", metavar="NAME", help="Format of the files, if it cannot be detected.")
 @options.option(
     "--by",
     type=Choice(["trace", "conversation"]),
     default="trace",
-    show_default=True,
     help="Score each trace, or each conversation, whose traces are its turns.",
 )
 @options.option(
@@ -155,7 +136,6 @@ def export(
     "--rows",
     type=click.IntRange(min=1),
     default=15,
-    show_default=True,
     metavar="N",
     help="Most rows of each table.",
 )
@@ -175,16 +155,6 @@ def score(paths: tuple[str, ...], **given: Any) -> int:
     every metric that needs no expectation, and the worst traces. Stores the run, for `trivium show`,
     `compare` and `export`. Names and leaves out files that cannot be read (exit code 3).
     """
-    from trivium.cli.output import (
-        WITH_ERRORS,
-        Presentation,
-        ProgressBar,
-        exit_code,
-        present,
-        print_json,
-        storing,
-    )
-    from trivium.cli.output import show as print_
     from trivium.reports.trace_scores import describe
     from trivium.runs.run import Run
     from trivium.runs.trace_scores.score import score_traces

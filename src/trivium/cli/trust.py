@@ -10,7 +10,9 @@ from trivium.cli import options
 from trivium.cli import trust_options as shared
 from trivium.cli.main import LazyCommands
 from trivium.cli.options import STANDARD_OUTPUT, Choice, option, output_file, split_names
+from trivium.cli.output import Presentation, present, resampling_bar, show
 from trivium.cli.trust_options import load_calibrator, read_item_table
+from trivium.errors import TrustError
 from trivium.keywords import taken
 from trivium.values import json_document
 
@@ -43,11 +45,9 @@ def trust() -> None:
     """
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium trust curve items.jsonl --html curve.html",
-        "trivium trust curve --dimension correctness --labels labels.csv",
-    )
+@options.command(
+    "trivium trust curve items.jsonl --html curve.html",
+    "trivium trust curve --dimension correctness --labels labels.csv",
 )
 @click.argument("items", required=False)
 @option(
@@ -71,7 +71,6 @@ def trust() -> None:
     "--loss",
     type=Choice(["abs", "abs_norm", "zero_one"]),
     default="abs",
-    show_default=True,
     help="Loss of a prediction.",
 )
 @shared.scale
@@ -79,14 +78,12 @@ def trust() -> None:
     "--coverage-grid",
     type=shared.CoverageGrid(),
     default=DEFAULT_COVERAGES,
-    show_default=True,
     help="Coverages at which the risk is reported.",
 )
 @option(
     "--area-coverage",
     type=click.FloatRange(0, 1, min_open=True),
     default=0.5,
-    show_default=True,
     help="Coverage up to which the truncated areas are computed.",
 )
 @option("--intersection-only", is_flag=True, help="Compare only the groups that both inputs have.")
@@ -97,14 +94,12 @@ def trust() -> None:
     "--rng",
     type=Choice(["pcg64", "legacy"]),
     default="pcg64",
-    show_default=True,
     help="Random numbers: pcg64, or legacy (RandomState and plain percentiles, to reproduce old artifacts).",
 )
 @option(
     "--interval",
     type=Choice(["expanded", "percentile", "bca"]),
     default="expanded",
-    show_default=True,
     help="Intervals: percentile, expanded (wider when groups are few), or bca (corrects bias and skew).",
 )
 @option(
@@ -124,7 +119,6 @@ def curve(items: str | None, **given: Any) -> int:
     """
     from msgspec.structs import replace
 
-    from trivium.cli.output import resampling_bar
     from trivium.reports.trust.tables import curve_blocks
     from trivium.runs.artifacts.curve import CurveOptions, curve_artifact, resamples_of
 
@@ -210,22 +204,16 @@ def _print_answer(answer: Any, table: Callable[[Any], Any], given: dict[str, Any
     if given["as_json"]:
         click.echo(document, nl=False)
         return
-    from trivium.cli.output import show
 
     show(table(answer))
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium trust calibrate items.jsonl --output calibrator.json",
-    )
-)
+@options.command("trivium trust calibrate items.jsonl --output calibrator.json")
 @shared.one_source
 @option(
     "--method",
     type=Choice(["temperature", "isotonic", "logistic", "platt", "linear"]),
     default="temperature",
-    show_default=True,
     help="Calibration method.",
 )
 @option("--features", metavar="A,B,…", help="Signals to fit on.")
@@ -234,7 +222,6 @@ def _print_answer(answer: Any, table: Callable[[Any], Any], given: dict[str, Any
     "--target",
     type=Choice(["correctness", "near_correct", "loss"]),
     default="correctness",
-    show_default=True,
     help="What the calibrated number predicts (loss: 1 - error / range).",
 )
 @shared.scale
@@ -260,11 +247,7 @@ def calibrate(items: str | None, **given: Any) -> int:
     return 0
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium trust certify --dimension correctness --labels labels.csv --epsilon 0.2",
-    )
-)
+@options.command("trivium trust certify --dimension correctness --labels labels.csv --epsilon 0.2")
 @shared.one_source
 @option(
     "--confidence",
@@ -276,21 +259,18 @@ def calibrate(items: str | None, **given: Any) -> int:
     "--epsilon",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.1,
-    show_default=True,
     help="Largest error rate among the accepted predictions.",
 )
 @option(
     "--delta",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.1,
-    show_default=True,
     help="Probability that the guarantee fails.",
 )
 @option(
     "--tolerance",
     type=click.FloatRange(0),
     default=0.0,
-    show_default=True,
     help="Predictions farther than this from the truth count as wrong.",
 )
 @option("--group-size", type=click.IntRange(min=1), metavar="N", help="Most items that a group can have.")
@@ -298,7 +278,6 @@ def calibrate(items: str | None, **given: Any) -> int:
     "--bound",
     type=Choice(["betting", "hoeffding"]),
     default="betting",
-    show_default=True,
     help="Test to use if groups have several items.",
 )
 @shared.answer
@@ -330,11 +309,7 @@ def certify(items: str | None, **given: Any) -> int:
     return 0 if certified else 1
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium trust agree --dimension correctness --labels labels.csv",
-    )
-)
+@options.command("trivium trust agree --dimension correctness --labels labels.csv")
 @shared.one_source
 @option(
     "--step",
@@ -354,7 +329,6 @@ def agree(items: str | None, **given: Any) -> int:
     For a run, the unlabelled scores also enter an estimate of the mean that people would give to all. The
     --html page also says from which confidence on a judge may decide (the default of trivium trust certify).
     """
-    from trivium.cli.output import resampling_bar
     from trivium.reports.trust.tables import agreement_blocks
     from trivium.runs.artifacts.judge import agreement_answer
 
@@ -375,7 +349,6 @@ def agree(items: str | None, **given: Any) -> int:
 
 def _certificate(table: "ItemTable") -> "CertificateAnswer | str | None":
     """The default certificate of a judge's items, or why there is none; None if no judge predicted them."""
-    from trivium.errors import TrustError
     from trivium.runs.artifacts.judge import certificate
 
     if table.sides[0] != "judge":
@@ -386,12 +359,7 @@ def _certificate(table: "ItemTable") -> "CertificateAnswer | str | None":
         return str(error)
 
 
-@click.command(
-    "import",
-    epilog=options.examples(
-        "trivium trust import 20261121-09 judgements.csv",
-    ),
-)
+@options.command("trivium trust import 20261121-09 judgements.csv", name="import")
 @click.argument("run")
 @click.argument("judgements", type=click.Path(path_type=Path))
 @options.certificate
@@ -405,7 +373,6 @@ def import_(
 
     RUN stays as it is: a new run holds its scores and the judgements.
     """
-    from trivium.cli.output import Presentation, present
     from trivium.runs.run import Run
 
     judged = Run.load(run, store=store).with_judgements(judgements, certificates=certificate)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trivium.cli.options import DEFAULT_STORE, Choice, F, as_json, option, output_file, store
+from trivium.cli.options import DEFAULT_STORE, Choice, as_json, option, output_file, store, together
+from trivium.cli.output import reserved_stdout, write_report
 
 if TYPE_CHECKING:
     from trivium.runs.items.table import ItemTable
@@ -84,21 +85,18 @@ resamples = option(
     "--bootstrap-resamples",
     type=click.IntRange(min=0, max=10_000_000),
     default=10_000,
-    show_default=True,
     help="Bootstrap resamples of the groups.",
 )
 engine = option(
     "--engine",
     type=Choice(["local", "ray"]),
     default="local",
-    show_default=True,
     help="Where resamples are computed: on this machine, or on a Ray cluster (that of RAY_ADDRESS).",
 )
 seed = option(
     "--seed",
     type=click.IntRange(min=0, max=2**32 - 1),
     default=42,
-    show_default=True,
     help="Seed of the random numbers.",
 )
 output = output_file("--output", help="Also write the JSON answer here.")
@@ -109,21 +107,23 @@ unit = option(
     "--unit",
     type=Choice(["group", "item"]),
     default="group",
-    show_default=True,
     help="What is independent: the groups, or every item though it shares its group with others.",
 )
 
 
-def one_source(command: F) -> F:
-    """Add the argument ITEMS and the options that choose the items of one source."""
-    same = option("--input", metavar="ITEMS", help="The same as ITEMS.")
-    mode = option("--mode", metavar="NAME", help="Predictor of a run artifact.")
-    return click.argument("items", required=False)(same(mode(dimension(labels(queue(unit(store(command))))))))
+one_source = together(
+    click.argument("items", required=False),
+    option("--input", metavar="ITEMS", help="The same as ITEMS."),
+    option("--mode", metavar="NAME", help="Predictor of a run artifact."),
+    dimension,
+    labels,
+    queue,
+    unit,
+    store,
+)
+"""The argument ITEMS and the options that choose the items of one source."""
 
-
-def answer(command: F) -> F:
-    """Add the options ``--json`` and ``--output``."""
-    return as_json(output(command))
+answer = together(as_json, output)
 
 
 def write_file(path: Path, content: str | bytes) -> None:
@@ -132,8 +132,6 @@ def write_file(path: Path, content: str | bytes) -> None:
     Raises:
         InputError: If the file cannot be written.
     """
-    from trivium.cli.output import write_report
-
     write_report(
         path, lambda file: file.write_bytes(content.encode() if isinstance(content, str) else content)
     )
@@ -200,7 +198,6 @@ def chunk_map(engine: str) -> "Iterator[ChunkMap | None]":
     if engine == "local":
         yield None
         return
-    from trivium.cli.output import reserved_stdout
     from trivium.runs.engines.ray_cluster import on_ray
 
     with reserved_stdout(), on_ray() as found:

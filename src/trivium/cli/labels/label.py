@@ -1,6 +1,9 @@
 """``trivium label``: labels in the terminal; makes, lists and closes queues; imports and exports labels."""
 
+import io
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,12 +11,15 @@ import click
 
 from trivium.cli import options
 from trivium.cli.main import LazyCommands
-from trivium.cli.options import Choice, F, option
+from trivium.cli.options import Choice, option, user_name
+from trivium.cli.output import print_answer, print_json
+from trivium.cli.output import show as print_table
+from trivium.errors import InputError
+from trivium.keywords import taken
 
 if TYPE_CHECKING:
     from trivium.labels.queue import LabelQueues
-    from trivium.labels.records import LabelQueue
-    from trivium.store.store import Store
+    from trivium.labels.records import LabelQueue, QueueSettings
 
 HERE = "trivium.cli.labels.label"
 
@@ -60,67 +66,57 @@ by = option("--labeller", "by", metavar="NAME", help="Who labels. Default: the u
 dimension = option("--dimension", metavar="D", required=True, help="The judged dimension, or another metric.")
 
 
-def queue_options(command: F) -> F:
-    """Add the options of a new queue."""
-    for added in reversed(
-        (
-            option(
-                "--overlap",
-                type=click.FloatRange(0, 1),
-                default=0.0,
-                show_default=True,
-                help="Share of the items that several people label, to see how far they agree.",
-            ),
-            option(
-                "--people",
-                type=click.IntRange(2, 50),
-                default=2,
-                show_default=True,
-                help="How many people label an item of the overlap.",
-            ),
-            option(
-                "--lease-minutes",
-                type=click.FloatRange(0, min_open=True),
-                default=15.0,
-                show_default=True,
-                help="For how long an item is reserved for the person who has it in hand.",
-            ),
-            option("--seed", type=click.IntRange(0, 2**31 - 1), help="Seed of the draws. Default: random."),
-            option(
-                "--uniform",
-                is_flag=True,
-                help="All items equally likely throughout: a certificate can use every label.",
-            ),
-            option(
-                "--uncertainty",
-                metavar="NAME",
-                help="Confidence that says where the judge is unsure. Default: the stated one.",
-            ),
-        )
-    ):
-        command = added(command)
-    return command
+queue_options = options.together(
+    option(
+        "--overlap",
+        type=click.FloatRange(0, 1),
+        default=0.0,
+        help="Share of the items that several people label, to see how far they agree.",
+    ),
+    option(
+        "--people",
+        type=click.IntRange(2, 50),
+        default=2,
+        help="How many people label an item of the overlap.",
+    ),
+    option(
+        "--lease-minutes",
+        type=click.FloatRange(0, min_open=True),
+        default=15.0,
+        help="For how long an item is reserved for the person who has it in hand.",
+    ),
+    option("--seed", type=click.IntRange(0, 2**31 - 1), help="Seed of the draws. Default: random."),
+    option(
+        "--uniform",
+        is_flag=True,
+        help="All items equally likely throughout: a certificate can use every label.",
+    ),
+    option(
+        "--uncertainty",
+        metavar="NAME",
+        help="Confidence that says where the judge is unsure. Default: the stated one.",
+    ),
+)
+"""The options of a new queue."""
 
 
-def opened(store: str) -> "Store":
-    """Open an existing store for writing."""
+@contextmanager
+def opened(store: str) -> Iterator["LabelQueues"]:
+    """Open the queues of an existing store for writing."""
+    from trivium.labels.queue import LabelQueues
     from trivium.store.store import Store
 
-    return Store(store, create=False)
+    with Store(store, create=False) as existing:
+        yield LabelQueues(existing)
 
 
 def person(name: str | None) -> str:
     """Return the name of the labeller; by default, the user of this machine."""
-    import getpass
+    if name is None:
+        return user_name()
+    from trivium.labels.people import typed_name
 
-    if name is not None:
-        from trivium.labels.people import typed_name
-
-        return typed_name(name)
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # the user id has no name, as in containers
-        return "user"
+    return typed_name(name)
 
 
 def newest(queues: "LabelQueues") -> str:
@@ -129,31 +125,26 @@ def newest(queues: "LabelQueues") -> str:
     Raises:
         InputError: If there is none.
     """
-    from trivium.errors import InputError
-
     found = queues.all(limit=1)
     if not found:
         raise InputError("", "the store has no queue of labels yet: trivium label RUN --dimension D")
     return found[0].id
 
 
-def made_queue(queues: "LabelQueues", run: str | None, given: dict[str, Any], *, by: str) -> "LabelQueue":
-    """Make a queue for a run with the options of the command line."""
+def _settings(given: dict[str, Any]) -> "QueueSettings":
+    """The settings of a new queue, by the options of the command line."""
     from trivium.labels.records import QueueSettings
 
-    settings = QueueSettings(
-        overlap=given["overlap"],
-        people=given["people"],
-        lease_seconds=given["lease_minutes"] * 60,
-        uncertainty=given["uncertainty"],
-        uniform=given["uniform"],
-    )
-    return queues.create(
-        queues.store.run(run), given["dimension"], by=by, seed=given["seed"], settings=settings
-    )
+    named = taken(("overlap", "people", "uncertainty", "uniform"), given)
+    return QueueSettings(lease_seconds=given["lease_minutes"] * 60, **named)
 
 
-@click.command(epilog=options.examples("trivium label ask 20261121-09 --dimension clarity --labeller ann"))
+def _queue_of_run(queues: "LabelQueues", run: str | None, given: dict[str, Any], *, by: str) -> "LabelQueue":
+    settings, record = _settings(given), queues.store.run(run)
+    return queues.create(record, given["dimension"], by=by, seed=given["seed"], settings=settings)
+
+
+@options.command("trivium label ask 20261121-09 --dimension clarity --labeller ann")
 @click.argument("run", required=False)
 @option("--dimension", metavar="D", help="The judged dimension, or another metric.")
 @option("--queue", "queue_id", metavar="QUEUE", help="Continue this queue. Default: the newest open one.")
@@ -167,24 +158,23 @@ def ask(run: str | None, **given: Any) -> int:
     holds at every point.
     """
     from trivium.cli.labels.terminal import label_in_terminal
-    from trivium.labels.queue import LabelQueues
 
     if given["queue_id"] is None and given["dimension"] is None:
         raise click.UsageError("say what to label: --dimension D, or --queue QUEUE")
-    with opened(given["store"]) as store:
-        queues, who = LabelQueues(store), person(given["by"])
+    with opened(given["store"]) as queues:
+        who = person(given["by"])
         if given["queue_id"] is not None:
             chosen = queues.get(given["queue_id"])
         else:
-            record = store.run(run)
+            record = queues.store.run(run)
             found = queues.all(run=record.id, dimension=given["dimension"])
             still_open = [existing for existing in found if existing.closed is None]
-            chosen = still_open[0] if still_open else made_queue(queues, record.id, given, by=who)
+            chosen = still_open[0] if still_open else _queue_of_run(queues, record.id, given, by=who)
         label_in_terminal(queues, chosen, who)
     return 0
 
 
-@click.command(epilog=options.examples("trivium label queue 20261121-09 --dimension clarity --overlap 0.2"))
+@options.command("trivium label queue 20261121-09 --dimension clarity --overlap 0.2")
 @click.argument("run", required=False)
 @dimension
 @option("--monitor", metavar="NAME", help="Ask about this monitor's samples of live traffic instead.")
@@ -192,7 +182,6 @@ def ask(run: str | None, **given: Any) -> int:
     "--days",
     type=click.FloatRange(0, min_open=True),
     default=7.0,
-    show_default=True,
     help="With --monitor: samples of the last days.",
 )
 @option(
@@ -208,11 +197,8 @@ def queue(run: str | None, **given: Any) -> int:
     Labels of an alert's samples say what went wrong, and never enter an estimate: they were chosen because
     they look bad.
     """
-    from trivium.cli.output import print_json
-    from trivium.labels.queue import LabelQueues
-
-    with opened(given["store"]) as store:
-        made = _new_queue(LabelQueues(store), run, given, by=person(given["by"]))
+    with opened(given["store"]) as queues:
+        made = _new_queue(queues, run, given, by=person(given["by"]))
     if given["as_json"]:
         print_json(made)
     else:
@@ -226,98 +212,65 @@ def _new_queue(queues: "LabelQueues", run: str | None, given: dict[str, Any], *,
     if len(named) + (run is not None) > 1:
         raise click.UsageError("name one of RUN, --monitor and --alert")
     if not named:
-        return made_queue(queues, run, given, by=by)
+        return _queue_of_run(queues, run, given, by=by)
     from trivium.labels.monitored import queue_of_alert, queue_of_monitor
-    from trivium.labels.records import QueueSettings
 
-    settings = QueueSettings(
-        overlap=given["overlap"],
-        people=given["people"],
-        lease_seconds=given["lease_minutes"] * 60,
-        uncertainty=given["uncertainty"],
-        uniform=given["uniform"],
-    )
+    how: dict[str, Any] = {"by": by, "settings": _settings(given)}
     if given["alert"] is not None:
-        return queue_of_alert(queues, given["alert"], given["dimension"], by=by, settings=settings)
-    since = queues.now() - given["days"] * 86_400
-    return queue_of_monitor(
-        queues,
-        given["monitor"],
-        given["dimension"],
-        by=by,
-        since=since,
-        settings=settings,
-        seed=given["seed"],
-    )
+        return queue_of_alert(queues, given["alert"], given["dimension"], **how)
+    how |= {"since": queues.now() - given["days"] * 86_400, "seed": given["seed"]}
+    return queue_of_monitor(queues, given["monitor"], given["dimension"], **how)
 
 
-@click.command("list", epilog=options.examples("trivium label list --dimension clarity"))
+@options.command("trivium label list --dimension clarity", name="list")
 @option("--dimension", metavar="D", help="Only queues of this dimension.")
 @options.store
 @options.as_json
 def list_queues(*, dimension: str | None, store: str, as_json: bool) -> None:
     """List the queues, newest first."""
     from trivium.labels.progress import progress_of
-    from trivium.labels.queue import LabelQueues
 
-    with opened(store) as existing:
-        queues = LabelQueues(existing)
+    with opened(store) as queues:
         found = [progress_of(queues, each.id) for each in queues.all(dimension=dimension, limit=50)]
     if as_json:
-        from trivium.cli.output import print_json
-
         print_json(found)
         return
     if not found:
         click.echo("no queue yet: trivium label RUN --dimension D")
         return
     from trivium.cli.labels.tables import queues_table
-    from trivium.cli.output import show as print_table
 
     print_table(iter([queues_table(found)]))
 
 
-@click.command(epilog=options.examples("trivium label show labels-1f2e3d4c"))
+@options.command("trivium label show labels-1f2e3d4c")
 @click.argument("queue", required=False)
 @options.store
 @options.as_json
 def show(*, queue: str | None, store: str, as_json: bool) -> None:
     """Show the progress of QUEUE (default: the newest), and the mean score by its labels so far."""
-    from trivium.labels.progress import progress_of
-    from trivium.labels.queue import LabelQueues
-
-    with opened(store) as existing:
-        queues = LabelQueues(existing)
-        progress = progress_of(queues, queue or newest(queues))
-    if as_json:
-        from trivium.cli.output import print_json
-
-        print_json(progress)
-        return
     from trivium.cli.labels.tables import progress_text
-    from trivium.cli.output import show as print_table
+    from trivium.labels.progress import progress_of
 
-    print_table(progress_text(progress))
+    with opened(store) as queues:
+        progress = progress_of(queues, queue or newest(queues))
+    print_answer(progress, progress_text, as_json=as_json)
 
 
-@click.command(epilog=options.examples("trivium label close labels-1f2e3d4c"))
+@options.command("trivium label close labels-1f2e3d4c")
 @click.argument("queue")
 @by
 @options.store
 def close(*, queue: str, by: str | None, store: str) -> None:
     """Close QUEUE, so that nobody is asked further items. Its labels are kept."""
-    from trivium.labels.queue import LabelQueues
-
-    with opened(store) as existing:
-        LabelQueues(existing).close(queue, person(by))
+    with opened(store) as queues:
+        queues.close(queue, person(by))
     click.echo(f"{queue} is closed; its labels are kept", err=True)
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium label export 20261121-09 --dimension clarity --output labels.csv",
-        "trivium label export --queue labels-1f2e3d4c > labels.jsonl",
-    )
+@options.command(
+    "trivium label export 20261121-09 --dimension clarity --output labels.csv",
+    "trivium label export --queue labels-1f2e3d4c > labels.jsonl",
 )
 @click.argument("run", required=False)
 @option("--queue", "queue_id", metavar="QUEUE", help="Only labels of this queue, of any run.")
@@ -338,25 +291,21 @@ def export(
 
     `trivium trust … --labels FILE` and `trivium label import` read the file.
     """
-    import io
-
     from trivium.cli.trust_options import write_file
     from trivium.labels.files import LABEL_COLUMNS, label_rows
-    from trivium.labels.queue import LabelQueues
     from trivium.store.export.tables import WRITERS
 
     kind = format_ or ("csv" if output.suffix.lower() == ".csv" else "jsonl")
-    with opened(store) as existing:
-        number = None if queue_id is None else LabelQueues(existing).get(queue_id).number
-        which = None if run is None and number is not None else existing.run(run).id
+    with opened(store) as queues:
+        number = None if queue_id is None else queues.get(queue_id).number
+        which = None if run is None and number is not None else queues.store.run(run).id
         document = io.BytesIO()
-        WRITERS[kind](
-            label_rows(existing, run=which, dimension=dimension, queue=number), LABEL_COLUMNS, document
-        )
+        rows = label_rows(queues.store, run=which, dimension=dimension, queue=number)
+        WRITERS[kind](rows, LABEL_COLUMNS, document)
     write_file(output, document.getvalue())
 
 
-@click.command("import", epilog=options.examples("trivium label import 20261121-09 labels.csv"))
+@options.command("trivium label import 20261121-09 labels.csv", name="import")
 @click.argument("run")
 @click.argument("labels", type=click.Path(path_type=Path))
 @by
@@ -369,11 +318,10 @@ def import_(run: str, labels: Path, *, by: str | None, store: str, as_json: bool
     """
     from trivium.labels.files import import_labels
 
-    with opened(store) as existing:
-        done = import_labels(existing, existing.run(run), labels, by=person(by), now=time.time())
+    with opened(store) as queues:
+        record = queues.store.run(run)
+        done = import_labels(queues.store, record, labels, by=person(by), now=time.time())
     if as_json:
-        from trivium.cli.output import print_json
-
         print_json(done)
         return
     known = f"; {done.known:,} were there already" if done.known else ""

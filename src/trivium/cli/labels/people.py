@@ -4,11 +4,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from trivium.cli import options
 from trivium.cli.labels.label import by as labeller
 from trivium.cli.labels.label import newest, opened, person
 from trivium.cli.options import option
+from trivium.cli.output import print_json, show
 from trivium.reports.escape import one_line, visible
 
 if TYPE_CHECKING:
@@ -22,38 +24,29 @@ LISTED = 20
 """Most disagreements that the terminal lists."""
 
 
-@click.command(epilog=options.examples("trivium label agree labels-1f2e3d4c"))
+@options.command("trivium label agree labels-1f2e3d4c")
 @click.argument("queue", required=False)
 @option(
     "--label-step",
     type=click.FloatRange(0, 1, min_open=True),
     default=0.25,
-    show_default=True,
     help="Distance between neighbouring labels, for agreement within one step.",
 )
 @options.store
 @options.as_json
 def agree(*, queue: str | None, label_step: float, store: str, as_json: bool) -> None:
     """Measure how far the people of QUEUE (default: the newest) agree, and list where they do not."""
-    import msgspec
-
     from trivium.labels.agreement import agreement_of, disagreements_of
-    from trivium.labels.queue import LabelQueues
 
-    with opened(store) as existing:
-        queues = LabelQueues(existing)
+    with opened(store) as queues:
         chosen = queue or newest(queues)
         found = agreement_of(queues, chosen, step=label_step)
         apart = disagreements_of(queues, chosen)
     if as_json:
-        from trivium.cli.output import print_json
-
         print_json({**msgspec.to_builtins(found), "disagreements": apart})
         return
     _print_agreement(found)
     if apart:
-        from trivium.cli.output import show
-
         click.echo()
         show(iter([_table(apart[:LISTED])]))
         if len(apart) > LISTED:
@@ -105,9 +98,7 @@ def _table(apart: "list[Disagreement]") -> "Table":
     return table_of(("place", "case", "labels", "decided"), ("interval", "name", "text", "text"), rows)
 
 
-@click.command(
-    epilog=options.examples('trivium label adjudicate labels-1f2e3d4c 12 0.75 --note "quotes the law"')
-)
+@options.command('trivium label adjudicate labels-1f2e3d4c 12 0.75 --note "quotes the law"')
 @click.argument("queue")
 @click.argument("place", type=click.IntRange(min=1))
 @click.argument("value", type=float)
@@ -116,16 +107,12 @@ def _table(apart: "list[Disagreement]") -> "Table":
 @options.store
 def adjudicate(*, queue: str, place: int, value: float, note: str | None, by: str | None, store: str) -> None:
     """Decide that the label of item PLACE of QUEUE is VALUE; people's own labels stay."""
-    from trivium.labels.queue import LabelQueues
-
-    with opened(store) as existing:
-        decided = LabelQueues(existing).adjudicate(queue, place, person(by), value, note=note)
+    with opened(store) as queues:
+        decided = queues.adjudicate(queue, place, person(by), value, note=note)
     click.echo(f"item {place} of {queue}: {decided.value:g}, decided by {visible(decided.by)}")
 
 
-@click.command(
-    epilog=options.examples("trivium label check certificate.json 20261121-09"),
-)
+@options.command("trivium label check certificate.json 20261121-09")
 @click.argument("certificate", type=click.Path(path_type=Path))
 @click.argument("run", required=False)
 @options.store
@@ -138,11 +125,9 @@ def check(*, certificate: Path, run: str | None, store: str, as_json: bool) -> i
     """
     from trivium.labels.drift import check_certificate
 
-    with opened(store) as existing:
-        found = check_certificate(existing, certificate, existing.run(run))
+    with opened(store) as queues:
+        found = check_certificate(queues.store, certificate, queues.store.run(run))
     if as_json:
-        from trivium.cli.output import print_json
-
         print_json(found)
         return EXPIRED if found.expired else 0
     if found.expired:

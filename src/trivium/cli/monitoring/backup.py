@@ -1,21 +1,21 @@
 """``trivium backup`` and ``trivium restore``: copy a store to a file and back."""
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from trivium.cli import options
+from trivium.cli.output import print_json
+from trivium.reports.escape import visible
 
 if TYPE_CHECKING:
     from trivium.store.backup import Backup
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium backup backup.db",
-        "trivium backup nightly.db --store postgresql://trivium@127.0.0.1/trivium",
-    )
+@options.command(
+    "trivium backup backup.db", "trivium backup nightly.db --store postgresql://trivium@127.0.0.1/trivium"
 )
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @options.store
@@ -30,11 +30,9 @@ def backup(file: Path, *, store: str, as_json: bool) -> None:
     _print(back_up(store, file), f"{file}: a verified copy of the store", as_json=as_json)
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium restore backup.db --store sqlite:///restored.db",
-        "trivium restore backup.db --store postgresql://trivium@127.0.0.1/trivium",
-    )
+@options.command(
+    "trivium restore backup.db --store sqlite:///restored.db",
+    "trivium restore backup.db --store postgresql://trivium@127.0.0.1/trivium",
 )
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @options.store
@@ -68,9 +66,6 @@ def restore(file: Path, *, store: str, with_tokens: bool, as_json: bool) -> None
 
 def _warn_of_tokens(store: str) -> None:
     """Name the tokens that can be used after a restore, and those whose logins go on."""
-    import time
-
-    from trivium.reports.escape import visible
     from trivium.store.store import Store
     from trivium.store.tokens import Sessions, Tokens
 
@@ -89,7 +84,6 @@ def _warn_of_tokens(store: str) -> None:
 
 
 def _print(made: "Backup", sentence: str, *, as_json: bool) -> None:
-    from trivium.cli.output import print_json
     from trivium.reports.wording import counted
 
     if as_json:

@@ -4,9 +4,13 @@ import time
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from trivium.cli import options
 from trivium.cli.main import LazyCommands
+from trivium.cli.output import print_answer, print_json, show
+from trivium.errors import InputError, StoreError, suggest
+from trivium.reports.escape import one_line
 
 if TYPE_CHECKING:
     from trivium.monitor.status import MonitorStatus
@@ -39,12 +43,7 @@ def monitor() -> None:
 monitor_name = click.argument("monitor", required=False)
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium monitor status",
-        "trivium monitor status support --json",
-    )
-)
+@options.command("trivium monitor status", "trivium monitor status support --json")
 @monitor_name
 @options.store
 @options.as_json
@@ -54,18 +53,19 @@ def status(monitor: str | None, *, store: str, as_json: bool) -> None:
     MONITOR is the name of a suite; all monitors of the store without it. Exit code 1: an alert is firing.
     """
     from trivium.cli.monitoring.screens import all_of
-    from trivium.cli.output import print_json, show
     from trivium.reports.monitoring import MOST_ROWS
-    from trivium.store.store import Store
 
-    with Store(store, create=False, read_only=True) as opened:
+    with _opened(store) as opened:
         found = _statuses(opened, monitor)
-    if as_json:
-        print_json(found)
-    else:
-        show(all_of(found, rows=MOST_ROWS))
+    print_answer(found, lambda each: all_of(each, rows=MOST_ROWS), as_json=as_json)
     if any(each.alerts for each in found):
         raise click.exceptions.Exit(GATE_FAILED)
+
+
+def _opened(url: str, *, writing: bool = False) -> "Store":
+    from trivium.store.store import Store
+
+    return Store(url, create=False, read_only=not writing)
 
 
 def _statuses(store: "Store", monitor: str | None) -> "list[MonitorStatus]":
@@ -80,7 +80,6 @@ def _statuses(store: "Store", monitor: str | None) -> "list[MonitorStatus]":
 
 
 def _names(store: "Store", monitor: str | None) -> list[str]:
-    from trivium.errors import InputError, suggest
     from trivium.store.live_alerts import monitors_of
 
     known = monitors_of(store)
@@ -92,14 +91,13 @@ def _names(store: "Store", monitor: str | None) -> list[str]:
     return known if monitor is None else [monitor]
 
 
-@click.command(epilog=options.examples("trivium monitor top", "trivium monitor top support --every 5"))
+@options.command("trivium monitor top", "trivium monitor top support --every 5")
 @monitor_name
 @options.store
 @options.option(
     "--every",
     type=click.FloatRange(min=0.5),
     default=2.0,
-    show_default=True,
     metavar="SECONDS",
     help="Time between two updates.",
 )
@@ -109,12 +107,9 @@ def top(monitor: str | None, *, store: str, every: float) -> None:
     from rich.live import Live
 
     from trivium.cli.monitoring.screens import LIVE_ROWS, LiveScreen, all_of
-    from trivium.cli.output import show
-    from trivium.errors import StoreError
-    from trivium.store.store import Store
 
     def look() -> "list[MonitorStatus]":
-        with Store(store, create=False, read_only=True) as opened:
+        with _opened(store) as opened:
             return _statuses(opened, monitor)
 
     found, problem = look(), ""
@@ -135,18 +130,14 @@ def top(monitor: str | None, *, store: str, every: float) -> None:
             return
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium monitor alerts", "trivium monitor alerts --all --json", "trivium monitor alerts --resolve 7"
-    )
+@options.command(
+    "trivium monitor alerts", "trivium monitor alerts --all --json", "trivium monitor alerts --resolve 7"
 )
 @monitor_name
 @options.store
 @options.as_json
 @options.option("--all", "every", is_flag=True, help="Also the alerts that are resolved.")
-@options.option(
-    "--last", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Most alerts."
-)
+@options.option("--last", type=click.IntRange(min=1), default=20, metavar="N", help="Most alerts.")
 @options.option(
     "--resolve",
     type=click.IntRange(min=1),
@@ -160,21 +151,17 @@ def alerts(
 
     Exit code 1: an alert is firing.
     """
-    import msgspec
-
-    from trivium.cli.output import print_json, show
     from trivium.monitor.alerting.messages import Message
     from trivium.monitor.status import STATE, watched_of
     from trivium.reports.monitoring import describe_message
     from trivium.store.live_alerts import alerts_of, monitors_of, state_of
-    from trivium.store.store import Store
 
     if resolve is not None:
-        with Store(store, create=False) as opened:
+        with _opened(store, writing=True) as opened:
             _resolve(opened, resolve)
         click.echo(f"alert {resolve}: resolved")
         return
-    with Store(store, create=False, read_only=True) as opened:
+    with _opened(store) as opened:
         names = monitors_of(opened) if monitor is None else _names(opened, monitor)
         found = alerts_of(opened, monitor, firing=not every, limit=last)
         watched = any(watched_of(state_of(opened, name, STATE)).looked for name in names)
@@ -201,7 +188,6 @@ def _resolve(store: "Store", number: int) -> None:
     Raises:
         InputError: If no such alert fires, or its monitor is watched: then it ends by itself.
     """
-    from trivium.errors import InputError
     from trivium.monitor.status import LOST_SECONDS, STATE, watched_of
     from trivium.store.live_alerts import alerts_of, resolve_alert, state_of
 
@@ -220,11 +206,9 @@ def _resolve(store: "Store", number: int) -> None:
     resolve_alert(store, number, actor="trivium monitor alerts --resolve", now=now)
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium monitor mark support --deployed 2.1.0",
-        'trivium monitor mark support --reset --note "another judge"',
-    )
+@options.command(
+    "trivium monitor mark support --deployed 2.1.0",
+    'trivium monitor mark support --reset --note "another judge"',
 )
 @click.argument("monitor")
 @options.store
@@ -240,15 +224,12 @@ def mark(
     From here on the monitor says whether the new version is good, and alerts if it is worse than the one
     before.
     """
-    from trivium.cli.output import print_json
-    from trivium.errors import InputError
     from trivium.monitor.alerting.messages import moment
     from trivium.store.live_alerts import add_mark
-    from trivium.store.store import Store
 
     if reset and deployed is not None:
         raise InputError("mark", "--deployed and --reset exclude one another")
-    with Store(store, create=False) as opened:
+    with _opened(store, writing=True) as opened:
         (name,) = _names(opened, monitor)
         kind = "reset" if reset else "deployment"
         made = add_mark(opened, name, now=time.time(), kind=kind, version=deployed, note=note)
@@ -259,7 +240,7 @@ def mark(
     click.echo(f"{name}: {what} recorded at {moment(made.time)}")
 
 
-@click.command(epilog=options.examples("trivium monitor why 4bf92f3577b34da6a3ce929d0e0e4736"))
+@options.command("trivium monitor why 4bf92f3577b34da6a3ce929d0e0e4736")
 @click.argument("trace")
 @options.store
 @options.as_json
@@ -268,12 +249,9 @@ def why(trace: str, *, store: str, as_json: bool) -> None:
 
     Exit code 1: it has no score.
     """
-    from trivium.cli.output import print_json
     from trivium.monitor.reasons import reasons
-    from trivium.reports.escape import one_line
-    from trivium.store.store import Store
 
-    with Store(store, create=False, read_only=True) as opened:
+    with _opened(store) as opened:
         found = reasons(opened, trace.strip(), now=time.time())
     if as_json:
         print_json(found)
@@ -286,11 +264,9 @@ def why(trace: str, *, store: str, as_json: bool) -> None:
         raise click.exceptions.Exit(GATE_FAILED)
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium monitor replay traces.jsonl",
-        "trivium monitor replay traces/*.json --suite support.yaml --sample-rate 0.2",
-    )
+@options.command(
+    "trivium monitor replay traces.jsonl",
+    "trivium monitor replay traces/*.json --suite support.yaml --sample-rate 0.2",
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @options.option("--suite", metavar="SUITE", help="The monitor's suite: its metrics and its key monitor.")
@@ -304,14 +280,12 @@ def why(trace: str, *, store: str, as_json: bool) -> None:
     "--hours",
     type=click.FloatRange(min=0, min_open=True),
     default=24.0,
-    show_default=True,
     help="Length of the traffic, if the traces state no times.",
 )
 @options.option(
     "--looks",
     type=click.IntRange(1, 100_000),
     default=200,
-    show_default=True,
     help="How often to look, at equal distances in the traffic's time.",
 )
 @options.option("--send", is_flag=True, help="Send the messages to the suite's channels.")
@@ -333,8 +307,6 @@ def replay(
     Judges of the suite are asked. Nothing is sent unless --send is given. FILE may be an address or a pattern
     of addresses, such as "s3://bucket/traces/*.jsonl".
     """
-    from trivium.cli.output import print_json, show
-    from trivium.errors import InputError
     from trivium.monitor.alerting.channels import missing_variables
     from trivium.monitor.monitored import monitored
     from trivium.monitor.replay import replay as replay_traces
@@ -350,7 +322,4 @@ def replay(
     if not traces:
         raise InputError(files[0], "holds no traces")
     found = replay_traces(watched, traces, hours=hours, looks=looks, send=send)
-    if as_json:
-        print_json(found)
-    else:
-        show(describe_replay(found))
+    print_answer(found, describe_replay, as_json=as_json)

@@ -2,14 +2,19 @@
 
 import signal
 import sys
+import time
+from importlib.util import find_spec
+from ipaddress import ip_address, ip_network
 from shutil import which
 from subprocess import DEVNULL, Popen
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import click
 
 from trivium.cli import options
 from trivium.cli.logs import INTERRUPTED
+from trivium.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
     from trivium.monitor.monitored import Monitored
@@ -31,8 +36,6 @@ def _checked_names(_: click.Context, __: click.Parameter, names: tuple[str, ...]
 
 def _checked_proxies(_: click.Context, __: click.Parameter, proxies: tuple[str, ...]) -> tuple[str, ...]:
     """Refuse what is neither an IP address nor a network: everybody's word would be taken, or nobody's."""
-    from ipaddress import ip_network
-
     for proxy in proxies:
         try:
             ip_network(proxy)
@@ -43,26 +46,22 @@ def _checked_proxies(_: click.Context, __: click.Parameter, proxies: tuple[str, 
     return proxies
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium serve",
-        "trivium serve support.yaml --store sqlite:///production.db",
-        "trivium serve support.yaml --host 0.0.0.0 --name traces.example.org",
-    )
+@options.command(
+    "trivium serve",
+    "trivium serve support.yaml --store sqlite:///production.db",
+    "trivium serve support.yaml --host 0.0.0.0 --name traces.example.org",
 )
 @click.argument("suites", nargs=-1, metavar="[SUITE]...")
 @options.store
 @options.option(
     "--host",
     default="127.0.0.1",
-    show_default=True,
     help="Address to listen on. Others than loopback need tokens.",
 )
 @options.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=4318,
-    show_default=True,
     help="Port to listen on; 0 for any.",
 )
 @options.option(
@@ -86,14 +85,12 @@ def _checked_proxies(_: click.Context, __: click.Parameter, proxies: tuple[str, 
     "--max-request-mb",
     type=click.FloatRange(0, 1024, min_open=True),
     default=20,
-    show_default=True,
     help="Largest export request, decompressed, in MiB.",
 )
 @options.option(
     "--body-timeout",
     type=click.FloatRange(0, min_open=True),
     default=30,
-    show_default=True,
     metavar="SECONDS",
     help="Time within which the body of a request has to be here.",
 )
@@ -162,20 +159,23 @@ def serve(
     return INTERRUPTED if ended_by == signal.SIGINT else 0
 
 
-@click.command(epilog=options.examples("trivium view", "trivium view 20261123 --no-browser"))
+@options.command("trivium view", "trivium view 20261123 --no-browser")
 @click.argument("run", required=False)
 @options.store
-@options.option("--port", type=click.IntRange(0, 65535), default=0, help="Port to listen on; default: any.")
 @options.option(
-    "--browser/--no-browser", default=True, show_default=True, help="Open the address in a browser."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=False,
+    help="Port to listen on; default: any.",
 )
+@options.option("--browser/--no-browser", default=True, help="Open the address in a browser.")
 def view(run: str | None, *, store: str, port: int, browser: bool) -> int:
     """Open the stored runs, or one RUN, in the browser.
 
     The pages are served on this machine until Ctrl-C. Nothing is received or scored; that is `trivium serve`.
     """
     _check_extra("trivium view")
-    from urllib.parse import quote
 
     from trivium.store.store import Store
     from trivium.web.app import create_app
@@ -214,23 +214,17 @@ def open_in_browser(address: str) -> Popen[bytes] | None:
 
 def _check_extra(command: str) -> None:
     """Raise MissingExtra if what the server of a command needs is not installed."""
-    from importlib.util import find_spec
-
     needed = ("litestar", "uvicorn", "jinja2", "opentelemetry.proto")
     try:
         missing = [name for name in needed if find_spec(name) is None]
     except ModuleNotFoundError:  # a package of which the name is a part
         missing = list(needed)
     if missing:
-        from trivium.errors import MissingExtra
-
         raise MissingExtra("serve", command)
 
 
 def _different(monitors: "list[Monitored]") -> "list[Monitored]":
     """Refuse two monitors with one name."""
-    from trivium.errors import InputError
-
     names = [each.name for each in monitors]
     for name in names:
         if names.count(name) > 1:
@@ -240,21 +234,16 @@ def _different(monitors: "list[Monitored]") -> "list[Monitored]":
 
 def _is_loopback(host: str) -> bool:
     """Whether only this machine can reach an address."""
-    import ipaddress
-
     if host.lower() == "localhost":
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ip_address(host).is_loopback
     except ValueError:
         return False
 
 
 def _check_tokens(store: "Store") -> None:
     """Refuse to start if no request could be authorised, or all would be."""
-    import time
-
-    from trivium.errors import InputError
     from trivium.store.tokens import Tokens
 
     if not Tokens(store).active(time.time()):

@@ -1,13 +1,19 @@
 """``trivium token``: makes, lists, rotates and revokes the access tokens of the server."""
 
+import platform
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from trivium.cli import options
 from trivium.cli.main import LazyCommands
+from trivium.cli.options import user_name
+from trivium.cli.output import print_json, show
 
 if TYPE_CHECKING:
     from trivium.store.tokens import Scope, Token, Tokens
@@ -29,11 +35,8 @@ def token() -> None:
     """The group of the commands."""
 
 
-@click.command(
-    epilog=options.examples(
-        "trivium token create support-bot --scope ingest",
-        "trivium token create grafana --scope read --days 90",
-    )
+@options.command(
+    "trivium token create support-bot --scope ingest", "trivium token create grafana --scope read --days 90"
 )
 @click.argument("name")
 @click.option(
@@ -58,7 +61,7 @@ def create(name: str, *, scopes: "tuple[Scope, ...]", days: float | None, store:
     _show_secret(made, secret, as_json=as_json)
 
 
-@click.command(epilog=options.examples("trivium token list --store sqlite:///production.db"))
+@options.command("trivium token list --store sqlite:///production.db")
 @options.store
 @options.as_json
 def list_tokens(*, store: str, as_json: bool) -> None:
@@ -67,14 +70,11 @@ def list_tokens(*, store: str, as_json: bool) -> None:
     with _opened(store) as tokens:
         found = tokens.all()
     if as_json:
-        from trivium.cli.output import print_json
-
         print_json([_record(each, now) for each in found])
         return
     if not found:
         click.echo("no token yet: trivium token create NAME --scope ingest")
         return
-    from trivium.cli.output import show
     from trivium.reports.document.blocks import table_of
 
     rows = [
@@ -85,7 +85,7 @@ def list_tokens(*, store: str, as_json: bool) -> None:
     show(iter([table_of(heads, ("interval", "name", "text", "interval", "interval", "interval"), rows)]))
 
 
-@click.command(epilog=options.examples("trivium token rotate support-bot --grace-hours 24"))
+@options.command("trivium token rotate support-bot --grace-hours 24")
 @click.argument("wanted", metavar="NAME|ID")
 @click.option(
     "--grace-hours",
@@ -103,7 +103,7 @@ def rotate(wanted: str, *, grace_hours: float, store: str, as_json: bool) -> Non
     _show_secret(made, secret, as_json=as_json)
 
 
-@click.command(epilog=options.examples("trivium token revoke support-bot"))
+@options.command("trivium token revoke support-bot")
 @click.argument("wanted", metavar="NAME|ID")
 @options.store
 @options.as_json
@@ -113,45 +113,28 @@ def revoke(wanted: str, *, store: str, as_json: bool) -> None:
     with _opened(store) as tokens:
         ended = tokens.revoke(wanted, now=now, actor=_user())
     if as_json:
-        from trivium.cli.output import print_json
-
         print_json(_record(ended, now))
         return
     click.echo(f'{ended.id}: the token "{ended.name}" is revoked; servers refuse it within 5 seconds')
 
 
-class _opened:  # noqa: N801 - used like a function
-    """Opens the tokens of a store for a block."""
+@contextmanager
+def _opened(url: str) -> Iterator["Tokens"]:
+    """Open the tokens of a store for a block."""
+    from trivium.store.store import Store
+    from trivium.store.tokens import Tokens
 
-    def __init__(self, url: str) -> None:
-        from trivium.store.store import Store
-
-        self._store = Store(url)
-
-    def __enter__(self) -> "Tokens":
-        from trivium.store.tokens import Tokens
-
-        return Tokens(self._store)
-
-    def __exit__(self, *_: object) -> None:
-        self._store.close()
+    with Store(url) as store:
+        yield Tokens(store)
 
 
 def _user() -> str:
     """Return the user and machine, for the audit log."""
-    import getpass
-    import platform
-
-    try:
-        return f"{getpass.getuser()}@{platform.node()}"
-    except (OSError, KeyError):  # the user id has no name, as in containers
-        return f"user@{platform.node()}"
+    return f"{user_name()}@{platform.node()}"
 
 
 def _show_secret(made: "Token", secret: str, *, as_json: bool) -> None:
     if as_json:
-        from trivium.cli.output import print_json
-
         print_json(_record(made, made.created) | {"token": secret})
         return
     # Only the token is on standard output: it can be piped into a secret store.
@@ -164,7 +147,6 @@ def _show_secret(made: "Token", secret: str, *, as_json: bool) -> None:
 
 
 def _record(token_: "Token", now: float) -> dict[str, object]:
-    import msgspec
 
     return {**msgspec.to_builtins(token_), "state": token_.state(now)}
 
