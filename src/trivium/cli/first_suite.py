@@ -4,7 +4,6 @@ import csv
 import inspect
 import io
 import os
-import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -237,11 +236,6 @@ def what_cases_prove(count: int) -> str:
         f"of the pass rate if one case in ten differs between two runs, {shows[1]:.2g} if none does\n"
         "(`trivium plan` says it from two runs)"
     )
-
-
-def command(*words: str) -> str:
-    """Return a command line for the shell."""
-    return shlex.join(words)
 
 
 def write_files(folder: Path, files: Mapping[str, bytes], *, force: bool) -> None:

@@ -1,6 +1,7 @@
 """``trivium init``: writes a first suite from a few answers, and names the next command."""
 
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -281,24 +282,24 @@ def _attempts(plan: Plan, cases: Any, files: dict[str, bytes]) -> list[str]:
             outputs = plan.recorded[0] if plan.source == "outputs" and plan.recorded else str(folder / name)
             if not Path(outputs).is_file() and not example and plan.source == "outputs":
                 raise InputError("", Problem(outputs, "there is no such file"))
-            score = first_suite.command("trivium", "score", suite, "--outputs", outputs)
+            score = shlex.join(["trivium", "score", suite, "--outputs", outputs])
             if plan.source == "traces" and plan.recorded:
-                return [first_suite.command("trivium", "traces", "score", *plan.recorded), score]
+                return [shlex.join(["trivium", "traces", "score", *plan.recorded]), score]
             return [score]
         case "http":
             start = []
             if example:
                 files |= {"agent.py": first_suite.agent_text(), "server.py": first_suite.SERVER.encode()}
-                start = [first_suite.command("python3", str(folder / "server.py")) + " &"]
+                start = [shlex.join(["python3", str(folder / "server.py")]) + " &"]
             agent = plan.agent or first_suite.ADDRESS
-            return [*start, first_suite.command("trivium", "run", suite, "--agent", agent)]
+            return [*start, shlex.join(["trivium", "run", suite, "--agent", agent])]
         case _:
             path = str(folder / "agent.py")
             if example:
                 files["agent.py"] = first_suite.agent_text()
-            program = f"cmd:{first_suite.command('python3', path)}"
+            program = f"cmd:{shlex.join(['python3', path])}"
             agent = plan.agent or (program if plan.source == "command" else f"{path}:answer")
-            return [first_suite.command("trivium", "run", suite, "--agent", agent)]
+            return [shlex.join(["trivium", "run", suite, "--agent", agent])]
 
 
 def _report(plan: Plan, files: dict[str, bytes], count: int, success: str, then: list[str]) -> None:

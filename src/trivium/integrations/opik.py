@@ -7,6 +7,7 @@ and ``OPIK_SENTRY_ENABLE`` to true to keep them. A metric made with ``track=Fals
 import os
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from hashlib import sha256
 from inspect import Parameter, signature
 from typing import Any
@@ -344,12 +345,7 @@ def opik_metric(
         import opik  # noqa: F401 - fail here, not in the middle of a run
     except ImportError:
         raise MissingExtra("opik", name) from None
-    made: list[Any] = []
-
-    def metric() -> Any:
-        if not made:
-            made.append(make())
-        return made[0]
+    metric = cache(make)
 
     def compares() -> bool:
         return bool(_REFERENCES & set(signature(metric().score).parameters))

@@ -86,6 +86,7 @@ def agreement_of(queues: LabelQueues, id: str, *, step: float = 0.25) -> PeopleA
     """
     with queue_transaction(queues.store, id) as stored:
         answers = _answers(stored.labels())
+        draws = stored.draws()
     by_place = {
         place: {label.by: label.value for label in given if label.value is not None}
         for place, given in answers.items()
@@ -115,8 +116,6 @@ def agreement_of(queues: LabelQueues, id: str, *, step: float = 0.25) -> PeopleA
         for first, second in combinations(values.values(), 2)
     ]
     group = queues.population(stored.queue).group
-    with queue_transaction(queues.store, id) as stored:
-        draws = stored.draws()
     groups = [int(group[draws[place - 1].item]) for place in shared]
     pairs = []
     for first, second in combinations(range(len(people)), 2):

@@ -6,13 +6,11 @@ Definition: docs/definitions/calibration.md#certificate-check.
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from trivium.errors import InputError
 from trivium.labels.joining import labels_for
-from trivium.records.documents import read_document
 from trivium.runs.certificates import ACCEPTED, EXPIRED, Certificates, is_due, marks, unmarked
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
@@ -67,7 +65,6 @@ def check_certificate(store: Store, path: Path, run: RunRecord) -> CertificateCh
         InputError: If it is not a certificate, or the run has no judgement of its dimension.
     """
     certificate = read_certificate(path)
-    raw = read_document(path)
     settings = run.settings
     marking = Certificates(settings, run.provenance, [certificate])
     name = certificate.dimension
@@ -103,11 +100,11 @@ def check_certificate(store: Store, path: Path, run: RunRecord) -> CertificateCh
             wrong += abs(score.value - truth) > certificate.tolerance + 1e-9
     if not judgements:
         raise InputError(f"run {run.id}", f'has no judgement of "{name}", which the certificate is of')
-    then = _share_then(raw)
     expired = [f"{count:,} judgements: {why}" for why, count in reasons.most_common()]
     expired += _contradicted(wrong, labelled, certificate.epsilon)
-    if then is not None and not reasons:
-        expired += _shifted(accepted_firsts, firsts, *then)
+    share_then, judged_then = certificate.coverage, certificate.groups
+    if share_then is not None and judged_then and not reasons:
+        expired += _shifted(accepted_firsts, firsts, share_then, judged_then)
     return CertificateCheck(
         certificate=path.name,
         run=run.id,
@@ -115,7 +112,7 @@ def check_certificate(store: Store, path: Path, run: RunRecord) -> CertificateCh
         expired=tuple(expired),
         judgements=judgements,
         accepted=accepted,
-        accepted_then=None if then is None else then[0],
+        accepted_then=share_then if judged_then else None,
         labelled=labelled,
         wrong=wrong,
         epsilon=certificate.epsilon,
@@ -143,10 +140,3 @@ def _shifted(accepted: int, judged: int, share_then: float, judged_then: int) ->
             f"{100 * share_then:.0f} % of {judged_then:,} when it was made: the confidences or the cases are "
             "others"
         )
-
-
-def _share_then(raw: Any) -> tuple[float, int] | None:
-    """Accepted share and number of groups at certification; a certificate may not say."""
-    share, items = raw.get("coverage"), raw.get("groups")
-    known = isinstance(share, int | float) and isinstance(items, int) and 0 <= share <= 1 and items > 0
-    return (float(share), items) if known else None

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from trivium.errors import Problem, SuiteError
+from trivium.errors import Problem, SuiteError, placed
 from trivium.records.documents import read_document
 from trivium.values import JsonObject, resolved
 
@@ -87,10 +87,7 @@ def read_certificates(raw: Any, folder: Path) -> tuple[list[Any], list[Problem]]
         try:
             made.append(msgspec.to_builtins(read_certificate(folder / entry)))
         except SuiteError as error:
-            problems += [
-                Problem(f"judge.certificate: {error.source}: {each.where}".removesuffix(": "), each.what)
-                for each in error.problems
-            ]
+            problems += [Problem(f"judge.certificate: {each.where}", each.what) for each in placed(error)]
     named = [each.get("dimension") for each in made if isinstance(each, Mapping)]
     for dimension in dict.fromkeys(named):
         if named.count(dimension) > 1:

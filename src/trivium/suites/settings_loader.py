@@ -90,20 +90,18 @@ def parse_settings(raw: Any, *, folder: Path = Path()) -> tuple[Settings, list[P
         found = describe(keys.pop("gates"))
         expected = "a mapping such as {pass_rate: {at_least: 0.8}}"
         problems.append(Problem("gates", f"found {found}, expected {expected}"))
-    judge = keys.get("judge")
-    if isinstance(judge, Mapping) and "rubric" in judge:
-        step = judge.get("step")
-        step = step if isinstance(step, int | float) and 0 < step <= 1 else 1
-        rubrics, wrong = load_judge_rubrics(judge["rubric"], folder, step=step)
-        keys = {**keys, "judge": {**judge, "rubric": rubrics}}
-        problems += wrong
-    judge = keys.get("judge")
-    if isinstance(judge, Mapping) and judge.get("certificate"):
-        certificates, wrong = read_certificates(judge["certificate"], folder)
-        keys = {**keys, "judge": {**judge, "certificate": certificates}}
-        problems += wrong
+    if isinstance(judge := keys.get("judge"), Mapping):
+        judge = keys["judge"] = dict(judge)
+        if "rubric" in judge:
+            step = judge.get("step")
+            step = step if isinstance(step, int | float) and 0 < step <= 1 else 1
+            judge["rubric"], wrong = load_judge_rubrics(judge["rubric"], folder, step=step)
+            problems += wrong
+        if judge.get("certificate"):
+            judge["certificate"], wrong = read_certificates(judge["certificate"], folder)
+            problems += wrong
     if "world" in keys:
-        keys = {**keys, "world": with_folder(keys["world"], folder)}
+        keys["world"] = with_folder(keys["world"], folder)
     settings, wrong = convert(keys, Settings)
     problems += wrong
     if settings is None:

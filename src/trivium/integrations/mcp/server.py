@@ -364,21 +364,12 @@ def make_server(project: Project) -> "MCPServer[Any]":
 
 def _with_reasons(tool: Callable[..., Any]) -> Callable[..., Any]:
     """A tool that gives a client the reason of an expected mistake; any other stays in the log."""
-    if inspect.iscoroutinefunction(tool):
-
-        @functools.wraps(tool)
-        async def waiting(*args: Any, **given: Any) -> Any:
-            try:
-                return await tool(*args, **given)
-            except TriviumError as error:
-                raise ToolError(str(error)) from error
-
-        return waiting
 
     @functools.wraps(tool)
-    def answering(*args: Any, **given: Any) -> Any:
+    async def answering(*args: Any, **given: Any) -> Any:
         try:
-            return tool(*args, **given)
+            found = await asyncio.to_thread(tool, *args, **given)
+            return await found if inspect.isawaitable(found) else found
         except TriviumError as error:
             raise ToolError(str(error)) from error
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from trivium.errors import Problem, SuiteError, suggest
+from trivium.errors import Problem, SuiteError, placed, suggest
 from trivium.records.documents import read_document
 from trivium.suites.rubrics.built_in import BUILT_IN
 from trivium.suites.rubrics.rubric import (
@@ -71,10 +71,7 @@ def load_judge_rubrics(raw: Any, folder: Path, *, step: float) -> tuple[Any, lis
             try:
                 entry = read_document(folder / entry)  # noqa: PLW2901 - the file is replaced by its content
             except SuiteError as error:
-                problems += [
-                    Problem(f"{error.source}: {each.where}".removesuffix(": "), each.what)
-                    for each in error.problems
-                ]
+                problems += placed(error)
                 continue
         if isinstance(entry, str):
             if entry not in BUILT_IN:
