@@ -125,6 +125,15 @@ Stamp = tuple[int, int | str]
 
 
 @contextmanager
+def writable(path: Path, error: type[InputError] = InputError) -> Iterator[None]:
+    """Raise what the system says of a file that cannot be written as ``error``."""
+    try:
+        yield
+    except OSError as failure:
+        raise error(str(path), f"cannot be written: {failure.strerror or failure}") from failure
+
+
+@contextmanager
 def replaced_when_complete(path: Path) -> Iterator[Path]:
     """Yield a temporary path, and replace the file with what was written there once the block has ended.
 

@@ -25,8 +25,9 @@ from trivium.cli.output import (
     run_page,
     stored_summary,
 )
-from trivium.errors import InputError, MissingExtra, TriviumError
+from trivium.errors import MissingExtra, TriviumError
 from trivium.runs.summary import Figure
+from trivium.storage import writable
 
 if TYPE_CHECKING:
     from trivium.runs.artifacts.curve import CurveArtifact
@@ -103,11 +104,8 @@ def demo(
 def _documents(
     folder: Path, *, judge: str | None, encoder: str | None, store: str, as_json: bool, quiet: bool
 ) -> int:
-
-    try:
+    with writable(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(str(folder), f"cannot be written: {error.strerror or error}") from error
     found = run_documents(
         example_folder("document_qa"),
         judge=judge or available_judge()[0],
@@ -118,11 +116,10 @@ def _documents(
     )
     page, why_not = None, None
     try:
-        page = write_pages(found, folder)
+        with writable(folder):
+            page = write_pages(found, folder)
     except MissingExtra as missing:  # the answer stands without them
         why_not = str(missing)
-    except OSError as error:
-        raise InputError(str(folder), f"cannot be written: {error.strerror or error}") from error
     if as_json:
         print_json(as_document(found, page))
     elif not quiet:

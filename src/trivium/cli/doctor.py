@@ -186,7 +186,6 @@ def _worlds() -> list[Finding]:
 
 
 def _cache(cache: "CacheSize") -> str:
-
     if cache.oldest is None:
         return "no answers of judges"
     since = datetime.fromtimestamp(cache.oldest, tz=UTC).date()

@@ -12,7 +12,7 @@ from trivium.cli import options
 from trivium.cli.options import STANDARD_OUTPUT, Choice
 from trivium.errors import InputError
 from trivium.masking import mask
-from trivium.storage import replaced_when_complete
+from trivium.storage import replaced_when_complete, writable
 from trivium.values import json_text
 
 if TYPE_CHECKING:
@@ -51,11 +51,8 @@ def open_output(output: Path) -> Iterator[BinaryIO]:
     if output == STANDARD_OUTPUT:
         yield sys.stdout.buffer
         return
-    try:
-        with replaced_when_complete(output) as unfinished, unfinished.open("wb") as file:
-            yield file
-    except OSError as error:
-        raise InputError(str(output), f"cannot be written: {error.strerror or error}") from error
+    with writable(output), replaced_when_complete(output) as unfinished, unfinished.open("wb") as file:
+        yield file
 
 
 def write_traces(traces: Iterable[Any], *, format_: str, graph: str, output: Path) -> None:
@@ -215,10 +212,5 @@ def _write_table(
             for note in record.provenance.get("notes", ()):
                 click.echo(f"! {note}", err=True)
         rows = rows_of(opened, record, stable=stable)
-        try:
-            with open_output(output) as file:
-                WRITERS[format_](rows, columns, file)
-        except OSError as error:
-            if output == STANDARD_OUTPUT:
-                raise
-            raise InputError(str(output), f"cannot be written: {error.strerror}") from error
+        with open_output(output) as file:
+            WRITERS[format_](rows, columns, file)

@@ -316,7 +316,6 @@ def _report(plan: Plan, files: dict[str, bytes], count: int, success: str, then:
 
 
 def _say_what_the_judge_needs(model: str) -> None:
-
     needs = [] if find_spec("pydantic_ai") else ['pip install "trivium[judge]"']
     key = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}.get(model.partition(":")[0])
     if key and not os.environ.get(key):

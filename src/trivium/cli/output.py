@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from trivium.cli.options import STANDARD_OUTPUT, prints_document
-from trivium.errors import InputError
+from trivium.storage import writable
 from trivium.values import json_document
 
 if TYPE_CHECKING:
@@ -164,22 +164,16 @@ def write_report(path: Path, write: Callable[[Path], object]) -> None:
     Raises:
         InputError: If the file cannot be written.
     """
-    document = None
-    try:
-        if path == STANDARD_OUTPUT:
-            with TemporaryDirectory() as folder:
-                temporary = Path(folder, "document.svg")
-                write(temporary)
-                document = temporary.read_bytes()
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write(path)
-    except OSError as error:
-        raise InputError(str(path), f"cannot be written: {error.strerror}") from error
-    if document is None:
-        click.echo(f"wrote {path}", err=True)
-    else:
+    to_standard_output = path == STANDARD_OUTPUT
+    with writable(path), TemporaryDirectory() as folder:
+        target = Path(folder, "document.svg") if to_standard_output else path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write(target)
+        document = target.read_bytes() if to_standard_output else b""
+    if to_standard_output:
         click.echo(document, nl=False)
+    else:
+        click.echo(f"wrote {path}", err=True)
 
 
 def write_text(path: Path, parts: Iterable[str]) -> None:

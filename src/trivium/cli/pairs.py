@@ -89,7 +89,6 @@ def _judge_settings(judge: "JudgeSettings | None", given: dict[str, Any]) -> "Ju
 
 
 def _lines(comparison: "PairComparison") -> bytes:
-
     return b"".join(msgspec.json.encode(pair) + b"\n" for pair in comparison.pairs)
 
 

@@ -18,12 +18,16 @@ COMPLEXITIES: tuple[Complexity, ...] = ("simple", "medium", "complex", "very_com
 Id = Annotated[str, Meta(min_length=1, extra={"also": "number"}, extra_json_schema={"also": "number"})]
 """A unique name. A file may have a number instead, which is stored as its decimal text."""
 
-Texts = Annotated[tuple[str, ...], Meta(extra={"also": "single"}, extra_json_schema={"also": "string"})]
-"""Several texts. A file may have a single text instead of a list."""
+SINGLE = Meta(extra={"also": "single"}, extra_json_schema={"also": "string"})
+"""Of a list: a file may have a single item instead."""
 
+Texts = Annotated[tuple[str, ...], SINGLE]
+"""Several texts, or a single one."""
 
-Grade = Annotated[float, Meta(ge=0)]
-"""How relevant a document is; 0 is not at all."""
+Share = Annotated[float, Meta(ge=0, le=1)]
+Weight = Annotated[float, Meta(ge=0)]
+Seconds = Annotated[float, Meta(gt=0)]
+Count = Annotated[int, Meta(ge=1, le=2**53)]
 
 
 class ExpectedTool(FileRecord, frozen=True, kw_only=True):
@@ -141,7 +145,7 @@ class Expect(FileRecord, frozen=True, kw_only=True):
     aspects: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
-    relevant: tuple[Id, ...] | dict[str, Grade] = ()
+    relevant: tuple[Id, ...] | dict[str, Weight] = ()
     output: Any = None
     state: ExpectedState | None = None
     never: Forbidden | None = None

@@ -12,14 +12,11 @@ from trivium.errors import Problem
 from trivium.http import VARIABLE
 from trivium.masking import MASK, mask
 from trivium.suites.agent_settings import header_problems
-from trivium.suites.case import Texts
+from trivium.suites.case import Count, Seconds, Share, Texts, Weight
 from trivium.suites.validation import at
 from trivium.values import FileRecord
 
 Probability = Annotated[float, Meta(gt=0, le=1)]
-Share = Annotated[float, Meta(ge=0, le=1)]
-Seconds = Annotated[float, Meta(gt=0)]
-Count = Annotated[int, Meta(ge=1, le=2**53)]
 
 
 class SamplingRule(FileRecord, frozen=True, kw_only=True):
@@ -111,7 +108,7 @@ class AlertSettings(FileRecord, frozen=True, kw_only=True):
 
     only_sure: bool = True
     hysteresis: Share = 0.02
-    cool_down: Annotated[float, Meta(ge=0)] = 3600
+    cool_down: Weight = 3600
     examples: Annotated[int, Meta(ge=0, le=20)] = 3
     channels: tuple[ChannelSettings, ...] = ()
 
@@ -126,7 +123,7 @@ class RetentionSettings(FileRecord, frozen=True, kw_only=True):
     """
 
     days: Annotated[float, Meta(gt=0)] = 90
-    unsampled_days: Annotated[float, Meta(ge=0)] = 1
+    unsampled_days: Weight = 1
     max_gb: Annotated[float, Meta(gt=0)] = 10
 
 
@@ -167,7 +164,7 @@ class MonitorSettings(FileRecord, frozen=True, kw_only=True):
     longest: Seconds = 7200
     max_spans: Count = 10_000
     backlog: Count = 10_000
-    budget_usd_per_day: Annotated[float, Meta(ge=0)] | None = None
+    budget_usd_per_day: Weight | None = None
     window: Seconds = 86_400
     window_samples: Count | None = None
     by: tuple[Literal["agent", "tool", "tag", "model", "version", "service"], ...] = (

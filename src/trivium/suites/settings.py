@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from trivium.suites.agent_settings import AgentSettings
-from trivium.suites.case import Complexity, Texts
+from trivium.suites.case import SINGLE, Complexity, Count, Seconds, Share, Texts, Weight
 from trivium.suites.certificate import JudgeCertificate
 from trivium.suites.monitor_settings import MonitorSettings
 from trivium.suites.rubrics.rubric import Rubric, Scale, Step
@@ -17,10 +17,6 @@ from trivium.values import FileRecord, resolved
 
 if TYPE_CHECKING:
     from trivium.trust.distributions import Answer
-
-Share = Annotated[float, Meta(ge=0, le=1)]
-Weight = Annotated[float, Meta(ge=0)]
-Count = Annotated[int, Meta(ge=1, le=2**53)]
 
 
 class SuccessRule(FileRecord, frozen=True, kw_only=True):
@@ -51,7 +47,7 @@ class SuccessRule(FileRecord, frozen=True, kw_only=True):
     exact: bool | None = None
     contains: Literal["any", "all"] | None = None
     ignore_case: bool | None = None
-    number: Annotated[float, Meta(ge=0)] | None = None
+    number: Weight | None = None
     regex: str | None = None
     predicate: str | None = None
     reward: Share | None = None
@@ -146,7 +142,7 @@ class Limits(FileRecord, frozen=True, kw_only=True):
         retries: Number of retries after a retryable error.
     """
 
-    seconds: Annotated[float, Meta(gt=0)] = 600
+    seconds: Seconds = 600
     output_bytes: Count = 10_000_000
     attempts_at_once: Count = 16
     retries: Annotated[int, Meta(ge=0)] = 2
@@ -182,8 +178,8 @@ class Costs(FileRecord, frozen=True, kw_only=True):
             cost more than the wrong decisions that they are expected to prevent.
     """
 
-    ship: Annotated[float, Meta(gt=0)] = 1.0
-    block: Annotated[float, Meta(gt=0)] = 1.0
+    ship: Seconds = 1.0
+    block: Seconds = 1.0
     call: Weight = 0.0
 
     @property
@@ -239,16 +235,11 @@ LEFT_OUT = ("temperature", "seed", "max_tokens", "logprobs", "response_format", 
 Without ``response_format`` the JSON schema is sent as a tool; without ``tools`` as well, it is sent in the
 prompt."""
 
-Rubrics = Annotated[
-    tuple[str | Rubric, ...], Meta(extra={"also": "single"}, extra_json_schema={"also": "string"})
-]
-"""Rubrics or their names. A file may have a single one instead of a list."""
+Rubrics = Annotated[tuple[str | Rubric, ...], SINGLE]
+"""Rubrics or their names."""
 
-
-Certificates = Annotated[
-    tuple[str | JudgeCertificate, ...], Meta(extra={"also": "single"}, extra_json_schema={"also": "string"})
-]
-"""Certificates or their files. A file may have a single one instead of a list."""
+Certificates = Annotated[tuple[str | JudgeCertificate, ...], SINGLE]
+"""Certificates or their files."""
 
 
 class ServerSettings(FileRecord, frozen=True, kw_only=True):
@@ -319,8 +310,8 @@ class JudgeSettings(FileRecord, frozen=True, kw_only=True):
     samples: Count = 1
     panel: bool = False
     concurrency: Count | None = None
-    timeout: Annotated[float, Meta(gt=0)] = 60
-    time_limit: Annotated[float, Meta(gt=0)] | None = 86_400
+    timeout: Seconds = 60
+    time_limit: Seconds | None = 86_400
     temperature: Weight | None = None
     seed: Annotated[int, Meta(ge=0)] | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None

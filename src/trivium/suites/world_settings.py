@@ -12,7 +12,7 @@ from msgspec import Meta
 from trivium.errors import InputError, Problem
 from trivium.records.documents import parse_json, read_document
 from trivium.storage import named_path
-from trivium.suites.case import Texts
+from trivium.suites.case import Seconds, Share, Texts, Weight
 from trivium.suites.validation import describe
 from trivium.values import FileRecord, JsonObject, json_text
 
@@ -20,9 +20,6 @@ KINDS = ("factory", "json", "sqlite", "folder")
 """The keys of a world of which exactly one is given."""
 
 _NAMED = re.compile(r"(.+\.py|[^\W\d]\w*(\.[^\W\d]\w*)*):[^\W\d]\w*(\.[^\W\d]\w*)*")
-
-
-Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class FaultRates(FileRecord, frozen=True, kw_only=True):
@@ -66,7 +63,7 @@ class MockSettings(FileRecord, frozen=True, kw_only=True):
     calls: Texts = ()
     match: Literal["strict", "nearest"] = "strict"
     functions: str | None = None
-    latency: Annotated[float, Meta(ge=0)] = 0.0
+    latency: Weight = 0.0
     faults: FaultRates = FaultRates()
     seed: Annotated[int, Meta(ge=0)] | None = None
 
@@ -91,7 +88,7 @@ class WorldSettings(FileRecord, frozen=True, kw_only=True):
     folder: str | None = None
     tools: str | None = None
     mocks: MockSettings | None = None
-    seconds: Annotated[float, Meta(gt=0)] = 60
+    seconds: Seconds = 60
 
     @property
     def shown(self) -> str:

@@ -147,7 +147,6 @@ def _show_secret(made: "Token", secret: str, *, as_json: bool) -> None:
 
 
 def _record(token_: "Token", now: float) -> dict[str, object]:
-
     return {**msgspec.to_builtins(token_), "state": token_.state(now)}
 
 

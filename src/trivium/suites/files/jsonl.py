@@ -17,7 +17,7 @@ import msgspec
 
 from trivium.errors import Problem, Problems, SuiteError
 from trivium.number_buffer import NumberBuffer, SpillFile, ascending, repeated
-from trivium.records.documents import check_is_file, parse_line
+from trivium.records.documents import check_is_file, parse_line, readable
 from trivium.records.lines import lines_of
 from trivium.storage import Stamp, local_copy, path_of
 from trivium.suites.case import Case, Cases
@@ -173,10 +173,8 @@ class CaseFile(Cases):
         self._nothing_read()
 
     def _copied(self) -> tuple[Stamp, Path]:
-        try:
+        with readable(self.path, SuiteError):
             return local_copy(self.path)
-        except OSError as failure:
-            raise SuiteError(str(self.path), f"cannot be read: {failure.strerror or failure}") from failure
 
     def _closed(self) -> None:
         self._lock = threading.Lock()
@@ -185,11 +183,8 @@ class CaseFile(Cases):
     def _opened(self) -> IO[bytes]:
         """The file, which is opened if it is closed."""
         if self._file is None:
-            try:
+            with readable(self.path, SuiteError):
                 self._file = self._local.open("rb")
-            except OSError as failure:
-                what = f"cannot be read: {failure.strerror or failure}"
-                raise SuiteError(str(self.path), what) from failure
             self._close = weakref.finalize(self, self._file.close)
         return self._file
 

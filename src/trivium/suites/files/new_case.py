@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trivium.errors import SuiteError
 from trivium.records.documents import PARSERS, read_document, read_text, readable
-from trivium.storage import joined, path_of, replaced_when_complete
+from trivium.storage import joined, path_of, replaced_when_complete, writable
 from trivium.values import JsonObject
 
 if TYPE_CHECKING:  # imported where a file is changed
@@ -60,13 +60,10 @@ class ChangedFile(NamedTuple):
         there = self.path.exists()
         if (_text_of(self.path) if there else "") != self.before:
             raise SuiteError(str(self.path), "was changed in the meantime: nothing was written")
-        try:
-            with replaced_when_complete(self.path) as unfinished:
-                unfinished.write_text(self.after, encoding="utf-8", newline="")
-                if there:
-                    unfinished.chmod(self.path.stat().st_mode)
-        except OSError as failure:
-            raise SuiteError(str(self.path), f"cannot be written: {failure.strerror or failure}") from failure
+        with writable(self.path, SuiteError), replaced_when_complete(self.path) as unfinished:
+            unfinished.write_text(self.after, encoding="utf-8", newline="")
+            if there:
+                unfinished.chmod(self.path.stat().st_mode)
 
 
 def yaml_of_case(case: JsonObject, remarks: Sequence[str] = ()) -> str:

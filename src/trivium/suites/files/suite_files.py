@@ -16,7 +16,7 @@ from trivium.errors import MissingExtra, Problem, SuiteError, placed, raise_prob
 from trivium.number_buffer import SpillFile
 from trivium.records.documents import check_is_file, dump_toml, read_document
 from trivium.records.source import FILES, WORKBOOK_REFUSED, WORKBOOKS, files_of, name_of
-from trivium.storage import joined, path_of, replaced_when_complete
+from trivium.storage import joined, path_of, replaced_when_complete, writable
 from trivium.suites.case import NOTHING_EXPECTED, Case, CaseTuple
 from trivium.suites.columns import rows_as_cases
 from trivium.suites.files.many_files import CaseFiles, CasesRead
@@ -270,11 +270,8 @@ def save_parts(suite: SuiteParts, path: Path) -> None:
     write = WRITERS.get(path.suffix.lower())
     if write is None:
         raise SuiteError(str(path), f'cannot write "{path.suffix}": expected {", ".join(WRITERS)}')
-    try:
-        with replaced_when_complete(path) as unfinished:
-            write(suite, unfinished)
-    except OSError as failure:
-        raise SuiteError(str(path), f"cannot be written: {failure.strerror or failure}") from failure
+    with writable(path, SuiteError), replaced_when_complete(path) as unfinished:
+        write(suite, unfinished)
 
 
 def _document(suite: SuiteParts) -> dict[str, Any]:
