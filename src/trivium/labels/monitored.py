@@ -6,7 +6,6 @@ import msgspec
 
 from trivium.errors import InputError, suggest
 from trivium.labels.joining import scores_in
-from trivium.labels.population import choices_for, population_of
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LabelQueue, QueueSettings
 from trivium.store.live_alerts import alert_of, marks_of, monitors_of
@@ -106,7 +105,4 @@ def _made(
 ) -> LabelQueue:
     wanted = {run for run, _ in chosen}
     runs = [run for run in queues.store.live_runs(monitor) if run.number in wanted]
-    items, used = population_of(queues.store, runs, dimension, uncertainty=settings.uncertainty, only=chosen)
-    asks, choices = choices_for(runs[0], dimension)
-    settings = msgspec.structs.replace(settings, uncertainty=used, asks=asks, choices=choices)
-    return queues.add(items, dimension, settings, by=by, monitor=monitor, seed=seed)
+    return queues.add(runs, dimension, settings, by=by, monitor=monitor, seed=seed, only=chosen)

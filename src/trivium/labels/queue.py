@@ -18,7 +18,7 @@ An item belongs to the people to whom it was given: the answer of anybody else i
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -92,14 +92,11 @@ class LabelQueues:
             InputError: If an option is wrong, or no attempt has such a score.
         """
         settings = settings or QueueSettings()
-        items, used = population_of(self.store, [run], dimension, uncertainty=settings.uncertainty)
-        asks, choices = choices_for(run, dimension)
-        settings = msgspec.structs.replace(settings, uncertainty=used, asks=asks, choices=choices)
-        return self.add(items, dimension, settings, by=by, run=run.id, seed=seed)
+        return self.add([run], dimension, settings, by=by, run=run.id, seed=seed)
 
     def add(
         self,
-        items: Population,
+        runs: Sequence[RunRecord],
         dimension: str,
         settings: QueueSettings,
         *,
@@ -107,8 +104,9 @@ class LabelQueues:
         run: str | None = None,
         monitor: str | None = None,
         seed: int | None = None,
+        only: Iterable[tuple[int, int]] | None = None,
     ) -> LabelQueue:
-        """Store a queue of these items (:meth:`create` and ``monitored`` choose them).
+        """Store a queue for attempts of runs (:meth:`create` and ``monitored`` choose them).
 
         Raises:
             InputError: If a setting is wrong.
@@ -122,6 +120,8 @@ class LabelQueues:
             )
         if seed is not None and not 0 <= seed < 2**62:
             raise InputError("the queue", f"found the seed {seed}, expected at least 0")
+        items, used = population_of(self.store, runs, dimension, uncertainty=settings.uncertainty, only=only)
+        asks, choices = choices_for(runs[0], dimension)
         values = {
             "id": f"labels-{secrets.token_hex(4)}",
             "run": run,
@@ -132,7 +132,8 @@ class LabelQueues:
             "created": self._clock(),
             "packed": items.packed(),
         }
-        add_queue(self.store, msgspec.structs.replace(settings, by=by), values)
+        asked = msgspec.structs.replace(settings, by=by, uncertainty=used, asks=asks, choices=choices)
+        add_queue(self.store, asked, values)
         return self.get(str(values["id"]))
 
     def get(self, id: str) -> LabelQueue:  # noqa: A002 - the field's name in the record

@@ -8,6 +8,7 @@ value in messages.
 """
 
 import math
+import operator
 import re
 from collections.abc import Callable, Hashable, Sequence
 from functools import cache
@@ -227,29 +228,42 @@ _WALKS: dict[type, _Walk] = {
 
 def _fits(raw: Any, shape: inspect.Type) -> bool:
     """Whether a value has the JSON type that a schema type describes."""
-    number = is_number(raw)
     match shape:
         case inspect.Metadata():
             also = (shape.extra or {}).get("also")
-            return (also == "number" and number) or also == "single" or _fits(raw, shape.type)
-        case inspect.NoneType():
-            return raw is None
-        case inspect.StrType():
-            return isinstance(raw, str)
-        case inspect.BoolType():
-            return isinstance(raw, bool)
+            return (also == "number" and is_number(raw)) or also == "single" or _fits(raw, shape.type)
         case inspect.IntType():
-            return number and (isinstance(raw, int) or raw.is_integer())
+            return is_number(raw) and (isinstance(raw, int) or raw.is_integer())
         case inspect.FloatType():
-            return number
+            return is_number(raw)
         case inspect.LiteralType():
             return any(type(raw) is type(value) for value in shape.values)
-        case inspect.VarTupleType() | inspect.ListType():
-            return isinstance(raw, list | tuple)
-        case inspect.DictType() | inspect.StructType():
-            return isinstance(raw, dict)
         case _:
-            return True
+            return isinstance(raw, _TYPES.get(type(shape), object))
+
+
+_TYPES: dict[type, Any] = {
+    inspect.NoneType: type(None),
+    inspect.StrType: str,
+    inspect.BoolType: bool,
+    inspect.VarTupleType: list | tuple,
+    inspect.ListType: list | tuple,
+    inspect.DictType: dict,
+    inspect.StructType: dict,
+}
+
+_BOUNDS: tuple[tuple[str, str, Callable[[float, float], bool]], ...] = (
+    ("ge", "at least", operator.ge),
+    ("gt", "more than", operator.gt),
+    ("le", "at most", operator.le),
+    ("lt", "less than", operator.lt),
+)
+
+
+def _bounds(shape: inspect.Type) -> list[tuple[float, str, Callable[[float, float], bool]]]:
+    """The bounds of a number, each with its words and what holds of a number within it."""
+    found = ((getattr(shape, name), words, holds) for name, words, holds in _BOUNDS)
+    return [(bound, words, holds) for bound, words, holds in found if bound is not None]
 
 
 def _in_bounds(raw: Any, shape: inspect.Type) -> bool:
@@ -260,13 +274,7 @@ def _in_bounds(raw: Any, shape: inspect.Type) -> bool:
         case inspect.VarTupleType() | inspect.ListType() | inspect.DictType():
             return len(raw) >= (shape.min_length or 0)
         case inspect.IntType() | inspect.FloatType():
-            return (
-                math.isfinite(raw)
-                and (shape.ge is None or raw >= shape.ge)
-                and (shape.gt is None or raw > shape.gt)
-                and (shape.le is None or raw <= shape.le)
-                and (shape.lt is None or raw < shape.lt)
-            )
+            return math.isfinite(raw) and all(holds(raw, bound) for bound, _, holds in _bounds(shape))
         case _:
             return True
 
@@ -311,13 +319,6 @@ _NOUNS = {
 def _expected_number(shape: inspect.IntType | inspect.FloatType) -> str:
     noun = "a whole number" if isinstance(shape, inspect.IntType) else "a number"
     bounds = [
-        f"{words} {int(bound) if bound == int(bound) else bound:,}"
-        for words, bound in (
-            ("at least", shape.ge),
-            ("more than", shape.gt),
-            ("at most", shape.le),
-            ("less than", shape.lt),
-        )
-        if bound is not None
+        f"{words} {int(bound) if bound == int(bound) else bound:,}" for bound, words, _ in _bounds(shape)
     ]
     return f"{noun} of {' and '.join(bounds)}" if bounds else noun

@@ -8,6 +8,7 @@ import weakref
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -54,23 +55,13 @@ class IdIndex:
             self._positions.frombytes(positions.tobytes())
         self._firsts = array("Q", (self._keys[place] for place in range(0, len(self._keys), _STEP)))
         """Every ``_STEP``-th key."""
-        self._nothing_read()
+        self._latest = 0
+        self._read = (0, b"")
 
     def seal(self) -> None:
         """Move what the index takes to the temporary file; see :meth:`NumberBuffer.seal`."""
         for numbers in (self.hashes, self._keys, self._positions):
             numbers.seal()
-
-    def _nothing_read(self) -> None:
-        self._latest = 0
-        self._read = (0, b"")
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self.hashes, self._keys, self._positions, self._firsts
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.hashes, self._keys, self._positions, self._firsts = state
-        self._nothing_read()
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -161,56 +152,53 @@ class CaseFile(Cases):
     def __init__(self, path: str | Path, spill: SpillFile | None = None) -> None:
         self.path = path_of(path) if isinstance(path, str) else path
         check_is_file(self.path)
-        self._closed()
+        self._one_of_many = spill is not None
+        self._nothing_read()
         self._version, self._local = self._copied()
-        self._stamp = self._stamp_now()
         self._starts: NumberBuffer[int] = NumberBuffer("Q", spill)
         self.ids = IdIndex(self._hashes_of_ids())
         check_ids(self.ids, lambda index: self._read(index).id, self.place, source=str(self.path))
         if spill is not None:
             self._starts.seal()
             self.ids.seal()
-        self._nothing_read()
 
     def _copied(self) -> tuple[Stamp, Path]:
         with readable(self.path, SuiteError):
             return local_copy(self.path)
 
-    def _closed(self) -> None:
+    def _nothing_read(self) -> None:
         self._lock = threading.Lock()
         self._file: IO[bytes] | None = None
-
-    def _opened(self) -> IO[bytes]:
-        """The file, which is opened if it is closed."""
-        if self._file is None:
-            with readable(self.path, SuiteError):
-                self._file = self._local.open("rb")
-            self._close = weakref.finalize(self, self._file.close)
-        return self._file
-
-    def close(self) -> None:
-        """Close the file until a case is read."""
-        with self._lock:
-            if self._file is not None:
-                self._close()
-                self._file = None
-
-    def _nothing_read(self) -> None:
         self._asked = -1
         self._ahead: tuple[int, list[Case]] = (0, [])
         self._cached = lru_cache(maxsize=CASES_CACHED)(self._read)
 
-    def __getstate__(self) -> tuple[Any, ...]:
-        """The index, with which another process reads the cases without validating them again."""
-        return self.path, self._version, self._local, self._stamp, self._starts, self.ids
+    @contextmanager
+    def _opened(self) -> Iterator[IO[bytes]]:
+        """The file, which stays open unless it is one of many: there may be more than a process may open."""
+        with self._lock:
+            if self._file is None:
+                with readable(self.path, SuiteError):
+                    self._file = self._local.open("rb")
+                self._close = weakref.finalize(self, self._file.close)
+            try:
+                yield self._file
+            finally:
+                if self._one_of_many:
+                    self._close()
+                    self._file = None
 
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.path, self._version, self._local, self._stamp, self._starts, self.ids = state
-        self._closed()
+    def __getstate__(self) -> dict[str, object]:
+        """The index, with which another process reads the cases without validating them again."""
+        own = {"_lock", "_file", "_close", "_ahead", "_cached"}
+        return {name: value for name, value in vars(self).items() if name not in own}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        self._nothing_read()
         if self._local != self.path and not self._local.exists():  # on another machine
             version, self._local = self._copied()
-            self._stamp = self._stamp_now() if version == self._version else (-1, -1)
-        self._nothing_read()
+            self._stamp = _stamp_of(self._local.stat()) if version == self._version else (-1, -1)
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -259,18 +247,16 @@ class CaseFile(Cases):
         """Validate every line, store the offset of each case, and return the hashes of the ids."""
         hashes: NumberBuffer[int] = NumberBuffer("Q", self._starts.file)
         problems = Problems(str(self.path))
-        for start, number, line in lines_of(self._opened(), str(self.path), error=SuiteError):
-            case, wrong = _case_of(line, number, start)
-            problems.add(*wrong)
-            if case is not None:
-                self._starts.append(start)
-                hashes.frombytes(hash_of(case.id))
+        with self._opened() as file:
+            self._stamp = _stamp_of(os.fstat(file.fileno()))
+            for start, number, line in lines_of(file, str(self.path), error=SuiteError):
+                case, wrong = _case_of(line, number, start)
+                problems.add(*wrong)
+                if case is not None:
+                    self._starts.append(start)
+                    hashes.frombytes(hash_of(case.id))
         problems.check()
         return hashes
-
-    def _stamp_now(self) -> tuple[int, int]:
-        status = os.fstat(self._opened().fileno())
-        return status.st_size, status.st_mtime_ns
 
     def _read(self, index: int) -> Case:
         (case,) = self._read_all((index,))
@@ -278,8 +264,7 @@ class CaseFile(Cases):
 
     def _read_all(self, indices: Sequence[int]) -> list[Case]:
         lines = []
-        with self._lock:
-            file = self._opened()
+        with self._opened() as file:
             at = -1
             for index in indices:
                 start = self._starts[index]
@@ -287,11 +272,15 @@ class CaseFile(Cases):
                     file.seek(start)
                 lines.append(file.readline())
                 at = start + len(lines[-1])
-            unchanged = self._stamp_now() == self._stamp
+            unchanged = _stamp_of(os.fstat(file.fileno())) == self._stamp
         cases = [case for line in lines if (case := _case_of(line, 0, 0)[0]) is not None] if unchanged else []
         if len(cases) < len(lines):
             raise SuiteError(str(self.path), "has changed since it was opened: load the suite again")
         return cases
+
+
+def _stamp_of(status: os.stat_result) -> tuple[int, int]:
+    return status.st_size, status.st_mtime_ns
 
 
 def hash_of(id: str) -> bytes:  # noqa: A002

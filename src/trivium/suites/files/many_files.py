@@ -1,12 +1,10 @@
 """Cases in many files: a folder, or a pattern such as ``cases/*.jsonl``."""
 
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
-from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from trivium.errors import Problems, SuiteError
 from trivium.number_buffer import NumberBuffer, SpillFile
@@ -32,9 +30,6 @@ Read = Callable[[Path, int, SpillFile], CasesRead]
 """Reads the cases of a file, which are numbered from the second argument if they have no ids; what many cases
 take is kept in the third."""
 
-FILES_OPEN = 16
-"""Files that are kept open; there may be more of them than a process may open."""
-
 
 class CaseFiles(Cases):
     """The cases of many files as one sequence, file after file.
@@ -53,7 +48,6 @@ class CaseFiles(Cases):
     def __init__(self, files: Sequence[Path], read: Read) -> None:
         self._files = files
         self._parts: list[CaseFile | CaseTuple] = []
-        self._none_open()
         problems = Problems()
         notes: dict[str, None] = {}
         places: list[Sequence[str]] = []
@@ -65,8 +59,6 @@ class CaseFiles(Cases):
             except SuiteError as error:
                 problems.add_file(error)
                 continue
-            if isinstance(cases, CaseFile):
-                cases.close()
             self._parts.append(cases)
             places.append(where)
             count += len(cases)
@@ -77,43 +69,19 @@ class CaseFiles(Cases):
         self._ids = IdIndex(_hashes(self._parts, spill))
         check_ids(self._ids, lambda index: self[index].id, lambda index: self._place(index, places))
 
-    def _none_open(self) -> None:
-        self._lock = Lock()
-        self._open: OrderedDict[int, CaseFile] = OrderedDict()
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        """What another process needs to read the cases without validating them again."""
-        return self._files, self._parts, self._first, self._ids, self.notes
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self._files, self._parts, self._first, self._ids, self.notes = state
-        self._none_open()
-
     def __len__(self) -> int:
         return self._first[-1]
 
     def _at(self, index: int) -> Case:
         number, inside = self._where(index)
-        return self._part(number)[inside]
+        return self._parts[number][inside]
 
     def __iter__(self) -> Iterator[Case]:
-        for number in range(len(self._parts)):
-            yield from self._part(number)
+        return chain.from_iterable(self._parts)
 
     def position(self, id: str) -> int | None:  # noqa: A002 - the name of the field
         """Index of a case, or None."""
         return self._ids.position(id)
-
-    def _part(self, number: int) -> CaseFile | CaseTuple:
-        """The cases of a file, which is among those that are kept open from now on."""
-        part = self._parts[number]
-        if isinstance(part, CaseFile):
-            with self._lock:
-                self._open[number] = part
-                self._open.move_to_end(number)
-                if len(self._open) > FILES_OPEN:
-                    self._open.popitem(last=False)[1].close()
-        return part
 
     def _where(self, index: int) -> tuple[int, int]:
         """The file of a case, and its index there."""

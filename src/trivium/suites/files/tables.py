@@ -138,13 +138,6 @@ class TableCases(CaseFile):
         _, self.notes = read_rows(path, first, largest=_largest(path))
         super().__init__(path, spill)
 
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self._first, self.notes, super().__getstate__()
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self._first, self.notes, rest = state
-        super().__setstate__(rest)
-
     def place(self, index: int) -> str:
         """Place of a case, for messages."""
         records = _opened(self.path)
