@@ -271,7 +271,9 @@ def test_a_large_file_is_scored_the_same_in_parts(world: World) -> None:
 
 def test_a_table_of_answers_with_their_documents_is_scored(world: World) -> None:
     Path("cases.csv").write_text(
-        "id,question,reference\na,How long may I return shoes?,30 days\nb,Do you ship to Peru?,Yes\n",
+        "id,question,reference,expect.relevant\n"
+        "a,How long may I return shoes?,30 days,Shoes: 30 days.\n"
+        'b,Do you ship to Peru?,Yes,"[""We ship to Peru."", ""Countries""]"\n',
         encoding="utf-8",
     )
     Path("answers.csv").write_text(
@@ -280,10 +282,11 @@ def test_a_table_of_answers_with_their_documents_is_scored(world: World) -> None
         "b,No.,\"['We ship to Peru.', 'Prices']\"\n",
         encoding="utf-8",
     )
-    suite = {"name": "answers", "cases": "cases.csv", "metrics": ["success"]}
+    suite = {"name": "answers", "cases": "cases.csv", "metrics": ["success", "retrieval_recall"]}
     Path("suite.json").write_text(json.dumps(suite), encoding="utf-8")
     world.call("score", "suite.json", "--outputs", "answers.csv")
     assert world.code == 0
     assert "1 of 2 passed" in world.out
+    assert "retrieval_recall  0.750" in world.out
     attempts = world.rows("--what", "attempts")
     assert [len(row["metadata"]["contexts"]) for row in attempts] == [1, 2]

@@ -94,6 +94,15 @@ def test_the_first_run_of_a_suite_has_none_before_it(run, outcome):
     assert "is the first of small: there is none to compare it with" in err
 
 
+def test_a_run_of_an_agent_and_one_of_recorded_outputs_are_compared_by_name(run, outcome):
+    recorded = run(15)
+    called = json.loads(outcome("run", "suite.json", "--agent", "cmd:cat", "--json")[1])["run"]
+    code, _, err = outcome("compare")
+    assert code == 2
+    assert f"is the first of small by an agent: to compare it with run {recorded} of recorded" in err
+    assert outcome(*err.strip().partition("name both: trivium ")[2].split())[0] == 1, called
+
+
 def test_peoples_own_run_is_no_base(outcome):
     papers = f"peerread:{Path(__file__).parents[2] / 'examples' / 'paper_review' / 'papers'}"
     code, _, err = outcome("score", papers, "--leave-one-out", "--metrics", "jaccard")

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from trivium.runs.slices import Slices
 
 
+KINDS = {"agent": "by an agent", "recorded": "of recorded outputs", "human": "of people's outputs"}
+"""Kinds of runs that may be compared with one another, in words."""
+
+
 class Run(HtmlRepr):
     """A suite evaluated once. Everything is read from the store on demand.
 
@@ -186,9 +190,16 @@ def previous_run(run: Run) -> Run:
     """
     for earlier in earlier_runs(run):
         return earlier
-    raise StoreError(
-        f"run {run.id} is the first of {run.record.suite_name}: there is none to compare it with"
+    name, kind = run.record.suite_name, run.record.kind
+    others = (
+        each for each in run.store.runs() if each.suite_name == name and each.number < run.record.number
     )
+    if (other := next((each for each in others if {kind, each.kind} <= KINDS.keys()), None)) is not None:
+        raise StoreError(
+            f"run {run.id} is the first of {name} {KINDS[kind]}: to compare it with run {other.id} "
+            f"{KINDS[other.kind]}, name both: trivium compare {other.id} {run.id}"
+        )
+    raise StoreError(f"run {run.id} is the first of {name}: there is none to compare it with")
 
 
 def earlier_runs(run: Run) -> Iterator[Run]:

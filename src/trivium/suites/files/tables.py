@@ -2,8 +2,9 @@
 
 The columns ``expect``, ``turns``, ``user`` and ``metadata`` contain JSON (in Parquet also structs),
 ``references`` a JSON list or one text, ``tags`` a JSON list or words separated by commas.
-``metadata.KEY`` and ``expect.output`` contain one text of the mapping, and ``FIELD.json`` any field as
-JSON. An empty cell is a missing value.
+``metadata.KEY`` and ``expect.output`` contain one text of the mapping, ``expect.relevant`` and other lists
+of ``expect`` a JSON list (or mapping) or one text, and ``FIELD.json`` any field as JSON. An empty cell is a
+missing value.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +36,9 @@ from trivium.suites.sanitize import sanitise
 from trivium.suites.validation import convert, describe, unknown_key
 
 COLUMNS = Case.__struct_fields__
+
+_EXPECTED_LISTS = frozenset({"aspects", "facts", "relevant", "sources", "workflow"})
+"""Keys of ``expect`` that are lists of texts."""
 
 LARGEST_TABLE = 4 * LARGEST_DOCUMENT
 """Largest Parquet file in bytes of decompressed rows, unless ``MOST_COMPRESSED`` allows more."""
@@ -231,7 +235,8 @@ def _raw_case(row: Mapping[str, Any]) -> dict[str, Any]:
         if dot and rest != "json":
             below = raw.setdefault(field, {})
             if isinstance(below, dict):
-                below[rest] = cell
+                listed = field == "expect" and rest in _EXPECTED_LISTS and isinstance(cell, str)
+                below[rest] = _texts(rest, cell) if listed else cell
         elif not isinstance(cell, str):
             raw[field] = cell
         elif rest == "json" or field in {"expect", "metadata", "turns", "user"}:
@@ -246,14 +251,14 @@ def _raw_case(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _texts(field: str, cell: str) -> Any:
-    if cell.lstrip().startswith("["):
+    if cell.lstrip().startswith(("[", "{")):
         try:
             value = parse_json(cell)
         except MalformedDocument:
             value = None
-        if isinstance(value, list):
+        if isinstance(value, list) or (isinstance(value, dict) and field == "relevant"):
             return value
-    return [cell] if field == "references" else [word.strip() for word in cell.split(",") if word.strip()]
+    return [cell] if field != "tags" else [word.strip() for word in cell.split(",") if word.strip()]
 
 
 def _json(name: str, cell: str) -> Any:
