@@ -3,7 +3,7 @@
 # ruff: noqa: SLF001 - what is merged is of the same class
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from itertools import compress, groupby
 from operator import itemgetter
@@ -140,12 +140,12 @@ class Aggregation:
         reduce = REDUCERS[self.settings.reduce]
         failed = [each.failed is not None for each in included]
         some_failed = any(failed)
-        for name, rows in _by_metric([each.scores for each in included]).items():
-            self._column(name, rows.scores[0].tier, self.clusters, self.absent).add(
-                _at(indices, rows.indices),
-                rows.scores,
+        for name, (rows, scores) in _by_metric(included).items():
+            self._column(name, scores[0].tier, self.clusters, self.absent).add(
+                [indices[row] for row in rows],
+                scores,
                 reduce,
-                failed=_at(failed, rows.indices) if some_failed else None,
+                failed=[failed[row] for row in rows] if some_failed else None,
             )
         self._add_composites(indices, included, reduce)
         passed = [None if each.passed is None else float(each.passed) for each in included]
@@ -396,31 +396,17 @@ class _Peekable(Generic[T]):
             self._next = next(self._rows, None)
 
 
-class _Rows(NamedTuple):
-    """Scores of one metric and the indices of their evaluations; None if every evaluation has a score."""
-
-    indices: list[int] | None
-    scores: list[Score | ScoreOutline]
-
-
-def _by_metric(scored: Sequence[Mapping[str, Score | ScoreOutline]]) -> dict[str, _Rows]:
-    """Group the scores of evaluations by metric."""
-    if not scored:
-        return {}
-    names = list(scored[0])
-    if all(list(scores) == names for scores in scored):  # the usual case
-        return {name: _Rows(None, [scores[name] for scores in scored]) for name in names}
-    by_metric: dict[str, tuple[list[int], list[Score | ScoreOutline]]] = {}
-    for index, scores in enumerate(scored):
-        for name, score in scores.items():
-            rows, of_name = by_metric.setdefault(name, ([], []))
+def _by_metric(
+    evaluations: Sequence[AnyEvaluation],
+) -> dict[str, tuple[list[int], list[Score | ScoreOutline]]]:
+    """By metric, its scores and the indices of their evaluations."""
+    found: dict[str, tuple[list[int], list[Score | ScoreOutline]]] = {}
+    for index, evaluation in enumerate(evaluations):
+        for name, score in evaluation.scores.items():
+            rows, scores = found.setdefault(name, ([], []))
             rows.append(index)
-            of_name.append(score)
-    return {name: _Rows(*rows) for name, rows in by_metric.items()}
-
-
-def _at(values: list[T], indices: list[int] | None) -> list[T]:
-    return values if indices is None else [values[index] for index in indices]
+            scores.append(score)
+    return found
 
 
 def _missing_part(evaluation: AnyEvaluation) -> str:

@@ -114,7 +114,7 @@ class Column:
         """
         self._reduce = reduce
         statuses = [score.status for score in scores]
-        self._count_statuses(statuses)
+        self.status.update(statuses)
         reasons = [(score.status, score.reason) for score in scores if score.reason is not None]
         if reasons:
             of_missing = [(status, reason) for status, reason in reasons if status != "ok"]
@@ -175,7 +175,7 @@ class Column:
         self._reduce = reduce
         if values:
             self.status.setdefault("ok", 0)  # so that reports list it first, even with a count of 0
-        self._count_statuses(statuses or ["skipped" if value is None else "ok" for value in values])
+        self.status.update(statuses or ["skipped" if value is None else "ok" for value in values])
         if missing or self._absent:
             self._add_bounds(cases, values, bounds or [None] * len(values))
             self._count_reasons(self._reasons_missing, missing)
@@ -214,12 +214,6 @@ class Column:
     def _add_truncated(self, text: tuple[str, str], number: int, shown: int, full: int) -> None:
         before = self.truncated.get(text, (0, 0, 0))
         self.truncated[text] = (before[0] + number, before[1] + shown, before[2] + full)
-
-    def _count_statuses(self, statuses: Sequence[str]) -> None:
-        if statuses and statuses.count("ok") == len(statuses):  # the usual case, and faster than a Counter
-            self.status["ok"] += len(statuses)
-        else:
-            self.status.update(statuses)
 
     def _add_bounds(
         self,

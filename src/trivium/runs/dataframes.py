@@ -54,7 +54,7 @@ def rows_of_kind(
         raise InputError(
             "", f'a run has no "{what}": {", ".join(get_args(What))}.{suggest(what, get_args(What))}'
         )
-    if confidence is not None and what in _RUN_TABLES:
+    if confidence is not None and what not in {"judgements", "items"}:
         raise InputError("--confidence", "goes only with --what judgements and items")
     if what in _RUN_TABLES:
         return _RUN_TABLES[what]

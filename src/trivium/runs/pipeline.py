@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.metric import Metric, MetricInput, Score, Stopped
@@ -48,6 +48,8 @@ class NoProgress:
 
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 MAX_BATCH_ATTEMPTS = 256
 MAX_BATCH_CHARACTERS = 8_000_000
@@ -277,7 +279,7 @@ class Pipeline:
         """Yield batches in order, prefetching the scores of the next ones if a metric supports it."""
         prefetched: deque[list[PendingAttempt]] = deque()
         max_ahead = MAX_PREFETCHED_BATCHES if any(metric.prefetches for metric in self._metrics) else 0
-        for batch in _batches(stored):
+        for batch in in_batches(stored, lambda each: len(each.attempt.text)):
             prefetched.append(self.prefetch(batch))
             while len(prefetched) > max_ahead or (
                 len(prefetched) > 1 and _characters(prefetched) > MAX_PREFETCHED_CHARACTERS
@@ -291,13 +293,13 @@ def _characters(prefetched: Iterable[list[PendingAttempt]]) -> int:
     return sum(len(entry.stored.attempt.text) for batch in prefetched for entry in batch)
 
 
-def _batches(attempts: Iterable[StoredAttempt]) -> Iterator[list[StoredAttempt]]:
-    """Yield attempts in batches of bounded number and size."""
-    batch: list[StoredAttempt] = []
+def in_batches(attempts: Iterable[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """Yield attempts, or their rows, in batches of bounded number and size."""
+    batch: list[T] = []
     size = 0
-    for stored in attempts:
-        batch.append(stored)
-        size += len(stored.attempt.text)
+    for each in attempts:
+        batch.append(each)
+        size += size_of(each)
         if len(batch) == MAX_BATCH_ATTEMPTS or size >= MAX_BATCH_CHARACTERS:
             yield batch
             batch, size = [], 0

@@ -2,7 +2,7 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -142,24 +142,18 @@ def slices_of(store: Store, run: RunRecord, by: str) -> Slices:
     whole = Aggregation(settings)
     parts: dict[str, Aggregation] = {}
     members: dict[str, array[int]] = {}
-    metadata: Counter[str] = Counter()
     without = added = 0
     several = False
-    for case, evaluated in zip(store.cases(run.suite), evaluated_cases(store, run, settings), strict=True):
-        values = values_of(case, by, cluster=evaluated.cluster)
+    cases = _with_values(store, run, by)
+    for (_, values), evaluated in zip(cases, evaluated_cases(store, run, settings), strict=True):
         without += not values
         several |= len(values) > 1
-        if not parts:
-            metadata.update(case.metadata.keys())
         evaluated.add_to(whole)
         for value in values:
             evaluated.add_to(parts.setdefault(value, Aggregation(settings)))
             indices = range(added, added + len(evaluated.evaluations))
             members.setdefault(value, array("q")).extend(indices)
-        _check_count(by, parts)
         added += len(evaluated.evaluations)
-    if not parts:
-        raise _no_values(by, metadata)
     for aggregation in (whole, *parts.values()):
         aggregation.flush()
     of = "pass_rate" if whole.verdicts.mean is not None else "composite"
@@ -193,18 +187,35 @@ def cases_by_value(store: Store, run: RunRecord, by: str) -> dict[str, set[str]]
     Raises:
         InputError: If no case has a value at the key, or there are more than ``MAX_SLICES`` values.
     """
-    settings = run.settings
     by_value: dict[str, set[str]] = {}
-    metadata: Counter[str] = Counter()
-    for case, cluster in zip(store.cases(run.suite), store.groups(run.suite, settings.group), strict=True):
-        if not by_value:
-            metadata.update(case.metadata.keys())
-        for value in values_of(case, by, cluster=cluster):
+    for case, values in _with_values(store, run, by):
+        for value in values:
             by_value.setdefault(value, set()).add(case.id)
-        _check_count(by, by_value)
-    if not by_value:
-        raise _no_values(by, metadata)
     return by_value
+
+
+def _with_values(store: Store, run: RunRecord, by: str) -> Iterator[tuple[Case, list[str]]]:
+    """Yield the cases of a run, each with its values at a key.
+
+    Raises:
+        InputError: If there are more than ``MAX_SLICES`` values; after the last case, if there is none.
+    """
+    known: set[str] = set()
+    metadata: Counter[str] = Counter()
+    groups = store.groups(run.suite, run.settings.group)
+    for case, cluster in zip(store.cases(run.suite), groups, strict=True):
+        values = values_of(case, by, cluster=cluster)
+        known.update(values)
+        if not known:
+            metadata.update(case.metadata.keys())
+        if len(known) > MAX_SLICES:
+            why = f"{by} has more than {MAX_SLICES:,} values: add a metadata key with fewer, such as ranges"
+            raise InputError("--by", why)
+        yield case, values
+    if not known:
+        names = ["tag", "complexity", "group", *sorted(metadata)[:20]]
+        what = f"no case has a value for {by!r}; known: {', '.join(names)}{suggest(by, names)}"
+        raise InputError("--by", what)
 
 
 def values_of(case: Case, by: str, *, cluster: str) -> list[str]:
@@ -221,19 +232,6 @@ def values_of(case: Case, by: str, *, cluster: str) -> list[str]:
     values = value if isinstance(value, list | tuple) else [value]
     texts = dict.fromkeys(text_or_json(each, canonical=True) for each in values)
     return [text for text in texts if text]
-
-
-def _check_count(by: str, values: Sized) -> None:
-    if len(values) > MAX_SLICES:
-        why = f"{by} has more than {MAX_SLICES:,} values: add a metadata key with fewer, such as ranges"
-        raise InputError("--by", why)
-
-
-def _no_values(by: str, metadata: Mapping[str, int]) -> InputError:
-    known = ["tag", "complexity", "group", *sorted(metadata)[:20]]
-    return InputError(
-        "--by", f"no case has a value for {by!r}; known: {', '.join(known)}{suggest(by, known)}"
-    )
 
 
 def _versus_rest(column: Column, indices: "array[int]") -> SubsetDifference | None:

@@ -248,11 +248,20 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             ("resamples", self.resamples, "at least 1", self.resamples >= 1),
             ("seed", self.seed, "at least 0", self.seed >= 0),
         )
-        problems = [
-            Problem(name, f"found {value:g}, expected {rule}") for name, value, rule, met in rules if not met
-        ]
-        if problems:
-            raise ComparisonError("", problems)
+        check_ranges(rules)
+
+
+def check_ranges(rules: Iterable[tuple[str, float, str, bool]]) -> None:
+    """Refuse options out of range; of each its name, its value, the rule, and whether that is met.
+
+    Raises:
+        ComparisonError: With all options that are.
+    """
+    problems = [
+        Problem(name, f"found {value:g}, expected {rule}") for name, value, rule, met in rules if not met
+    ]
+    if problems:
+        raise ComparisonError("", problems)
 
 
 def deltas_of(

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from trivium.display import RichRepr
 from trivium.errors import ComparisonError, Problem, suggest
 from trivium.runs.comparing.compare import clusters_of
-from trivium.runs.comparing.decision import incomparabilities
+from trivium.runs.comparing.decision import check_ranges, incomparabilities
 from trivium.runs.comparing.pairing import Methods, ScoredRun
 from trivium.runs.run import Run
 from trivium.runs.summary import FEW_GROUPS
@@ -139,7 +139,13 @@ def plan(
     head = runs[-1]
     settings = head.record.settings
     level = settings.level if level is None else level
-    _check(detect=detect, level=level, power=power)
+    check_ranges(
+        (
+            ("detect", detect, "above 0, at most 1", 0 < detect <= 1),
+            ("level", level, "between 0 and 1", 0 < level < 1),
+            ("power", power, "between 0.5 and 1", 0.5 < power < 1),
+        )
+    )
     if len(runs) == 2 and (unlike := list(incomparabilities(*runs))):
         raise ComparisonError(f"{runs[0].id} and {head.id}", [Problem("", what) for what in unlike])
     methods = Methods()
@@ -182,16 +188,6 @@ def plan(
         usd_per_attempt=usd,
         warnings=tuple(_warnings(components, paired=len(runs) == 2, reduce=settings.reduce)),
     )
-
-
-def _check(*, detect: float, level: float, power: float) -> None:
-    for name, value, rule, met in (
-        ("detect", detect, "above 0, at most 1", 0 < detect <= 1),
-        ("level", level, "between 0 and 1", 0 < level < 1),
-        ("power", power, "between 0.5 and 1", 0.5 < power < 1),
-    ):
-        if not met:
-            raise ComparisonError(name, f"found {value:g}, expected {rule}")
 
 
 def _metric(name: str | None, sides: Sequence[ScoredRun]) -> str:

@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Set
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded import Carried, Partitioned, Recorded
 from trivium.errors import OutputsError
-from trivium.records.lines import PART_BYTES, PART_RECORDS
 from trivium.runs.engines.agent import ask_and_score
 from trivium.runs.engines.job import AttemptKeys, Task
-from trivium.runs.pipeline import Pipeline
+from trivium.runs.pipeline import Pipeline, in_batches
 from trivium.runs.until_decided.asker import Chooser, Planned
-from trivium.store.records import AttemptRow, RunRecord, StoredAttempt, decoded_attempt
+from trivium.store.records import RunRecord, StoredAttempt, decoded_attempt
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.suite import Suite
@@ -131,16 +130,12 @@ class StoredAttempts:
 
     def tasks(self) -> Iterator[Task]:
         """Yield parts in suite order, each bounded in number and in size."""
-        rows: list[AttemptRow] = []
-        first, size = 0, 0
-        for row in self._store.attempt_rows(self._run, unscored_only=True):
-            rows.append(row)
-            size += len(row[2])
-            if len(rows) == PART_RECORDS or size >= PART_BYTES:
-                yield Task(range(first, first + len(rows)), tuple(rows))
-                rows, first, size = [], first + len(rows), 0
-        if rows:
+        first = 0
+        for rows in in_batches(
+            self._store.attempt_rows(self._run, unscored_only=True), lambda row: len(row[2])
+        ):
             yield Task(range(first, first + len(rows)), tuple(rows))
+            first += len(rows)
 
     def attempts(self, task: Task) -> Iterator[StoredAttempt]:
         """Yield the attempts of a part."""

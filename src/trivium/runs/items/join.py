@@ -253,8 +253,6 @@ def rows_and_columns(
         InputError: If labels are needed and not given, or the confidence is unknown.
     """
     if confidence is not None:
-        if what not in {"judgements", "items"}:
-            raise InputError("--confidence", "goes only with --what judgements and items")
         make, columns = rows_and_columns(what, labels)
         return partial(_with_confidence, make, _computing(confidence)), columns
     if what == "review":
