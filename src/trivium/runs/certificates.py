@@ -15,7 +15,7 @@ from trivium.metrics.metric import Score, is_missing
 from trivium.metrics.registry import ACCEPTED as GATE
 from trivium.runs.case_values import REDUCERS, Clusters
 from trivium.runs.columns import Column
-from trivium.runs.summary import Acceptance
+from trivium.runs.summary import Acceptance, summary_of
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.certificate import JudgeCertificate, JudgedBy, loaded
@@ -138,14 +138,13 @@ def drift_before(store: Store, settings: Settings) -> dict[str, tuple[int, str |
     for certificate in certificates_in(settings):
         applied = [
             acceptance
-            for run in store.runs()
-            if isinstance(
-                acceptance := (run.summary or {}).get("acceptance", {}).get(certificate.dimension), dict
-            )
-            and (acceptance.get("certificate"), acceptance.get("threshold"), acceptance.get("epsilon"))
+            for summary in map(summary_of, store.runs())
+            if summary is not None
+            and (acceptance := summary.acceptance.get(certificate.dimension)) is not None
+            and (acceptance.certificate, acceptance.threshold, acceptance.epsilon)
             == (certificate.name, certificate.threshold, certificate.epsilon)
         ]
-        reasons = [why for each in applied for why in each.get("why", {}) if why.startswith(DRIFT)]
+        reasons = [why for each in applied for why in each.why if why.startswith(DRIFT)]
         found[certificate.dimension] = len(applied), next(iter(reasons), None)
     return found
 

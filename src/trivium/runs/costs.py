@@ -2,6 +2,7 @@
 
 # ruff: noqa: SLF001 - what is merged is of the same class
 
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from math import isfinite
@@ -217,65 +218,53 @@ class AgentTally:
     def __init__(self) -> None:
         self._prices = Prices([], {})
         self._seconds: NumberBuffer[float] = NumberBuffer("d")
-        self._tokens = [0, 0]
-        self._with_tokens = [0, 0]
         self._cost = Sum()
-        self._with_cost = 0
-        self._priced = self._partly = 0
-        self._attempts = 0
-        self._failures = 0
+        self._counts: Counter[str] = Counter()
 
     def add(self, attempt: Attempt | AttemptUsage) -> None:
         """Count one attempt."""
-        self._attempts += 1
-        self._failures += attempt.error is not None and UNFAIR.isdisjoint(attempt.flags)
+        counts = self._counts
+        counts["attempts"] += 1
+        counts["failures"] += attempt.error is not None and UNFAIR.isdisjoint(attempt.flags)
         seconds = attempt.seconds
         if seconds is not None and isfinite(seconds) and seconds >= 0:
             self._seconds.append(seconds)
         usage = attempt.usage or _usage_of(_requests_of(attempt))
-        for side, tokens in enumerate((usage.input_tokens, usage.output_tokens)):
+        for side, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
             if tokens is not None:
-                self._tokens[side] += tokens
-                self._with_tokens[side] += 1
+                counts[side] += tokens
+                counts[f"with {side}"] += 1
         cost, complete = cost_of(attempt, self._prices)
         if usage.cost_usd is None:
-            self._priced += cost is not None
-            self._partly += not complete
+            counts["priced"] += cost is not None
+            counts["partly"] += not complete
         if cost is not None:
             self._cost.add([cost])
-            self._with_cost += 1
+            counts["with cost"] += 1
 
     def merge(self, other: "AgentTally") -> None:
         """Add the attempts that another tally has counted."""
         self._seconds.join(other._seconds)
-        self._tokens = [own + more for own, more in zip(self._tokens, other._tokens, strict=True)]
-        self._with_tokens = [
-            own + more for own, more in zip(self._with_tokens, other._with_tokens, strict=True)
-        ]
         self._cost.merge(other._cost)
-        self._with_cost += other._with_cost
-        self._priced += other._priced
-        self._partly += other._partly
-        self._attempts += other._attempts
-        self._failures += other._failures
+        self._counts.update(other._counts)
 
     def totals(self) -> AgentTotals:
         """The sums and quantiles of the attempts added so far."""
-        seconds = self._seconds
+        seconds, counts = self._seconds, self._counts
         return AgentTotals(
-            attempts=self._attempts,
-            failures=self._failures,
+            attempts=counts["attempts"],
+            failures=counts["failures"],
             timed=len(seconds),
             latency_p50=quantile(seconds, 50),
             latency_p95=quantile(seconds, 95),
             latency_method=NEAREST_RANK if len(seconds) else None,
-            input_tokens=self._tokens[0] if self._with_tokens[0] else None,
-            output_tokens=self._tokens[1] if self._with_tokens[1] else None,
-            with_tokens=max(self._with_tokens),
-            cost_usd=self._cost.value if self._with_cost else None,
-            with_cost=self._with_cost,
-            priced=self._priced,
-            partly=self._partly,
+            input_tokens=counts["input"] if counts["with input"] else None,
+            output_tokens=counts["output"] if counts["with output"] else None,
+            with_tokens=max(counts["with input"], counts["with output"]),
+            cost_usd=self._cost.value if counts["with cost"] else None,
+            with_cost=counts["with cost"],
+            priced=counts["priced"],
+            partly=counts["partly"],
         )
 
 

@@ -140,7 +140,7 @@ def disagreements(
     collector = _Collector(at_most)
     attempts: set[tuple[str, int]] = set()
     judgements = matched = 0
-    for evaluation in _evaluations(store, record):
+    for evaluation in (stored.evaluation for stored in store.evaluations(record)):
         attempts.add((evaluation.case, evaluation.repeat))
         for name, score in evaluation.scores.items():
             if not _is_judged(score):
@@ -277,17 +277,13 @@ def _votes(score: Score) -> Iterator[Opinion]:
                 )
 
 
-def _evaluations(store: Store, record: RunRecord) -> Iterator[Evaluation]:
-    return (stored.evaluation for stored in store.evaluations(record))
-
-
 def _opinions_of_run(store: Store, record: RunRecord) -> dict[tuple[str, int, str], Opinion]:
     """Return the opinions of a run's judges by case, repeat and dimension."""
     return {
         (evaluation.case, evaluation.repeat, name): Opinion(
             by=f"{_judge(score)} in {record.id}", value=score.value, reason=score.reason
         )
-        for evaluation in _evaluations(store, record)
+        for evaluation in (stored.evaluation for stored in store.evaluations(record))
         for name, score in evaluation.scores.items()
         if _is_judged(score)
     }

@@ -210,7 +210,8 @@ def judge_pairs(
                 decided.take(judged)
                 pairs += judged
             pairs = matched.in_order(pairs)
-    matched.check(pairs)
+    if not pairs:
+        raise ComparisonError("", f"run {base.id} and run {head.id} have no case and repeat in common")
     figures = {
         dimension.name: figure(pairs, dimension.name, level=settings.level) for dimension in rubric.dimensions
     }
@@ -247,7 +248,8 @@ def _asked(judge: JudgeSettings | None) -> tuple[JudgeSettings, Rubric]:
     """
     if judge is None or not _models(judge):
         raise ComparisonError("judge.models", "there is no judge: the suite of head names no model")
-    rubric = pairwise_rubric([_rubric(each) for each in judge.rubric])
+    rubrics = [each if isinstance(each, Rubric) else Rubric.load(each) for each in judge.rubric]
+    rubric = pairwise_rubric(rubrics)
     if rubric is None:
         raise ComparisonError("judge.rubric", "judges only the process: no dimension looks at the output")
     if problems := price_problems(judge):
@@ -310,17 +312,6 @@ class _MatchedAttempts:
     def in_order(self, pairs: Iterable[JudgedPair]) -> list[JudgedPair]:
         """Sort judged pairs in the order of head's suite."""
         return sorted(pairs, key=lambda pair: self._places[pair.case, pair.repeat])
-
-    def check(self, pairs: Sequence[JudgedPair]) -> None:
-        """Raise if the runs have no attempt in common."""
-        if not pairs:
-            raise ComparisonError(
-                "", f"run {self._base.id} and run {self._head.id} have no case and repeat in common"
-            )
-
-
-def _rubric(each: str | Rubric) -> Rubric:
-    return each if isinstance(each, Rubric) else Rubric.load(each)
 
 
 def _without_trace(attempt: Attempt) -> Attempt:

@@ -180,6 +180,11 @@ def judge_provenance(metrics: Sequence[Metric], settings: Settings) -> dict[str,
     }
 
 
+def measuring(metrics: Sequence[Metric], settings: Settings) -> dict[str, object]:
+    """The part of the provenance that says how scores are made: versions of metrics, and judges."""
+    return {"metrics": {each.name: each.version for each in metrics}} | judge_provenance(metrics, settings)
+
+
 def _address(name: str, server: ServerSettings | None) -> str | None:
     """The address of a model, or None if the model is unavailable."""
     from trivium.metrics.judge.client.providers import ModelUnavailable

@@ -55,11 +55,11 @@ def begin(
     origin: Origin,
     store: str | Path | Store,
     *,
-    engine: Engine,
-    partitions: str | None,
-    resume: str | None,
-    stop: StopWhen | None,
-    version: str | None,
+    engine: Engine = "local",
+    partitions: str | None = None,
+    resume: str | None = None,
+    stop: StopWhen | None = None,
+    version: str | None = None,
 ) -> Begun:
     """Open the agent or the outputs, and create a run or take over the one to resume.
 

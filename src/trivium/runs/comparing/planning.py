@@ -139,13 +139,7 @@ def plan(
     head = runs[-1]
     settings = head.record.settings
     level = settings.level if level is None else level
-    check_ranges(
-        (
-            ("detect", detect, "above 0, at most 1", 0 < detect <= 1),
-            ("level", level, "between 0 and 1", 0 < level < 1),
-            ("power", power, "between 0.5 and 1", 0.5 < power < 1),
-        )
-    )
+    _check(detect=detect, level=level, power=power)
     if len(runs) == 2 and (unlike := list(incomparabilities(*runs))):
         raise ComparisonError(f"{runs[0].id} and {head.id}", [Problem("", what) for what in unlike])
     methods = Methods()
@@ -188,6 +182,15 @@ def plan(
         usd_per_attempt=usd,
         warnings=tuple(_warnings(components, paired=len(runs) == 2, reduce=settings.reduce)),
     )
+
+
+def _check(*, detect: float, level: float, power: float) -> None:
+    rules = (
+        ("detect", detect, "above 0, at most 1", 0 < detect <= 1),
+        ("level", level, "between 0 and 1", 0 < level < 1),
+        ("power", power, "between 0.5 and 1", 0.5 < power < 1),
+    )
+    check_ranges(rules)
 
 
 def _metric(name: str | None, sides: Sequence[ScoredRun]) -> str:

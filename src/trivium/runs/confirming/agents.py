@@ -19,7 +19,7 @@ from trivium.runs.provenance import (
     NAMED,
     confirms,
     fingerprint,
-    judge_provenance,
+    measuring,
     version_of,
 )
 from trivium.runs.run import Run
@@ -134,8 +134,7 @@ def prepared_again(run: Run) -> Prepared:
     unlike = differences_from(
         run,
         kind="confirm",
-        provenance={"metrics": {each.name: each.version for each in found.metrics}}
-        | judge_provenance(found.metrics, found.settings),
+        provenance=measuring(found.metrics, found.settings),
         settings=found.settings,
         suite=run.record.suite,
         cases=tuple,

@@ -140,16 +140,8 @@ class Side:
             "notes": [f"{chosen} {self._what.against}: its figures are not those of the suite"],
         }
         origin = Origin(self._agent.adapter, confirms=confirms | self._agent.version)
-        begun = begin(
-            self._prepared,
-            origin,
-            store,
-            engine="local",
-            partitions=None,
-            resume=None if self.record is None else self.record.id,
-            stop=None,
-            version=None,
-        )
+        resume = None if self.record is None else self.record.id
+        begun = begin(self._prepared, origin, store, resume=resume)
         self.record = begun.run
         await execute(begun, workers=1, engine="local", progress=NoProgress(), chooser=self.asker)
 

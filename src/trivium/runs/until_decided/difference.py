@@ -25,7 +25,6 @@ lowest and base's at their highest, and fails only if it also fails the other wa
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgspec
@@ -36,7 +35,7 @@ from trivium.errors import ComparisonError, InputError, Problem, suggest
 from trivium.metrics.metric import Metric
 from trivium.metrics.registry import CASE_FIGURES
 from trivium.runs.aggregation import AnyEvaluation
-from trivium.runs.provenance import judge_provenance
+from trivium.runs.provenance import measuring
 from trivium.runs.run import Run
 from trivium.runs.until_decided.gates import STOPPED_FOR
 from trivium.runs.until_decided.order import GroupOrder, tags_of
@@ -316,11 +315,7 @@ def comparison_with(
         raise InputError("", Problem("against", what))
     names = [each.name for each in metrics]
     found = ComparisonWith(Run.load(stop.against, store=store), suite, settings, stop.metric, names)
-    found.check(
-        kind=kind,
-        provenance={"metrics": {each.name: each.version for each in metrics}}
-        | judge_provenance(metrics, settings),
-    )
+    found.check(kind=kind, provenance=measuring(metrics, settings))
     return found
 
 
@@ -334,6 +329,9 @@ class StoppedComparison:
         figure: Paired scores of the metric.
         options: Margin and level.
         metric: The metric.
+
+    Attributes:
+        interval: See :attr:`Difference.interval`.
     """
 
     def __init__(
@@ -370,6 +368,7 @@ class StoppedComparison:
             self._asked += len(cases)
             places = [at[case] for case in cases if case in at]
             self._difference.bet(lowest[places], highest[places], handicap=handicap)
+        self.interval = self._difference.interval
 
     @classmethod
     def of(
@@ -385,11 +384,6 @@ class StoppedComparison:
         if stop is None or stop.against != base.id or stop.metric not in figures:
             return None
         return cls(base, head, scored, figures[stop.metric], options, metric=stop.metric)
-
-    @cached_property
-    def interval(self) -> tuple[float, float] | None:
-        """See :attr:`Difference.interval`."""
-        return self._difference.interval
 
     @property
     def sentence(self) -> str:
