@@ -218,12 +218,12 @@ def combine_samples(answers: Sequence[Answer], dimension: Dimension, *, scale: S
     """
     values = [value_of(answer, dimension, scale=scale) for answer in answers]
     if dimension.claims or dimension.aspects:
-        value = _majority_median(values, len(values))
-        nearest = _nearest(values, value)
+        value = majority_median(values, len(values))
+        nearest = nearest_place(values, value)
         return CombinedSamples(value, raw_of(answers[nearest], dimension), nearest)
     if dimension.criteria:
         criteria = {
-            each.name: _majority_median([answer.criteria[each.name] for answer in answers], len(answers))
+            each.name: majority_median([answer.criteria[each.name] for answer in answers], len(answers))
             for each in dimension.criteria
         }
         combined = msgspec.structs.replace(answers[0], criteria=criteria)
@@ -236,10 +236,10 @@ def combine_samples(answers: Sequence[Answer], dimension: Dimension, *, scale: S
             )
         combined = msgspec.structs.replace(answers[0], level=level)
     value = value_of(combined, dimension, scale=scale)
-    return CombinedSamples(value, raw_of(combined, dimension), _nearest(values, value))
+    return CombinedSamples(value, raw_of(combined, dimension), nearest_place(values, value))
 
 
-def _majority_median(values: Sequence[float | None], asked: int) -> float | None:
+def majority_median(values: Sequence[float | None], asked: int) -> float | None:
     """Median of the values that are not None; None if at most half of the requested values remain."""
     known = [value for value in values if value is not None]
     return round(float(median(known)), DIGITS) if 2 * len(known) > asked else None
@@ -249,10 +249,10 @@ def _level_with(value: float, chosen: Sequence[str], dimension: Dimension) -> st
     return next(level for level in chosen if dimension.level_values[level] == value)
 
 
-def _nearest(values: Sequence[float | None], value: float | None) -> int:
-    """Index of the first value that is nearest to ``value``; None is nearest to None."""
+def nearest_place(values: Sequence[float | None], value: float | None) -> int:
+    """Index of the first value that is nearest to ``value``; None is nearest to None, 0 if there is none."""
     if value is None:
-        return values.index(None)
+        return next((index for index, each in enumerate(values) if each is None), 0)
     distances = [(abs(each - value), index) for index, each in enumerate(values) if each is not None]
     return min(distances)[1] if distances else 0
 

@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean, median, median_low
+from statistics import fmean, median_low
 from typing import Any
 
 import msgspec
 
 from trivium.metrics.judge.client.request import Cause
 from trivium.metrics.judge.evidence import quote_parts
-from trivium.metrics.judge.judgement import DIGITS, Judgement, nearest_level
+from trivium.metrics.judge.judgement import DIGITS, Judgement, majority_median, nearest_level, nearest_place
 from trivium.metrics.judge.signals import consistency
 from trivium.metrics.metric import Score
 from trivium.suites.rubrics.rubric import Dimension
@@ -76,7 +76,7 @@ def combine_votes(
         retrieval_signals: Computes the evidence signals of some quotes.
     """
     value = _value(dimension, votes)
-    nearest = _nearest(votes, value)
+    nearest = votes[nearest_place([vote.value for vote in votes], value)]
     chosen = nearest.judgement
     quotes = _quotes(votes)
     criteria = _criteria(votes, chosen)
@@ -121,20 +121,11 @@ def combine_votes(
 
 
 def _value(dimension: Dimension, votes: Sequence[Vote]) -> float | None:
-    numbers = [vote.value for vote in votes if vote.value is not None]
-    if 2 * len(numbers) <= len(votes):
-        return None
-    if dimension.criteria or dimension.claims or dimension.aspects:
-        return round(float(median(numbers)), DIGITS)
+    middle = majority_median([vote.value for vote in votes], len(votes))
+    if middle is None or dimension.criteria or dimension.claims or dimension.aspects:
+        return middle
     level, count = Counter(vote.judgement.raw for vote in votes if vote.value is not None).most_common(1)[0]
     return dimension.level_values[level] if 2 * count > len(votes) else None
-
-
-def _nearest(votes: Sequence[Vote], value: float | None) -> Vote:
-    if value is None:
-        return next((vote for vote in votes if vote.value is None), votes[0])
-    there = [(abs(vote.value - value), place) for place, vote in enumerate(votes) if vote.value is not None]
-    return votes[min(there)[1]]
 
 
 def _why_not(dimension: Dimension, votes: Sequence[Vote]) -> str:
@@ -151,9 +142,10 @@ def _criteria(votes: Sequence[Vote], chosen: Judgement) -> dict[str, dict[str, f
     found: dict[str, dict[str, float | str | None]] = {}
     for name, each in chosen.detail.get("criteria", {}).items():
         given = [vote.judgement.detail["criteria"][name]["score"] for vote in votes]
-        scores = [score for score in given if score is not None]
-        enough = 2 * len(scores) > len(votes)
-        found[name] = {"score": median(scores) if enough else None, "explanation": each["explanation"]}
+        found[name] = {
+            "score": majority_median(given, len(votes)),
+            "explanation": each["explanation"],
+        }
     return found
 
 
