@@ -122,6 +122,20 @@ def test_hostile_counts_are_refused_in_few_words(value, says):
     assert len(str(caught.value)) < 300
 
 
+@pytest.mark.parametrize(
+    ("variant", "name", "value", "says"),
+    [
+        ("token_msp", "token_msp", 2, "must be between 0 and 1; found 2"),
+        ("token_energy", "token_energy", 800, "must be at most 709; found 800"),
+        ("llm", "llm_evidence_count", "many", "must be a number; found 'many'"),
+    ],
+)
+def test_a_signal_out_of_its_range_is_told_with_its_item(variant, name, value, says):
+    with pytest.raises(TrustError) as caught:
+        confidence(variant, [{name: 0}, {name: value}])
+    assert str(caught.value) == f'items[1]: confidence "{variant}" needs signal "{name}", which {says}'
+
+
 def test_numpy_numbers_are_numbers():
     assert confidence("llm", [{"llm_evidence_count": np.int64(3)}]).values[0] == 3
 
