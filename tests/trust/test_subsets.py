@@ -56,7 +56,7 @@ def test_all_values_none_of_them_and_equal_values_are_not_tested():
     assert subset_difference([0.0, 1.0], [0, 1], [False, False]) is None
     assert subset_difference([1.0, 1.0], [0, 1], [True, False]).p is None
     assert subset_difference([0.0, 1.0], [0, 0], [True, False]).p is None
-    with pytest.raises(ValueError, match="members must have the shape"):
+    with pytest.raises(ValueError, match="of equal length"):
         subset_difference([0.0, 1.0], [0, 1], [True])
 
 

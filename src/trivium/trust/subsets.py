@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln, stdtr
 
+from trivium.trust.arrays import check_lengths
 from trivium.trust.clustered import clusters
 from trivium.trust.multiple_testing import holm
 
@@ -56,8 +57,7 @@ def subset_difference(
     """
     y, codes, count = clusters(values, groups)
     inside = np.asarray(members, dtype=bool)
-    if inside.shape != y.shape:
-        raise ValueError(f"members must have the shape of the values {y.shape}; found {inside.shape}")
+    check_lengths(values=y, members=inside)
     n, k = y.size, int(np.count_nonzero(inside))
     if not 0 < k < n:
         return None

@@ -25,8 +25,8 @@ def test_a_miss_by_a_little_is_a_miss():
         ([1.0, 7.0], [1, 2], {}, "item 1: pred is 7, outside the scale 0:3"),
         ([1.0, 2.0], [1, np.nan], {}, "item 1: truth is nan, outside the scale 0:3"),
         ([np.nan, 2.0], [1, 1], {}, "item 0: pred is nan"),
-        ([1.0], [1, 2], {}, r"differ in length: \(1,\), \(2,\)"),
-        ([1.0], [1], {"predicted": [True, False]}, r"differ in length: \(1,\), \(1,\), \(2,\)"),
+        ([1.0], [1, 2], {}, r"of equal length; found \(1,\), \(2,\)"),
+        ([1.0], [1], {"predicted": [True, False]}, r"of equal length; found \(1,\), \(1,\), \(2,\)"),
         ([1.0], [1], {"kind": "squared"}, "known: abs, abs_norm, zero_one"),
         ([1.0], [1], {"kind": "zero_on"}, 'Did you mean "zero_one"'),
         ([1.0], [1], {"scale": (3, 0)}, "must rise; found 3:0"),
@@ -58,7 +58,7 @@ def test_the_values_of_an_abstained_item_do_not_matter():
 
 
 def test_lengths_must_agree():
-    with pytest.raises(TrustError, match="differ in length"):
+    with pytest.raises(TrustError, match="of equal length"):
         Items.of([1, 2], [0.0], [0.5, 0.5])
 
 

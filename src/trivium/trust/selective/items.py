@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import Problem, TrustError, suggest
-from trivium.trust.arrays import Floats, weights_of
+from trivium.trust.arrays import Floats, check_lengths, floats, weights_of
 from trivium.trust.cluster_bootstrap import Groups
 
 Name = Callable[[int], str]
@@ -74,15 +74,8 @@ class Items(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         known = Groups.of(groups)
         n = known.codes.size
         has_prediction = np.ones(n, np.bool_) if predicted is None else np.asarray(predicted, np.bool_)
-        wrong, sure = np.asarray(loss, np.float64), np.asarray(confidence, np.float64)
-        lengths = {
-            "groups": (n,),
-            "loss": wrong.shape,
-            "confidence": sure.shape,
-            "predicted": has_prediction.shape,
-        }
-        if len(set(lengths.values())) > 1:
-            raise TrustError(f"groups, loss, confidence and predicted differ in length: {lengths}")
+        wrong, sure = floats(loss, confidence)
+        check_lengths(groups=known.codes, loss=wrong, confidence=sure, predicted=has_prediction)
         label = name or (lambda row: f"group {known.ids[known.codes[row]]}, row {row}")
         _raise_for(
             has_prediction & ~np.isfinite(sure),
@@ -168,15 +161,11 @@ def losses(
     low, high = scale
     if not low < high:
         raise TrustError(f"scale must rise; found {low:g}:{high:g}")
-    predictions, true = np.asarray(pred, np.float64), np.asarray(truth, np.float64)
+    predictions, true = floats(pred, truth)
     has_prediction = (
         np.ones(predictions.shape, np.bool_) if predicted is None else np.asarray(predicted, np.bool_)
     )
-    if not predictions.shape == true.shape == has_prediction.shape:
-        raise TrustError(
-            "pred, truth and predicted differ in length: "
-            f"{predictions.shape}, {true.shape}, {has_prediction.shape}"
-        )
+    check_lengths(pred=predictions, truth=true, predicted=has_prediction)
     label = name or (lambda row: f"row {row}")
     outside = f"outside the scale {low:g}:{high:g}"
     with np.errstate(invalid="ignore"):
