@@ -28,7 +28,7 @@ from trivium.metrics.scoring import score_attempts
 from trivium.runs.trace_scores.score import score_traces
 from trivium.suites.case import Case, Expect, ExpectedTool
 from trivium.suites.settings import Settings
-from trivium.traces.readers import read_trace_file
+from trivium.traces.readers.collection import read_trace_file
 
 SPANS = sized(50_000, 100)
 TRACES, SMALL = sized(1_000, 3), 50

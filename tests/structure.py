@@ -183,7 +183,7 @@ def tasks(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     from tests.judge_server import JudgeServer
     from trivium.cli.main import run_command
     from trivium.suites.settings import JudgeSettings
-    from trivium.traces.readers import read_trace_file
+    from trivium.traces.readers.collection import read_trace_file
 
     cases = [{"id": str(i), "input": "Say a b.", "references": ["a b"]} for i in range(12)]
     success = {"metric": "jaccard", "at_least": 0.5}

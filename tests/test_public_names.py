@@ -148,6 +148,6 @@ def test_both_ways_take_the_same(name: str) -> None:
 
 
 def test_traces_of_a_file_are_read_by_their_public_name() -> None:
-    from trivium.traces.readers import read_trace_file
+    from trivium.traces.readers.collection import read_trace_file
 
     assert tv.read_traces is read_trace_file

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from trivium.suites.settings import Settings as Settings
     from trivium.suites.suite import Suite as Suite
     from trivium.traces import recording as trace  # noqa: F401 - renamed
-    from trivium.traces.readers import read_trace_file as read_traces  # noqa: F401
+    from trivium.traces.readers.collection import read_trace_file as read_traces  # noqa: F401
     from trivium.traces.trace import Message as Message
     from trivium.traces.trace import Span as Span
     from trivium.traces.trace import Trace as Trace
@@ -84,7 +84,7 @@ _HOMES = {
     "suites.rubrics.rubric": ("Criterion", "Dimension", "Example", "Level", "Rubric"),
     "suites.settings": ("JudgeSettings", "Settings"),
     "suites.suite": ("Suite",),
-    "traces.readers": ("read_traces",),
+    "traces.readers.collection": ("read_traces",),
     "traces.trace": ("Message", "Span", "Trace"),
 }
 """The names of each module."""

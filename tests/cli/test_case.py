@@ -15,7 +15,7 @@ from trivium.store.live_records import RecordedTrace
 from trivium.store.live_traces import LiveTraces
 from trivium.store.store import Store
 from trivium.suites.suite import Suite
-from trivium.traces.readers import read_trace_file
+from trivium.traces.readers.collection import read_trace_file
 
 HERE = Path("suite.yaml")
 SUITE = """\

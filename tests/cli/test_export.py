@@ -25,7 +25,7 @@ from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
 from trivium.traces.opentelemetry.evaluations import recorded_scores
-from trivium.traces.readers import read_path
+from trivium.traces.readers.collection import read_path
 from trivium.traces.trace import Span, Trace
 from trivium.traces.writers.otlp import TraceToExport, request, resource_spans
 

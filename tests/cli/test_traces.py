@@ -9,7 +9,7 @@ from tests.traces.opentelemetry.spans import agent, chat, content, tool
 from tests.traces.opentelemetry.spans import span as one_span
 from tests.traces.readers.otlp.test_encodings import protobuf
 from trivium.cli.main import run_command
-from trivium.traces.readers import read_path
+from trivium.traces.readers.collection import read_path
 
 SPANS = (
     agent("boss", at=(0, 9)),

@@ -4,7 +4,7 @@ import pytest
 
 from tests.goldens import data
 from trivium.errors import SuiteError
-from trivium.formats.peerread import human_outputs, without_margin_numbers
+from trivium.formats.peerread import read_attempts, without_margin_numbers
 from trivium.runs.evaluate import evaluate
 from trivium.suites.suite import Suite
 
@@ -100,13 +100,14 @@ def test_a_paper_without_pdf_or_title_has_what_there_is(folder):
     assert suite.case("x").source == ""
 
 
+def human_reviews(folder):
+    """Case, repeat and text of every review that is an attempt, and the references of its case."""
+    attempts = read_attempts(folder, Suite.load(f"peerread:{folder}"))
+    return [(attempt.case, attempt.repeat, attempt.output, case.references) for case, attempt in attempts]
+
+
 def test_human_reviews_are_held_against_the_others(folder):
-    outputs = human_outputs(folder)
-    assert [(o.case, o.repeat, o.text, o.other_references) for o in outputs] == [
-        ("10", 1, "Good.", ("Bad.",)),
-        ("10", 2, "Bad.", ("Good.",)),
-    ]
-    assert (len(outputs), outputs.alone) == (2, 1)
+    assert human_reviews(folder) == [("10", 1, "Good.", ("Bad.",)), ("10", 2, "Bad.", ("Good.",))]
 
 
 @pytest.mark.parametrize("below", ["train", ""])
@@ -121,7 +122,7 @@ def test_a_split_or_a_folder_of_venues_will_do(folder, below):
     assert [case.id for case in suite] == [
         "conf_2020/dev/9", "x", "train/9", "conf_2020/train/10", "other/dev/9", "other/train/10"
     ]  # fmt: skip
-    assert {output.case for output in human_outputs(folder.parent)} == {"conf_2020/train/10"}
+    assert {case for case, *_ in human_reviews(folder.parent)} == {"conf_2020/train/10"}
 
 
 def test_all_broken_files_are_named(folder):
@@ -205,10 +206,9 @@ def test_each_review_counts_once_and_questions_answers_and_decisions_are_none(ic
         "entries of iclr_2017's review files that were left out: 8 repeated, 16 without a recommendation "
         "(questions, answers, decisions)"
     )
-    outputs = human_outputs(iclr)
-    assert [(o.case, o.repeat, o.other_references) for o in outputs][:2] == [
-        ("316", 3, ("Not for us.",)),
-        ("316", 4, ("Sound work.",)),
+    assert human_reviews(iclr)[:2] == [
+        ("316", 3, "Sound work.", ("Not for us.",)),
+        ("316", 4, "Not for us.", ("Sound work.",)),
     ]
 
 
@@ -284,8 +284,7 @@ def test_the_sample_is_read_whole():
     assert sum(len(case.references) for case in suite) == 20
     assert all(len(r["scores"]) == 9 for case in suite for r in case.metadata["reviews"])
     assert {tag: len(cases) for tag, cases in suite.tags.items()} == {"acl_2017": 11, "dev": 7, "test": 4}
-    outputs = human_outputs(folder)
-    assert (len(outputs), outputs.alone) == (17, 3)
+    assert len(human_reviews(folder)) == 17
     assert list(Suite.load(f"peerread:{folder.parent}")) == list(suite)
 
 

@@ -11,7 +11,8 @@ from tests.goldens import data
 from trivium.errors import InputError, TraceError
 from trivium.formats.tau_bench import changes_state, read_suite, read_trajectories
 from trivium.traces.process.totals import trace_facts
-from trivium.traces.readers import read_trace, read_trace_file
+from trivium.traces.readers import read_trace
+from trivium.traces.readers.collection import read_trace_file
 
 
 def call(name: str, arguments: Any, id: str = "c") -> dict[str, Any]:

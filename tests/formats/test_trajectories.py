@@ -9,7 +9,7 @@ from trivium.formats.agents_eval import run_folders
 from trivium.formats.tau_bench import changes_state
 from trivium.suites.settings import SuccessRule
 from trivium.suites.suite import Suite
-from trivium.traces.readers import read_path
+from trivium.traces.readers.collection import read_path
 
 
 def trajectory(task_id, trial, *, tools=(), called=(), **task):

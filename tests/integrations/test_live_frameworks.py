@@ -18,7 +18,7 @@ import trivium as tv
 from tests.integrations.live.program import INPUT_TOKENS, METRICS, OUTPUT_TOKENS, TOOLS
 from tests.odd_values import ODD, PLAIN
 from trivium.cli.main import run_command
-from trivium.traces.readers import read_path
+from trivium.traces.readers.collection import read_path
 
 ROOT = Path(__file__).parents[2]
 FRAMEWORKS = ("pydantic_ai", "openai_agents", "langgraph")

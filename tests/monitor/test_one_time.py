@@ -13,7 +13,7 @@ from trivium.store.live_traces import LiveTraces
 from trivium.store.store import Store
 from trivium.suites.suite import Suite
 from trivium.traces.outcome import started
-from trivium.traces.readers import read_trace_file
+from trivium.traces.readers.collection import read_trace_file
 from trivium.traces.trace import Span, Trace, wall_seconds
 from trivium.traces.writers.otlp import request, resource_spans, traces_to_export
 

@@ -12,7 +12,7 @@ from tests.monitor.test_channels import Receiver, receiver
 from trivium.cli.main import run_command
 from trivium.monitor.monitored import monitored
 from trivium.monitor.replay import BEGIN, Replayed, replay
-from trivium.traces.readers import read_paths
+from trivium.traces.readers.collection import read_paths
 from trivium.traces.trace import Span, Trace
 
 __all__ = ["receiver"]

@@ -30,7 +30,8 @@ from tests.traces.readers.test_opik import span as opik_span
 from tests.traces.readers.test_who_and_when import GROUP
 from trivium.errors import TraceError
 from trivium.traces.native import native_trace
-from trivium.traces.readers import FORMATS, read_path
+from trivium.traces.readers import FORMATS
+from trivium.traces.readers.collection import read_path
 
 ENOUGH = 5_000
 
@@ -322,7 +323,7 @@ def large(folder):
 
 READ = """
 import resource, sys
-from trivium.traces.readers import read_path
+from trivium.traces.readers.collection import read_path
 limit = {limit} * 2**20
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 for path in sys.argv[1:]:

@@ -11,6 +11,7 @@ import msgspec
 from trivium.agents.attempt import USER_FAILED, AgentAdapter, AgentResponse, ChatMessage, Request, Usage
 from trivium.agents.response import secret_flags
 from trivium.suites.sanitize import sanitise
+from trivium.traces.conversations import as_turn
 from trivium.traces.normalize import normalise
 from trivium.traces.trace import TURN, Message, Span, Trace, TraceProblem
 from trivium.values import JsonObject, json_text
@@ -200,24 +201,15 @@ def merged_trace(traces: Sequence[Trace | None]) -> Trace | None:
             continue
         shift, first, last = _placed(trace, clock)
         clock = clock if last is None else last
-        root = Span(id=f"turn-{number}", kind="other", name=f"turn {number}", start=first, end=last)
-        spans.append(msgspec.structs.replace(root, attributes={TURN: number}))
-        spans += [
-            msgspec.structs.replace(
-                span,
-                id=f"{number}.{span.id}",
-                parent=root.id if span.parent is None else f"{number}.{span.parent}",
-                start=None if span.start is None else span.start + shift,
-                end=None if span.end is None else span.end + shift,
-                attributes=span.attributes | {TURN: number},
-            )
-            for span in trace.spans
-        ]
-        messages += [
-            each if each.time is None else msgspec.structs.replace(each, time=each.time + shift)
-            for each in trace.messages
-        ]
-        problems += [_in_turn(each, number) for each in trace.problems]
+        name, attributes = f"turn {number}", {TURN: number}
+        root = Span(
+            id=f"turn-{number}", kind="other", name=name, start=first, end=last, attributes=attributes
+        )
+        spans.append(root)
+        turn = as_turn(trace, number, shift, below=root.id)
+        spans += turn.spans
+        messages += turn.messages
+        problems += turn.problems
         _join(metadata, trace.metadata)
     return normalise(spans, messages, problems=problems, metadata=metadata)
 
@@ -230,8 +222,3 @@ def _placed(trace: Trace, clock: float) -> tuple[float, float | None, float | No
         return 0.0, None, None
     shift = max(0.0, clock - min(times))
     return shift, min(times) + shift, max(times) + shift
-
-
-def _in_turn(problem: TraceProblem, number: int) -> TraceProblem:
-    span = None if problem.span is None else f"{number}.{problem.span}"
-    return msgspec.structs.replace(problem, span=span, what=f"turn {number}: {problem.what}")

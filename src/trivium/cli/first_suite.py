@@ -207,7 +207,7 @@ def attempts_of_traces(paths: Sequence[Path]) -> tuple[bytes, bytes, int]:
     Raises:
         TraceError: If a file is not a known trace.
     """
-    from trivium.traces.readers import read_paths
+    from trivium.traces.readers.collection import read_paths
 
     _, traces = read_paths(paths)
     cases, attempts, seen = [], [], set[str]()

@@ -39,7 +39,7 @@ def traces() -> None:
 @options.output_file("-o", "--output", default="-", help="Write here, not to standard output.")
 def import_(files: tuple[str, ...], format_: str | None, output: Path) -> None:
     """Write the traces in FILE in Trivium's format, one JSON object per line."""
-    from trivium.traces.readers import read_paths
+    from trivium.traces.readers.collection import read_paths
 
     detected, traces = read_paths(files, format_)
     with exporting.open_output(output) as file:
@@ -61,7 +61,7 @@ def show(files: tuple[str, ...], format_: str | None, as_json: bool) -> None:
     """
     from trivium.reports.trace_tables import facts_blocks, process_blocks
     from trivium.traces.process.totals import handoffs_as_tools, process_totals, trace_facts
-    from trivium.traces.readers import read_paths
+    from trivium.traces.readers.collection import read_paths
 
     detected, traces = read_paths(files, format_)
     facts, totals = trace_facts(traces, format=detected), process_totals(traces)
@@ -89,7 +89,7 @@ def export(
     files: tuple[str, ...], format_: str, source: str | None, graph: str, to: str | None, output: Path
 ) -> None:
     """Write the traces in FILE for other tools: as OpenTelemetry spans, or as graphs."""
-    from trivium.traces.readers import read_paths
+    from trivium.traces.readers.collection import read_paths
     from trivium.traces.writers.otlp import traces_to_export
 
     exported = traces_to_export(read_paths(files, source)[1])

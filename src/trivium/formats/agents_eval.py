@@ -27,7 +27,7 @@ from trivium.suites.selection import cases_of
 from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite
 from trivium.traces.normalize import normalise
-from trivium.traces.readers import read_trace_file
+from trivium.traces.readers import read_one_file
 from trivium.traces.readers.json_input import documents_of, seconds, text
 from trivium.traces.trace import Message, Span, Trace, TraceProblem, start_time
 from trivium.values import JsonObject, dict_, dicts
@@ -302,7 +302,7 @@ def _claude_code_trace(path: Path) -> Trace:
     Raises:
         TraceError: If there is none, or several.
     """
-    traces = read_trace_file(path, "claude-code")
+    traces = read_one_file(path, "claude-code")[1]
     if len(traces) != 1:
         raise TraceError(str(path), f"expected one session, found {len(traces):,}")
     return traces[0]
@@ -333,23 +333,28 @@ def sniff(document: Any) -> bool:
 
 
 def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
-    """The traces of a file, one per document."""
-    return [agents_eval_trace(document, source=source) for document in documents]
+    """The traces of a file, one per document; that of a run's folder with the delegations of its graph.
+
+    Raises:
+        TraceError: If a document is of another form, or if the graph beside it cannot be read.
+    """
+    graph = path_of(source).parent / "agent_graph.json"
+    beside = len(documents) == 1 and Path(source).name == TRACE_FILE and graph.exists()
+    stored = documents_of(graph)[0] if beside else None
+    return [agents_eval_trace(document, graph=stored, source=source) for document in documents]
 
 
 def read_run(folder: str | Path) -> Trace:
     """The trace of a run's folder, its graph included.
 
     Raises:
-        TraceError: If its ``trace.json`` is missing or not a trace.
+        TraceError: If it holds no trace, several, or one that cannot be read.
     """
     path = path_of(folder) / TRACE_FILE
-    graph = path_of(folder) / "agent_graph.json"
     documents = documents_of(path)
     if len(documents) != 1:
         raise TraceError(str(path), f"expected one JSON object, found {len(documents):,}")
-    stored = documents_of(graph)[0] if graph.exists() else None
-    return agents_eval_trace(documents[0], graph=stored, source=str(path))
+    return read_traces(documents, str(path))[0]
 
 
 def agents_eval_trace(document: Any, *, graph: Any = None, source: str = "") -> Trace:

@@ -49,42 +49,6 @@ MOST_PAPERS_NAMED = 5
 """Most broken papers that a note names; the others are counted."""
 
 
-class HumanOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """A human review, with the other human reviews of the same paper as references.
-
-    Attributes:
-        case: Id of the case.
-        repeat: Index of the review in its file, from 0.
-        text: The review.
-        seconds: Always None: not measured.
-        other_references: The paper's other reviews; at least one.
-    """
-
-    case: str
-    repeat: int
-    text: str
-    seconds: None = None
-    other_references: tuple[str, ...]
-
-
-class HumanOutputs(msgspec.Struct, frozen=True, kw_only=True):
-    """The reviews of papers with several reviews, and the number of those left out.
-
-    Attributes:
-        outputs: In the order of the suite; the reviews of a paper in the order of its file.
-        alone: Number of reviews left out because their paper has no other.
-    """
-
-    outputs: tuple[HumanOutput, ...]
-    alone: int
-
-    def __iter__(self) -> Iterator[HumanOutput]:
-        return iter(self.outputs)
-
-    def __len__(self) -> int:
-        return len(self.outputs)
-
-
 class _Entries(msgspec.Struct, frozen=True, kw_only=True):
     """The entries of a file of reviews, by kind.
 
@@ -169,29 +133,6 @@ def read_suite(path: Path) -> SourceCases:
     raise_problems(wrong, str(folder))
     name = folder.resolve().name
     return SourceCases(name, cases, {}, notes=tuple(_notes(name, left_out, problems)))
-
-
-def human_outputs(path: str | Path) -> HumanOutputs:
-    """Every human review of a folder against the paper's other human reviews: the human ceiling.
-
-    Args:
-        path: As for ``peerread:FOLDER``; the cases are those of that suite.
-    """
-    folder, skip_broken = _folder_of(Path(path))
-    papers, problems = _papers(folder)
-    if not skip_broken:
-        _raise_broken(problems, folder)
-    outputs = []
-    alone = 0
-    for paper in papers:
-        human = paper.human
-        if len(human) == 1:
-            alone += 1
-            continue
-        for position, text in human:
-            others = tuple(other for beside, other in human if beside != position)
-            outputs.append(HumanOutput(case=paper.id, repeat=position, text=text, other_references=others))
-    return HumanOutputs(outputs=tuple(outputs), alone=alone)
 
 
 def _folder_of(path: Path) -> tuple[Path, bool]:
@@ -399,17 +340,21 @@ def read_attempts(path: Path, suite: Suite) -> list[tuple[Case, Attempt]]:
     Leaves out papers that are not in the suite, and papers with a single review.
 
     Raises:
-        OutputsError: If none is left.
+        OutputsError: If no paper of the suite has two reviews.
+        SuiteError: If the folder cannot be read.
     """
+    folder, skip_broken = _folder_of(path)
+    papers, problems = _papers(folder)
+    if not skip_broken:
+        _raise_broken(problems, folder)
     limit = suite.settings.limits.output_bytes
-    pairs = [
-        (
-            msgspec.structs.replace(suite.case(human.case), references=human.other_references),
-            checked_attempt(Attempt(case=human.case, repeat=human.repeat, output=human.text), limit=limit),
-        )
-        for human in human_outputs(path)
-        if suite.position(human.case) is not None
-    ]
+    pairs = []
+    for paper in papers:
+        human = paper.human if suite.position(paper.id) is not None else []
+        for position, text in human if len(human) > 1 else []:
+            others = tuple(other for beside, other in human if beside != position)
+            attempt = checked_attempt(Attempt(case=paper.id, repeat=position, output=text), limit=limit)
+            pairs.append((msgspec.structs.replace(suite.case(paper.id), references=others), attempt))
     if not pairs:
         raise OutputsError(str(path), "no paper of the suite has two reviews by people")
     return pairs

@@ -21,7 +21,7 @@ from trivium.traces.outcome import (
 )
 from trivium.traces.outcome import started as start_of
 from trivium.traces.readers.collection import LocatedTrace
-from trivium.traces.trace import TURN, Message, Span, Trace, TraceProblem, texts_in
+from trivium.traces.trace import TURN, Message, Span, Trace, TraceProblem, shifted, texts_in
 from trivium.values import JsonObject, text_or_json
 
 USER, AGENT = "user", "agent"
@@ -81,10 +81,10 @@ def joined(traces: Sequence[Trace], conversation: str) -> Trace:
     clock = 0.0
     for number, trace in enumerate(traces, 1):
         shift, end = _placed(trace, clock)
-        moved = [_moved(span, number, shift) for span in trace.spans]
-        spans += moved
-        messages += _messages(trace, shift)
-        problems += [_of_turn(problem, number) for problem in trace.problems]
+        turn = as_turn(trace, number, shift)
+        spans += turn.spans
+        messages += _messages(trace, turn)
+        problems += turn.problems
         clock = end
     return Trace(
         trace_id=conversation,
@@ -104,29 +104,46 @@ def _placed(trace: Trace, clock: float) -> tuple[float, float]:
     return shift, max(times) + shift
 
 
-def _moved(span: Span, number: int, shift: float) -> Span:
+def as_turn(trace: Trace, number: int, shift: float, *, below: str | None = None) -> Trace:
+    """A trace as a turn of a conversation: all of it names the turn.
+
+    Args:
+        trace: The trace.
+        number: The number of the turn.
+        shift: How much later it is on the clock of the conversation, in seconds.
+        below: Id of the span that its outermost spans are put below.
+    """
+    spans = (
+        msgspec.structs.replace(
+            shifted(span, shift),
+            id=f"{number}.{span.id}",
+            parent=below if span.parent is None else f"{number}.{span.parent}",
+            attributes=span.attributes | {TURN: number},
+        )
+        for span in trace.spans
+    )
+    problems = (
+        msgspec.structs.replace(
+            problem,
+            span=None if problem.span is None else f"{number}.{problem.span}",
+            what=f"turn {number}: {problem.what}",
+        )
+        for problem in trace.problems
+    )
+    messages = (shifted(message, shift) for message in trace.messages)
     return msgspec.structs.replace(
-        span,
-        id=f"{number}.{span.id}",
-        parent=None if span.parent is None else f"{number}.{span.parent}",
-        start=None if span.start is None else span.start + shift,
-        end=None if span.end is None else span.end + shift,
-        attributes=span.attributes | {TURN: number},
+        trace, spans=tuple(spans), messages=tuple(messages), problems=tuple(problems)
     )
 
 
-def _messages(trace: Trace, shift: float) -> list[Message]:
+def _messages(trace: Trace, turn: Trace) -> Sequence[Message]:
     """The messages of a turn; what was asked and answered first and last, where no message says it."""
-    own = [
-        each if each.time is None else msgspec.structs.replace(each, time=each.time + shift)
-        for each in trace.messages
-    ]
     if said_in(trace):
-        return own
+        return turn.messages
     asked, answered = input_of(trace), output_of(trace)
     first = Message(sender=USER, receiver=AGENT, content=_text(asked))
     last = Message(sender=AGENT, receiver=USER, type="result_delivery", content=_text(answered))
-    return [*([first] if first.content else []), *own, *([last] if last.content else [])]
+    return [*([first] if first.content else []), *turn.messages, *([last] if last.content else [])]
 
 
 def _text(value: Any) -> str:
@@ -135,11 +152,6 @@ def _text(value: Any) -> str:
         (held,) = value.values()
         value = held if isinstance(held, str) else value
     return "" if value is None else text_or_json(value)
-
-
-def _of_turn(problem: TraceProblem, number: int) -> TraceProblem:
-    span = None if problem.span is None else f"{number}.{problem.span}"
-    return msgspec.structs.replace(problem, span=span, what=f"turn {number}: {problem.what}")
 
 
 def _metadata(traces: Sequence[Trace], conversation: str) -> JsonObject:

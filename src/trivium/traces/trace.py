@@ -15,6 +15,7 @@ from trivium.values import amount, json_or_text, list_
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+R = TypeVar("R", "Span", "Message")
 
 SpanKind = Literal["agent", "tool", "llm", "other"]
 
@@ -377,6 +378,14 @@ def message_time(message: Message) -> float:
 def start_time(span: Span) -> float:
     """Sort key of spans: their start; those without one come last."""
     return float("inf") if span.start is None else span.start
+
+
+def shifted(record: R, seconds: float) -> R:
+    """A span or a message whose times are moved."""
+    names = ("start", "end") if isinstance(record, Span) else ("time",)
+    times = {name: getattr(record, name) for name in names}
+    moved = {name: time + seconds for name, time in times.items() if time is not None}
+    return msgspec.structs.replace(record, **moved)
 
 
 def canonical(value: Any) -> bytes:

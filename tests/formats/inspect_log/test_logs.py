@@ -19,7 +19,7 @@ from trivium.formats.inspect_log.samples import as_number, scores_of
 from trivium.formats.inspect_log.traces import trace_of_sample
 from trivium.runs.items.files import read_items
 from trivium.traces.process.totals import trace_facts
-from trivium.traces.readers import read_path
+from trivium.traces.readers.collection import read_path
 
 
 def test_samples_are_cases_and_epochs_repeats(logs):

@@ -8,8 +8,9 @@ import pytest
 from tests.goldens import data
 from trivium.errors import TraceError
 from trivium.traces.process.totals import trace_facts
-from trivium.traces.readers import read_documents, read_path
+from trivium.traces.readers import read_documents
 from trivium.traces.readers.agentneo import shortest_enclosing
+from trivium.traces.readers.collection import read_path
 
 
 def at(second: float) -> str:

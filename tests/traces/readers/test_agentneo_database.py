@@ -11,8 +11,8 @@ import pytest
 
 from trivium.errors import TraceError
 from trivium.traces.process.totals import trace_facts
-from trivium.traces.readers import read_path, read_trace_file
 from trivium.traces.readers.agentneo import read_file
+from trivium.traces.readers.collection import read_path, read_trace_file
 
 SCHEMA = """
 CREATE TABLE project_info (id INTEGER PRIMARY KEY, project_name VARCHAR NOT NULL, start_time DATETIME);

@@ -16,7 +16,8 @@ from tests.traces.readers.test_openai_agents import CASE
 from tests.traces.readers.test_opik import SPANS, TRACE, span
 from trivium.errors import TraceError
 from trivium.traces.native import native_trace
-from trivium.traces.readers import read_documents, read_path
+from trivium.traces.readers import read_documents
+from trivium.traces.readers.collection import read_path
 
 
 def flat(root: Any) -> list[Any]:

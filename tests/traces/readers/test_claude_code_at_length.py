@@ -22,8 +22,8 @@ from tests.traces.readers.claude_events import (
 )
 from trivium.errors import TraceError
 from trivium.traces.process.totals import trace_facts
-from trivium.traces.readers import read_path, read_trace_file
 from trivium.traces.readers.claude_code import read_traces
+from trivium.traces.readers.collection import read_path, read_trace_file
 
 RUNS = "traces/agents-eval"
 

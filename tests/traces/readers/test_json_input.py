@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from trivium.errors import TraceError
-from trivium.traces.readers import read_path
+from trivium.traces.readers.collection import read_path
 from trivium.traces.readers.json_input import HEAD_BYTES, content_of, head_of
 
 NATIVE = json.dumps({"trace_id": "n", "spans": [{"id": "1", "kind": "tool", "name": "t"}]}).encode()

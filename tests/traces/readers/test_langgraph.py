@@ -7,7 +7,8 @@ import pytest
 
 from tests.goldens import data
 from trivium.traces.process.totals import trace_facts
-from trivium.traces.readers import read_documents, read_path
+from trivium.traces.readers import read_documents
+from trivium.traces.readers.collection import read_path
 
 CLOCK = iter(range(1_700_000_000, 1_800_000_000))
 

@@ -9,7 +9,8 @@ from trivium.agents.attempt import Attempt
 from trivium.agents.contexts import Context, contexts_of
 from trivium.errors import TraceError
 from trivium.traces.process.totals import trace_facts
-from trivium.traces.readers import read_documents, read_path
+from trivium.traces.readers import read_documents
+from trivium.traces.readers.collection import read_path
 from trivium.traces.trace import SpanUsage
 
 

@@ -9,7 +9,8 @@ import pytest
 from tests.goldens import data
 from trivium.errors import TraceError
 from trivium.traces.process.totals import trace_facts
-from trivium.traces.readers import read_documents, read_path
+from trivium.traces.readers import read_documents
+from trivium.traces.readers.collection import read_path
 
 TRACE = {"object": "trace", "id": "t", "workflow_name": "support", "group_id": "g", "metadata": None}
 

@@ -12,7 +12,8 @@ from tests.goldens import data
 from tests.strategies import json_values
 from trivium.errors import TraceError
 from trivium.traces.process.totals import trace_facts
-from trivium.traces.readers import read_documents, read_path, read_paths, read_trace
+from trivium.traces.readers import read_documents, read_trace
+from trivium.traces.readers.collection import read_path, read_paths
 
 WORDS = ["request", "response", "tool-call", "tool-return", "retry-prompt", "text", "2026-01-01"]
 KEYS = [

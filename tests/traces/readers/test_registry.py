@@ -6,7 +6,8 @@ import pytest
 
 from tests.traces.opentelemetry.spans import agent, content
 from trivium.errors import TraceError
-from trivium.traces.readers import FORMATS, read_path, read_trace, read_trace_file
+from trivium.traces.readers import FORMATS, read_trace
+from trivium.traces.readers.collection import read_path, read_trace_file
 from trivium.traces.readers.json_input import HEAD_BYTES, documents_of
 
 NATIVE = {"trace_id": "n", "spans": [{"id": "1", "kind": "tool", "name": "t"}]}

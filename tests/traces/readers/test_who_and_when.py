@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.goldens import data
 from trivium.errors import TraceError
 from trivium.traces.process.totals import trace_facts
-from trivium.traces.readers import read_path
+from trivium.traces.readers.collection import read_path
 from trivium.traces.readers.who_and_when import read_traces, sniff
 
 GROUP = {

@@ -8,7 +8,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 import trivium as tv
 from tests.odd_values import AS_TEXT, ODD, PLAIN, NoText, Text
-from trivium.traces.readers import read_path
+from trivium.traces.readers.collection import read_path
 from trivium.traces.recording import config as configuring
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from trivium.traces.readers import read_path
+from trivium.traces.readers.collection import read_path
 
 PROGRAM = r"""
 import trivium as tv

@@ -14,7 +14,7 @@ import pytest
 import trivium as tv
 from trivium.cli.main import run_command
 from trivium.errors import TraceError
-from trivium.traces.readers import read_path, read_trace_file
+from trivium.traces.readers.collection import read_path, read_trace_file
 from trivium.traces.recording import config as configuring
 from trivium.traces.recording.file_exporter import RotatingFile
 

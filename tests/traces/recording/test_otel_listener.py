@@ -12,7 +12,7 @@ from opentelemetry.trace import Status, StatusCode, set_span_in_context
 
 import trivium as tv
 from trivium.errors import TraceError
-from trivium.traces.readers import read_path
+from trivium.traces.readers.collection import read_path
 from trivium.traces.recording import config as configuring
 from trivium.traces.recording import otel_listener as listening
 
@@ -70,7 +70,7 @@ def test_otel_spans_outside_a_block_are_written_as_otlp(provider, folder):
     work(provider)
     work(provider, fail=True)
     name, (first, second) = read_path(folder)
-    assert name == "recorded"
+    assert name == "otlp"
     assert [span.name for span in first.spans] == ["boss", "search"]
     assert [call.ok for call in (*first.tool_calls, *second.tool_calls)] == [True, False]
     assert "abcdefghij" not in next(folder.iterdir()).read_text()

@@ -9,7 +9,7 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 
 import trivium as tv
-from trivium.traces.readers import read_path
+from trivium.traces.readers.collection import read_path
 from trivium.traces.recording import config as configuring
 
 # Python 3.12 warns of forks of processes with threads.

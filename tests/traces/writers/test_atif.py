@@ -9,7 +9,8 @@ from tests.strategies import traces
 from tests.traces.readers.test_atif import TRAJECTORY
 from tests.traces.writers.test_otlp import rich_traces
 from trivium.traces.outcome import input_of, output_of
-from trivium.traces.readers import read_documents, read_path
+from trivium.traces.readers import read_documents
+from trivium.traces.readers.collection import read_path
 from trivium.traces.trace import Trace
 from trivium.traces.writers.atif import lines
 from trivium.traces.writers.otlp import TraceToExport, traces_to_export

@@ -15,7 +15,7 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as ge
 from tests.strategies import json_objects, json_values, messages, names, texts, traces
 from trivium.errors import MissingExtra
 from trivium.traces.normalize import normalise
-from trivium.traces.readers import read_path
+from trivium.traces.readers.collection import read_path
 from trivium.traces.trace import Message, Span, SpanUsage, Trace
 from trivium.traces.writers.otlp import TraceToExport, delimited, request, resource_spans, traces_to_export
 

@@ -26,7 +26,7 @@ from trivium.records.source import TABLES, Listed, Records, files_of, is_pattern
 from trivium.suites.case import Case
 from trivium.suites.suite import Suite
 from trivium.suites.validation import describe
-from trivium.traces.readers.collection import first_object
+from trivium.traces.readers.collection import first_value
 
 
 class Together:
@@ -88,7 +88,7 @@ def files_of_outputs(source: str) -> list[Path] | None:
 def _hold_outputs(files: Sequence[Path]) -> bool:
     """Whether files of a folder hold outputs rather than traces: what the first says that is not damaged."""
     lines = [each for each in files if each.suffix.lower() not in TABLES]
-    found = next(filter(None, map(first_object, lines)), None)
+    found = next((each for each in map(first_value, lines) if isinstance(each, dict)), None)
     return len(lines) < len(files) if found is None else "case" in found
 
 

@@ -20,8 +20,8 @@ from trivium.suites.chat import chat_problem
 from trivium.suites.sanitize import sanitise
 from trivium.suites.validation import at, convert, describe, problem
 from trivium.traces.native import native_trace
-from trivium.traces.readers import FORMATS, read_trace_file
 from trivium.traces.readers.chat import answer_of, trace_of_chat
+from trivium.traces.readers.collection import format_problem, read_trace_file
 from trivium.traces.trace import TURN, Trace, wall_seconds
 from trivium.values import FileRecord, dicts, resolved
 
@@ -301,8 +301,7 @@ def _file_problems(named: TraceFile, where: str, folder: Path) -> list[Problem]:
     else:
         if not there:
             problems.append(Problem(f"{where}.file", f'there is no file "{path}"'))
-    if named.format is not None and named.format not in FORMATS:
-        what = f'no trace format is called "{named.format}". Known: {", ".join(FORMATS)}'
+    if named.format is not None and (what := format_problem(named.format)) is not None:
         problems.append(Problem(f"{where}.format", what))
     return problems
 

@@ -21,7 +21,7 @@ from trivium.agents.worlds.world import Tool, named_tools
 from trivium.any_object import encode
 from trivium.errors import InputError, Problem, TraceError
 from trivium.suites.world_settings import FaultRates, MockSettings
-from trivium.traces.readers import read_trace_file
+from trivium.traces.readers.collection import read_trace_file
 from trivium.traces.trace import Trace
 from trivium.values import JsonObject, json_text, resolved, text_or_json
 

@@ -311,7 +311,7 @@ def replay(
     from trivium.monitor.monitored import monitored
     from trivium.monitor.replay import replay as replay_traces
     from trivium.reports.monitoring import describe_replay
-    from trivium.traces.readers import read_paths
+    from trivium.traces.readers.collection import read_paths
 
     rate = sample_rate if sample_rate is not None or suite is not None else 1.0
     changes = None if rate is None else {"sample_rate": rate}

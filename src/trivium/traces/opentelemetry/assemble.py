@@ -8,7 +8,6 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence, Set
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 
@@ -48,6 +47,7 @@ from trivium.traces.trace import (
     TraceProblem,
     message_time,
     nearest,
+    shifted,
     start_time,
 )
 from trivium.values import JsonObject, dict_
@@ -442,10 +442,10 @@ def merged_trace(
         origin = min((span.start for span in group if span.start is not None), default=0) / NANOSECONDS
         trace = _trace(own_id, group)
         spans += [
-            msgspec.structs.replace(_shifted(span, origin), parent=links.get(span.id, span.parent))
+            msgspec.structs.replace(shifted(span, origin), parent=links.get(span.id, span.parent))
             for span in trace.spans
         ]
-        all_messages += [_shifted(message, origin) for message in trace.messages]
+        all_messages += [shifted(message, origin) for message in trace.messages]
         all_problems += [each for each in trace.problems if not (own_calls and each.kind == NOT_RECORDED)]
         recorders |= set(trace.recorders)
     if otel_spans:
@@ -488,14 +488,6 @@ def _merge_decorated(spans: list[Span], own_ids: set[str]) -> list[Span]:
             result[index] = msgspec.structs.replace(span, kind="other", agent=outer.agent)
             nearest[span.id] = above
     return result
-
-
-def _shifted(record: Any, seconds: float) -> Any:
-    """Move the times of a span or a message."""
-    names = ("start", "end") if isinstance(record, Span) else ("time",)
-    times = {name: getattr(record, name) for name in names}
-    moved = {name: time + seconds for name, time in times.items() if time is not None}
-    return msgspec.structs.replace(record, **moved)
 
 
 _HANDOFF_ATTRIBUTES = frozenset({semconv.TRANSFER, semconv.CALLER, semconv.HANDOFF_TO, semconv.PARENT_NODE})

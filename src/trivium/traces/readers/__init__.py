@@ -18,8 +18,7 @@ from typing import Any
 import msgspec
 
 from trivium.errors import Problem, TraceError, suggest
-from trivium.storage import path_of, paths_named
-from trivium.traces.readers.json_input import HEAD_BYTES, content_of, documents_of, head_of, parse_documents
+from trivium.traces.readers.json_input import HEAD_BYTES, content_of, head_of, parse_documents
 from trivium.traces.trace import RECORDERS, Trace
 
 __all__ = [
@@ -27,13 +26,11 @@ __all__ = [
     "RECORDED",
     "UnknownFormat",
     "format_by_head",
-    "format_of",
     "format_of_head",
     "read_documents",
-    "read_path",
-    "read_paths",
+    "read_one_file",
+    "read_together",
     "read_trace",
-    "read_trace_file",
     "sniff_format",
 ]
 
@@ -70,44 +67,28 @@ class UnknownFormat(TraceError):
     """A file can be read, but holds no trace of a known format."""
 
 
-def read_trace_file(path: str | Path, format: str | None = None) -> list[Trace]:  # noqa: A002
-    """Every trace of a file, normalised.
-
-    Args:
-        path: A JSON or JSON lines file, or the folder of an Agents-eval run; may be an address.
-        format: One of ``FORMATS``; detected if None.
-
-    Raises:
-        InputError: If an address cannot be reached.
-        TraceError: If it cannot be read, is too large or has no known format.
-    """
-    return read_path(path, format)[1]
-
-
-def read_path(
-    path: str | Path,
-    format: str | None = None,  # noqa: A002
-    *,
-    head: bytes | None = None,
+def read_one_file(
+    path: Path, name: str | None = None, *, head: bytes | None = None
 ) -> tuple[str, list[Trace]]:
-    """As :func:`read_trace_file`, with the name of the format.
+    """The format of a file and every trace of it, normalised.
 
     Args:
-        path: As there.
-        format: As there.
+        path: The file.
+        name: One of ``FORMATS``; detected if None.
         head: The first ``HEAD_BYTES`` of the file (``head_of``), if they are known: a small file is not read
             again.
+
+    Raises:
+        TraceError: If it cannot be read, is too large or has no known format.
     """
     try:
-        return _read_path(path_of(path), format, head)
+        return _read_file(path, name, head)
     except MemoryError as error:
         raise TraceError(str(path), "holds more than this machine has memory for") from error
 
 
-def _read_path(path: Path, name: str | None, head: bytes | None) -> tuple[str, list[Trace]]:
+def _read_file(path: Path, name: str | None, head: bytes | None) -> tuple[str, list[Trace]]:
     source = str(path)
-    if head is None and path.is_dir():
-        return _read_folder(path)
     if not name:
         head = head_of(path) if head is None else head
         name = format_of_head(path, head)
@@ -117,37 +98,6 @@ def _read_path(path: Path, name: str | None, head: bytes | None) -> tuple[str, l
     if name and hasattr(_reader(name, source), "read_content"):
         return name, _with_recorder(name, _reader(name, source).read_content(content, source))
     return read_documents(parse_documents(content, source=source), source=source, format=name)
-
-
-def _read_folder(path: Path) -> tuple[str, list[Trace]]:
-    """Read a folder: one that ``trivium.trace`` wrote, one of OTLP files, or a run folder of Agents-eval."""
-    from trivium.traces.readers.claude_code import STREAM_NAME
-
-    files = {name: sorted(path.glob(f"*.{kind}.jsonl")) for name, kind in RECORDED.items()}
-    if not any(files.values()):
-        if (path / STREAM_NAME).is_file() and not (path / "trace.json").exists():
-            return read_path(path / STREAM_NAME, "claude-code")  # a run of Agents-eval with Claude Code
-        exports = _exports(path)
-        if exports:
-            return read_paths(exports, "otlp")
-        return "agents-eval", _with_recorder(
-            "agents-eval", [_reader("agents-eval", str(path)).read_run(path)]
-        )
-    # A file is empty if the disk was full, or if its process has not written yet.
-    files = {name: [each for each in paths if each.stat().st_size] for name, paths in files.items()}
-    if not any(files.values()):
-        raise TraceError(str(path), "nothing is recorded there: its files are empty")
-    from trivium.traces.readers.recorded import read_files
-
-    return "recorded", read_files(files["recorded"], files["otlp"])
-
-
-def _exports(folder: Path) -> list[Path]:
-    """The OTLP files of a folder; none if it is a run folder of Agents-eval."""
-    if (folder / "trace.json").exists():
-        return []
-    files = [each for each in sorted(folder.iterdir()) if each.is_file() and each.stat().st_size]
-    return [each for each in files if format_by_head(each) == "otlp"]
 
 
 def _with_recorder(name: str, traces: list[Trace]) -> list[Trace]:
@@ -162,39 +112,16 @@ def _with_recorder(name: str, traces: list[Trace]) -> list[Trace]:
     ]
 
 
-def read_paths(paths: Sequence[str | Path], format: str | None = None) -> tuple[str, list[Trace]]:  # noqa: A002
-    """The name of the format and the traces of several files of one format.
+def read_together(paths: Sequence[Path], name: str) -> list[Trace]:
+    """The traces of several files of one format.
 
     The reader of a format that may split a trace over files has ``read_files(paths)`` and gets all files at
-    once. Addresses may be patterns.
-
-    Raises:
-        InputError: If an address cannot be reached, or a pattern matches no file.
-        TraceError: If one cannot be read, or has another format than the first.
+    once.
     """
-    paths = paths_named(paths)
-    if len(paths) == 1:
-        return read_path(paths[0], format)
-    formats = [format or format_of(path) for path in paths]
-    for path, name in zip(paths, formats, strict=True):
-        if name != formats[0]:
-            raise TraceError(str(path), f"is of format {name}, and the first file of format {formats[0]}")
-    reader = _reader(formats[0], str(paths[0]))
+    reader = _reader(name, str(paths[0]))
     if hasattr(reader, "read_files"):
-        return formats[0], _with_recorder(formats[0], reader.read_files(paths))
-    return formats[0], [trace for path in paths for trace in read_trace_file(path, formats[0])]
-
-
-def format_of(path: str | Path) -> str:
-    """The format of a file or of a folder.
-
-    Raises:
-        TraceError: If it cannot be read, or no reader knows it.
-    """
-    path = path_of(path)
-    if path.is_dir():
-        return _read_folder(path)[0]
-    return format_by_head(path) or sniff_format(documents_of(path), source=str(path))
+        return _with_recorder(name, reader.read_files(paths))
+    return [trace for path in paths for trace in read_one_file(path, name)[1]]
 
 
 def format_by_head(path: Path) -> str | None:

@@ -10,12 +10,12 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from trivium.errors import TraceError
 from trivium.traces.conversation import unread_kinds, unread_problems
 from trivium.traces.normalize import normalise
 from trivium.traces.outcome import total_usage
@@ -24,6 +24,7 @@ from trivium.traces.readers.json_input import (
     first_item,
     flat,
     parse_documents,
+    read_complete_lines,
     read_usage,
     seconds,
     text,
@@ -62,7 +63,9 @@ def read_file(path: Path) -> list[Trace]:
     Raises:
         TraceError: If it cannot be read.
     """
-    documents, problems = parse_lines(content_of(path), source=str(path))
+    problems: list[TraceProblem] = []
+    content, parse = content_of(path).rstrip(), partial(parse_documents, source=str(path))
+    documents = read_complete_lines(content, parse, problems, source=str(path)) if content else []
     sessions = sessions_of(documents) or [Session("", [], [])]
     sessions[-1].problems.extend(problems)
     return [_Builder(session).trace() for session in sessions]
@@ -117,25 +120,6 @@ def is_event(document: Any) -> bool:
         return False
     mark = _OF_TRANSCRIPTS.get(kind)
     return mark in document if mark else kind in _TYPES and any(key in document for key in _MARKS)
-
-
-def parse_lines(content: bytes, *, source: str) -> tuple[list[Any], list[TraceProblem]]:
-    """The events of a file, one per line or in one list. A truncated last line is left out.
-
-    Raises:
-        TraceError: If any other line is not JSON.
-    """
-    try:
-        return ([] if not content.strip() else parse_documents(content, source=source)), []
-    except TraceError:
-        complete, _, last = content.rstrip().rpartition(b"\n")
-        if not complete.strip() or not last.lstrip().startswith(b"{"):
-            raise
-    documents = parse_documents(complete, source=source)
-    if not is_event(documents[-1]):
-        raise TraceError(source, "its last line is not valid JSON")
-    what = f"line {content.rstrip().count(bytes([10])) + 1} was cut short and is left out"
-    return documents, [TraceProblem(kind="truncated", what=what)]
 
 
 def sessions_of(documents: Sequence[Any]) -> list[Session]:

@@ -1,26 +1,29 @@
 """Reads any number of trace files and folders, of any mix of formats, one file at a time."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from trivium.errors import Problem, TraceError, suggest
-from trivium.storage import paths_named
+from trivium.storage import path_of, paths_named
 from trivium.traces.native import native_trace
 from trivium.traces.native import sniff as is_native
 from trivium.traces.readers import (
+    FORMATS,
     RECORDED,
     UnknownFormat,
     format_by_head,
     format_of_head,
-    read_path,
-    read_paths,
+    read_one_file,
+    read_together,
     sniff_format,
 )
 from trivium.traces.readers.json_input import (
     MAX_BYTES,
     check_values,
+    documents_of,
+    first_item,
     head_of,
     is_value,
     opened,
@@ -130,16 +133,15 @@ class TraceFiles:
             yield from ((name, trace) for trace in read_files(ends["recorded"], ends["otlp"]))
             return
         if len(unit.paths) > 1:
-            yield from ((name or "otlp", trace) for trace in read_paths(unit.paths, name)[1])
+            name = name or "otlp"
+            yield from ((name, trace) for trace in read_together(unit.paths, name))
             return
         head = head_of(path)
         name = name or format_of_head(path, head)
         if name in {None, "native"} and _has_lines(path):
             yield from (("native", trace) for trace in self._native_lines(path))
         else:
-            read_as, traces = read_path(path, name, head=head)
-            if read_as == "agents-eval" and (path.parent / "agent_graph.json").exists():
-                traces = read_path(path.parent)[1]  # the graph of a run may hold delegations of its own
+            read_as, traces = read_one_file(path, name, head=head)
             yield from ((read_as, trace) for trace in traces)
 
     def _native_lines(self, path: Path) -> Iterator[Trace]:
@@ -168,6 +170,62 @@ class TraceFiles:
         of_a_run = (path.parent / "trace.json").exists()  # its scores and settings, beside its trace
         if not of_a_run and len(self.without_traces) < MOST_NAMED:
             self.without_traces.append(str(path))
+
+
+def read_trace_file(path: str | Path, format: str | None = None) -> list[Trace]:  # noqa: A002
+    """Every trace of a file or a folder, normalised.
+
+    Args:
+        path: A file of any format, or a folder of them; may be an address.
+        format: One of ``FORMATS``; detected if None.
+
+    Raises:
+        InputError: If an address cannot be reached.
+        TraceError: If it cannot be read, is too large or has no known format.
+    """
+    return read_path(path, format)[1]
+
+
+def read_path(path: str | Path, format: str | None = None) -> tuple[str, list[Trace]]:  # noqa: A002
+    """As :func:`read_trace_file`, with the format; that of a folder is the format of its first file."""
+    path = path_of(path)
+    if not path.is_dir():
+        return read_one_file(path, format)
+    files = TraceFiles([path])
+    traces = [located.trace for located in files]
+    if files.problems or not traces:
+        raise TraceError("", files.problems or [Problem(str(path), "holds no trace, or its files are empty")])
+    return next(iter(files.formats)), traces
+
+
+def read_paths(paths: Sequence[str | Path], format: str | None = None) -> tuple[str, list[Trace]]:  # noqa: A002
+    """The format and the traces of several files of one format. Addresses may be patterns.
+
+    Raises:
+        InputError: If an address cannot be reached, or a pattern matches no file.
+        TraceError: If one cannot be read, or has another format than the first.
+    """
+    paths = paths_named(paths)
+    if len(paths) == 1:
+        return read_path(paths[0], format)
+    names = [format or _format_of(path) for path in paths]
+    for path, name in zip(paths, names, strict=True):
+        if name != names[0]:
+            raise TraceError(str(path), f"is of format {name}, and the first file of format {names[0]}")
+    if any(path.is_dir() for path in paths):
+        return names[0], [trace for path in paths for trace in read_trace_file(path, names[0])]
+    return names[0], read_together(paths, names[0])
+
+
+def _format_of(path: Path) -> str:
+    if path.is_dir():
+        return read_path(path)[0]
+    return format_by_head(path) or sniff_format(documents_of(path), source=str(path))
+
+
+def format_problem(name: str) -> str | None:
+    """What is wrong with the name of a format; None if there is such a format."""
+    return None if name in FORMATS else f'no trace format is called "{name}". Known: {", ".join(FORMATS)}'
 
 
 def _missing(path: Path) -> str:
@@ -236,40 +294,24 @@ def trace_format(path: Path, *, unless_key: str) -> str | None:
         path: The file.
         unless_key: An object with this key is no trace, whatever else it holds.
     """
+    first = first_item(first_value(path))
+    if isinstance(first, dict) and unless_key in first:
+        return None
+    try:
+        return format_by_head(path) or sniff_format([first], source="")
+    except TraceError:
+        return None
+
+
+def first_value(path: Path) -> Any:
+    """The JSON value of a file's first line, else of the whole file; None if it is no JSON."""
     try:
         with opened(path) as file:
             line = file.readline(MAX_BYTES)
-            whole = is_value(line)
-            if whole and _has_key(parse_documents(line, source=str(path)), unless_key):
-                return None
-            name = format_by_head(path)
-            if name is not None:
-                return name
-            text = line if whole else line + file.read(MOST_BYTES_TOGETHER)  # JSON of many lines
-        documents = parse_documents(text, source=str(path))
+            text = line if is_value(line) else line + file.read(MOST_BYTES_TOGETHER)  # JSON of many lines
+        return parse_documents(text, source="")[0]
     except TraceError:
         return None
-    return None if _has_key(documents, unless_key) else _sniffed(documents)
-
-
-def first_object(path: Path) -> Mapping[str, object] | None:
-    """The first object of a file of JSON lines; None if it begins otherwise, or cannot be read."""
-    try:
-        with opened(path) as file:
-            lines = iter(lambda: file.readline(MAX_BYTES), b"")
-            documents = parse_documents(next(filter(bytes.strip, lines), b""), source=str(path))
-    except TraceError:
-        return None
-    first = documents[0] if documents else None
-    return first if isinstance(first, dict) else None
-
-
-def _has_key(documents: Sequence[object], key: str) -> bool:
-    """Whether the first object of a file has a key."""
-    first = documents[0] if documents else None
-    if isinstance(first, list) and first:
-        first = first[0]
-    return isinstance(first, dict) and key in first
 
 
 def _has_lines(path: Path) -> bool:
@@ -279,17 +321,10 @@ def _has_lines(path: Path) -> bool:
     if not line.rstrip().endswith(b"}"):
         return False
     try:
-        documents = parse_documents(line, source=str(path))
-        return len(documents) == 1 and is_native(documents[0]) and _sniffed(documents) == "native"
+        documents = parse_documents(line, source="")
+        return is_native(documents[0]) and sniff_format(documents, source="") == "native"
     except TraceError:
         return False
-
-
-def _sniffed(documents: Sequence[object]) -> str | None:
-    try:
-        return sniff_format(documents, source="")
-    except TraceError:
-        return None
 
 
 def _native(line: bytes, number: int, source: str) -> Trace:

@@ -1,7 +1,8 @@
 """Reads files that ``trivium.trace`` writes, with one span or message on each line."""
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -49,12 +50,6 @@ class TraceContents:
                 self._lines[key] = line
         if line.message is not None:
             self._messages.append(line)
-
-    def include(self, other: "TraceContents") -> None:
-        """Add the contents of another trace."""
-        for line in other.lines:
-            self.add(line)
-        self.otel_spans += other.otel_spans
 
     @property
     def lines(self) -> list[RecordedLine]:
@@ -110,19 +105,22 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     Raises:
         TraceError: If a line is not a recorded one.
     """
-    by_trace: dict[str, TraceContents] = {}
-    _add(by_trace, documents, source)
-    return [each.trace(trace_id) for trace_id, each in by_trace.items()]
+    return [each.trace(trace_id) for trace_id, each in _by_trace(_lines(documents, source)).items()]
 
 
-def _add(by_trace: dict[str, TraceContents], documents: Sequence[Any], source: str) -> None:
-    """Add lines to their traces."""
+def _lines(documents: Sequence[Any], source: str) -> Iterator[RecordedLine]:
     for number, document in enumerate(documents, start=1):
         try:
-            line = msgspec.convert(document, RecordedLine)
+            yield msgspec.convert(document, RecordedLine)
         except msgspec.ValidationError as error:
             raise TraceError(source, Problem(f"line {number}", str(error).replace("`", '"'))) from None
-        by_trace.setdefault(line.trace_id, TraceContents()).add(line)
+
+
+def _by_trace(lines: Iterable[RecordedLine]) -> dict[str, TraceContents]:
+    by_trace: dict[str, TraceContents] = defaultdict(TraceContents)
+    for line in lines:
+        by_trace[line.trace_id].add(line)
+    return by_trace
 
 
 def read_file(path: Path) -> list[Trace]:
@@ -139,35 +137,37 @@ def read_files(span_files: Sequence[Path], otel_files: Sequence[Path] = ()) -> l
         span_files: Files of spans of ``trivium.trace``.
         otel_files: Files of spans of OpenTelemetry.
     """
-    by_trace, problems = _contents(span_files, otel_files)
+    lines, spans, problems = _contents(span_files, otel_files)
+    by_trace = _by_trace(lines)
+    for trace_id, span in zip(trace_ids(spans), spans, strict=True):
+        by_trace[trace_id].otel_spans.append(span)
     traces = interactions(each.trace(trace_id) for trace_id, each in by_trace.items())
     return with_problems(traces, problems)
 
 
 def contents_of_folder(folder: Path) -> TraceContents:
     """Read a folder that holds one trace."""
-    by_trace, problems = _contents(sorted(folder.glob("*.spans.jsonl")), sorted(folder.glob("*.otlp.jsonl")))
+    files = (sorted(folder.glob(f"*.{kind}.jsonl")) for kind in ("spans", "otlp"))
     together = TraceContents()
-    for each in by_trace.values():
-        together.include(each)
-    together.problems = problems
+    lines, together.otel_spans, together.problems = _contents(*files)
+    for line in lines:
+        together.add(line)
     return together
 
 
 def _contents(
     span_files: Sequence[Path], otel_files: Sequence[Path]
-) -> tuple[dict[str, TraceContents], list[TraceProblem]]:
-    by_trace: dict[str, TraceContents] = {}
+) -> tuple[list[RecordedLine], list[RecordedSpan], list[TraceProblem]]:
+    """All lines and all spans of files, and a problem for each truncated line."""
+    lines: list[RecordedLine] = []
+    spans: list[RecordedSpan] = []
     problems: list[TraceProblem] = []
     for path in span_files:
         source = str(path)
         parse = partial(parse_documents, source=source)
-        _add(by_trace, read_complete_lines(content_of(path), parse, problems, source=source), source)
-    spans: list[RecordedSpan] = []
+        lines += _lines(read_complete_lines(content_of(path), parse, problems, source=source), source)
     for path in otel_files:
         source = str(path)
         parse_spans = partial(spans_of_json, source=source)
         spans += read_complete_lines(content_of(path), parse_spans, problems, source=source)
-    for trace_id, span in zip(trace_ids(spans), spans, strict=True):
-        by_trace.setdefault(trace_id, TraceContents()).otel_spans.append(span)
-    return by_trace, problems
+    return lines, spans, problems

@@ -11,7 +11,8 @@ import pytest
 
 from tests.traces.opentelemetry.spans import TRACE, agent, chat, content, request, span, span_id, tool
 from trivium.errors import MissingExtra, TraceError
-from trivium.traces.readers import FORMATS, read_path, read_paths, read_trace_file
+from trivium.traces.readers import FORMATS
+from trivium.traces.readers.collection import read_path, read_paths, read_trace_file
 from trivium.traces.readers.otlp import json as quickly
 from trivium.traces.readers.otlp import opens
 

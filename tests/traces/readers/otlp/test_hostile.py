@@ -17,7 +17,8 @@ from tests.traces.readers.otlp.test_encodings import PROTOBUF, SPANS, protobuf
 from trivium.errors import TraceError
 from trivium.traces.opentelemetry.semconv import READ_AS
 from trivium.traces.process.totals import trace_facts
-from trivium.traces.readers import read_documents, read_path, read_trace
+from trivium.traces.readers import read_documents, read_trace
+from trivium.traces.readers.collection import read_path
 
 quick = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -234,7 +235,7 @@ def test_shuffled_ids_that_make_cycles_and_doubles_are_repaired(tmp_path):
 
 BOUNDED = """
 import resource, sys
-from trivium.traces.readers import read_path
+from trivium.traces.readers.collection import read_path
 from trivium.errors import TraceError
 limit = 300 * 2**20
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -9,7 +9,7 @@ import pytest
 from tests.goldens import data
 from trivium.traces.outcome import input_of, output_of
 from trivium.traces.process.totals import trace_facts
-from trivium.traces.readers import read_path
+from trivium.traces.readers.collection import read_path
 
 TOKENS = ("llm_input_tokens", "llm_output_tokens")
 
