@@ -207,6 +207,6 @@ def test_a_process_lists_loops_and_circuits():
         messages=tuple(says("ab", "ba") * 3),
     )
     process = Process(trace)
-    assert process.looped == {1, 2}
+    assert process.repeats.looped == {1, 2}
     assert [(one.agents, one.rounds) for one in process.circuits] == [(("a", "b"), 3)]
-    assert len(process.repeated) == 2
+    assert len(process.repeats.repeated) == 2

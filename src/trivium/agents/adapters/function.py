@@ -10,7 +10,7 @@ import contextvars
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
@@ -170,20 +170,8 @@ def _accepted_parameters(function: Callable[..., Any], name: str) -> tuple[bool,
             name, "the function takes no input; expected one positional parameter, the case's input"
         )
     first = positional[0]
-    rest = (
-        parameters
-        if first.kind is first.VAR_POSITIONAL
-        else [each for each in parameters if each is not first]
-    )
-    by_name = [each for each in rest if each.kind in {each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY}]
-    named = tuple(each.name for each in by_name if each.name in INJECTED)
-    unknown = [
-        each.name
-        for each in rest
-        if each.default is each.empty
-        and each.kind not in {each.VAR_POSITIONAL, each.VAR_KEYWORD}
-        and each.name not in named
-    ]
+    rest = [each for each in parameters if each is not first or each.kind is each.VAR_POSITIONAL]
+    named, unknown = names_taken(rest, INJECTED)
     if unknown:
         raise AgentError(
             name,
@@ -191,6 +179,18 @@ def _accepted_parameters(function: Callable[..., Any], name: str) -> tuple[bool,
             f" with its input and, where its signature names them, {', '.join(INJECTED)}",
         )
     return first.name == "case", named
+
+
+def names_taken(
+    parameters: Iterable[inspect.Parameter], offered: Sequence[str]
+) -> tuple[tuple[str, ...], list[str]]:
+    """The offered arguments that parameters take by name, and those that are left without a value."""
+    all_of = list(parameters)
+    by_name = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+    variable = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    taken = tuple(each.name for each in all_of if each.name in offered and each.kind in by_name)
+    without = [each for each in all_of if each.default is each.empty and each.kind not in variable]
+    return taken, [each.name for each in without if each.name not in taken]
 
 
 MAX_HUNG_THREADS = 256

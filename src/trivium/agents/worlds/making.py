@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from trivium.agents.adapters.function import DaemonThreads
+from trivium.agents.adapters.function import DaemonThreads, names_taken
 from trivium.agents.attempt import AgentFailure, Request, WorldFailure, WorldRecord
 from trivium.agents.failures import reason
 from trivium.agents.invoke import attempt_seed
@@ -301,14 +301,7 @@ def _accepted(factory: Callable[..., Any], name: str) -> tuple[str, ...]:
         parameters = inspect.signature(factory).parameters.values()
     except (TypeError, ValueError):  # some built-in functions have no signature
         return ()
-    kinds = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
-    named = tuple(each.name for each in parameters if each.name in GIVEN and each.kind in kinds)
-    variable = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
-    unknown = [
-        each.name
-        for each in parameters
-        if each.default is each.empty and each.kind not in variable and each.name not in named
-    ]
+    named, unknown = names_taken(parameters, GIVEN)
     if unknown:
         given = ", ".join(GIVEN)
         raise AgentError(name, f"the factory needs {', '.join(unknown)}; it may take {given}")

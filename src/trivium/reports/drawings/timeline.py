@@ -156,8 +156,8 @@ def _rows(bars: Sequence[_Bar]) -> list[int]:
 def _repeat_marks(process: Process) -> dict[str, str]:
     """The mark of every call that is a retry or repeats a loop, by span id."""
     calls = process.trace.tool_calls
-    found = {calls[place].id: LOOPED for place in process.looped}
-    return found | {calls[one.call].id: RETRY for one in process.repeated if one.retry}
+    found = {calls[place].id: LOOPED for place in process.repeats.looped}
+    return found | {calls[one.call].id: RETRY for one in process.repeats.repeated if one.retry}
 
 
 def _bands(process: Process, *, first: float, length: float, height: float) -> list[str]:

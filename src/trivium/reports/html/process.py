@@ -29,7 +29,7 @@ def process_context(process: Process) -> dict[str, Any]:
     shares = [("Time by agent", process.by_agent), ("Time by tool", process.by_tool)]
     return {
         "timed": bool(process.path_segments),
-        "has_repeats": bool(process.looped or any(one.retry for one in process.repeated)),
+        "has_repeats": bool(process.repeats.looped or any(one.retry for one in process.repeats.repeated)),
         "sentences": _sentences(process),
         "shares": [
             (title, [_share(one) for one in found[:SHARES_SHOWN]], max(0, len(found) - SHARES_SHOWN))
@@ -80,15 +80,15 @@ def _time_sentences(process: Process) -> list[str]:
 
 def _repeat_sentences(process: Process) -> list[str]:
     calls, sentences = process.trace.tool_calls, []
-    retries = [calls[one.call] for one in process.repeated if one.retry]
+    retries = [calls[one.call] for one in process.repeats.repeated if one.retry]
     if retries:
         recovered = sum(call.ok is True for call in retries)
         count = wording.counted(len(retries), "retry", "retries")
         sentences.append(f"{count} of failed calls, {recovered:,} succeeded.")
-    repeats = len(process.repeated) - len(retries)
+    repeats = len(process.repeats.repeated) - len(retries)
     if repeats:
         sentences.append(f"{wording.counted(repeats, 'call')} repeated after a success.")
-    return sentences + _at_most([f"Loop: {loop_words(loop)}." for loop in process.loops], "loop")
+    return sentences + _at_most([f"Loop: {loop_words(loop)}." for loop in process.repeats.loops], "loop")
 
 
 def _handoff_sentences(process: Process) -> list[str]:
@@ -164,9 +164,9 @@ class RunTimes:
         process, row = Process(view.attempt.trace), len(self._case_of)
         self._case_of.append(self._case(view))
         counts = {
-            "retries": sum(one.retry for one in process.repeated),
-            "repeats": sum(not one.retry for one in process.repeated),
-            "looped": len(process.looped),
+            "retries": sum(one.retry for one in process.repeats.repeated),
+            "repeats": sum(not one.retry for one in process.repeats.repeated),
+            "looped": len(process.repeats.looped),
             "unfinished": process.unfinished.total(),
         }
         for name, count in counts.items():

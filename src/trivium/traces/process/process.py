@@ -7,7 +7,7 @@ from functools import cached_property
 import msgspec
 
 from trivium.traces.process.handoffs import HandOffs, hand_offs
-from trivium.traces.process.loops import CallRepeats, HandOffLoop, Loop, RepeatedCall, hand_off_loops
+from trivium.traces.process.loops import CallRepeats, HandOffLoop, hand_off_loops
 from trivium.traces.process.timing import (
     BusyTimes,
     Concurrency,
@@ -131,23 +131,9 @@ class Process:
         )
 
     @cached_property
-    def _repeats(self) -> CallRepeats:
+    def repeats(self) -> CallRepeats:
+        """Loops of tool calls, and calls that repeat an earlier one."""
         return CallRepeats(self.trace.tool_calls)
-
-    @property
-    def repeated(self) -> tuple[RepeatedCall, ...]:
-        """Tool calls that repeat an earlier one."""
-        return self._repeats.repeated
-
-    @property
-    def loops(self) -> tuple[Loop, ...]:
-        """Loops of tool calls."""
-        return self._repeats.loops
-
-    @property
-    def looped(self) -> frozenset[int]:
-        """Indices of the tool calls in loops, after the first round."""
-        return self._repeats.looped
 
     @cached_property
     def hand_offs(self) -> HandOffs:

@@ -263,7 +263,7 @@ def _repeat_facts(processes: Sequence[Process]) -> RepeatFacts:
     for process in processes:
         tool_calls = process.trace.tool_calls
         calls += len(tool_calls)
-        for one in process.repeated:
+        for one in process.repeats.repeated:
             (retries if one.retry else repeats)[tool_calls[one.call].name] += 1
             recovered += one.retry and tool_calls[one.call].ok is True
     return RepeatFacts(
@@ -276,12 +276,12 @@ def _repeat_facts(processes: Sequence[Process]) -> RepeatFacts:
 
 def _loop_facts(processes: Sequence[Process]) -> LoopFacts:
     loops: list[tuple[int, Loop]] = [
-        (position, loop) for position, process in enumerate(processes) for loop in process.loops
+        (position, loop) for position, process in enumerate(processes) for loop in process.repeats.loops
     ]
     longest = sorted(loops, key=lambda one: -len(one[1].calls))[:MOST_LISTED]
     return LoopFacts(
         loops=len(loops),
-        calls=sum([len(process.looped) for process in processes]),
+        calls=sum([len(process.repeats.looped) for process in processes]),
         longest=tuple(
             LoopFact(trace=position, agent=loop.agent, tools=loop.tools, rounds=loop.rounds)
             for position, loop in longest
