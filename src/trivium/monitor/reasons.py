@@ -2,11 +2,12 @@
 
 import msgspec
 
-from trivium.monitor.alerting.messages import duration, moment
-from trivium.store.live_alerts import last_interaction, monitors_of
+from trivium.monitor.alerting.messages import Message, duration, moment
+from trivium.store.live_alerts import alerts_of, last_interaction, monitors_of
 from trivium.store.live_jobs import Job, LiveJobs
-from trivium.store.live_samples import score_of_job
+from trivium.store.live_samples import case_of_trace, score_of_job, trace_of_case
 from trivium.store.live_traces import state_of_trace
+from trivium.store.records import RunRecord
 from trivium.store.store import Store
 
 
@@ -22,6 +23,7 @@ class TraceReason(msgspec.Struct, frozen=True, kw_only=True):
         score: Its composite, if it is scored.
         passed: Whether it passed, if it is scored.
         run: Id of the run that holds its scores, if it is scored.
+        case: Id of its case in that run.
     """
 
     trace: str
@@ -31,6 +33,31 @@ class TraceReason(msgspec.Struct, frozen=True, kw_only=True):
     score: float | None = None
     passed: bool | None = None
     run: str | None = None
+    case: str | None = None
+
+
+class Received(msgspec.Struct, frozen=True):
+    """What a case of a monitor's run is a sample of.
+
+    Attributes:
+        trace: Id of the trace.
+        alert: Number of the newest firing alert that shows it; None if none does.
+    """
+
+    trace: str
+    alert: int | None
+
+
+def received_as(store: Store, run: RunRecord, position: int) -> Received | None:
+    """What a case of a monitor's run is a sample of; None if the sample was deleted."""
+    trace = trace_of_case(store, run, position)
+    if trace is None:
+        return None
+    for alert in alerts_of(store, run.suite_name, firing=True):
+        message = msgspec.convert(alert.body, Message, strict=False)
+        if any(each.trace == trace for each in message.examples):
+            return Received(trace, alert.number)
+    return Received(trace, None)
 
 
 def reasons(store: Store, trace: str, *, now: float) -> list[TraceReason]:
@@ -98,6 +125,7 @@ def _scored(store: Store, job: Job, how: str) -> TraceReason:
         score=found.score,
         passed=found.passed,
         run=found.run,
+        case=case_of_trace(job.trace, job.version),
     )
 
 

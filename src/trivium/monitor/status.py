@@ -40,6 +40,9 @@ STATE = WATCH
 LOST_SECONDS = 600.0
 """Time since a watcher's last look after which the monitor counts as unwatched."""
 
+MOST_RESOLVED = 20
+"""Alerts among which those that were resolved within the window are looked for, the newest."""
+
 SEVERITY = {"no_data": 4, "critical": 3, "warning": 2, "insufficient_data": 1, "healthy": 0}
 
 
@@ -90,6 +93,7 @@ class MonitorStatus(msgspec.Struct, frozen=True, kw_only=True):
         looked: Unix time of a watcher's last look, from which levels and alerts are; None if none looked.
         unwatched: Number of facet values without alerts, because there are too many.
         alerts: The firing alerts, newest first.
+        resolved: Unix time at which each alert opened that was resolved within the window, by its number.
     """
 
     monitor: str
@@ -114,6 +118,7 @@ class MonitorStatus(msgspec.Struct, frozen=True, kw_only=True):
     looked: float | None = None
     unwatched: int = 0
     alerts: tuple[StoredAlert, ...] = ()
+    resolved: Mapping[int, float] = {}
 
 
 def settings_of(store: Store, monitor: str) -> MonitorSettings:
@@ -152,6 +157,7 @@ def status_of(
     if silent(last, watched.started, settings, now):
         status = "no_data"
     marks = marks_of(store, monitor)
+    changed = alerts_of(store, monitor, since=begin, limit=MOST_RESOLVED)
     return MonitorStatus(
         monitor=monitor,
         time=now,
@@ -175,6 +181,7 @@ def status_of(
         looked=watched.looked or None,
         unwatched=0 if levels is None else len(levels.left_out),
         alerts=tuple(alerts_of(store, monitor, firing=True)),
+        resolved={each.number: each.opened for each in changed if each.resolved is not None},
     )
 
 

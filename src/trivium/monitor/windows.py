@@ -14,6 +14,7 @@ import numpy as np
 from trivium.store.live_records import FAILED_TOOL
 from trivium.store.live_samples import Sample
 from trivium.suites.monitor_settings import MonitorSettings, StatusThresholds
+from trivium.trust.arrays import Floats
 from trivium.trust.decision import probability_of_missing
 from trivium.trust.weighted_means import WeightedMean, weighted_mean
 
@@ -331,29 +332,32 @@ def series(
 
 def resources(samples: Sequence[Sample], *, facet: str = "", value: str = "") -> Resources:
     """What the interactions of samples took: latency, cost and number, weighted by inverse probability."""
-    timed = [(each.seconds, 1 / each.probability) for each in samples if each.seconds is not None]
-    paid = [(each.cost_usd, 1 / each.probability) for each in samples if each.cost_usd is not None]
-    p50, p95 = _quantiles(timed, (0.5, 0.95))
-    weight = sum(each for _, each in paid)
+    weights = 1 / np.array([each.probability for each in samples], dtype=float)
+    # None becomes NaN.
+    took = np.array([each.seconds for each in samples], dtype=float)
+    costs = np.array([each.cost_usd for each in samples], dtype=float)
+    timed, paid = ~np.isnan(took), ~np.isnan(costs)
+    p50, p95 = _quantiles(took[timed], weights[timed], (0.5, 0.95))
+    mean = float(np.average(costs[paid], weights=weights[paid])) if paid.any() else None
     return Resources(
         facet=facet,
         value=value,
         samples=len(samples),
-        interactions=sum(1 / each.probability for each in samples),
-        timed=len(timed),
+        interactions=float(weights.sum()),
+        timed=int(timed.sum()),
         latency_p50=p50,
         latency_p95=p95,
-        with_cost=len(paid),
-        cost_usd=sum(usd * each for usd, each in paid) / weight if paid else None,
+        with_cost=int(paid.sum()),
+        cost_usd=mean,
     )
 
 
-def _quantiles(weighted: Sequence[tuple[float, float]], shares: Sequence[float]) -> list[float | None]:
+def _quantiles(values: Floats, weights: Floats, shares: Sequence[float]) -> list[float | None]:
     """The smallest values that at least these shares of the weight do not exceed; None without values."""
-    if not weighted:
+    if not len(values):
         return [None] * len(shares)
-    values, weights = np.array(sorted(weighted)).T
-    up_to = weights.cumsum()
+    order = values.argsort()
+    up_to = weights[order].cumsum()
     # A share that is reached but for rounding is reached.
     places = np.searchsorted(up_to, np.asarray(shares) * up_to[-1] * (1 - 1e-12))
-    return [float(each) for each in values[places]]
+    return [float(each) for each in values[order][places]]

@@ -58,7 +58,8 @@ def describe(status: MonitorStatus, surface: Surface, *, rows: int = MOST_ROWS) 
         yield _resources(status.window.resources[0])
         line = sparkline(status.series)
         if line or surface == "page":
-            label = "Pass rate, cost, latency and volume over the window; ▲ deployments, ◆ alerts, // unknown"
+            marks = "▲ deployments, ◆ alerts (◇ resolved), // unknown"
+            label = f"Pass rate, cost, latency and volume over the window; {marks}"
             drawn = Picture(over_time_svg(status), label, label)
             yield Drawing((drawn,), f"{line}  pass rate, oldest first")
         yield from _facets(status, surface, rows)
@@ -75,16 +76,19 @@ def _answer(status: MonitorStatus, surface: Surface) -> Iterator[Block]:
 
 def _resources(took: Resources) -> Facts:
     """What the interactions of all traffic took."""
-    cost = f"{_cost(took)}, mean of an interaction" if took.with_cost else "unknown: no trace states it"
+    cost = "unknown: no trace states it"
+    if took.with_cost:
+        cost = (
+            f"{dollars(took.cost_usd)}, mean of an interaction{_known(took) and f' ({_known(took)} samples)'}"
+        )
     latency = f"p50 {seconds(took.latency_p50)}, p95 {seconds(took.latency_p95)}" if took.timed else "unknown"
     volume = f"about {counted(round(took.interactions), 'interaction')}"
     return Facts((("cost", cost), ("latency", latency), ("volume", volume)))
 
 
-def _cost(took: Resources) -> str:
-    """The mean cost of an interaction, and of how many samples it is known if not of all."""
-    known = "" if took.with_cost == took.samples else f" ({took.with_cost:,} of {took.samples:,})"
-    return f"{dollars(took.cost_usd)}{known}" if took.with_cost else ""
+def _known(took: Resources) -> str:
+    """Of how many samples the cost is known, if it is of some only."""
+    return f"{took.with_cost:,} of {took.samples:,}" if 0 < took.with_cost < took.samples else ""
 
 
 def _latency(took: Resources) -> str:
@@ -94,6 +98,10 @@ def _latency(took: Resources) -> str:
 def _facets(status: MonitorStatus, surface: Surface, rows: int) -> Iterator[Table]:
     """Yield the pass rate by each facet that has more than one value, a table each."""
     took = {(each.facet, each.value): each for each in status.window.resources}
+
+    def of(each: Estimate) -> Resources:
+        return took[each.facet, each.value]
+
     for facet, worst in sentences.by_facet(status).items():
         shown = worst if surface == "page" else worst[:rows]
         columns: list[Column[Estimate]] = [
@@ -101,8 +109,9 @@ def _facets(status: MonitorStatus, surface: Surface, rows: int) -> Iterator[Tabl
             *FIGURES[1:2],
             Column("pass rate", lambda each: Toned(sentences.mean(each), "strong")),
             *FIGURES[3:5],
-            Column("latency p50, p95", lambda each: _latency(took[each.facet, each.value]), "interval"),
-            Column("cost", lambda each: _cost(took[each.facet, each.value]), "interval", optional=True),
+            Column("latency p50, p95", lambda each: _latency(of(each)), "interval", where="wide"),
+            Column("cost", lambda each: dollars(of(each).cost_usd), optional=True),
+            Column("cost known of", lambda each: _known(of(each)), "interval", where="page", optional=True),
             Column("its own calls failed in", _own_failures, "text", optional=True),
         ]
         more = f"… {len(shown)} of {len(worst)} shown" if len(shown) < len(worst) else ""
@@ -221,21 +230,16 @@ def _samples_of(monitor: str, facet: str, value: str) -> Links:
 
 
 def _examples(places: Mapping[str, tuple[str, str | None]]) -> list[Column[Example]]:
-    """The columns of the worst cases; a failed one has its error in the place of its output."""
+    """The columns of the worst cases."""
 
     def asked(each: Example) -> Toned:
         place, _ = places.get(each.trace, (trace_address(each.trace), None))
         return Toned(_asked(each.query, each.output), link=place)
 
-    def answered(each: Example) -> Toned:
-        _, error = places.get(each.trace, ("", None))
-        if error and not each.output:
-            return Toned(one_line(f"error: {error}", at_most=120), "bad")
-        return Toned(one_line(each.output, at_most=120))
-
+    errors = {trace: error for trace, (_, error) in places.items() if error}
     return [
         Column("worst cases", asked, "text"),
-        Column("output", answered, "text"),
+        Column("output", lambda each: _answered(each, errors), "text"),
         Column("composite", lambda each: number(each.score), where="page"),
         Column("time (UTC)", lambda each: moment(each.time), "interval", where="page"),
         Column(
@@ -246,14 +250,27 @@ def _examples(places: Mapping[str, tuple[str, str | None]]) -> list[Column[Examp
     ]
 
 
+def _answered(each: Example | Sample, errors: Mapping[str, str]) -> Toned:
+    """The output; in its place, of an interaction that failed without one, why it did."""
+    if not each.output and each.trace in errors:
+        return Toned(one_line(f"error: {errors[each.trace]}", at_most=200), "bad")
+    return Toned(one_line(each.output, at_most=200))
+
+
 def trace_address(trace: str) -> str:
     """Address of the page that says why a trace has its scores."""
     return f"/traces/{quote(trace, safe='')}"
 
 
-def samples_table(samples: Iterable[Sample]) -> Table:
-    """Scored samples, each with the link to why it has its scores."""
-    return table(SAMPLES, samples, label="Samples")
+def samples_table(samples: Iterable[Sample], errors: Mapping[str, str]) -> Table:
+    """Scored samples, each with the link to why it has its scores.
+
+    Args:
+        samples: The samples.
+        errors: Why those that failed did, by trace.
+    """
+    columns = [*SAMPLES[:3], Column("output", lambda each: _answered(each, errors), "text"), *SAMPLES[3:]]
+    return table(columns, samples, label="Samples")
 
 
 def _verdict(each: Sample) -> Mark:
@@ -266,7 +283,6 @@ SAMPLES: tuple[Column[Sample], ...] = (
     Column("time (UTC)", lambda each: Toned(moment(each.time), link=trace_address(each.trace)), "name"),
     Column("verdict", _verdict, "mark"),
     Column("input", lambda each: _asked(each.query, each.output), "text"),
-    Column("output", lambda each: one_line(each.output, at_most=200), "text"),
     Column("composite", lambda each: number(each.score)),
     Column("latency", lambda each: seconds(each.seconds)),
     Column("cost", lambda each: dollars(each.cost_usd)),

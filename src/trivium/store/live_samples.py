@@ -156,6 +156,11 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     unjudged: str | None = None
 
 
+def case_of_trace(trace: str, version: int) -> str:
+    """Id of the case of a trace: a late span gives it another one."""
+    return trace if version == 1 else f"{trace}#{version}"
+
+
 def save_scored(store: Store, run: RunRecord, scored: Sequence[Scored], now: float) -> int:
     """Store samples and mark their jobs done, in one transaction.
 
@@ -179,8 +184,7 @@ def save_scored(store: Store, run: RunRecord, scored: Sequence[Scored], now: flo
         cases, samples = [], []
         scores: list[dict[str, object]] = []
         for place, each in enumerate(new, position):
-            # A late span gives a trace another case.
-            id_ = each.case.id if each.job.version == 1 else f"{each.case.id}#{each.job.version}"
+            id_ = case_of_trace(each.case.id, each.job.version)
             case = msgspec.structs.replace(each.case, id=id_)
             sampling = {"probability": each.job.probability, "rule": each.job.rule}
             metadata = {**each.attempt.metadata, "sampling": sampling}
@@ -305,18 +309,31 @@ def cases_of_traces(store: Store, monitor: str, traces: Collection[str]) -> dict
     """The newest sample of each of a few traces as a case; a trace whose sample was deleted is left out."""
     table, runs = schema.live_samples, schema.runs
     query = (
-        select(runs.c.id, table.c.position, table.c.trace)
+        select(table.c.trace, table.c.version, table.c.position, runs.c.id)
         .join(runs, runs.c.number == table.c.run)
         .where(table.c.monitor == monitor, table.c.trace.in_(traces))
         .order_by(table.c.version)
     )
     with explain_errors(store.engine), store.engine.connect() as connection:
-        newest = {trace: (run, position) for run, position, trace in connection.execute(query)}
-    found = {}
-    for trace, (run, position) in newest.items():
-        for case, attempt, _ in store.views(store.run(run), positions=[position]):
-            found[trace] = SampleCase(run, case.id, attempt.error)
-    return found
+        newest = {row.trace: row for row in connection.execute(query)}
+    wanted: dict[str, dict[str, int]] = {}
+    for row in newest.values():
+        wanted.setdefault(row.id, {})[case_of_trace(row.trace, row.version)] = row.position
+    errors = {
+        (run, case.id): attempt.error
+        for run, positions in wanted.items()
+        for case, attempt, _ in store.views(store.run(run), positions=positions.values())
+    }
+    ids = {trace: (row.id, case_of_trace(trace, row.version)) for trace, row in newest.items()}
+    return {trace: SampleCase(*id_, errors[id_]) for trace, id_ in ids.items() if id_ in errors}
+
+
+def trace_of_case(store: Store, run: RunRecord, position: int) -> str | None:
+    """Id of the trace of a sample's case; None if the sample was deleted."""
+    table = schema.live_samples.c
+    query = select(table.trace).where(table.run == run.number, table.position == position)
+    with explain_errors(store.engine), store.engine.connect() as connection:
+        return connection.execute(query).scalar()
 
 
 def traces_scored_before(store: Store, monitor: str, traces: Collection[str], last: int) -> set[str]:

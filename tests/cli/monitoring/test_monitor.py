@@ -34,6 +34,7 @@ def fill(url: str, *, good: bool, **texts: str) -> None:
             tool = ("search", "refund", "book")[n % 3]
             passed = good or tool != "refund" or n < 150
             fields = {"time": now - 86_000 + 285 * n, "tool": tool, "agent": "helper", **texts}
+            fields["cost_usd"] = None if n % 2 else 0.002
             samples.append(sample(n, passed, **fields))
         store_samples(store, samples)
         with store.engine.begin() as connection:
@@ -62,6 +63,9 @@ def test_a_status_shows_where_it_is_bad_and_its_alert(url, capsys):
     assert "tool refund" in " ".join(shown.split())
     rows = [line for line in shown.splitlines() if line.startswith(("refund", "search", "book"))]
     assert rows[0].startswith("refund")
+    assert all(row.endswith(" $0.0020") for row in rows)
+    assert "$0.0020, mean of an interaction (150 of 300 samples)" in shown
+    assert "p50 1.0 s, p95 1.0 s" in shown
 
 
 def test_a_status_says_how_many_samples_have_no_verdict(url, capsys):

@@ -63,6 +63,7 @@ def serve(tmp_path):
         server.process.communicate()
 
 
+@pytest.mark.cpu(8, "a server starts, scores, and loads the prices of models")
 def test_it_stores_scores_and_stops_gracefully(serve, tmp_path):
     suite = tmp_path / "support.yaml"
     suite.write_text("name: support\nmonitor: {sample_rate: 1.0, quiet: 0.01}\n")

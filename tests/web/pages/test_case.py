@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 import trivium as tv
+from tests.monitor.samples import sample, store_samples
 from trivium.agents.attempt import Attempt
 from trivium.metrics.evaluation import Composite, Evaluation
 from trivium.store.records import StoredAttempt, StoredEvaluation
@@ -195,6 +196,7 @@ def test_a_chat_is_shown_by_its_messages_and_a_trace_as_a_tree_with_times(client
         attempts=[StoredAttempt(position=0, attempt=attempt)],
         evaluations=[StoredEvaluation(position=0, evaluation=evaluation)],
     )
+    store_samples(store, [sample(1, monitor="desk", trace="chat", run=run.number, position=0)])
     page = client.get("/runs/r/case?id=chat", headers=HTML)
     said = re.findall(r'<span class="quiet">(user|assistant)</span>', page.text)
     assert said == ["user", "assistant", "user"]

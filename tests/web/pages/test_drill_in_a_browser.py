@@ -72,6 +72,8 @@ def test_from_the_message_to_the_case_in_two_clicks(page, drill):
     assert "error: LookupError: no such order" in page.locator("main tbody tr >> nth=0").inner_text()
     page.click("main table a >> nth=0")
     assert "Where is order" in page.locator("h1").inner_text()
+    page.goto(page.url.partition("&back=")[0])
+    assert page.locator(".crumbs").inner_text().split("\n")[-1].endswith("Alert 1")
     assert page.locator("a[href^='/traces/'] >> nth=0").count() == 1
     assert complaints(page) == []
 
@@ -94,4 +96,6 @@ def test_samples_are_chosen_by_part_and_verdict(page, drill):
     page.check("input[name=failed]")
     page.click("text=Show")
     assert page.locator("#samples tbody tr").count() == 20
-    assert page.locator("#samples tbody").inner_text().count("It comes tomorrow.") == 0
+    shown = page.locator("#samples tbody").inner_text()
+    assert shown.count("It comes tomorrow.") == 0
+    assert shown.count("error: LookupError: no such order") == 20

@@ -17,12 +17,15 @@ from tests.otlp_requests import agent_trace, body
 from trivium.errors import InputError, StoreError
 from trivium.monitor.interaction import Recorded, encode_recorded
 from trivium.monitor.monitored import monitored
+from trivium.monitor.status import status_of
+from trivium.reports.drawings.over_time import over_time_svg
 from trivium.store import schema as tables
-from trivium.store.live_alerts import add_mark
+from trivium.store.live_alerts import add_mark, resolve_alert
 from trivium.store.live_counts import add_counts
-from trivium.store.live_records import RecordedTrace
+from trivium.store.live_records import Choice, RecordedTrace
 from trivium.store.live_traces import LiveTraces
 from trivium.store.tokens import Sessions, Tokens
+from trivium.traces.trace import Trace
 from trivium.web import security
 from trivium.web.pages import monitors
 from trivium.web.pages.monitors import routes
@@ -73,6 +76,20 @@ def test_the_page_of_a_monitor_leads_to_the_case_of_each_sample(read):
     assert re.search(r'href="/runs/live-[^"/]+/case\?id=\w+&amp;back=[^"]*"', why.text)
 
 
+def test_a_trace_that_was_scored_again_leads_to_its_newest_case_and_back(client, store):
+    choice = Choice(monitor="support", sampled=True, probability=1.0)
+    recorded = Recorded(time=1.0, input="Where is it?", output="There", trace=Trace())
+    received = RecordedTrace(trace_id="told", body=encode_recorded(recorded), choices=[choice])
+    for now in (1.0, 2.0):
+        LiveTraces(store).record([received], now)
+        client.services.scorers[0].score_all(now)
+    case = re.search(r'href="(/runs/live-[^"]*)" data-row', client.get("/traces/told", headers=HTML).text)[1]
+    assert "?id=told%232&" in html.unescape(case)
+    page = client.get(html.unescape(case), headers=HTML).text
+    assert 'href="/traces/told"' in page
+    assert 'href="/traces/told/case"' in page
+
+
 def test_a_case_is_made_of_a_trace_with_secrets_masked(client, store):
     secret = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
     recorded = Recorded(time=1.0, input=f"<b>My key is {secret}", output="Thanks")
@@ -113,6 +130,9 @@ def test_deployments_alerts_and_refused_spans_are_on_the_page(scored, store):
     assert "fewer answers <b>pass" in text_of(page).replace("&lt;", "<").replace("&gt;", ">")
     assert "7 no trace id" in text_of(page)
     assert "new prompt" in text_of(page)
+    assert f"◆ alert {number}" in text_of(page)
+    resolve_alert(store, number, actor="ann", now=time.time())
+    assert f"◇ alert {number}" in over_time_svg(status_of(store, "support", now=time.time()))
     alert = scored.get(f"/alerts/{number}", headers=HTML)
     assert alert.status_code == 200
     assert f"Alert {number}" in text_of(alert)

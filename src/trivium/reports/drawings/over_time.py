@@ -58,8 +58,8 @@ _PANELS = (
 def over_time_svg(status: MonitorStatus) -> str:
     """Pass rate, cost, latency and volume over the window; what is missing is hatched.
 
-    Deployments are lines that begin with a triangle, alerts lines that begin with a diamond, each with its
-    name, so that neither rests on its colour.
+    Deployments are lines that begin with a triangle, alerts lines that begin with a diamond, hollow if they
+    are resolved, each with its name, so that none rests on its colour.
     """
     drawn, top = [], TOP
     for panel in _PANELS:
@@ -105,6 +105,7 @@ def _marks(status: MonitorStatus, bottom: float) -> list[str]:
     begin, end = status.window.begin, status.window.end
     marks = [("▲", each.time, each.version or each.kind) for each in status.marks]
     marks += [("◆", each.opened, f"alert {each.number}") for each in status.alerts]
+    marks += [("◇", opened, f"alert {number}") for number, opened in status.resolved.items()]
     drawn = []
     for place, (shape, time, name) in enumerate(sorted(marks, key=lambda each: each[1])):
         if not begin <= time <= end or end <= begin:

@@ -11,6 +11,7 @@ from litestar.params import FromPath, QueryParameter
 from litestar.response import Redirect
 from markupsafe import Markup
 
+from trivium.monitor.reasons import Received, received_as
 from trivium.reports import wording
 from trivium.reports.document.blocks import Column, Table, Toned, table
 from trivium.reports.document.html import marked
@@ -76,12 +77,13 @@ def _case_route(site: Site, trees: "_Trees") -> Any:
         too_large = trace is not None and len(trace.spans) > DRAWN_SPANS
         tree = trees.of(record, case, attempt.repeat, trace) if too_large and trace is not None else None
         trace_at = _addresses(record, case, attempt.repeat, back)
+        received = _received(site.store, record, case)
         return site.page(
             request,
             "case_page.html",
             title=f"{case} in {record.id}",
             section="monitors" if record.kind == "live" else "runs",
-            is_live=record.kind == "live",
+            received=received,
             **case_context(view_of(row, record.settings, with_trace=not too_large)),
             differences=_differences(row[0].references, attempt.output),
             run=record,
@@ -90,7 +92,7 @@ def _case_route(site: Site, trees: "_Trees") -> Any:
             repeats=[each[1].repeat for each in rows],
             **_level_shown(None if tree is None else tree.level(None, 0), trace_at),
             number_of_spans=0 if trace is None else len(trace.spans),
-            trail=way_back(back, _way_to(record)),
+            trail=way_back(back, _way_to(record, received)),
             back=back,
             missing_part=None if trace is None else trace.missing_part,
         )
@@ -145,11 +147,20 @@ def _level_shown(level: "_Level | None", trace_at: Addresses) -> dict[str, Any]:
     return {"level": level, "spans": spans, "trace_at": trace_at}
 
 
-def _way_to(run: RunRecord) -> list[Crumb]:
-    """Where a run belongs: a monitor's samples to production."""
-    if run.kind == "live":
-        return [("Production", "/monitors"), (run.suite_name, f"/monitors/{segment(run.suite_name)}")]
-    return [("Runs", "/runs"), (f"{run.suite_name} {run.id}", f"/runs/{segment(run.id)}")]
+def _received(store: Store, run: RunRecord, case: str) -> Received | None:
+    """What a case is a sample of; None if it is none."""
+    position = position_of(store, run, case) if run.kind == "live" else None
+    return None if position is None else received_as(store, run, position)
+
+
+def _way_to(run: RunRecord, received: Received | None = None) -> list[Crumb]:
+    """Where a run belongs: a monitor's samples to production, and to the alert that shows one of them."""
+    if run.kind != "live":
+        return [("Runs", "/runs"), (f"{run.suite_name} {run.id}", f"/runs/{segment(run.id)}")]
+    way = [("Production", "/monitors"), (run.suite_name, f"/monitors/{segment(run.suite_name)}")]
+    if received is not None and received.alert is not None:
+        way.append((f"Alert {received.alert}", f"/alerts/{received.alert}"))
+    return way
 
 
 def rows_of(store: Store, run: RunRecord, case: str) -> list[Row]:

@@ -119,6 +119,8 @@ def _monitor_routes(site: Site) -> list[Any]:
             found = latest_samples(store, name, 100_000)[::-1]
             return table_export(found, SAMPLE_COLUMNS, file=f"samples of {name}", form=format)
         samples, older = _chosen(latest_samples(store, name, SEARCHED, before=before)[::-1], part, failed)
+        failures = cases_of_traces(store, name, [each.trace for each in samples if each.failed])
+        errors = {trace: each.error for trace, each in failures.items() if each.error}
         now = clock()
         past = [each for each in alerts_of(store, name, limit=ROWS) if each.state == "resolved"]
         return site.page(
@@ -128,7 +130,7 @@ def _monitor_routes(site: Site) -> list[Any]:
             section="monitors",
             forms=True,
             status=live.drawn(name, now),
-            samples=samples_table(samples) if samples else None,
+            samples=samples_table(samples, errors) if samples else None,
             older=older,
             newer=before is not None,
             part=part,
